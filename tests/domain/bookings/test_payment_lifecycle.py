@@ -75,7 +75,7 @@ PAYOUT_CASES = {
         "paid": "paid",
         "reversed": "reversed",
     },
-    "owed_again": dict.fromkeys(PayoutStatus, "scheduled"),
+    "owed_again": dict.fromkeys([str(status) for status in PayoutStatus], "scheduled"),
 }
 
 
