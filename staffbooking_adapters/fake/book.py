@@ -137,6 +137,21 @@ async def change_intent(
     return answer
 
 
+async def lock_and_change_intent(
+    store: FakeDocumentStore,
+    intent_id: int,
+    now: datetime,
+    transition: Callable[[FakeIntent], tuple[FakeIntent, T]],
+) -> T:
+    """Change an intent in a transaction of its own, which locks it first."""
+
+    async def unit(tx: FakeStoreTransaction) -> T:
+        await tx.lock(intent_lock_name(intent_id))
+        return await change_intent(tx, intent_id, now, transition)
+
+    return await store.transact(unit)
+
+
 async def _save_intent(
     tx: FakeStoreTransaction, before: FakeIntent, changed: FakeIntent, now: datetime
 ) -> None:

@@ -93,7 +93,9 @@ async def scene():
         make_ref=lambda: f"page{next(refs)}",
         fee_ppm=29_000,
     )
-    return await make_booking_scenario(ports=evolve(ports, payments=processor, sandbox=processor))
+    return await make_booking_scenario(
+        ports=evolve(ports, payments=processor, sandbox=processor.sandbox)
+    )
 
 
 async def lose(scene):
@@ -143,7 +145,7 @@ async def test_a_mixed_run_is_equal(scene):
 async def play_everything(scene):
     """Refunds that settle, fail and are made by hand, reversals of both kinds, netting, a late
     payment, verdicts both ways."""
-    processor = scene.ports.payments
+    dashboard = scene.ports.payments.dashboard
     unpaid = await scene.accepted(event_date=await on_day(scene, 3))
     await scene.jump_to(unpaid.starts_at - HOUR)
     await scene.play(unpaid)
@@ -157,8 +159,8 @@ async def play_everything(scene):
     await scene.settle_down()
     await scene.charge_back(won, "won")
     by_hand = await scene.paid_out(event_date=await on_day(scene, 4))
-    await processor.refund_by_hand(by_hand.id, 500)
-    await processor.reverse_by_hand(by_hand.id, 700)
+    await dashboard.refund(by_hand.id, 500)
+    await dashboard.reverse_payout(by_hand.id, 700)
     lost = await scene.paid_out(event_date=await on_day(scene, 4))
     await scene.fault("reverse_payout", "refuse:insufficient_funds", 1)
     await scene.charge_back(lost, "lost")
@@ -350,7 +352,7 @@ async def test_what_applying_does_not_heal_is_still_told(scene):
 async def test_what_was_done_by_hand_is_told_until_it_is_booked(scene, apply):
     """It waits in suspense then, for an operator."""
     booking = await scene.paid()
-    await scene.ports.payments.refund_by_hand(booking.id, 500)
+    await scene.ports.payments.dashboard.refund(booking.id, 500)
     await lose(scene)
     assert len(await texts(scene, apply)) == (0 if apply else 1)
     await scene.ports.clock.sleep(300)
