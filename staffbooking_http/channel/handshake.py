@@ -14,7 +14,8 @@ from staffbooking_http.api.access import find_session_token
 from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Header, Reply, Scope, Send
 from staffbooking_http.api.errors import internal_error_reply, to_reply
 from staffbooking_http.api.pipeline import send_reply
-from staffbooking_http.channel.hub import ChannelConnection, Outbound
+from staffbooking_http.channel.connection import ChannelConnection
+from staffbooking_http.channel.outbound import Outbound
 
 log = logging.getLogger("staffbooking.channel")
 

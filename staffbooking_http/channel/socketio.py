@@ -36,12 +36,13 @@ from staffbooking_http.api.errors import (
 )
 from staffbooking_http.api.pipeline import send_reply
 from staffbooking_http.channel import frames
+from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.handshake import (
     authenticate_handshake,
     open_or_close,
     reject_handshake,
 )
-from staffbooking_http.channel.hub import ChannelConnection, ChannelHub
+from staffbooking_http.channel.hub import ChannelHub
 from staffbooking_http.channel.outbound import CLOSE_TIMEOUT_SECONDS
 from staffbooking_http.channel.socketio_client import (
     CLIENT_SCOPE_KEY,

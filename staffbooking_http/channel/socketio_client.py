@@ -11,8 +11,8 @@ from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_http.api.endpoint import AsgiMessage, Receive, Scope, Send
 from staffbooking_http.api.errors import HttpError
+from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.frames import EncodedFrame
-from staffbooking_http.channel.hub import ChannelConnection
 from staffbooking_http.channel.outbound import DRAINED_UNREAD_BYTES
 from staffbooking_http.channel.socketio_engine import (
     UPGRADE_PACKETS,
