@@ -16,3 +16,5 @@ sandbox    the sandbox port: hosted pages, chargebacks, faults, due events
 dashboard  what an operator does without the service
 processor  the payment port, by way of all the above
 """
+
+__all__ = ["processor"]

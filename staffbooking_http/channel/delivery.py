@@ -21,7 +21,7 @@ TAIL_POLL_INTERVAL = timedelta(seconds=1)
 """Between polls for messages that the pub/sub did not announce."""
 
 
-class Delivery:
+class ChannelDelivery:
     """Implements `Subscriber`: sends messages and broadcasts to the connections they are for."""
 
     def __init__(self, ports: Ports, connections: Hub[ChannelConnection]) -> None:

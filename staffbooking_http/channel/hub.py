@@ -22,7 +22,7 @@ from staffbooking_core.usecases.messaging.messages import open_missing_conversat
 from staffbooking_http.api.metrics import ChannelMetrics
 from staffbooking_http.channel.catch_up import TICK_INTERVAL, CatchUp
 from staffbooking_http.channel.connection import ChannelConnection, log_failure
-from staffbooking_http.channel.delivery import Delivery
+from staffbooking_http.channel.delivery import ChannelDelivery
 from staffbooking_http.channel.frames import ClientRequest, EncodedFrame
 from staffbooking_http.channel.outbound import Outbound
 from staffbooking_http.channel.presence import Presence
@@ -44,7 +44,7 @@ class ChannelHub:
         self._connections: Hub[ChannelConnection] = Hub(ports.policy)
         self.metrics = ChannelMetrics()
         self._presence = Presence(ports)
-        self._delivery = Delivery(ports, self._connections)
+        self._delivery = ChannelDelivery(ports, self._connections)
         self._catch_up = CatchUp(ports)
         self._requests = RequestHandler(ports, self._catch_up)
         self.is_open = False
