@@ -14,7 +14,7 @@ from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.ports import Clock
 
-EVENT_PAGE_SIZE: Final = 100
+_EVENT_PAGE_SIZE: Final = 100
 """Events that one call lists at most."""
 
 
@@ -26,7 +26,7 @@ async def list_events(
     and lists none twice."""
     await outbox.advance_due_intents(store, await clock.business())
     beyond = await store.read(lambda view: view.after(books.EVENT_LOG_KIND, cursor or ""))
-    page = beyond[:EVENT_PAGE_SIZE]
+    page = beyond[:_EVENT_PAGE_SIZE]
     events = [load(body, FakeEvent).processor_event for _, body in page]
     return events, page[-1][0] if page else cursor or ""
 

@@ -17,7 +17,7 @@ from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import EVENT_OP, FaultInjector
 from staffbooking_adapters.fake.signing import FakeEvent, encode_body, sign_headers
 
-REDELIVERY_INTERVAL: Final = timedelta(seconds=30)
+_REDELIVERY_INTERVAL: Final = timedelta(seconds=30)
 """Each event is brought twice, this far apart: who took it first may have crashed before
 it was safe. The inbox knows the second one by its id."""
 
@@ -86,7 +86,7 @@ async def was_delivered(
     """Whether an event of an intent or a payee was taken to be brought, and not lost."""
     events = [
         load(body, FakeEvent)
-        for _, body in await view.due(books.PENDING_EVENT_KIND, now + REDELIVERY_INTERVAL)
+        for _, body in await view.due(books.PENDING_EVENT_KIND, now + _REDELIVERY_INTERVAL)
     ]
     return any(
         event.sent and event.created_at >= since and subject in (event.intent_id, event.payee_ref)
@@ -114,4 +114,4 @@ async def _reschedule(
     elif event.sent or fault in ("drop", "bad_signature"):
         await tx.delete(books.PENDING_EVENT_KIND, event.id)
     else:
-        await books.save_event(tx, evolve(event, sent=True), now + REDELIVERY_INTERVAL)
+        await books.save_event(tx, evolve(event, sent=True), now + _REDELIVERY_INTERVAL)

@@ -45,7 +45,7 @@ from staffbooking_core.ports import CheckupFinding, Clock
 _PAYMENT_REF_PATTERN = re.compile(r"fpay_(\d{1,19})_\d+", re.ASCII)
 
 
-def random_ref() -> str:
+def _random_ref() -> str:
     """128 bits from a secure source: who knows it may pay."""
     return secrets.token_hex(16)
 
@@ -70,7 +70,7 @@ class FakeProcessor:
         *,
         base_url: str,
         secret: bytes,
-        make_ref: Callable[[], str] = random_ref,
+        make_ref: Callable[[], str] = _random_ref,
         manual_payees: bool = False,
         fee_ppm: int = 0,
         injector: FaultInjector = faults.inject_nothing,

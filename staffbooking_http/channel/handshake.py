@@ -19,7 +19,7 @@ from staffbooking_http.channel.outbound import Outbound
 
 log = logging.getLogger("staffbooking.channel")
 
-DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
+_DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
 
 
 def normalize_origins(base_url: str, allowed: Iterable[str] = ()) -> frozenset[str]:
@@ -104,7 +104,7 @@ def _header_values(scope: Scope, name: bytes) -> list[str]:
 def _normalize_origin(origin: str) -> str:
     """One spelling for each origin: in lower case, without a port that goes without saying."""
     origin = origin.lower()
-    for scheme, port in DEFAULT_PORT_SUFFIXES:
+    for scheme, port in _DEFAULT_PORT_SUFFIXES:
         if origin.startswith(scheme):
             return origin.removesuffix(port)
     return origin

@@ -28,7 +28,7 @@ from staffbooking_http.channel.outbound import Outbound
 from staffbooking_http.channel.presence import Presence
 from staffbooking_http.channel.request_handler import RequestHandler
 
-LEAVE_TIMEOUT_SECONDS = 2.0
+_LEAVE_TIMEOUT_SECONDS = 2.0
 """Seconds that ending the process's presence may take."""
 
 
@@ -85,7 +85,7 @@ class ChannelHub:
         self._catch_up.close()
         for connection in list(self._connections):
             connection.outbound.close(CloseCode.RESTART, "restarting")
-        with anyio.move_on_after(LEAVE_TIMEOUT_SECONDS):
+        with anyio.move_on_after(_LEAVE_TIMEOUT_SECONDS):
             await _run_logging_errors(self._presence.leave)
 
     async def reserve(self, user: User) -> None:
