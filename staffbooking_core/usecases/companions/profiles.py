@@ -39,8 +39,8 @@ from staffbooking_core.inputs import (
     provided_fields,
 )
 from staffbooking_core.ports import Ports, ReadView, Transaction
-from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases import idempotency
+from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
 
 # Profile --------------------------------------------------------------------------------
