@@ -32,13 +32,13 @@ MAX_BATCH_SECONDS = 0.1
 POLL_INTERVAL_SECONDS = 0.25
 """Seconds between looks where nobody hints. Polling is the truth."""
 
-CONTENTION_DELAY_SECONDS = 0.05
+_CONTENTION_DELAY_SECONDS = 0.05
 """Seconds until the next try to claim what somebody else has locked."""
 
 ERROR_DELAY_SECONDS = 1.0
 """Seconds to wait after a fault: of the store, or of ours."""
 
-SETTLE_BATCH_SIZE = 250
+_SETTLE_BATCH_SIZE = 250
 """Outcomes that are settled at a time."""
 
 
@@ -95,8 +95,8 @@ class _OutcomeSettler:
             self._items_added = anyio.Event()
             while self._queue:
                 items, self._queue = (
-                    self._queue[:SETTLE_BATCH_SIZE],
-                    self._queue[SETTLE_BATCH_SIZE:],
+                    self._queue[:_SETTLE_BATCH_SIZE],
+                    self._queue[_SETTLE_BATCH_SIZE:],
                 )
                 await self._settle_items(items)
                 for item in items:
@@ -200,7 +200,7 @@ class _Dispatcher:
             running[endpoint_batch.claim] = endpoint_batch
             group.start_soon(self._run_batch, endpoint_batch, degraded)
         # What is due and can't be had is just being changed by somebody.
-        return 0.0 if batches else CONTENTION_DELAY_SECONDS
+        return 0.0 if batches else _CONTENTION_DELAY_SECONDS
 
     async def _run_batch(self, endpoint_batch: EndpointBatch, degraded: bool) -> None:
         """One turn of one endpoint."""

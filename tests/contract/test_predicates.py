@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from staffbooking_adapters.sql.companions.reader import is_listed
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.payments.reader import IS_PAYOUT_DUE
+from staffbooking_adapters.sql.metrics import IS_PAYOUT_DUE
 from staffbooking_adapters.sql.schema import bookings as booking_schema, payments as payment_schema
 from staffbooking_adapters.sql.schema.webhooks import (
     deliveries,
@@ -35,9 +35,8 @@ from staffbooking_core.domain.bookings.booking import (
     PaymentIntent,
     PaymentStatus,
     PayoutStatus,
-    TimerKind,
 )
-from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, TimerKind
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.payments.processor import (
@@ -161,10 +160,10 @@ async def write_booking(tx, sample, row, number, customer_id):
     await tx.bookings.add_booking(make_booking_write(booking, due=timer, orders=tuple(orders)))
     sample.bookings.append(booking)
     sample.timers.extend([] if timer is None else [timer])
-    added = await tx.payments.operations_of(number)
+    added = await tx.operations.operations_of(number)
     for operation, given_fields in zip(added, operation_fields, strict=True):
         sample.operations.append(evolve(operation, **given_fields))
-        await tx.payments.save_operation(sample.operations[-1])
+        await tx.operations.save_operation(sample.operations[-1])
 
 
 def ids(rows: Sequence[Any]) -> list[int]:
@@ -181,25 +180,28 @@ async def test_what_a_store_lists_of_money_is_what_the_domain_says(
         sample = await write_sample(store, rows, payee_due_at)
         bookings, companion_id = sample.bookings, sample.payee.companion_id
         async with store.read_view() as view:
-            money = view.payments
-            assert ids(await money.payouts(MAX_ROWS)) == [
+            assert ids(await view.bookings.open_payouts(MAX_ROWS)) == [
                 each.id for each in bookings if each.payout_status in OPEN_PAYOUT_STATUSES
             ]
-            assert ids(await money.unsettled_bookings(0, MAX_ROWS)) == [
+            assert ids(await view.bookings.unsettled_bookings(0, MAX_ROWS)) == [
                 each.id for each in bookings if each.payment_status in UNSETTLED_PAYMENT_STATUSES
             ]
-            assert await money.indebted_booking_ids(companion_id) == [
+            assert await view.bookings.indebted_booking_ids(companion_id) == [
                 each.id for each in bookings if each.has_staff_debt
             ]
-            assert ids([operation for _, operation in await money.failed_refunds(MAX_ROWS)]) == ids(
+            assert ids(
+                [operation for _, operation in await view.operations.failed_refunds(MAX_ROWS)]
+            ) == ids(
                 [one for each in bookings for one in failed_refunds(sample.operations_of(each))]
             )
-            assert [each.has_in_flight for each in await money.cash_books(0, MAX_ROWS)] == [
+            assert [each.has_in_flight for each in await view.ledger.cash_books(0, MAX_ROWS)] == [
                 any(one.is_in_flight for one in sample.operations_of(each)) for each in bookings
             ]
-            backlog = {one.kind: (one.count, one.oldest) for one in await money.backlog(NOW)}
+            backlog = {one.kind: (one.count, one.oldest) for one in await view.metrics.backlog(NOW)}
             assert backlog == expected_backlog(sample)
-        woken = await store.run_transaction(lambda tx: tx.payments.wake_payouts(companion_id, NOW))
+        woken = await store.run_transaction(
+            lambda tx: tx.operations.wake_payouts(companion_id, NOW)
+        )
         assert woken == sum(one.is_delayed_payout(NOW) for one in sample.operations)
 
 
