@@ -375,9 +375,9 @@ async def execute(store, *statements):
 
     async def unit(connection):
         for statement in statements:
-            await connection.run(Statement(text(statement)))
+            await connection.execute(Statement(text(statement)))
 
-    await store.database.write(unit)
+    await store.database.run_transaction(unit)
 
 
 async def refusal(store, *statements):
