@@ -23,7 +23,7 @@ from attrs import define, field
 from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
-from staffbooking_core.representations.records import message_record
+from staffbooking_core.representations.messaging import message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import metrics
@@ -370,5 +370,5 @@ async def test_your_own_program_has_its_say(page: dict[str, Any]) -> None:
 async def test_the_channel_can_be_embedded(page: dict[str, Any]) -> None:
     """It is open as long as the application is."""
     async with page["embedded"](memory_ports()) as application:
-        assert application.switchboard.is_open
-    assert not application.switchboard.is_open
+        assert application.hub.is_open
+    assert not application.hub.is_open

@@ -15,32 +15,30 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
-    func,
     insert,
     literal,
     literal_column,
     select,
-    true,
     update,
 )
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import reader as reading
-from staffbooking_adapters.sql.bookings.ledger import add_postings
+from staffbooking_adapters.sql.bookings.postings import add_postings
 from staffbooking_adapters.sql.bookings.reader import BookingsReader, to_booking
-from staffbooking_adapters.sql.engine.composite import (
-    CompositeStatement,
-    ConditionalWrite,
-    parameters_for,
-)
+from staffbooking_adapters.sql.engine.composite import CompositeStatement, ConditionalWrite
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.idempotency import (
+    RESPONSE_WRITES,
+    SQLITE_RESPONSE_WRITES,
+    stored_response_params,
+)
 from staffbooking_adapters.sql.notifications.store import insert_notifications, notification_params
 from staffbooking_adapters.sql.schema.bookings import (
     alerts,
-    answers,
     bookings,
     events,
     rebooking_credits,
@@ -52,13 +50,7 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import (
-    PARTY_DISABLED,
-    BookingWrite,
-    Hint,
-    RebookingCredit,
-    StoredResponse,
-)
+from staffbooking_core.ports import PARTY_DISABLED, BookingWrite, Hint, RebookingCredit
 
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
@@ -185,42 +177,6 @@ USE_CREDIT = Statement(
     )
 )
 
-_STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
-
-
-def _delete_expired_response(condition: ColumnElement[bool]) -> Delete:
-    return delete(answers).where(
-        answers.c.scope == _STORED_RESPONSE_VALUES["scope"],
-        answers.c.key == _STORED_RESPONSE_VALUES["key"],
-        answers.c.expires_at <= bindparam("answer_made_at", type_=Instant),
-        condition,
-    )
-
-
-def _insert_response(condition: ColumnElement[bool]) -> Insert:
-    return insert(answers).from_select(
-        list(_STORED_RESPONSE_VALUES), select(*_STORED_RESPONSE_VALUES.values()).where(condition)
-    )
-
-
-def _delete_expired_and_insert_response(condition: ColumnElement[bool]) -> Insert:
-    """PostgreSQL's: the insertion waits for the deletion, since it is made from its count."""
-    expired = _delete_expired_response(true())
-    deleted = expired.returning(literal_column("1").label("one")).cte("dropped")
-    deleted_count = select(func.count().label("rows")).select_from(deleted).subquery("then")
-    return insert(answers).from_select(
-        list(_STORED_RESPONSE_VALUES),
-        select(*_STORED_RESPONSE_VALUES.values())
-        .select_from(deleted_count)
-        .where(deleted_count.c.rows >= 0, condition),
-    )
-
-
-DELETE_EXPIRED_RESPONSE = Statement(sqlite=_delete_expired_response(true()))
-SAVE_RESPONSE = Statement(
-    postgresql=_delete_expired_and_insert_response(true()), sqlite=_insert_response(true())
-)
-
 
 @frozen
 class _BookingWriteVariant:
@@ -252,15 +208,10 @@ def _booking_write_statement(variant: _BookingWriteVariant) -> CompositeStatemen
     ):
         if is_there:
             writes.append(write)
-    responses: list[ConditionalWrite] = []
-    sqlite_responses: list[ConditionalWrite] = []
-    if variant.has_response:
-        responses = [_delete_expired_and_insert_response]
-        sqlite_responses = [_delete_expired_response, _insert_response]
     return CompositeStatement(
         _INSERT_BOOKING if variant.is_new else _UPDATE_BOOKING,
-        if_touched=[*writes, *responses],
-        sqlite_if_touched=[*writes, *sqlite_responses],
+        if_touched=[*writes, *(RESPONSE_WRITES if variant.has_response else ())],
+        sqlite_if_touched=[*writes, *(SQLITE_RESPONSE_WRITES if variant.has_response else ())],
     )
 
 
@@ -315,13 +266,8 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
     if (credit := booking_write.rebooking_credit) is not None:
         rows |= {"credit_customer": credit.customer_id, "credit_expires_at": credit.expires_at}
     if booking_write.response is not None:
-        rows |= _stored_response_params(booking_write.response, policy)
+        rows |= stored_response_params(booking_write.response, policy)
     return rows
-
-
-def _stored_response_params(response: StoredResponse, policy: Policy) -> dict[str, Any]:
-    row = {f"answer_{name}": getattr(response, name) for name in _STORED_RESPONSE_VALUES}
-    return {**row, "answer_made_at": response.expires_at - policy.idempotency_lifetime}
 
 
 @frozen
@@ -353,10 +299,3 @@ class BookingsWriter(BookingsReader):
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
         return bool(await self.connection.execute(USE_CREDIT, **params))
-
-    async def save_response(self, response: StoredResponse) -> None:
-        row = _stored_response_params(response, self.policy)
-        for statement in (DELETE_EXPIRED_RESPONSE, SAVE_RESPONSE):
-            await self.connection.execute(
-                statement, **parameters_for(statement, self.connection, row)
-            )

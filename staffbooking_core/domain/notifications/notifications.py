@@ -253,7 +253,10 @@ def _cancelled_notifications(before: Booking, after: Booking) -> tuple[Notificat
         text = f"{after.companion_name} can't take your booking: {_describe_event(after)}."
         return (_to_customer(after, NotificationKind.CANCELLED, subject, text),)
     subject = f"Booking {after.code} cancelled"
-    text = f"The booking {after.code} was cancelled{_cancellation_cause(after)}. It was for {_describe_event(after)}."
+    text = (
+        f"The booking {after.code} was cancelled{_cancellation_cause(after)}. "
+        f"It was for {_describe_event(after)}."
+    )
     refund, payout = "", ""
     if after.refunded_amount:
         refund = f" {_format_amount(after, after.refunded_amount)} is refunded to you."

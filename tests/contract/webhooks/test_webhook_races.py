@@ -253,7 +253,7 @@ async def test_what_comes_in_sees_the_end_of_a_turn(postgres):
     assert await next_batch_time(one) == NOW
 
 
-@pytest.mark.parametrize("change", ["hold", "resume"])
+@pytest.mark.parametrize("change", ["hold_deliveries", "resume_deliveries"])
 async def test_holding_sees_what_came_in(postgres, change):
     """What is added and not committed yet is held, or counts for the turn that comes next."""
     one, other = postgres
@@ -265,7 +265,7 @@ async def test_holding_sees_what_came_in(postgres, change):
 
     await meeting(postgres, fanning_out(endpoint, event), lambda: other.run_transaction(unit))
     (delivery,) = await deliveries_of(one, endpoint)
-    expected = (STATUS_HELD, None) if change == "hold" else (STATUS_PENDING, NOW)
+    expected = (STATUS_HELD, None) if change == "hold_deliveries" else (STATUS_PENDING, NOW)
     assert (delivery.status, await next_batch_time(one)) == expected
 
 

@@ -14,13 +14,13 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
-from staffbooking_core.representations.records import review_record
+from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import reviews
 from tests.http.api.test_errors import JSON, Failing
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.http.docs.test_openapi import document_of, jsonschema_rs_value, validator
+from tests.http.docs.openapi_validation import document_of, jsonschema_rs_value, validator
 from tests.support.builders import HOUR, add_booking, add_companion
 from tests.support.reviews import add_review
 
