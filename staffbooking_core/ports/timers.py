@@ -11,7 +11,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from staffbooking_core.domain.bookings.booking import TimerKind
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.ports.leases import Lease
 
 

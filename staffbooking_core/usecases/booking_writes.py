@@ -54,7 +54,7 @@ def to_booking_write(
         postings=result.postings,
         orders=result.orders,
         alerts=result.alerts,
-        notifications=notifications_for(before, booking),
+        notifications=notifications_for(before, result),
         rebooking_credit=credit,
         response=response,
     )

@@ -23,7 +23,7 @@ from staffbooking_adapters.sql.engine.leases import (
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_adapters.sql.schema.bookings import timers
-from staffbooking_core.domain.bookings.booking import TimerKind
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.ports import Lease, Timer
 
 IS_TIMER_DUE = and_(

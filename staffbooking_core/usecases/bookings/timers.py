@@ -7,11 +7,10 @@ from datetime import datetime
 
 from staffbooking_core.domain.bookings.booking import (
     Booking,
-    TimerKind,
     TransitionInput,
     next_timer as due_of,
 )
-from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, TimerKind
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
@@ -21,13 +20,6 @@ from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
 from staffbooking_core.usecases.webhooks import deliveries
-
-TRIGGER_BY_TIMER_KIND = {
-    TimerKind.EXPIRE: Trigger.EXPIRE,
-    TimerKind.AUTO_COMPLETE: Trigger.AUTO_COMPLETE,
-    TimerKind.PAY_OUT: Trigger.RELEASE_PAYOUT,
-    TimerKind.PAYOUT_ALARM: Trigger.PAYOUT_ALARM,
-}
 
 TIMER_BATCH_SIZE = 16
 
@@ -59,7 +51,8 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
             await tx.timers.defer_timer(timer.booking_id, lease, until)
             return
         booking = await _net_debts(tx, ports, booking, debts, due.at)
-        transition_input = TransitionInput(TRIGGER_BY_TIMER_KIND[timer.kind], Party.SYSTEM, due.at)
+        trigger = TIMER_TRIGGERS[booking.status][timer.kind]
+        transition_input = TransitionInput(trigger, Party.SYSTEM, due.at)
         await advance_booking(tx, ports, booking, transition_input)
 
     try:

@@ -17,10 +17,14 @@ from staffbooking_core.domain.bookings.booking import (
     UNPAID_PAYOUT_STATUSES,
     Booking,
     PaymentIntent,
-    PayoutStatus,
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.payout_lifecycle import (
+    PAYOUT_TRANSITIONS,
+    PayoutTrigger,
+    move_payout,
+)
 from staffbooking_core.domain.payments.processor import (
     CheckoutStatus,
     CloseCheckout,
@@ -43,6 +47,7 @@ from staffbooking_core.domain.payments.processor import (
     find_result_ref,
     must_look_up_outcome,
 )
+from staffbooking_core.domain.reconciliation.state import record_fact
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import save_transition
@@ -358,16 +363,14 @@ def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult 
         return None
     if (
         operation.kind is OperationKind.PAY_OUT
-        and booking.payout_status is not PayoutStatus.SCHEDULED
+        and PayoutTrigger.REFUSED not in PAYOUT_TRANSITIONS[booking.payout_status]
     ):
         return None  # Told of before, or frozen: then there is nothing to send for now.
     text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
-    result = evolve(
-        TransitionResult(booking).with_changes(version=booking.version + 1), alerts=(text,)
-    )
+    result = evolve(record_fact(booking), alerts=(text,))
     match operation.kind, booking.intent:
         case OperationKind.PAY_OUT, _:
-            result = result.with_changes(payout_status=PayoutStatus.FAILED)
+            result = move_payout(result, PayoutTrigger.REFUSED)
         case OperationKind.OPEN_CHECKOUT, PaymentIntent() as intent if (
             intent.checkout_n == operation.n
         ):

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import DueTimer, TimerKind
+from staffbooking_core.domain.bookings.booking import DueTimer
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.payments.processor import OperationKind, OperationStatus
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease, Timer

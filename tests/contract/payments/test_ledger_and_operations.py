@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus, TimerKind
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, TimerKind
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.domain.payments.processor import (
     CloseCheckout,

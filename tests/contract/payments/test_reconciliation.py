@@ -12,8 +12,8 @@ from staffbooking_core.domain.bookings.booking import (
     PaymentIntent,
     PaymentStatus,
     PayoutStatus,
-    TimerKind,
 )
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.domain.payments.processor import (
     OperationOrder,
