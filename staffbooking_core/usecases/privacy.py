@@ -13,7 +13,7 @@ from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.privacy import erase_companion, erase_user, has_open_obligations
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
-from staffbooking_core.ports import Ports, ReadView, Transaction
+from staffbooking_core.ports import CompanionsWritePort, Ports, ReadView, Transaction
 from staffbooking_core.representations.accounts import api_key_record, inquiry_record, user_record
 from staffbooking_core.representations.bookings import BookingRecord, booking_record
 from staffbooking_core.representations.calendars import (
@@ -284,9 +284,9 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         if companion is not None:
             await tx.companions.save_companion(erase_companion(companion, user))
         await tx.portfolio.delete_images(names)
-        await _refresh_companions(tx, reviewee_ids)
+        await _refresh_companions(tx.companions, reviewee_ids)
         for endpoint in await tx.webhooks.endpoints_of(user_id):
-            await erase_endpoint(tx, endpoint.id, now)
+            await erase_endpoint(tx.webhooks, endpoint.id, now)
         return user, names
 
     user, names = await ports.store.run_transaction(unit)
@@ -294,8 +294,10 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
     return user
 
 
-async def _refresh_companions(tx: Transaction, companion_ids: Sequence[int]) -> None:
+async def _refresh_companions(
+    companions: CompanionsWritePort, companion_ids: Sequence[int]
+) -> None:
     """What is shown of companions tells of their reviews, and who wrote them."""
     for number in companion_ids:
-        if (companion := await tx.companions.lock_companion(number)) is not None:
-            await tx.companions.save_companion(companion)
+        if (companion := await companions.lock_companion(number)) is not None:
+            await companions.save_companion(companion)

@@ -43,7 +43,8 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
     transition = find_transition(booking.status, inputs.trigger, inputs.party)
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
-    result = TransitionResult(_enter_status(booking, transition, inputs))
+    entered = _enter_status(booking, transition, inputs)
+    result = TransitionResult(entered, notifications=transition.notifications)
     for effect in transition.effects:
         result = EFFECTS[effect](result, inputs, policy)
     return _with_event(result, transition.event)

@@ -21,6 +21,7 @@ from staffbooking_core.domain.payments.processor import (
     OperationStatus,
     ReversePayout,
 )
+from staffbooking_core.domain.reconciliation.state import record_fact
 
 
 @frozen
@@ -61,9 +62,7 @@ def net_debts(payer: Booking, debts: Sequence[Debt], now: datetime) -> list[Tran
 
 
 def _withhold_for_debt(payer: Booking, amount: int, now: datetime) -> TransitionResult:
-    result = TransitionResult(payer).with_changes(
-        version=payer.version + 1, netted=payer.netted + amount
-    )
+    result = record_fact(payer, netted=payer.netted + amount)
     return result.with_postings(
         ledger.debt_withholding_posting(payer.id, payer.version + 1, amount, now)
     )
@@ -73,9 +72,7 @@ def _repay_debt(debt: Debt, amount: int, now: datetime) -> TransitionResult:
     """What is left of the debt is claimed anew: the waiting reversal asks for too much."""
     booking = debt.booking
     remaining_debt = booking.owed_by_staff - amount
-    result = TransitionResult(booking).with_changes(
-        version=booking.version + 1, owed_by_staff=remaining_debt, netted=booking.netted - amount
-    )
+    result = record_fact(booking, owed_by_staff=remaining_debt, netted=booking.netted - amount)
     result = result.with_postings(
         ledger.debt_repayment_posting(booking.id, booking.version + 1, amount, now)
     )

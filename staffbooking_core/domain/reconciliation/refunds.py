@@ -11,6 +11,7 @@ from staffbooking_core.domain.payments.processor import (
     RefundPayment,
     SettlementStatus,
 )
+from staffbooking_core.domain.reconciliation.state import record_fact
 
 
 def outstanding_refunds(operations: Sequence[Operation]) -> list[Operation]:
@@ -38,7 +39,7 @@ def failed_refunds(operations: Sequence[Operation]) -> list[Operation]:
 
 def reorder_refunds(booking: Booking, failed: Sequence[Operation]) -> TransitionResult:
     """Order each of these refunds once more; the new order stands for the old one."""
-    step = TransitionResult(booking).with_changes(version=booking.version + 1)
+    step = record_fact(booking)
     for one in failed:
         command = one.command
         assert isinstance(command, RefundPayment)

@@ -70,9 +70,7 @@ async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
         new = select(bookings.c.id, bookings.c.netted, bookings.c.payout_alarmed_at)
         assert await store.database.fetch_all(Statement(new)) == [(1, 0, None)]
         lease = make_lease()
-        claimed = await store.run_transaction(
-            lambda unit: unit.payments.claim_processor_events(NOW, lease, 10)
-        )
+        claimed = await store.run_transaction(lambda unit: unit.inbox.claim_events(NOW, lease, 10))
         assert list(claimed) == [("x", ProcessorEvent("evt_2", intent_id=1))]
 
 
