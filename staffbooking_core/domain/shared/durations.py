@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-MAX_DURATION = timedelta(days=3660)
+_MAX_DURATION = timedelta(days=3660)
 """About ten years: what is longer is a slip, and might overflow a date."""
 
 _UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)}
@@ -17,6 +17,6 @@ def parse_duration(text: str) -> timedelta:
     if not (match := _DURATION_PATTERN.fullmatch(text)):
         raise ValueError("is not a duration such as 90s, 30m or 24h")
     duration = int(match[1]) * _UNITS[match[2]]
-    if duration > MAX_DURATION:
+    if duration > _MAX_DURATION:
         raise ValueError("is longer than ten years")
     return duration
