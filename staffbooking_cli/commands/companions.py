@@ -36,9 +36,9 @@ SKIPPED_COLUMNS = ("line", "email", "reason")
 
 def companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
     """The published profile, and whether it is found."""
-    from staffbooking_core.representations.records import companion_detail
+    from staffbooking_core.representations.companions import companion_detail
 
-    profile: dict[str, Any] = companion_detail(companion, currency)["companion"]
+    profile = companion_detail(companion, currency)["companion"]
     hidden = ("reviews", "portfolio")
     return {
         **{name: value for name, value in profile.items() if name not in hidden},

@@ -61,7 +61,7 @@ def dispute_record(booking: Booking) -> dict[str, Any]:
 def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
     """One movement of money, as far as an operator has use for it."""
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     minor = getattr(operation.command, "amount", None)
     return {

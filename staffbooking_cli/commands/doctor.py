@@ -126,7 +126,7 @@ async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     business = (await ports.clock.business()).replace(microsecond=0)
     ahead = business - ports.clock.wall().replace(microsecond=0)
@@ -138,7 +138,7 @@ async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
 async def _check_events(ports: Ports) -> AsyncIterator[Check]:
     """Whether lost events of the processor are caught up with, which a worker does."""
     async with ports.store.read_view() as view:
-        cursor = await view.payments.event_cursor(ports.payments.name)
+        cursor = await view.cursors.cursor(ports.payments.name)
     if cursor is None:
         yield _make_check("events", "not caught up with yet: a worker does it")
         return
@@ -158,7 +158,7 @@ async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
 
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
-        pending_payouts = await view.payments.payouts(MAX_LISTED)
+        pending_payouts = await view.bookings.open_payouts(MAX_LISTED)
     held = sum(booking.payout_status is PayoutStatus.FROZEN for booking in pending_payouts)
     due = [
         booking.payout_due_at
@@ -175,7 +175,7 @@ async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
 
 async def _check_refunds(ports: Ports) -> AsyncIterator[Check]:
     async with ports.store.read_view() as view:
-        failed = len(await view.payments.failed_refunds(MAX_LISTED))
+        failed = len(await view.operations.failed_refunds(MAX_LISTED))
     text = f"{failed} failed: staffbooking refunds list" if failed else "none failed"
     yield _make_check("refunds", text, ok=not failed)
 
@@ -189,7 +189,7 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
         for found in backlog
     ]
     async with ports.store.read_view() as view:
-        alerts = await view.payments.alerts(1)
+        alerts = await view.alerts.alerts(1)
     latest = f"; newest alert: {alerts[0][2]}" if alerts else ""
     yield _make_check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
 

@@ -72,7 +72,7 @@ def show(code: Code, as_json: AsJson = False) -> None:
 def _book_record(book: BookingLedger) -> dict[str, Any]:
     from staffbooking_core.domain.payments.ledger import account_balances
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     currency = book.booking.currency
     money = Currency(currency).to_decimal
@@ -99,7 +99,7 @@ def _book_record(book: BookingLedger) -> dict[str, Any]:
 def _leg_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:
     """A line for each leg; a posting's name stands on its first."""
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     money = Currency(book.booking.currency).to_decimal
     sums: Counter[str] = Counter()

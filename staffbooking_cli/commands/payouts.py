@@ -37,7 +37,7 @@ def payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
     """The payout of a booking; `left` is what of it is still to be sent."""
     from staffbooking_core.domain.bookings.booking import payout_deadline
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     money = Currency(booking.currency).to_decimal
     due_at = booking.payout_due_at
@@ -86,7 +86,7 @@ async def _records_with_attempts(
         for booking in found:
             sent: Operation | None = None
             if booking.payout_released_at is not None:
-                operations = await view.payments.operations_of(booking.id)
+                operations = await view.operations.operations_of(booking.id)
                 sent = next((one for one in operations if one.n == booking.payout_n), None)
             yield {
                 **payout_record(booking, ports.policy),

@@ -23,7 +23,7 @@ COLUMNS = ("id", "companion_id", "status", "title", "image", "description", "cre
 
 def item_record(item: PortfolioItem) -> dict[str, Any]:
     """The published record, and whose it is."""
-    from staffbooking_core.representations.records import own_portfolio_record
+    from staffbooking_core.representations.companions import own_portfolio_record
 
     return {**own_portfolio_record(item), "companion_id": item.companion_id}
 

@@ -34,9 +34,10 @@ COLUMNS = (
 
 def user_record(user: User) -> dict[str, Any]:
     """The published record, and whether the account is locked."""
-    from staffbooking_core.representations import records
+    from staffbooking_core.representations import accounts
+    from staffbooking_core.representations.json_types import format_instant
 
-    return {**records.user_record(user), "disabled_at": records.format_instant(user.disabled_at)}
+    return {**accounts.user_record(user), "disabled_at": format_instant(user.disabled_at)}
 
 
 def _run_and_show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:

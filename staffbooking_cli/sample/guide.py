@@ -20,7 +20,7 @@ from staffbooking_cli.sample.market import GUIDE_SERVICE, KNOWN_STAFF, PASSWORD,
 from staffbooking_cli.sample.seed import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL, DemoSample
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.ports import Ports
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.companions import search
 
 DAYS_AHEAD = 14

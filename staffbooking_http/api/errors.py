@@ -1,7 +1,5 @@
 """From errors to answers: the table of CONTRACT 1."""
 
-from typing import Any
-
 from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorError
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -17,6 +15,13 @@ from staffbooking_core.errors import (
     StaffbookingError,
     StoreUnavailable,
     Unauthenticated,
+)
+from staffbooking_core.representations.errors import (
+    ErrorRecord,
+    InternalErrorRecord,
+    InvalidInputRecord,
+    RateLimitedRecord,
+    field_error_records,
 )
 from staffbooking_http.api.endpoint import Header, Reply
 
@@ -132,12 +137,18 @@ def to_reply(error: BaseException) -> Reply | None:
 
 def internal_error_reply(request_id: str) -> Reply:
     """The answer to a fault of ours: nothing but the name under which the log tells more."""
-    return Reply(500, error_body("internal", "Internal server error", request_id=request_id))
+    record: InternalErrorRecord = {
+        "error": "Internal server error",
+        "code": "internal",
+        "request_id": request_id,
+    }
+    return Reply(500, codec.encode(record))
 
 
-def error_body(code: str, message: str, **extra_fields: Any) -> bytes:
+def error_body(code: str, message: str) -> bytes:
     """The body of an error (SPECIFICATION 7)."""
-    return codec.encode({"error": message, "code": code, **extra_fields})
+    record: ErrorRecord = {"error": message, "code": code}
+    return codec.encode(record)
 
 
 def _status_of(error: StaffbookingError) -> int | None:
@@ -153,11 +164,19 @@ def _error_body_of(error: StaffbookingError) -> bytes:
 def _input_error_body(error: InvalidInput) -> bytes:
     missing = isinstance(error, MissingField)
     message = "Required fields are missing" if missing else "Some fields are not valid"
-    errors = [{"field": fault.field, "message": fault.message} for fault in error.field_errors]
-    return error_body(error.code, message, errors=errors)
+    record: InvalidInputRecord = {
+        "error": message,
+        "code": error.code,
+        "errors": field_error_records(error.field_errors),
+    }
+    return codec.encode(record)
 
 
 def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
     seconds = error.decision.retry_after
-    body = error_body(error.code, error.message, retry_after=seconds)
-    return Reply(429, body, ((b"retry-after", b"%d" % seconds),))
+    record: RateLimitedRecord = {
+        "error": error.message,
+        "code": "rate_limited",
+        "retry_after": seconds,
+    }
+    return Reply(429, codec.encode(record), ((b"retry-after", b"%d" % seconds),))

@@ -28,7 +28,7 @@ from staffbooking_core.inputs import (
     MultilineText,
     TextBounds,
 )
-from staffbooking_core.representations.records import booking_record
+from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.usecases.bookings import actions
 from staffbooking_core.usecases.bookings.actions import RebookingOffer
 from staffbooking_core.usecases.companions import reviews

@@ -23,7 +23,7 @@ from attrs import define, field
 from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
-from staffbooking_core.representations.records import message_record
+from staffbooking_core.representations.messaging import message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import metrics

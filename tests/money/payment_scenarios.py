@@ -216,7 +216,7 @@ class PaymentScenario(BookingScenario):
     async def owed_by_account(self, booking: Booking) -> dict[Account, int]:
         """What the ledger says is owed for a booking, by account."""
         async with self.ports.store.read_view() as view:
-            sums = account_balances(await view.payments.postings_of(booking.id))
+            sums = account_balances(await view.ledger.postings_of(booking.id))
         return {
             account: -sums[account]
             for account in (*LIABILITY_ACCOUNTS, Account.SUSPENSE)
@@ -246,9 +246,7 @@ class PaymentScenario(BookingScenario):
         assert await self.faults() == []
         assert await self.differences() == []
         async with self.ports.store.read_view() as view:
-            assert (
-                await view.payments.account_balance(Account.PROCESSOR_BALANCE) == await self.held()
-            )
+            assert await view.ledger.account_balance(Account.PROCESSOR_BALANCE) == await self.held()
 
     async def finish(self, booking: Booking) -> Booking:
         """Let everything come to rest, check it, and see that nothing is owed any more."""

@@ -143,7 +143,7 @@ class SimulatedScenario(BookingScenario):
 
     async def audited_bookings(self) -> list[AuditedBooking]:
         async with self.ports.store.read_view() as view:
-            return list(await view.payments.audited_bookings(0, 10_000))
+            return list(await view.ledger.audited_bookings(0, 10_000))
 
     async def onboard_payee(self) -> None:
         """The companion opens an account at the processor and completes it."""

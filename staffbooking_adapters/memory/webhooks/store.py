@@ -37,6 +37,7 @@ from staffbooking_core.ports import (
     NewWebhookEndpoint,
     WebhookStats,
 )
+from staffbooking_core.representations.events import WebhookTestEvent
 
 OPEN_DELIVERY_STATUSES = frozenset({DeliveryStatus.PENDING, DeliveryStatus.HELD})
 
@@ -174,7 +175,7 @@ class WebhooksWriter(WebhooksReader):
                 await self.schedule_endpoint(each.endpoint_id, each.next_at)
 
     async def add_test_delivery(
-        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+        self, new_delivery: NewDelivery, envelope: WebhookTestEvent
     ) -> DueDelivery:
         body = codec.encode(envelope)
         return DueDelivery(_add_delivery(self._tx, new_delivery, body).delivery, body)

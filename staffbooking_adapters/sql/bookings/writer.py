@@ -12,7 +12,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
-    func,
     insert,
     literal,
     literal_column,
@@ -23,21 +22,21 @@ from sqlalchemy import (
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import reader as reading
-from staffbooking_adapters.sql.bookings.ledger import add_postings
+from staffbooking_adapters.sql.bookings.postings import add_postings
 from staffbooking_adapters.sql.bookings.reader import BookingsReader, to_booking
-from staffbooking_adapters.sql.engine.composite import (
-    CompositeStatement,
-    WriteStatement,
-    parameters_for,
-)
+from staffbooking_adapters.sql.engine.composite import CompositeStatement, WriteStatement
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.idempotency import (
+    SQLITE_RESPONSE_WRITES,
+    delete_expired_and_insert_response,
+    stored_response_params,
+)
 from staffbooking_adapters.sql.notifications.store import INSERT_NOTIFICATIONS, notification_params
 from staffbooking_adapters.sql.schema.bookings import (
     alerts,
-    answers,
     bookings,
     events,
     rebooking_credits,
@@ -49,13 +48,7 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import (
-    PARTY_DISABLED,
-    BookingWrite,
-    Hint,
-    RebookingCredit,
-    StoredResponse,
-)
+from staffbooking_core.ports import PARTY_DISABLED, BookingWrite, Hint, RebookingCredit
 
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
@@ -154,30 +147,6 @@ USE_CREDIT = Statement(
     )
 )
 
-_STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
-_DELETE_EXPIRED_RESPONSE = delete(answers).where(
-    answers.c.scope == _STORED_RESPONSE_VALUES["scope"],
-    answers.c.key == _STORED_RESPONSE_VALUES["key"],
-    answers.c.expires_at <= bindparam("answer_made_at", type_=Instant),
-)
-_INSERT_RESPONSE = insert(answers).values(_STORED_RESPONSE_VALUES)
-
-
-def _delete_expired_and_insert_response() -> WriteStatement:
-    """PostgreSQL's: the insertion waits for the deletion, since it is made from its count."""
-    deleted = _DELETE_EXPIRED_RESPONSE.returning(literal_column("1").label("one")).cte("dropped")
-    deleted_count = select(func.count().label("rows")).select_from(deleted).subquery("then")
-    return insert(answers).from_select(
-        list(_STORED_RESPONSE_VALUES),
-        select(*_STORED_RESPONSE_VALUES.values())
-        .select_from(deleted_count)
-        .where(deleted_count.c.rows >= 0),
-    )
-
-
-DELETE_EXPIRED_RESPONSE = Statement(sqlite=_DELETE_EXPIRED_RESPONSE)
-SAVE_RESPONSE = Statement(postgresql=_delete_expired_and_insert_response(), sqlite=_INSERT_RESPONSE)
-
 
 @frozen
 class _BookingWriteVariant:
@@ -212,8 +181,8 @@ def _booking_write_statement(variant: _BookingWriteVariant) -> CompositeStatemen
     if variant.has_response:
         return CompositeStatement(
             *statements,
-            _delete_expired_and_insert_response(),
-            sqlite_statements=(*statements, _DELETE_EXPIRED_RESPONSE, _INSERT_RESPONSE),
+            delete_expired_and_insert_response(),
+            sqlite_statements=(*statements, *SQLITE_RESPONSE_WRITES),
         )
     return CompositeStatement(*statements)
 
@@ -269,13 +238,8 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
     if (credit := booking_write.rebooking_credit) is not None:
         rows |= {"credit_customer": credit.customer_id, "credit_expires_at": credit.expires_at}
     if booking_write.response is not None:
-        rows |= _stored_response_params(booking_write.response, policy)
+        rows |= stored_response_params(booking_write.response, policy)
     return rows
-
-
-def _stored_response_params(response: StoredResponse, policy: Policy) -> dict[str, Any]:
-    row = {f"answer_{name}": getattr(response, name) for name in _STORED_RESPONSE_VALUES}
-    return {**row, "answer_made_at": response.expires_at - policy.idempotency_lifetime}
 
 
 @frozen
@@ -307,10 +271,3 @@ class BookingsWriter(BookingsReader):
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
         return bool(await self.connection.execute(USE_CREDIT, **params))
-
-    async def save_response(self, response: StoredResponse) -> None:
-        row = _stored_response_params(response, self.policy)
-        for statement in (DELETE_EXPIRED_RESPONSE, SAVE_RESPONSE):
-            await self.connection.execute(
-                statement, **parameters_for(statement, self.connection, row)
-            )

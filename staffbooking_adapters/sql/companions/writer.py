@@ -48,7 +48,7 @@ from staffbooking_core.domain.companions.search_index import (
     weekday_mask,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.representations.records import companion_detail, companion_summary
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 
 V = TypeVar("V")
 

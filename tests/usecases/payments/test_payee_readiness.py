@@ -178,18 +178,23 @@ async def lose_events(desk, ready):
     assert await fake.take_due_events(1) == []
 
 
+async def payout_ref(desk, companion_id):
+    async with desk.ports.store.read_view() as view:
+        return await payees.payout_ref_of(
+            view.payees, view.companions, desk.ports.payments.name, companion_id
+        )
+
+
 async def test_a_payout_goes_to_the_account(desk):
     """The one that was opened here, else the one that was imported, else nowhere."""
-    async with desk.ports.store.read_view() as view:
-        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == ""
-        assert await payees.payout_ref_of(view, desk.ports, 999) == ""
+    assert await payout_ref(desk, desk.staff.user_id) == ""
+    assert await payout_ref(desk, 999) == ""
     imported = await add_companion(desk.ports.store, payout_account="acct_7")
     payee, _ = await desk.ask()
     copied = await add_companion(desk.ports.store, payout_account=payee.ref)
-    async with desk.ports.store.read_view() as view:
-        assert await payees.payout_ref_of(view, desk.ports, imported.id) == "acct_7"
-        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
-        assert await payees.payout_ref_of(view, desk.ports, copied.id) == ""
+    assert await payout_ref(desk, imported.id) == "acct_7"
+    assert await payout_ref(desk, desk.staff.user_id) == payee.ref
+    assert await payout_ref(desk, copied.id) == ""
 
 
 # Imported accounts ----------------------------------------------------------------------
@@ -224,8 +229,7 @@ async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
     desk = await imported(desk, "acct_typo")
     payee, _ = await desk.ask()
     assert payee.ref != "acct_typo"
-    async with desk.ports.store.read_view() as view:
-        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
+    assert await payout_ref(desk, desk.staff.user_id) == payee.ref
 
 
 async def test_an_imported_account_has_one_owner(desk):
