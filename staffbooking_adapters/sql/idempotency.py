@@ -6,9 +6,20 @@ from datetime import datetime
 from typing import Any
 
 from attrs import frozen
-from sqlalchemy import bindparam, delete, func, insert, literal_column, select
+from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    Insert,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+)
 
-from staffbooking_adapters.sql.engine.composite import WriteStatement, parameters_for
+from staffbooking_adapters.sql.engine.composite import parameters_for
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
@@ -27,31 +38,44 @@ GET_STORED_RESPONSE = Statement(
     )
 )
 _STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
-_DELETE_EXPIRED_RESPONSE = delete(answers).where(
-    answers.c.scope == _STORED_RESPONSE_VALUES["scope"],
-    answers.c.key == _STORED_RESPONSE_VALUES["key"],
-    answers.c.expires_at <= bindparam("answer_made_at", type_=Instant),
-)
-_INSERT_RESPONSE = insert(answers).values(_STORED_RESPONSE_VALUES)
-SQLITE_RESPONSE_WRITES = (_DELETE_EXPIRED_RESPONSE, _INSERT_RESPONSE)
-"""What stores a response on SQLite, as statements of one composite."""
 
 
-def delete_expired_and_insert_response() -> WriteStatement:
-    """What stores a response on PostgreSQL: the insertion waits for the deletion, since it
-    selects from its count."""
-    deleted = _DELETE_EXPIRED_RESPONSE.returning(literal_column("1").label("one")).cte("dropped")
+def _delete_expired_response(condition: ColumnElement[bool]) -> Delete:
+    return delete(answers).where(
+        answers.c.scope == _STORED_RESPONSE_VALUES["scope"],
+        answers.c.key == _STORED_RESPONSE_VALUES["key"],
+        answers.c.expires_at <= bindparam("answer_made_at", type_=Instant),
+        condition,
+    )
+
+
+def _insert_response(condition: ColumnElement[bool]) -> Insert:
+    return insert(answers).from_select(
+        list(_STORED_RESPONSE_VALUES), select(*_STORED_RESPONSE_VALUES.values()).where(condition)
+    )
+
+
+def _delete_expired_and_insert_response(condition: ColumnElement[bool]) -> Insert:
+    """The insertion waits for the deletion, since it selects from its count."""
+    expired = _delete_expired_response(true())
+    deleted = expired.returning(literal_column("1").label("one")).cte("dropped")
     deleted_count = select(func.count().label("rows")).select_from(deleted).subquery("then")
     return insert(answers).from_select(
         list(_STORED_RESPONSE_VALUES),
         select(*_STORED_RESPONSE_VALUES.values())
         .select_from(deleted_count)
-        .where(deleted_count.c.rows >= 0),
+        .where(deleted_count.c.rows >= 0, condition),
     )
 
 
-DELETE_EXPIRED_RESPONSE = Statement(sqlite=_DELETE_EXPIRED_RESPONSE)
-SAVE_RESPONSE = Statement(postgresql=delete_expired_and_insert_response(), sqlite=_INSERT_RESPONSE)
+RESPONSE_WRITES = (_delete_expired_and_insert_response,)
+"""The writes of a composite statement that store a response."""
+SQLITE_RESPONSE_WRITES = (_delete_expired_response, _insert_response)
+"""The same on SQLite, which has no write in a CTE."""
+DELETE_EXPIRED_RESPONSE = Statement(sqlite=_delete_expired_response(true()))
+SAVE_RESPONSE = Statement(
+    postgresql=_delete_expired_and_insert_response(true()), sqlite=_insert_response(true())
+)
 
 
 def stored_response_params(response: StoredResponse, policy: Policy) -> dict[str, Any]:

@@ -32,7 +32,7 @@ COLUMNS = (
 )
 
 
-def user_record(user: User) -> dict[str, Any]:
+def _user_record(user: User) -> dict[str, Any]:
     """The published record, and whether the account is locked."""
     from staffbooking_core.representations import accounts
     from staffbooking_core.representations.json_types import format_instant
@@ -41,7 +41,7 @@ def user_record(user: User) -> dict[str, Any]:
 
 
 def _run_and_show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:
-    render.print_result("user", user_record(run_command(work)), as_json)
+    render.print_result("user", _user_record(run_command(work)), as_json)
 
 
 @app.command()
@@ -85,7 +85,7 @@ def list_(as_json: AsJson = False) -> None:
             async for user in iterate_pages(
                 lambda after, limit: administration.list_users(ports, after, limit)
             ):
-                yield user_record(user)
+                yield _user_record(user)
 
         await render.print_list("users", COLUMNS, found(), as_json)
 

@@ -35,7 +35,7 @@ COLUMNS = (
     "created_at",
     "reason=disabled_reason",
 )
-DELIVERY_COLUMNS = (
+_DELIVERY_COLUMNS = (
     "id",
     "event",
     "event_id",
@@ -45,7 +45,7 @@ DELIVERY_COLUMNS = (
     "next_attempt_at",
     "created_at",
 )
-ATTEMPT_COLUMNS = ("number", "at", "response_status", "error", "ms=duration_ms")
+_ATTEMPT_COLUMNS = ("number", "at", "response_status", "error", "ms=duration_ms")
 
 POLL_INTERVAL_SECONDS = 0.5
 """Seconds between looks for new attempts."""
@@ -101,7 +101,7 @@ def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJs
         render.print_json({"deliveries": records, "has_more": has_more})
         return
     render.print_table(
-        DELIVERY_COLUMNS, [{**record, **_delivery_summary(record)} for record in records]
+        _DELIVERY_COLUMNS, [{**record, **_delivery_summary(record)} for record in records]
     )
     if has_more:
         render.print_note(f"There are more: --page {page + 1}")
@@ -137,7 +137,7 @@ def redeliver(
     record = _delivery_record(logged)
     render.print_result("delivery", record, as_json)
     if not as_json:
-        render.print_table(ATTEMPT_COLUMNS, record["attempts"], title="attempts so far")
+        render.print_table(_ATTEMPT_COLUMNS, record["attempts"], title="attempts so far")
 
 
 @app.command()

@@ -27,8 +27,8 @@ from staffbooking_core.representations.messaging import message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import metrics
+from staffbooking_http.channel.delivery import TAIL_POLL_INTERVAL
 from staffbooking_http.channel.frames import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
-from staffbooking_http.channel.hub import TAIL_POLL_INTERVAL
 from staffbooking_http.channel.outbound import MAX_UNREAD_BYTES
 from staffbooking_http.channel.socketio_client import MAX_QUEUED_BYTES
 from staffbooking_http.docs import asyncapi

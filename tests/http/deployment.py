@@ -72,7 +72,7 @@ class HttpDeployment:
             files=MemoryFiles(),
             image_processor=PillowPictures(),
             policy=POLICY,
-            sandbox=self.processor,
+            sandbox=self.processor.sandbox,
         )
         self.restart(**options)
 

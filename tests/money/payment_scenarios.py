@@ -165,7 +165,7 @@ class PaymentScenario(BookingScenario):
             [payment] = (await self.processor_snapshot(booking)).payments
             await self.bench.outside_world.refund_by_hand(payment, amount)
         else:
-            await fake_processor_of(self.bench).refund_by_hand(booking.id, amount)
+            await fake_processor_of(self.bench).dashboard.refund(booking.id, amount)
 
     async def onboard(self, ready: bool = True) -> None:
         """The companion opens an account, which can be paid at once or not yet."""
@@ -181,7 +181,7 @@ class PaymentScenario(BookingScenario):
         if self.is_stripe:
             await self.bench.outside_world.set_ready(payee.ref, ready)
         else:
-            await fake_processor_of(self.bench).set_payee_ready(self.staff.user_id, ready)
+            await fake_processor_of(self.bench).dashboard.set_payee_ready(self.staff.user_id, ready)
 
     # The network ----------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "files": MemoryFiles(),
         "image_processor": PillowPictures(),
         "policy": policy,
-        "sandbox": processor,
+        "sandbox": processor.sandbox,
     }
     return Ports(**{**made, **ports})
 

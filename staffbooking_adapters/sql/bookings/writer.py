@@ -8,6 +8,9 @@ from typing import Any
 
 from attrs import frozen
 from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    Insert,
     Text,
     bindparam,
     delete,
@@ -16,7 +19,6 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
-    true,
     update,
 )
 
@@ -24,17 +26,17 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import reader as reading
 from staffbooking_adapters.sql.bookings.postings import add_postings
 from staffbooking_adapters.sql.bookings.reader import BookingsReader, to_booking
-from staffbooking_adapters.sql.engine.composite import CompositeStatement, WriteStatement
+from staffbooking_adapters.sql.engine.composite import CompositeStatement, ConditionalWrite
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.idempotency import (
+    RESPONSE_WRITES,
     SQLITE_RESPONSE_WRITES,
-    delete_expired_and_insert_response,
     stored_response_params,
 )
-from staffbooking_adapters.sql.notifications.store import INSERT_NOTIFICATIONS, notification_params
+from staffbooking_adapters.sql.notifications.store import insert_notifications, notification_params
 from staffbooking_adapters.sql.schema.bookings import (
     alerts,
     bookings,
@@ -84,60 +86,88 @@ _TIMER_VALUES = {
     "due_at": bindparam("timer_due_at", type_=Instant),
     "attempts": literal_column("0"),
 }
-_UPSERT_TIMER = (
-    upsert(timers)
-    .from_select(
-        ["booking_id", *_TIMER_VALUES], select(_BOOKING_ID, *_TIMER_VALUES.values()).where(true())
+
+
+def _upsert_timer(condition: ColumnElement[bool]) -> Insert:
+    return (
+        upsert(timers)
+        .from_select(
+            ["booking_id", *_TIMER_VALUES],
+            select(_BOOKING_ID, *_TIMER_VALUES.values()).where(condition),
+        )
+        .on_conflict_do_update(
+            index_elements=["booking_id"],
+            set_={**_TIMER_VALUES, "not_before": None, "lease_token": None, "lease_until": None},
+        )
     )
-    .on_conflict_do_update(
-        index_elements=["booking_id"],
-        set_={**_TIMER_VALUES, "not_before": None, "lease_token": None, "lease_until": None},
-    )
-)
-_DELETE_TIMER = delete(timers).where(timers.c.booking_id == _BOOKING_ID)
+
+
+def _delete_timer(condition: ColumnElement[bool]) -> Delete:
+    return delete(timers).where(timers.c.booking_id == _BOOKING_ID, condition)
+
 
 _EVENT_VALUES = {
     column.name: bindparam(f"event_{column.name}", type_=column.type)
     for column in events.c
     if column.name not in ("booking_id", "position")
 }
-_INSERT_EVENT = insert(events).from_select(
-    ["booking_id", *_EVENT_VALUES], select(_BOOKING_ID, *_EVENT_VALUES.values()).where(true())
-)
+
+
+def _insert_event(condition: ColumnElement[bool]) -> Insert:
+    return insert(events).from_select(
+        ["booking_id", *_EVENT_VALUES],
+        select(_BOOKING_ID, *_EVENT_VALUES.values()).where(condition),
+    )
+
 
 _AT_PARAM = bindparam("at", type_=Instant)
 _NEW_OPERATION_ROWS = array_rows(
     "given", n=("order_numbers", BigInt), kind=("order_kinds", Text()), command=("commands", Text())
 )
-_INSERT_OPERATIONS = insert(payment_operations).from_select(
-    "booking_id n kind command created_at next_at generation status attempts".split(),
-    select(
-        *(
-            _BOOKING_ID,
-            _NEW_OPERATION_ROWS.c.n,
-            _NEW_OPERATION_ROWS.c.kind,
-            _NEW_OPERATION_ROWS.c.command,
-            _AT_PARAM,
-            _AT_PARAM,
-        ),
-        *(literal_column("1"), literal(OperationStatus.PENDING.value, Text()), literal_column("0")),
-    ).where(true()),
-)
+
+
+def _insert_operations(condition: ColumnElement[bool]) -> Insert:
+    return insert(payment_operations).from_select(
+        "booking_id n kind command created_at next_at generation status attempts".split(),
+        select(
+            *(
+                _BOOKING_ID,
+                _NEW_OPERATION_ROWS.c.n,
+                _NEW_OPERATION_ROWS.c.kind,
+                _NEW_OPERATION_ROWS.c.command,
+                _AT_PARAM,
+                _AT_PARAM,
+            ),
+            *(
+                literal_column("1"),
+                literal(OperationStatus.PENDING.value, Text()),
+                literal_column("0"),
+            ),
+        ).where(condition),
+    )
+
 
 _ALERT_ROWS = array_rows("given", text=("alert_texts", Text()))
-_INSERT_ALERTS = insert(alerts).from_select(
-    ["at", "booking_id", "text", "told"],
-    select(_AT_PARAM, _BOOKING_ID, _ALERT_ROWS.c.text, literal(False)).where(true()),
-)
 
-_INSERT_CREDIT = insert(rebooking_credits).from_select(
-    ["booking_id", "customer_id", "expires_at"],
-    select(
-        _BOOKING_ID,
-        bindparam("credit_customer", type_=BigInt),
-        bindparam("credit_expires_at", type_=Instant),
-    ).where(true()),
-)
+
+def _insert_alerts(condition: ColumnElement[bool]) -> Insert:
+    return insert(alerts).from_select(
+        ["at", "booking_id", "text", "told"],
+        select(_AT_PARAM, _BOOKING_ID, _ALERT_ROWS.c.text, literal(False)).where(condition),
+    )
+
+
+def _insert_credit(condition: ColumnElement[bool]) -> Insert:
+    return insert(rebooking_credits).from_select(
+        ["booking_id", "customer_id", "expires_at"],
+        select(
+            _BOOKING_ID,
+            bindparam("credit_customer", type_=BigInt),
+            bindparam("credit_expires_at", type_=Instant),
+        ).where(condition),
+    )
+
+
 USE_CREDIT = Statement(
     update(rebooking_credits)
     .values(used_by=bindparam("user"))
@@ -164,27 +194,25 @@ class _BookingWriteVariant:
 
 @cache
 def _booking_write_statement(variant: _BookingWriteVariant) -> CompositeStatement:
-    statements: list[WriteStatement] = [_INSERT_BOOKING if variant.is_new else _UPDATE_BOOKING]
+    writes: list[ConditionalWrite] = []
     if variant.has_timer:
-        statements.append(_UPSERT_TIMER)
+        writes.append(_upsert_timer)
     elif not variant.is_new:
-        statements.append(_DELETE_TIMER)
-    for is_there, statement in (
-        (variant.has_event, _INSERT_EVENT),
-        (variant.has_operations, _INSERT_OPERATIONS),
-        (variant.has_alerts, _INSERT_ALERTS),
-        (variant.has_notifications, INSERT_NOTIFICATIONS),
-        (variant.has_credit, _INSERT_CREDIT),
+        writes.append(_delete_timer)
+    for is_there, write in (
+        (variant.has_event, _insert_event),
+        (variant.has_operations, _insert_operations),
+        (variant.has_alerts, _insert_alerts),
+        (variant.has_notifications, insert_notifications),
+        (variant.has_credit, _insert_credit),
     ):
         if is_there:
-            statements.append(statement)
-    if variant.has_response:
-        return CompositeStatement(
-            *statements,
-            delete_expired_and_insert_response(),
-            sqlite_statements=(*statements, *SQLITE_RESPONSE_WRITES),
-        )
-    return CompositeStatement(*statements)
+            writes.append(write)
+    return CompositeStatement(
+        _INSERT_BOOKING if variant.is_new else _UPDATE_BOOKING,
+        if_touched=[*writes, *(RESPONSE_WRITES if variant.has_response else ())],
+        sqlite_if_touched=[*writes, *(SQLITE_RESPONSE_WRITES if variant.has_response else ())],
+    )
 
 
 async def save_booking_write(

@@ -103,14 +103,16 @@ SAVE_COMPANIONS = BatchStatement(
         index_elements=["id"],
         set_={column.name: _UPSERT_COMPANIONS.excluded[column.name] for column in companions.c[1:]},
     ),
-    upsert(locations)
-    .from_select(["city_folded", "country_folded"], select(_LOCATION_ROWS).where(true()))
-    .on_conflict_do_nothing(index_elements=["city_folded", "country_folded"]),
-    upsert(services)
-    .from_select(["name_folded"], select(_SERVICE_ROWS).where(true()))
-    .on_conflict_do_nothing(index_elements=["name_folded"]),
-    delete(companion_search).where(in_array(companion_search.c.companion_id, "known")),
-    delete(companion_days).where(in_array(companion_days.c.companion_id, "known")),
+    once=(
+        upsert(locations)
+        .from_select(["city_folded", "country_folded"], select(_LOCATION_ROWS).where(true()))
+        .on_conflict_do_nothing(index_elements=["city_folded", "country_folded"]),
+        upsert(services)
+        .from_select(["name_folded"], select(_SERVICE_ROWS).where(true()))
+        .on_conflict_do_nothing(index_elements=["name_folded"]),
+        delete(companion_search).where(in_array(companion_search.c.companion_id, "known")),
+        delete(companion_days).where(in_array(companion_days.c.companion_id, "known")),
+    ),
 )
 
 

@@ -77,7 +77,7 @@ async def test_an_account_that_is_no_longer_ready_is_looked_at_again(desk):
     await desk.ask()
     await desk.complete()
     await reconciliation.deliver_sandbox_events(desk.ports)
-    await desk.processor.inner.set_payee_ready(desk.staff.user_id, False)
+    await desk.processor.inner.dashboard.set_payee_ready(desk.staff.user_id, False)
     await reconciliation.deliver_sandbox_events(desk.ports)
     payee = await desk.account()
     assert payee.status is PayeeStatus.INCOMPLETE
@@ -173,9 +173,9 @@ async def test_a_refused_payout_casts_doubt_on_the_account(desk):
 
 async def lose_events(desk, ready):
     fake = desk.processor.inner
-    await fake.add_fault("event", "drop", 1)
-    await fake.set_payee_ready(desk.staff.user_id, ready)
-    assert await fake.take_due_events(1) == []
+    await fake.sandbox.add_fault("event", "drop", 1)
+    await fake.dashboard.set_payee_ready(desk.staff.user_id, ready)
+    assert await fake.sandbox.take_due_events(1) == []
 
 
 async def payout_ref(desk, companion_id):

@@ -261,7 +261,7 @@ async def test_a_refund_that_takes_its_time_ends_later(scene, ends, owed):
 
 async def test_a_payee_who_is_not_ready_is_paid_later(scene):
     """The payout fails, is shown, and goes out when the payee is ready."""
-    ready = scene.ports.payments.set_payee_ready
+    ready = scene.ports.payments.dashboard.set_payee_ready
     booking = await scene.completed()
     await ready(scene.staff.user_id, False)
     await scene.jump_to(booking.ends_at + DAY)
