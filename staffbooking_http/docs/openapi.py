@@ -250,7 +250,8 @@ def _operation(
         }
     if endpoint.raw is not None:
         media = endpoint.raw_media or "*/*"
-        most = f"At most {endpoint.raw_byte_limit(policy) // 1024} KiB of {endpoint.raw_media or 'any type'}"
+        kibibytes = endpoint.raw_byte_limit(policy) // 1024
+        most = f"At most {kibibytes} KiB of {endpoint.raw_media or 'any type'}"
         operation["requestBody"] = {
             "required": True,
             "content": {media: {"schema": {"description": most}}},
