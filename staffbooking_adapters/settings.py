@@ -38,7 +38,8 @@ T = TypeVar("T")
 _ENVIRONMENT_PREFIX = "STAFFBOOKING_"
 _DEFAULT_SECRET = "development-only-secret-key"
 _MIN_SECRET_LENGTH = 16
-_MAX_PAYOUT_DELAY = timedelta(hours=47)
+_PAYOUT_DEADLINE_HOURS = Policy().payout_deadline // timedelta(hours=1)
+_MAX_PAYOUT_DELAY_HOURS = _PAYOUT_DEADLINE_HOURS - 1
 
 STRIPE_UNSUPPORTED_CURRENCIES = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL_CURRENCIES
 """Currencies that Stripe counts, or pays out, otherwise than by their smallest unit: a fee's
@@ -284,8 +285,11 @@ def _parse_flag(text: str) -> bool:
 
 def _parse_payout_delay(text: str) -> timedelta:
     delay = parse_duration(text)
-    if delay > _MAX_PAYOUT_DELAY:
-        raise ValueError("must be 47h at most: payouts are promised within 48 hours")
+    if delay > timedelta(hours=_MAX_PAYOUT_DELAY_HOURS):
+        raise ValueError(
+            f"must be {_MAX_PAYOUT_DELAY_HOURS}h at most: "
+            f"payouts are promised within {_PAYOUT_DEADLINE_HOURS} hours"
+        )
     return delay
 
 

@@ -10,11 +10,9 @@ from itertools import chain
 from attrs import frozen
 
 from staffbooking_adapters.memory.bookings.timers import is_timer_due
+from staffbooking_adapters.memory.payments.inbox import is_event_due
 from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction
-from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.ports import Backlog
-
-UNPAID_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
 
 
 @frozen
@@ -38,16 +36,16 @@ def _due_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelt
     """The kind of each thing that is due (`Backlog`), and for how long it has been."""
     business = now + state.clock_offset
     for operation in (row.operation for row in state.operations.values()):
-        if not operation.is_finished and operation.next_at <= now:
+        if operation.is_due(now):
             yield operation.kind, now - operation.next_at
     for timer in state.timers.values():
         if is_timer_due(timer, business, now):
             yield "timer", business - timer.due_at
     for row in state.processor_events.values():
-        if not row.is_done and row.next_at <= now:
+        if is_event_due(row, now):
             yield "event", now - row.next_at
     for payee in (row.payee for row in state.payees.values()):
-        if payee.next_at is not None and payee.next_at <= now:
+        if payee.next_at is not None and payee.is_due(now):
             yield "payee", now - payee.next_at
 
 
@@ -55,9 +53,5 @@ def _due_payout_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, t
     """Payouts not made yet that were due, or were released before that."""
     business = now + state.clock_offset
     for booking in state.bookings.values():
-        if booking.payout_status in UNPAID_STATUSES:
-            due_at = booking.payout_due_at
-            is_due = due_at is not None and due_at <= business
-            since = due_at if is_due else booking.payout_released_at
-            if since is not None:
-                yield "payout", business - since
+        if (since := booking.payout_due_since(business)) is not None:
+            yield "payout", business - since

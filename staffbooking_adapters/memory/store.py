@@ -40,6 +40,7 @@ from staffbooking_adapters.memory.webhooks.store import (
     WebhooksWriter,
     drop_deliveries,
 )
+from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BookingWrite, ReadView, Transaction
@@ -165,8 +166,9 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
     sessions = [
         session.digest
         for session in state.sessions.values()
-        if session.seen_at + policy.session_idle <= now
-        or session.created_at + policy.session_lifetime <= now
+        if is_session_expired(
+            session, now, idle_timeout=policy.session_idle, lifetime=policy.session_lifetime
+        )
     ]
     answers = [name for name, answer in state.stored_responses.items() if answer.expires_at <= now]
     done = [

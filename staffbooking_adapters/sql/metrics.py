@@ -22,28 +22,25 @@ from sqlalchemy import (
 
 from staffbooking_adapters.sql.bookings.timers import IS_TIMER_DUE
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.leases import BUSINESS_NOW_PARAM, NOW_PARAM
+from staffbooking_adapters.sql.engine.leases import BUSINESS_NOW_PARAM
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.payments.inbox import IS_EVENT_DUE
 from staffbooking_adapters.sql.sandbox.clock import read_clock_offset
-from staffbooking_adapters.sql.schema.bookings import bookings, is_open_payout, timers
+from staffbooking_adapters.sql.schema.bookings import bookings, is_unpaid_payout, timers
 from staffbooking_adapters.sql.schema.payments import (
-    is_unfinished,
+    is_operation_due,
+    is_payee_due,
     payees,
     payment_operations,
     processor_inbox,
 )
 from staffbooking_adapters.sql.schema.upgrade import HAS_VERSION_TABLE
-from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Backlog
 
-_IS_OPERATION_DUE = and_(is_unfinished, payment_operations.c.next_at <= NOW_PARAM)
-_IS_PAYEE_DUE = payees.c.next_at <= NOW_PARAM
 _IS_PAYOUT_PAST_DUE = bookings.c.payout_due_at <= BUSINESS_NOW_PARAM
-_IS_PAYOUT_DUE = and_(
-    is_open_payout,
-    bookings.c.payout_status != PayoutStatus.FROZEN,
+IS_PAYOUT_DUE = and_(
+    is_unpaid_payout,
     or_(_IS_PAYOUT_PAST_DUE, bookings.c.payout_released_at.is_not(None)),
 )
 _PAYOUT_DUE_SINCE = case(
@@ -57,10 +54,10 @@ def _count_due(table: Table, is_due: ColumnElement[bool]) -> ColumnElement[int]:
 
 COUNT_PENDING = Statement(
     select(
-        _count_due(payment_operations, _IS_OPERATION_DUE)
+        _count_due(payment_operations, is_operation_due)
         + _count_due(timers, IS_TIMER_DUE)
         + _count_due(processor_inbox, IS_EVENT_DUE)
-        + _count_due(payees, _IS_PAYEE_DUE)
+        + _count_due(payees, is_payee_due)
     )
 )
 
@@ -77,12 +74,12 @@ _BUSINESS_TIME_KINDS = ("timer", "payout")
 GET_BACKLOG = Statement(
     union_all(
         _select_backlog(
-            payment_operations.c.kind, payment_operations.c.next_at, _IS_OPERATION_DUE
+            payment_operations.c.kind, payment_operations.c.next_at, is_operation_due
         ).group_by(payment_operations.c.kind),
         _select_backlog(literal("timer", Text()), timers.c.due_at, IS_TIMER_DUE),
         _select_backlog(literal("event", Text()), processor_inbox.c.next_at, IS_EVENT_DUE),
-        _select_backlog(literal("payee", Text()), payees.c.next_at, _IS_PAYEE_DUE),
-        _select_backlog(literal("payout", Text()), _PAYOUT_DUE_SINCE, _IS_PAYOUT_DUE),
+        _select_backlog(literal("payee", Text()), payees.c.next_at, is_payee_due),
+        _select_backlog(literal("payout", Text()), _PAYOUT_DUE_SINCE, IS_PAYOUT_DUE),
     )
 )
 

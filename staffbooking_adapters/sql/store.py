@@ -47,7 +47,7 @@ from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.schema.bookings import answers, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.payments import processor_inbox
-from staffbooking_adapters.sql.schema.webhooks import deliveries, is_done_delivery
+from staffbooking_adapters.sql.schema.webhooks import deliveries, is_finished_delivery
 from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
 from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
 from staffbooking_core.policy import Policy
@@ -79,7 +79,7 @@ DELIVERY_DELETE_BATCH_SIZE = 100
 
 _OLD_DELIVERIES = (
     select(deliveries.c.id)
-    .where(is_done_delivery, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
+    .where(is_finished_delivery, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
     .order_by(deliveries.c.next_at, deliveries.c.id)
     .limit(DELIVERY_DELETE_BATCH_SIZE)
     .with_for_update(skip_locked=True)

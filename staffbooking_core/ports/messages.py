@@ -139,7 +139,7 @@ class MessagesWritePort(MessagesReadPort, Protocol):
         self, customer_id: int, event_ref: str
     ) -> Sequence[tuple[int, str]]:
         """The companion's id and name of each booking of an event whose status is in
-        `GROUP_MEMBER_STATUSES`. Reads what is committed now, so call it after locking the group."""
+        `CONFIRMED_STATUSES`. Reads what is committed now, so call it after locking the group."""
         ...
 
     async def save_group(self, group: Conversation, *, is_open: bool) -> None:

@@ -54,7 +54,7 @@ ERROR_CODE_DESCRIPTIONS = {
     "details before the booking is paid",
     "body_timeout": "the body took more than 10 seconds to come",
     "body_too_large": "the body is over 64 KiB, an event of the processor over 256 KiB, an image "
-    "over 10 MiB, a calendar over 1 MiB",
+    "over {max_image_bytes}, a calendar over {max_calendar_bytes}",
     "unsupported_media_type": "the body is not declared as JSON in UTF-8, an upload not as "
     "multipart/form-data, a calendar not as text/calendar in UTF-8",
     "malformed_form": "the body is not the form that it is declared to be",
@@ -81,7 +81,8 @@ ERROR_CODE_DESCRIPTIONS = {
     "internal": "a fault of ours; the log tells more under `request_id`",
     "unavailable": "the service is out of reach for now: see Retry-After",
 }
-"""What any call may be refused by, for the documents; rules have codes of their own."""
+"""What any call may be refused by, for the documents, with figures of the policy in braces; rules
+have codes of their own."""
 
 
 class HttpError(Exception):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from attrs import asdict
 
 from staffbooking_core import __version__
+from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
@@ -100,13 +101,18 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "x-codes": {
-            **ERROR_CODE_DESCRIPTIONS,
+            **{
+                code: text.format_map(policy_values)
+                for code, text in ERROR_CODE_DESCRIPTIONS.items()
+            },
             **dict.fromkeys(_rule_codes(families), "a rule forbids it"),
         },
         "servers": [{"url": policy.base_url}],
         "tags": [{"name": family} for family in families],
         "paths": paths,
-        "webhooks": {str(event): _webhook_operation(event) for event in EVENT_RECORDS},
+        "webhooks": {
+            str(event): _webhook_operation(event, policy_values) for event in EVENT_RECORDS
+        },
         "components": {
             "schemas": dict(COMPONENT_SCHEMAS),
             "headers": {
@@ -201,25 +207,35 @@ def _format_description(policy: Policy) -> str:
 
 
 def _format_rule(rule: RateLimit) -> str:
-    return f"{rule.name} {rule.limit} in {_format_duration(rule.window)}"
+    return f"{rule.name} {rule.limit} in {format_duration(rule.window)}"
 
 
 def _policy_values(policy: Policy) -> JsonObject:
-    """What descriptions may name in braces: the figures of a deployment."""
-    figures = asdict(policy, recurse=False)
-    spans = {
-        name: _format_duration(value)
-        for name, value in figures.items()
-        if isinstance(value, timedelta)
+    """What texts may name in braces: the figures of a deployment, with their units.
+
+    Each limit of `policy.limits` gives `<name>_limit`, a number, `<name>_window` ("an hour", "15
+    minutes") and `<name>_rate`, what follows a number ("an hour", "in 15 minutes").
+    """
+    values = {
+        name: _format_value(name, value) for name, value in asdict(policy, recurse=False).items()
     }
-    return figures | spans
+    for name, rule in asdict(policy.limits, recurse=False).items():
+        is_hourly, window = rule.window == timedelta(hours=1), format_duration(rule.window)
+        values[f"{name}_limit"] = rule.limit
+        values[f"{name}_window"] = "an hour" if is_hourly else window
+        values[f"{name}_rate"] = "an hour" if is_hourly else f"in {window}"
+    return values
 
 
-def _format_duration(duration: timedelta) -> str:
-    if duration.days > 1:
-        return f"{duration.days} days"
-    minutes = int(duration.total_seconds()) // 60
-    return f"{minutes} minutes" if minutes else f"{duration.seconds} seconds"
+def _format_value(name: str, value: Any) -> Any:
+    match value:
+        case timedelta():
+            return format_duration(value)
+        case (timedelta(), *_):
+            return format_duration(*value)
+        case int() if name.endswith("_bytes"):
+            return f"{value // 2**10} KiB" if value % 2**20 else f"{value // 2**20} MiB"
+    return value
 
 
 def _operation(
@@ -246,11 +262,12 @@ def _operation(
     if endpoint.file:
         operation["requestBody"] = {
             "required": True,
-            "content": {"multipart/form-data": {"schema": _upload_form_schema(policy)}},
+            "content": {"multipart/form-data": {"schema": _upload_form_schema(policy_values)}},
         }
     if endpoint.raw is not None:
         media = endpoint.raw_media or "*/*"
-        most = f"At most {endpoint.raw_byte_limit(policy) // 1024} KiB of {endpoint.raw_media or 'any type'}"
+        kibibytes = endpoint.raw_byte_limit(policy) // 1024
+        most = f"At most {kibibytes} KiB of {endpoint.raw_media or 'any type'}"
         operation["requestBody"] = {
             "required": True,
             "content": {media: {"schema": {"description": most}}},
@@ -258,11 +275,11 @@ def _operation(
     return operation
 
 
-def _upload_form_schema(policy: Policy) -> Schema:
+def _upload_form_schema(policy_values: JsonObject) -> Schema:
     file: Schema = {
         "type": "string",
         "contentMediaType": "application/octet-stream",
-        "description": f"JPEG, PNG or WebP, at most {policy.max_image_bytes // 2**20} MiB",
+        "description": f"JPEG, PNG or WebP, at most {policy_values['max_image_bytes']}",
     }
     return {"type": "object", "properties": {"file": file}, "required": ["file"]}
 
@@ -375,13 +392,13 @@ _WEBHOOK_HEADERS: dict[str, tuple[str, Schema]] = {
 }
 
 _WEBHOOK_RESPONSES = {
-    "2XX": "Received, within 10 seconds",
+    "2XX": "Received, within {webhook_attempt_timeout}",
     "3XX": "Not received: redirects are not followed",
-    "default": "Not received: tried again after 1, 4 and 16 seconds, a test never",
+    "default": "Not received: tried again after {webhook_retry_delays}, a test never",
 }
 
 
-def _webhook_operation(event: str) -> JsonObject:
+def _webhook_operation(event: str, policy_values: JsonObject) -> JsonObject:
     return {
         "post": {
             "summary": inspect.getdoc(EVENT_RECORDS[event]),
@@ -401,7 +418,8 @@ def _webhook_operation(event: str) -> JsonObject:
                 "content": {"application/json": {"schema": type_schema(EVENT_RECORDS[event])}},
             },
             "responses": {
-                status: {"description": text} for status, text in _WEBHOOK_RESPONSES.items()
+                status: {"description": text.format_map(policy_values)}
+                for status, text in _WEBHOOK_RESPONSES.items()
             },
         }
     }

@@ -71,8 +71,9 @@ async def change_password(call: Call) -> Reply:
     "/auth/forgot-password",
     SignedOutAccess(),
     summary="Have a link sent by which a password can be set",
-    description="The answer is the same whether there is such an account or not. At most 3 times "
-    "an hour for an account, and 20 times from an address.",
+    description="The answer is the same whether there is such an account or not. At most "
+    "{reset_account_limit} times {reset_account_rate} for an account, and {reset_address_limit} "
+    "times from an address.",
     body=ForgotPassword,
     answer=_SUCCESS_SCHEMA,
 )
@@ -147,7 +148,8 @@ async def end_other_sessions(call: Call) -> Reply:
     "/auth/verification",
     SessionAccess(),
     summary="Have the link sent again that confirms the address",
-    description="At most 3 times an hour, and 20 times from an address.",
+    description="At most {verification_limit} times {verification_rate}, and "
+    "{verification_address_limit} times from an address.",
     answer=_SUCCESS_SCHEMA,
     codes=("already_verified",),
 )
@@ -215,7 +217,7 @@ async def choose_notifications(call: Call) -> Reply:
     summary="All that is kept about oneself",
     description="Records as they stand elsewhere in the interface; a profile that never was is "
     "null. Secrets are not in it. The answer comes as it is made: one that breaks off is no JSON. "
-    "At most 10 times an hour.",
+    "At most {export_limit} times {export_rate}.",
     window="export",
     answer=type_schema(PersonalDataRecord),
 )

@@ -24,8 +24,8 @@ log = logging.getLogger("staffbooking.http")
     SignedOutAccess(),
     summary="Sign up",
     description="Makes an account; it does not sign in. A link to confirm the e-mail is sent, but "
-    "only for the first 20 accounts in an hour from a network address: the others can have it sent "
-    "by `/auth/verification`.",
+    "only for the first {register_address_limit} accounts in {register_address_window} from a "
+    "network address: the others can have it sent by `/auth/verification`.",
     body=Register,
     status=201,
     answer=reply_schema(success=Success, user=UserRecord),

@@ -68,12 +68,17 @@ async def _request_booking(call: Call) -> Reply:
     return _created_reply(call, booking)
 
 
+_CREATION_DESCRIPTION = (
+    "{bookings_limit} {bookings_rate}. An Idempotency-Key makes it safe to repeat for "
+    "{idempotency_lifetime}."
+)
+
 request_by_key = endpoint(
     "POST",
     "/api/v1/bookings",
     ApiKeyAccess(Permission.BOOK),
     summary="Create a booking request for a registered customer",
-    description="10 an hour. An Idempotency-Key makes it safe to repeat for 24 hours.",
+    description=_CREATION_DESCRIPTION,
     body=RequestBookingFor,
     status=201,
     window="bookings",
@@ -88,7 +93,7 @@ request_by_session = endpoint(
     "/bookings",
     SessionAccess(check_user=require_customer),
     summary="Create a booking request for yourself",
-    description="10 an hour. An Idempotency-Key makes it safe to repeat for 24 hours.",
+    description=_CREATION_DESCRIPTION,
     body=RequestBooking,
     status=201,
     window="bookings",
@@ -271,7 +276,7 @@ async def checkout(call: Call) -> Reply:
     "/bookings/{id}/cancellation-quote",
     SessionAccess(),
     summary="Ask what cancelling would give back",
-    description="The quote holds for 10 minutes, handed back to `cancel`.",
+    description="The quote holds for {quote_lifetime}, handed back to `cancel`.",
     answer=type_schema(CancellationQuoteRecord),
     codes=("booking_not_cancellable",),
     not_found=_RESOURCE_NAME,

@@ -22,8 +22,8 @@ _UPGRADE_HEADERS = (
     PublicAccess(),
     summary="The real-time channel",
     description="A WebSocket, for whoever has a session: 401 without one, 403 for a page of a "
-    "foreign origin or of none, 429 for the eleventh connection of a user. What goes over it is "
-    "in the AsyncAPI document, `/asyncapi.json`.",
+    "foreign origin or of none, 429 for more than {max_connections} connections of a "
+    "user. What goes over it is in the AsyncAPI document, `/asyncapi.json`.",
     answer=type_schema(ErrorRecord),
     status=426,
 )

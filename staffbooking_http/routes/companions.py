@@ -65,7 +65,8 @@ async def read_companion(call: Call) -> Reply:
     "/api/v1/companions/{id}/availability",
     ApiKeyAccess(Permission.READ),
     summary="Read the free slots of a staff member",
-    description="Local days of the companion's timezone, both ends included, at most 92.",
+    description="Local days of the companion's timezone, both ends included, at most "
+    "{availability_days}.",
     query=ReadAvailability,
     find=_companion_reply,
     answer=type_schema(FreeDaysRecord),

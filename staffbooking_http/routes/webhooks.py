@@ -61,7 +61,7 @@ async def _check_owner(call: Call) -> Reply:
     description=(
         "An https URL that leads to public addresses. It gets the events of bookings that you "
         "are a party of or made; all five unless `events` says which. The secret is shown this "
-        "once. A user has at most 10."
+        "once. A user has at most {max_webhooks}."
     ),
     body=CreateWebhook,
     status=201,
@@ -94,8 +94,8 @@ async def list_webhooks(call: Call) -> Reply:
     summary="Change, pause or enable a webhook endpoint",
     description=(
         "What is not given stays; an empty `description` takes it away. Without `active` its "
-        "deliveries are held, for 7 days at most; made active again, also after it was disabled, "
-        "it gets them, and its count of failures starts anew."
+        "deliveries are held, for {webhook_held_retention} at most; made active again, "
+        "also after it was disabled, it gets them, and its count of failures starts anew."
     ),
     body=ChangeWebhook,
     find=_check_owner,
@@ -187,7 +187,8 @@ async def send_test_event(call: Call) -> Reply:
     "/api/webhooks/{id}/deliveries",
     _READ_ACCESS,
     summary="List the deliveries of a webhook endpoint",
-    description="The newest first, each with its attempts. They are kept for 30 days.",
+    description="The newest first, each with its attempts. They are kept for "
+    "{webhook_delivery_retention}.",
     query=ListDeliveries,
     find=_check_owner,
     answer=reply_schema(deliveries=list[DeliveryRecord], has_more=bool),

@@ -23,8 +23,12 @@ from staffbooking_adapters.memory.slots import (
 from staffbooking_adapters.memory.state import AlertRow, MemoryTransaction, TimerRow
 from staffbooking_adapters.memory.webhooks.feed import add_event
 from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import (
+    OPEN_PAYOUT_STATUSES,
+    UNSETTLED_PAYMENT_STATUSES,
+    Booking,
+)
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import (
@@ -38,11 +42,6 @@ from staffbooking_core.ports import (
 
 BOOKING_ID_TAKEN = "pk_bookings"
 BOOKING_CODE_TAKEN = "uq_bookings_code"
-
-OPEN_PAYOUT_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN})
-UNSETTLED_STATUSES = frozenset(
-    {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
-)
 
 
 @frozen
@@ -60,7 +59,7 @@ class BookingsReader:
         found = [each for each in self.tx.state.bookings.values() if _matches_query(each, query)]
         found.sort(key=lambda booking: (booking.starts_at, booking.id), reverse=True)
         if query.priority_first:
-            found.sort(key=lambda booking: not _is_pending_priority(booking))
+            found.sort(key=lambda booking: not booking.is_urgent)
         start = (query.page - 1) * query.limit
         return found[start : start + query.limit + 1]
 
@@ -73,7 +72,7 @@ class BookingsReader:
             if booking.ends_at > since and booking.status is not BookingStatus.CANCELLED
         ]
         found.sort(key=lambda booking: (booking.starts_at, booking.id))
-        kept = sorted(found, key=lambda booking: booking.status is BookingStatus.PENDING)[:limit]
+        kept = sorted(found, key=lambda booking: booking.status not in CONFIRMED_STATUSES)[:limit]
         return sorted(kept, key=lambda booking: (booking.starts_at, booking.id))
 
     async def request_context(
@@ -132,7 +131,7 @@ class BookingsReader:
         return sorted(
             booking.id
             for booking in bookings_of(self.tx.state, companion_id)
-            if booking.owed_by_staff > 0
+            if booking.has_staff_debt
         )
 
     async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
@@ -141,7 +140,7 @@ class BookingsReader:
         return [
             booking
             for booking in bookings_after(state, after_id)
-            if booking.payment_status in UNSETTLED_STATUSES and booking.id not in pending
+            if booking.payment_status in UNSETTLED_PAYMENT_STATUSES and booking.id not in pending
         ][:limit]
 
 
@@ -234,10 +233,6 @@ def _matches_query(booking: Booking, query: BookingQuery) -> bool:
         )
         if number == user
     )
-
-
-def _is_pending_priority(booking: Booking) -> bool:
-    return booking.priority and booking.status is BookingStatus.PENDING
 
 
 def _payout_sort_key(booking: Booking) -> tuple[bool, datetime, int]:

@@ -36,7 +36,7 @@ class InboxWriter:
         due = [
             name
             for name, row in rows.items()
-            if not row.is_done and row.next_at <= now and not is_lease_active(row.lease, now)
+            if is_event_due(row, now) and not is_lease_active(row.lease, now)
         ]
         due.sort(key=lambda name: rows[name].next_at)
         for name in due[:limit]:
@@ -51,6 +51,11 @@ class InboxWriter:
         if row is not None and holds_lease(row.lease, lease):
             next_at = row.next_at if retry_at is None else retry_at
             rows[name] = evolve(row, lease=None, next_at=next_at, is_done=retry_at is None)
+
+
+def is_event_due(row: ProcessorEventRow, now: datetime) -> bool:
+    """Whether an event is not done, and to be followed (again); `now` is wall time."""
+    return not row.is_done and row.next_at <= now
 
 
 def intents_with_pending_events(state: MemoryState) -> set[int | None]:

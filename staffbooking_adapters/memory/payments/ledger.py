@@ -84,11 +84,9 @@ def _cash_book(state: MemoryState, booking: Booking, has_pending_event: bool) ->
         for each in operations
         if each.status is OperationStatus.DONE and each.result_ref is not None
     }
-    is_sent = any(not each.is_finished and each.first_sent_at is not None for each in operations)
+    is_in_flight = has_pending_event or any(each.is_in_flight for each in operations)
     postings = _postings_of(state, booking.id)
     cash = tuple(_processor_balance_legs(postings))
     named = {key for key, _ in cash}
     changed_at = max((each.at for each in postings if each.key in named), default=None)
-    return CashPostings(
-        booking.id, booking.code, cash, refs, is_sent or has_pending_event, changed_at
-    )
+    return CashPostings(booking.id, booking.code, cash, refs, is_in_flight, changed_at)

@@ -20,10 +20,8 @@ from staffbooking_core.domain.payments.processor import (
     Operation,
     OperationKind,
     OperationOrder,
-    OperationStatus,
-    RefundPayment,
-    SettlementStatus,
 )
+from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import Lease
 
@@ -61,18 +59,10 @@ class OperationsReader:
         return [row.operation for row in operation_rows_of(self.tx.state, booking_id)]
 
     async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
-        operations = [row.operation for row in self.tx.state.operations.values()]
-        replaced = {
-            (each.booking_id, each.command.replaces)
-            for each in operations
-            if isinstance(each.command, RefundPayment)
-        }
-        failed = [
-            each
-            for each in operations
-            if _is_failed_refund(each) and (each.booking_id, each.n) not in replaced
-        ]
         bookings = self.tx.state.bookings
+        failed = [
+            each for number in bookings for each in failed_refunds(await self.operations_of(number))
+        ]
         failed.sort(key=lambda operation: operation.id)
         return [(bookings[each.booking_id], each) for each in failed[:limit]]
 
@@ -118,9 +108,7 @@ class OperationsWriter(OperationsReader):
             row
             for booking in bookings_of(state, companion_id)
             for row in operation_rows_of(state, booking.id)
-            if row.operation.kind is OperationKind.PAY_OUT
-            and row.operation.status is OperationStatus.PENDING
-            and row.operation.next_at > now
+            if row.operation.is_delayed_payout(now)
         ]
         for row in waiting:
             woken = evolve(row, operation=evolve(row.operation, next_at=now))
@@ -142,12 +130,3 @@ def _claimable_operations(
         rows = operation_rows_of(state, booking_id)
         if not any(is_lease_active(row.lease, now) for row in rows):
             yield from [row.operation for row in rows if not row.operation.is_finished][:1]
-
-
-def _is_failed_refund(operation: Operation) -> bool:
-    failed = operation.status in (OperationStatus.REFUSED, OperationStatus.DEAD)
-    came_back = (
-        operation.settlement is SettlementStatus.FAILED
-        and operation.status is not OperationStatus.VOID
-    )
-    return operation.kind is OperationKind.REFUND and (failed or came_back)

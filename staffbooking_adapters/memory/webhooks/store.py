@@ -39,8 +39,6 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.representations.events import WebhookTestEvent
 
-OPEN_DELIVERY_STATUSES = frozenset({DeliveryStatus.PENDING, DeliveryStatus.HELD})
-
 
 @frozen
 class WebhooksReader:
@@ -293,7 +291,7 @@ def drop_deliveries(state: MemoryState, before: datetime) -> int:
     old = [
         row.delivery
         for row in state.deliveries.values()
-        if row.delivery.status not in OPEN_DELIVERY_STATUSES and row.due_at <= before
+        if row.delivery.is_finished and row.due_at <= before
     ]
     for delivery in old:
         state.deliveries.discard(delivery.id)

@@ -59,7 +59,7 @@ from staffbooking_core.domain.bookings.booking import (
     PayoutStatus,
     TimelineEntry,
 )
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.ports import (
@@ -236,9 +236,9 @@ def _select_newest_ids(
 def companion_bookings_since(size: int) -> Statement:
     """Bookings of a companion, the soonest first, and behind them requests."""
     requests = bookings.c.status == BookingStatus.PENDING
-    others = bookings.c.status.not_in([BookingStatus.CANCELLED, BookingStatus.PENDING])
+    is_confirmed = bookings.c.status.in_(sorted(CONFIRMED_STATUSES))
     page_ids = union_all(
-        _select_soonest_ids(size, others), _select_soonest_ids(size, requests)
+        _select_soonest_ids(size, is_confirmed), _select_soonest_ids(size, requests)
     ).subquery("chosen")
     page = select(*BOOKING_COLUMNS).join_from(page_ids, bookings, bookings.c.id == page_ids.c.id)
     return Statement(page.order_by(case((requests, 1), else_=0), *_SOONEST_FIRST).limit(size))

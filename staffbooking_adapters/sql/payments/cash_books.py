@@ -29,7 +29,7 @@ from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.payments import (
-    is_unfinished,
+    is_in_flight,
     ledger_legs,
     ledger_postings,
     payment_operations,
@@ -78,7 +78,7 @@ def cash_book_rows(size: int) -> Statement:
                 operations.result_ref.is_not(None),
             ),
             _select_cash_book_rows(_IN_FLIGHT_ROW, operations.booking_id).where(
-                is_in_batch, is_unfinished, operations.first_sent_at.is_not(None)
+                is_in_batch, is_in_flight
             ),
             _select_cash_book_rows(_IN_FLIGHT_ROW, inbox.intent_id).where(
                 inbox.intent_id.in_(in_batch), inbox.done == false()

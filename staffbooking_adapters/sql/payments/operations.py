@@ -27,6 +27,7 @@ from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.payments import (
+    is_delayed_payout,
     is_failed_refund,
     is_unfinished,
     payment_operations,
@@ -112,9 +113,7 @@ WAKE_PAYOUTS = Statement(
     update(payment_operations)
     .values(next_at=NOW_PARAM)
     .where(
-        payment_operations.c.kind == OperationKind.PAY_OUT,
-        payment_operations.c.status == OperationStatus.PENDING,
-        payment_operations.c.next_at > NOW_PARAM,
+        is_delayed_payout,
         payment_operations.c.booking_id.in_(
             select(bookings.c.id).where(bookings.c.companion_id == bindparam("companion_id"))
         ),

@@ -56,8 +56,16 @@ class PayoutStatus(StrEnum):
     REVERSED = "reversed"
 
 
+UNSETTLED_PAYMENT_STATUSES = frozenset(
+    {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
+)
+"""A payment or a refund is awaited: the processor may have news of it."""
+
 UNPAID_PAYOUT_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
 """A payout is to be made, and nothing stands in its way."""
+
+OPEN_PAYOUT_STATUSES = UNPAID_PAYOUT_STATUSES | {PayoutStatus.FROZEN}
+"""A payout is not made yet, and may still be: unpaid, or on hold."""
 
 
 @frozen
@@ -187,6 +195,24 @@ class Booking:
     @property
     def holds_slot(self) -> bool:
         return self.status in SLOT_HOLDING_STATUSES
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it is a priority request without an answer: listed before all others."""
+        return self.priority and self.status is BookingStatus.PENDING
+
+    @property
+    def has_staff_debt(self) -> bool:
+        """Whether the staff member owes money for it."""
+        return self.owed_by_staff > 0
+
+    def payout_due_since(self, now: datetime) -> datetime | None:
+        """Since when (business time) the unpaid payout is due, or else released; None where it
+        is neither."""
+        if self.payout_status not in UNPAID_PAYOUT_STATUSES:
+            return None
+        due_at = self.payout_due_at
+        return due_at if due_at is not None and due_at <= now else self.payout_released_at
 
     def party_of(self, user_id: int) -> Party | None:
         """Which side of this booking a user is on; None for a stranger."""

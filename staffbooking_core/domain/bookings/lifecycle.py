@@ -351,3 +351,9 @@ def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
 
 SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
 """Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
+
+CONFIRMED_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.COMPLETED, S.DISPUTED})
+"""Statuses after the staff member's acceptance, unless the booking was cancelled."""
+
+ENDED_STATUSES = frozenset({S.COMPLETED, S.CANCELLED})
+"""Statuses in which the escrow is shared out; only a dispute or a chargeback leads out of them."""

@@ -15,9 +15,11 @@ from attrs import field, frozen
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import BookingNotification, BookingStatus, Party
 from staffbooking_core.domain.notifications.inquiries import Inquiry
+from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.webhooks.deliveries import WebhookEndpoint
 from staffbooking_core.errors import StaffbookingError
+from staffbooking_core.policy import Policy
 
 
 class NotificationKind(StrEnum):
@@ -113,11 +115,12 @@ def new_message_notification(
     return Notification(user_id, NotificationKind.NEW_MESSAGE, "You have a new message", text, page)
 
 
-def webhook_disabled_notification(endpoint: WebhookEndpoint) -> Notification:
+def webhook_disabled_notification(endpoint: WebhookEndpoint, policy: Policy) -> Notification:
     """To its owner, that nothing is sent to an endpoint any more."""
+    retention = format_duration(policy.webhook_held_retention)
     text = (
         f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "
-        "Its deliveries are kept for 7 days, and sent once it is enabled again."
+        f"Its deliveries are kept for {retention}, and sent once it is enabled again."
     )
     subject = "Your webhook endpoint was disabled"
     return Notification(endpoint.owner_id, NotificationKind.WEBHOOK_DISABLED, subject, text)

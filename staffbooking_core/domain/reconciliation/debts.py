@@ -12,10 +12,9 @@ from datetime import datetime
 from attrs import frozen
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import ENDED_STATUSES
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.processor import (
-    UNFINISHED_OPERATION_STATUSES,
     Operation,
     OperationKind,
     OperationStatus,
@@ -36,9 +35,8 @@ class Debt:
         """Whether the debt is final and no reversal may still bring the money: the booking has
         ended, no reversal is on its way, and one that waits was refused before."""
         reversals = [one for one in self.operations if one.kind is OperationKind.REVERSE_PAYOUT]
-        waiting = [one for one in reversals if one.status in UNFINISHED_OPERATION_STATUSES]
-        ended = self.booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
-        return ended and all(
+        waiting = [one for one in reversals if not one.is_finished]
+        return self.booking.status in ENDED_STATUSES and all(
             one.status is OperationStatus.PENDING and one.generation > 1 for one in waiting
         )
 

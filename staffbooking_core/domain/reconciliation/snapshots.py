@@ -21,7 +21,12 @@ from staffbooking_core.domain.bookings.booking import (
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.effects import claim_back_payout
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    ENDED_STATUSES,
+    BookingStatus,
+    Party,
+    Trigger,
+)
 from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.transitions import apply_transition
@@ -272,7 +277,7 @@ def _reconcile_reversal(
     ).with_postings(
         ledger.payout_reversal_posting(booking.id, operation.id, reversal.amount, claimed, now)
     )
-    ended = booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
+    ended = booking.status in ENDED_STATUSES
     if ended and result.booking.payout_left > 0:
         # The claim was settled otherwise in the meantime: what came back is owed again.
         result = move_payout(result, PayoutTrigger.OWED_AGAIN).with_changes(

@@ -261,7 +261,7 @@ async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBoo
 async def quote_cancellation(
     ports: Ports, actor: Actor, booking_id: int
 ) -> CancellationQuoteRecord:
-    """What cancelling now would give back, signed so that it holds for ten minutes."""
+    """What cancelling now would give back, signed so that it holds for a while."""
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))

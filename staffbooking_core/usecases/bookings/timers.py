@@ -1,4 +1,4 @@
-"""What comes due by itself: expiry, completion after 72 hours, payouts (CONTRACT 4)."""
+"""What comes due by itself: expiry, completion, payouts (CONTRACT 4)."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES
 from staffbooking_core.domain.messaging.conversations import (
-    GROUP_MEMBER_STATUSES,
     MIN_GROUP_BOOKINGS,
     ContentFindings,
     Conversation,
@@ -313,8 +313,8 @@ async def update_event_group(
 ) -> None:
     """Let the group of a booking's event follow who is booked, once the booking is saved."""
     was_booked, is_booked = (
-        before.status in GROUP_MEMBER_STATUSES,
-        after.status in GROUP_MEMBER_STATUSES,
+        before.status in CONFIRMED_STATUSES,
+        after.status in CONFIRMED_STATUSES,
     )
     if after.event_ref is None or was_booked == is_booked:
         return

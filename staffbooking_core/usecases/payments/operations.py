@@ -44,10 +44,9 @@ from staffbooking_core.domain.payments.processor import (
     Snapshot,
     apply_operation_failure,
     backoff_delay,
-    find_result_ref,
     must_look_up_outcome,
 )
-from staffbooking_core.domain.reconciliation.state import record_fact
+from staffbooking_core.domain.reconciliation.state import find_result_ref, record_fact
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import save_transition

@@ -6,10 +6,9 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus
 from staffbooking_core.domain.messaging.conversations import (
     CONTACT_SHARING_STATUSES,
-    GROUP_MEMBER_STATUSES,
     ContentBlocked,
     ContentFindings,
     Conversation,
@@ -223,7 +222,7 @@ def test_who_is_booked_is_in_the_group_of_an_event():
         BookingStatus.PAID,
         BookingStatus.COMPLETED,
         BookingStatus.DISPUTED,
-    } == GROUP_MEMBER_STATUSES
+    } == CONFIRMED_STATUSES
 
 
 def test_a_group_takes_in_who_is_booked():

@@ -20,10 +20,12 @@ from staffbooking_core.domain.notifications.notifications import (
     Notification,
     NotificationKind,
     notifications_for,
+    webhook_disabled_notification,
 )
 from staffbooking_core.domain.reconciliation.state import record_fact
-from tests.support.builders import NOW, make_booking
+from tests.support.builders import DAY, NOW, POLICY, make_booking
 from tests.support.notifications import make_email
+from tests.support.webhooks import make_endpoint
 
 CUSTOMER, STAFF = 1, 2
 WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"
@@ -237,3 +239,9 @@ def test_nothing_private_stands_in_a_representation():
         1, NotificationKind.PAYOUT, "A payout", "hush", address="hush@example.com"
     )
     assert "hush" not in repr(letter) + repr(notice)
+
+
+def test_a_disabled_endpoint_says_for_how_long_deliveries_are_kept():
+    """The mail to its owner names the time of the deployment's policy."""
+    policy = evolve(POLICY, webhook_held_retention=3 * DAY)
+    assert "are kept for 3 days," in webhook_disabled_notification(make_endpoint(), policy).text
