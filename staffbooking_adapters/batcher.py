@@ -8,39 +8,39 @@ from typing import Generic, TypeVar
 
 from staffbooking_core.errors import StoreUnavailable
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
-class Batcher(Generic[Item, Result]):
+class Batcher(Generic[_Item, _Result]):
     """Collects items and flushes them together; each caller gets the result of its own item.
 
     One flush runs at a time, the next starts when it has returned, and items keep their order.
     `flush` returns a result, or the error to raise, for each item in turn. When it raises
     instead, the items of that batch are flushed again one by one, so that an item that cannot be
-    flushed harms no other; a flush must therefore be safe to repeat. StoreUnavailable is not
-    retried: it is raised to everyone who was waiting when the flush began, since each would wait
-    for the same timeout.
+    flushed harms no other; a flush that raises must therefore have changed nothing, or be safe to
+    repeat. StoreUnavailable is not retried: it is raised to everyone who was waiting when the
+    flush began, since each would wait for the same timeout.
 
     A caller that is cancelled does not cancel the flush: its item may be flushed all the same.
     """
 
     def __init__(
         self,
-        flush: Callable[[Sequence[Item]], Awaitable[Sequence[Result | Exception]]],
+        flush: Callable[[Sequence[_Item]], Awaitable[Sequence[_Result | Exception]]],
         *,
         max_batch_size: int,
     ) -> None:
         self._flush = flush
         self._max_batch_size = max_batch_size
-        self._pending: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._pending: list[tuple[_Item, asyncio.Future[_Result]]] = []
         """Items without a result in order of arrival, those being flushed first."""
         self._flush_task: asyncio.Task[None] | None = None
 
-    async def submit(self, item: Item) -> Result:
+    async def submit(self, item: _Item) -> _Result:
         """The result of the item, once it is flushed. Raises the error that `flush` returned or
         raised for it, and StoreUnavailable when the flush was cancelled."""
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, future))
         if self._flush_task is None or self._flush_task.done():
             self._flush_task = asyncio.create_task(self._flush_pending())
@@ -58,7 +58,7 @@ class Batcher(Generic[Item, Result]):
                 pending_count = len(self._pending)
                 batch_size = 1 if one_by_one_count else self._max_batch_size
                 items = [item for item, _ in self._pending[:batch_size]]
-                results: Sequence[Result | Exception]
+                results: Sequence[_Result | Exception]
                 try:
                     results = await self._flush(items)
                     assert len(results) == len(items), "a flush returns one result per item"
@@ -76,7 +76,7 @@ class Batcher(Generic[Item, Result]):
                 stopping = StoreUnavailable("the process is stopping")
                 self._resolve_first([stopping] * len(self._pending))
 
-    def _resolve_first(self, results: Sequence[Result | Exception]) -> None:
+    def _resolve_first(self, results: Sequence[_Result | Exception]) -> None:
         resolved = self._pending[: len(results)]
         del self._pending[: len(results)]
         for (_, future), result in zip(resolved, results, strict=True):

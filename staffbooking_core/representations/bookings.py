@@ -22,8 +22,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
-TimelineEntryRecord = TypedDict(
-    "TimelineEntryRecord",
+_TimelineEntryRecord = TypedDict(
+    "_TimelineEntryRecord",
     {
         "at": Timestamp,
         "from": BookingStatus | None,
@@ -89,7 +89,7 @@ class EventBookingRecord(BookingGlimpseRecord):
 class BookingRecord(EventBookingRecord):
     """A booking, as its parties read it; fee and payout are for the staff member and admins."""
 
-    timeline: list[TimelineEntryRecord]
+    timeline: list[_TimelineEntryRecord]
     platform_fee: NotRequired[Money]
     payout_amount: NotRequired[Money]
     payout_status: NotRequired[PayoutStatus]

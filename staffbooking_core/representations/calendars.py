@@ -23,37 +23,37 @@ from staffbooking_core.representations.json_types import (
 )
 
 
-class SlotRecord(TypedDict):
+class _SlotRecord(TypedDict):
     """A span of local time on one day."""
 
     start: ClockTime
     end: ClockEndTime
 
 
-def slot_record(slot: Slot) -> SlotRecord:
+def _slot_record(slot: Slot) -> _SlotRecord:
     """The record of a slot."""
     return {"start": format_hhmm(slot.start), "end": format_hhmm(slot.end)}
 
 
-class WeeklySlotRecord(SlotRecord):
+class _WeeklySlotRecord(_SlotRecord):
     """A slot of each week."""
 
     weekday: Annotated[int, JsonSchema(minimum=0, maximum=6, description="Monday is 0")]
 
 
-class DateOverrideRecord(TypedDict):
+class _DateOverrideRecord(TypedDict):
     """The slots of one date, in place of the weekly ones."""
 
     date: Date
-    slots: list[SlotRecord]
+    slots: list[_SlotRecord]
 
 
 class AvailabilityRecord(TypedDict):
     """The hours as the staff member set them, before any booking."""
 
     timezone: Timezone
-    weekly: list[WeeklySlotRecord]
-    overrides: list[DateOverrideRecord]
+    weekly: list[_WeeklySlotRecord]
+    overrides: list[_DateOverrideRecord]
 
 
 def availability_record(calendar: Calendar) -> AvailabilityRecord:
@@ -61,12 +61,12 @@ def availability_record(calendar: Calendar) -> AvailabilityRecord:
     return {
         "timezone": calendar.timezone,
         "weekly": [
-            {"weekday": weekly.weekday, **slot_record(weekly.slot)} for weekly in calendar.weekly
+            {"weekday": weekly.weekday, **_slot_record(weekly.slot)} for weekly in calendar.weekly
         ],
         "overrides": [
             {
                 "date": override.date.isoformat(),
-                "slots": [slot_record(slot) for slot in override.slots],
+                "slots": [_slot_record(slot) for slot in override.slots],
             }
             for override in calendar.overrides
         ],
@@ -78,7 +78,7 @@ class DayRecord(TypedDict):
 
     date: Date
     available: bool
-    slots: list[SlotRecord]
+    slots: list[_SlotRecord]
 
 
 class FreeDaysRecord(TypedDict):
@@ -104,7 +104,7 @@ def free_days_record(
             {
                 "date": day.date.isoformat(),
                 "available": bool(day.slots),
-                "slots": [slot_record(slot) for slot in day.slots],
+                "slots": [_slot_record(slot) for slot in day.slots],
             }
             for day in days
         ],

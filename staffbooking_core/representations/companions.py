@@ -94,7 +94,7 @@ class OwnPortfolioItemRecord(PortfolioItemRecord):
     status: PortfolioItemStatus
 
 
-def portfolio_record(item: PortfolioItem) -> PortfolioItemRecord:
+def _portfolio_record(item: PortfolioItem) -> PortfolioItemRecord:
     """The record of a portfolio item for everybody."""
     return {
         "id": item.id,
@@ -107,7 +107,7 @@ def portfolio_record(item: PortfolioItem) -> PortfolioItemRecord:
 
 def own_portfolio_record(item: PortfolioItem) -> OwnPortfolioItemRecord:
     """The record of a portfolio item for its owner."""
-    return {**portfolio_record(item), "status": item.status}
+    return {**_portfolio_record(item), "status": item.status}
 
 
 class ImageRecord(TypedDict):
@@ -235,7 +235,7 @@ def companion_detail(
             **_biography(companion, currency),
             "reviews": [review_record(review) for review in reviews],
             "portfolio": [
-                portfolio_record(item)
+                _portfolio_record(item)
                 for item in portfolio
                 if item.status is PortfolioItemStatus.APPROVED
             ],

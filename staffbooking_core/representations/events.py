@@ -26,26 +26,26 @@ TEST_EVENT_NAME: Literal["webhook.test"] = "webhook.test"
 # Published bodies -------------------------------------------------------------------------
 
 
-class BookingData(TypedDict):
+class _BookingData(TypedDict):
     """The data of an event about a booking."""
 
     booking: EventBookingRecord
 
 
-class PaymentData(BookingData):
+class _PaymentData(_BookingData):
     """The data of an event about a payment."""
 
     payment: PaymentRecord
 
 
-class ReviewData(TypedDict):
+class _ReviewData(TypedDict):
     """The data of an event about a review."""
 
     review: ReviewRecord
     booking_code: str
 
 
-class WebhookTestData(TypedDict):
+class _WebhookTestData(TypedDict):
     """The data of a test event."""
 
     webhook_id: Id
@@ -65,35 +65,35 @@ class BookingCreatedEvent(_BookingEnvelopeFields):
     """A new booking request has been created"""
 
     event: Literal[EventName.BOOKING_CREATED]
-    data: BookingData
+    data: _BookingData
 
 
 class BookingCompletedEvent(_BookingEnvelopeFields):
     """A booking has been marked completed"""
 
     event: Literal[EventName.BOOKING_COMPLETED]
-    data: BookingData
+    data: _BookingData
 
 
 class BookingCancelledEvent(_BookingEnvelopeFields):
     """A booking has been cancelled by either party"""
 
     event: Literal[EventName.BOOKING_CANCELLED]
-    data: BookingData
+    data: _BookingData
 
 
 class PaymentCompletedEvent(_BookingEnvelopeFields):
     """A payment has been successfully processed"""
 
     event: Literal[EventName.PAYMENT_COMPLETED]
-    data: PaymentData
+    data: _PaymentData
 
 
 class ReviewCreatedEvent(_BookingEnvelopeFields):
     """A new review has been submitted"""
 
     event: Literal[EventName.REVIEW_CREATED]
-    data: ReviewData
+    data: _ReviewData
 
 
 class WebhookTestEvent(_EnvelopeFields):
@@ -101,7 +101,7 @@ class WebhookTestEvent(_EnvelopeFields):
 
     event: Literal["webhook.test"]
     sequence: Literal[0]
-    data: WebhookTestData
+    data: _WebhookTestData
 
 
 EventRecord: TypeAlias = (
@@ -124,7 +124,7 @@ EVENT_RECORDS: dict[str, type] = {
 
 # Events in the core -----------------------------------------------------------------------
 
-EventData: TypeAlias = BookingData | PaymentData | ReviewData
+EventData: TypeAlias = _BookingData | _PaymentData | _ReviewData
 
 
 @frozen
@@ -154,16 +154,16 @@ class DomainEvent:
 
 def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime) -> DomainEvent:
     """The event that tells of what just became of a booking."""
-    data: BookingData = {"booking": event_booking_record(booking)}
+    data: _BookingData = {"booking": event_booking_record(booking)}
     if name is EventName.PAYMENT_COMPLETED:
-        paid: PaymentData = {**data, "payment": payment_record(booking)}
+        paid: _PaymentData = {**data, "payment": payment_record(booking)}
         return _make_event(event_id, name, booking, at, paid)
     return _make_event(event_id, name, booking, at, data)
 
 
 def review_event(event_id: str, review: Review, booking: Booking, at: datetime) -> DomainEvent:
     """The event that tells of a new review; the booking is as this event leaves it."""
-    data: ReviewData = {"review": review_record(review), "booking_code": booking.code}
+    data: _ReviewData = {"review": review_record(review), "booking_code": booking.code}
     return _make_event(event_id, EventName.REVIEW_CREATED, booking, at, data)
 
 

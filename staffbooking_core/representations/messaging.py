@@ -41,7 +41,7 @@ def message_record(message: Message) -> MessageRecord:
     }
 
 
-class ParticipantRecord(TypedDict):
+class _ParticipantRecord(TypedDict):
     """A participant of a conversation."""
 
     user_id: Id
@@ -61,7 +61,7 @@ class ConversationRecord(TypedDict):
         ]
         | None
     )
-    participants: list[ParticipantRecord]
+    participants: list[_ParticipantRecord]
     last_message: MessageRecord | None
     unread_count: Count
     updated_at: Timestamp

@@ -31,7 +31,7 @@ class RebookingCreditRecord(TypedDict):
     used: bool
 
 
-class SignInRecord(TypedDict):
+class _SignInRecord(TypedDict):
     """A session of the person."""
 
     created_at: Timestamp
@@ -67,7 +67,7 @@ class WritingsData(TypedDict):
 class AccountData(TypedDict):
     """What belongs to the account alone, without secrets."""
 
-    sessions: list[SignInRecord]
+    sessions: list[_SignInRecord]
     api_keys: list[ApiKeyRecord]
     webhooks: list[WebhookRecord]
     portfolio: Sequence[Mapping[str, object]]

@@ -111,7 +111,7 @@ def type_schema(kind: Any) -> Schema:
         return {"$ref": f"#/components/schemas/{_COMPONENT_NAMES[kind]}"}
     if kind in _PRIMITIVE_TYPES:
         return {"type": _PRIMITIVE_TYPES[kind]}
-    return enum_schema(kind) if issubclass(kind, Enum) else record_schema(kind)
+    return enum_schema(kind) if issubclass(kind, Enum) else _record_schema(kind)
 
 
 def _annotated_schema(inner: Any, *metadata: JsonSchema) -> Schema:
@@ -127,7 +127,7 @@ def _plain_value(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-def record_schema(record: type) -> Schema:
+def _record_schema(record: type) -> Schema:
     """An object with the fields of a record class; fields may be added to it later."""
     required: dict[str, Schema] = {}
     optional: dict[str, Schema] = {}
@@ -165,5 +165,5 @@ def object_schema(
 
 
 COMPONENT_SCHEMAS: dict[str, Schema] = {
-    name: record_schema(record) for name, record in COMPONENTS.items()
+    name: _record_schema(record) for name, record in COMPONENTS.items()
 }

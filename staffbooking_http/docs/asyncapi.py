@@ -59,12 +59,16 @@ CLOSE_CODE_DESCRIPTIONS = {
 }
 
 CLIENT_EVENT_DESCRIPTIONS = {
-    ClientEvent.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is told by an `ack` "
-    "or an `error`; with a `client_message_id` it may be sent again, and is stored once",
-    ClientEvent.TYPING: "You type in a conversation, or do no more; to be sent again while it goes on",
+    ClientEvent.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is "
+    "told by an `ack` or an `error`; with a `client_message_id` it may be sent again, and "
+    "is stored once",
+    ClientEvent.TYPING: "You type in a conversation, or do no more; to be sent again while it "
+    "goes on",
     ClientEvent.READ: "You have read a conversation up to a message",
-    ClientEvent.PRESENCE: "Ask who of some people is there: people with whom you share a conversation",
-    ClientEvent.RESUME: "Ask for all messages newer than one, over all conversations; 0 for every one",
+    ClientEvent.PRESENCE: "Ask who of some people is there: people with whom you share a "
+    "conversation",
+    ClientEvent.RESUME: "Ask for all messages newer than one, over all conversations; 0 for "
+    "every one",
 }
 
 SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {

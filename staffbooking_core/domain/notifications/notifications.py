@@ -53,7 +53,7 @@ ACTION_LABELS: Mapping[NotificationKind, str] = {
 }
 """What one does where the link of a notice leads."""
 
-DEFAULT_ACTION_LABEL = "See more"
+_DEFAULT_ACTION_LABEL = "See more"
 
 
 @frozen
@@ -95,7 +95,7 @@ class Email:
     @property
     def action(self) -> str:
         """What one does at the URL."""
-        return ACTION_LABELS.get(self.kind, DEFAULT_ACTION_LABEL)
+        return ACTION_LABELS.get(self.kind, _DEFAULT_ACTION_LABEL)
 
 
 class UndeliverableEmail(StaffbookingError):
