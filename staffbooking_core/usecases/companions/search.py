@@ -68,9 +68,7 @@ def _check_range(start: date, end: date, max_days: int) -> None:
     if not faults and end < start:
         faults = [FieldError("end_date", "must not be before start_date")]
     elif not faults and (end - start).days >= max_days:
-        faults = [
-            FieldError("end_date", f"is too far from start_date: at most {max_days} days are told")
-        ]
+        faults = [FieldError("end_date", f"is too far from start_date: at most {max_days} days")]
     if faults:
         raise InvalidField(faults)
 

@@ -159,7 +159,7 @@ async def test_a_line_of_an_unknown_booking_is_named(scene, unknown):
         return sorted([*lines, extra], key=lambda line: line.intent_id)
 
     differences, done = await reconcile(tampered(scene, with_it))
-    text = f"payment pay_9 of 5 is of intent {unknown}, unknown here"
+    text = f"payment pay_9 of 5 belongs to unknown intent {unknown}"
     assert (differences, done.checked) == ([StatementDifference(None, text)], 2)
 
 
@@ -169,7 +169,7 @@ async def test_a_line_of_no_booking_is_named(scene, kind):
     await scene.paid()
     extra = Movement(None, kind, "x_9", 5, NOW)
     differences, done = await reconcile(tampered(scene, lambda lines: [extra, *lines]))
-    assert differences == [StatementDifference(None, f"{kind} x_9 of 5 is of no booking")]
+    assert differences == [StatementDifference(None, f"{kind} x_9 of 5 belongs to no booking")]
     assert done.checked == 1
 
 
