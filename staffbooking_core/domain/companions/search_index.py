@@ -41,8 +41,8 @@ MarkedDays = dict[date, bool]
 
 
 def weekday_mask(calendar: Calendar) -> int:
-    """The mask: bit n is set where the weekly hours leave a free hour on weekday n (Monday is 0).
-    """
+    """The mask: bit n is set where the weekly hours leave a free hour on weekday n (0 is
+    Monday)."""
     return _weekday_mask_of_hours(calendar.weekly)
 
 

@@ -25,8 +25,7 @@ _RATE_PATTERN = re.compile(r"([1-9][0-9]{0,9})/([0-9]+[smh])")
 
 @frozen
 class RateLimit:
-    """At most `limit` hits in a window of `window` (whole seconds) that starts with the first hit.
-    """
+    """At most `limit` hits in a window of `window` (whole seconds) from its first hit."""
 
     name: str
     limit: int = field()
