@@ -82,8 +82,8 @@ name could be another owner's. The same holds for all characters newer than Unic
 
 
 def is_safe_address(address: str, *, allow_loopback: bool = False) -> bool:
-    """Whether this address, in its usual notation, may be connected to. With `loopback` the
-    machine's own 127.0.0.0/8 and ::1 may be too, and nothing else."""
+    """Whether an address in canonical notation may be connected to. With `allow_loopback`,
+    127.0.0.0/8 and ::1 may be too."""
     try:
         parsed = ip_address(address)
     except ValueError:
