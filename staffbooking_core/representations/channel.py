@@ -6,8 +6,8 @@ The phases of a connection (`ConnectionState`), which deliver each message once 
 
 1. `quiet`: the connection is open, and the client may still ask to resume. New messages are only
    remembered as pending.
-2. `catching_up`: the client asked to resume after an id. The runner reads the messages after
-   `cursor` from the store; new ones are remembered as pending.
+2. `catching_up`: the client asked to resume after an id, or messages became pending while it was
+   quiet. The runner reads the messages after `cursor` from the store; new ones become pending.
 3. `live`: all pending messages were delivered (`mark_caught_up`). Each new message is delivered as
    it comes, and moves `cursor`.
 

@@ -7,8 +7,7 @@ instant: the first moment at which the clock of that day has reached it.
 - A time that occurs twice is the earlier one.
 - 24:00 is 00:00 of the next day.
 
-Days therefore join without gap or overlap, whether they last 23, 24 or 25 hours, or 0 where a zone
-crossed the date line.
+Days therefore join without gap or overlap, also where a zone crossed the date line.
 
 The free time of a range of days (`free_intervals`):
 
@@ -17,9 +16,9 @@ The free time of a range of days (`free_intervals`):
 2. Convert the slots to UTC intervals, and merge those that overlap or touch, also over midnight.
 3. Subtract the bookings and the external busy times.
 
-Search, availability and booking all call `free_intervals`. `daily_availability` converts the result
-back to slots by the same rule: a booking within a shown slot fits, and no other booking fits if
-hours and bookings use this zone (CONTRACT 3 and 4).
+Search, availability and booking all call `free_intervals`. `daily_availability` converts it back to
+slots: a booking fits if and only if it is within a shown slot (CONTRACT 3 and 4), provided that
+bookings and busy times start and end at times of this zone.
 """
 
 from __future__ import annotations

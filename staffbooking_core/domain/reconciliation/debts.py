@@ -1,7 +1,6 @@
 """Debts of staff members: what they owe for one booking is withheld from the payout of another.
 
-A debt (`owed_by_staff`) is the part of a payout that the staff member may not keep. It is settled
-in two steps:
+A debt (`owed_by_staff`) is the part of a payout that the staff member may not keep:
 
 1. A reversal claims the money at the processor.
 2. Where the processor refuses the reversal, later payouts are reduced by the debt: the payer's
