@@ -207,11 +207,11 @@ def test_a_csrf_token_belongs_to_its_session():
 
 
 def test_a_name_is_first_and_last():
-    """As shown to others."""
     """The name is the first and the last name."""
+    assert make_user(first_name="Ada", last_name="Okoro").name == "Ada Okoro"
 
 
 def test_an_actor_knows_an_admin():
-    """By the role alone."""
     """An actor is an admin by the role only."""
+    assert Actor(1, Role.ADMIN).is_admin
     assert not evolve(Actor(1, Role.ADMIN), role=Role.STAFF).is_admin
