@@ -25,7 +25,7 @@ PAGE = 2
 
 
 class Telling(RuleBasedStateMachine):
-    """One user's connection, from its opening on."""
+    """A state machine of one user's connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Telling(RuleBasedStateMachine):
         self.catching_up: Iterator[None] | None = None
 
     def newer(self, after: int) -> list[int]:
-        """The user's messages after one."""
+        """The user's messages after this id."""
         numbers = enumerate(self.stored, 1)
         return [number for number, is_theirs in numbers if is_theirs and number > after]
 
@@ -75,7 +75,7 @@ class Telling(RuleBasedStateMachine):
     @precondition(lambda self: self.asked is not None)
     @rule(data=st.data())
     def resume(self, data: st.DataObject) -> None:
-        """From anything that the client can know of."""
+        """Resume after any id that the client can know."""
         assert self.ready is not None
         known = max([self.ready, *self.told])
         after = data.draw(st.integers(0, known))
@@ -134,7 +134,7 @@ class Telling(RuleBasedStateMachine):
             assert self.told == self.newer(self.asked)[: len(self.told)]
 
     def teardown(self) -> None:
-        """Let all come to rest: then it was told everything."""
+        """Finish all deliveries, then check that every message was delivered."""
         if self.ready is None:
             self.look()
         if self.asked is None:
@@ -152,6 +152,6 @@ class Telling(RuleBasedStateMachine):
 
 
 def test_no_message_is_left_out_or_told_twice():
-    """From what it was greeted with, or asked for last, to the newest."""
+    """The connection gets each message after its first frame or last resume once, in order."""
     figures = settings(max_examples=150, stateful_step_count=40)
     run_state_machine_as_test(Telling, settings=figures)
