@@ -23,14 +23,14 @@ A = Account
 
 
 def add(journey, debit, credit, amount=7):
-    """The violations after an additional posting."""
+    """Add a posting to the journey's ledger."""
     legs = (Leg(debit, amount), Leg(credit, -amount))
     journey.postings["slip"] = Posting("slip", 1, NOW, legs)
     return journey
 
 
 def change(journey, **fields):
-    """The violations after a change of the booking's fields."""
+    """Change the booking's fields without the ledger."""
     journey.booking = evolve(journey.booking, **fields)
     return journey
 

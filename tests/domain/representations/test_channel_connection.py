@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, a connection is told each message once and in order.
+"""A connection gets each message once and in order, whatever the order of events is.
 
 The model is a store of messages, a process that gives them to a connection one after the
 other, and the loop by which the connection catches up: that of `Switchboard`, with a `yield`
@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from staffbooking_core.representations.channel import ConnectionPhase, ConnectionState
 
 PAGE = 2
-"""Messages that are read from the store at a time."""
+"""Number of messages in one page from the store."""
 
 
 class Telling(RuleBasedStateMachine):
@@ -31,15 +31,15 @@ class Telling(RuleBasedStateMachine):
         super().__init__()
         self.line = ConnectionState(user_id=5, name="Mia")
         self.stored: list[bool] = []
-        """Of each message, whether it is for the user. Ids count from 1."""
+        """For each message, whether the user receives it. Ids count from 1."""
         self.given = 0
-        """The last message that the process has given to whom it is for."""
+        """Id of the last message that the process has broadcast."""
         self.ready: int | None = None
-        """The last message that the client was told of at the greeting."""
+        """Id of the last message in the first frame."""
         self.asked: int | None = None
-        """The message from which on the client is to be told all; None before the greeting."""
+        """Id after which the client must get all messages; None before the first frame."""
         self.told: list[int] = []
-        """What it was told since."""
+        """Ids of the messages delivered since."""
         self.catching_up: Iterator[None] | None = None
 
     def newer(self, after: int) -> list[int]:
