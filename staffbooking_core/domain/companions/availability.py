@@ -5,9 +5,7 @@ instant: the first moment at which the clock of that day has reached it.
 
 - A time that a clock change skips is the moment of the change.
 - A time that occurs twice is the earlier one.
-- 24:00 is 00:00 of the next day.
-
-Days therefore join without gap or overlap, also where a zone crossed the date line.
+- 24:00 is 00:00 of the next day. Days join without gap, also where a zone crossed the date line.
 
 The free time of a range of days (`free_intervals`):
 
