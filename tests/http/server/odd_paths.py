@@ -53,9 +53,8 @@ def spell(path: str, spelling: str) -> str:
         case "double slash before":
             return f"/{path}"
         case "double slash within":
-            return (
-                f"{path[:-1]}//{path[-1]}" if path.count("/") < 2 else path.replace("/", "//")[1:]
-            )
+            doubled = path.replace("/", "//")[1:]
+            return doubled if path.count("/") > 1 else f"{path[:-1]}//{path[-1]}"
         case "slash after":
             return f"{path}/"
     return f"/nowhere{path}"
