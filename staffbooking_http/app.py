@@ -1,18 +1,35 @@
-"""The ASGI application: the interface's pipeline, the channel, and Litestar with the pages.
+"""The service as a Litestar application: pages, plugins, middleware and lifespan are Litestar's.
 
-What is in the table goes straight to the pipeline, past the framework; a path of nothing
-ends there too. So every answer of the interface has the shapes and headers of the contract.
+Every request is looked up in one table of endpoints and pages first. Endpoints, the channel and
+unknown paths are answered without Litestar, in the shapes of the contract (decision 0003).
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeAlias
 
 from attrs import frozen
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException, MethodNotAllowedException
+from litestar.handlers import ASGIRouteHandler
+from litestar.plugins import PluginProtocol
+from litestar.types import Middleware
+from litestar.utils import normalize_path
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
+from staffbooking_http.api.access import base_path
 from staffbooking_http.api.endpoint import (
     AppContext,
     AsgiMessage,
@@ -25,66 +42,127 @@ from staffbooking_http.api.endpoint import (
 from staffbooking_http.api.errors import method_not_allowed_reply, unknown_path_error
 from staffbooking_http.api.pipeline import Pipeline, Resource, send_reply
 from staffbooking_http.api.router import Router
-from staffbooking_http.channel import handshake, socketio
 from staffbooking_http.channel.frames import CHANNEL_PATH
+from staffbooking_http.channel.handshake import normalize_origins, send_error
 from staffbooking_http.channel.hub import ChannelHub
-from staffbooking_http.channel.socketio import SocketIoApp
+from staffbooking_http.channel.socketio import SOCKETIO_PATHS, SocketIoApp
 from staffbooking_http.channel.websocket import WebSocketApp
 from staffbooking_http.docs import openapi
-from staffbooking_http.pages import app
+from staffbooking_http.pages import app as pages
+from staffbooking_http.pages.session import REQUEST_ID_KEY
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
+
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Lifespan: TypeAlias = Callable[[Litestar], AbstractAsyncContextManager[Any]]
 
 
 @frozen
-class _PageResource:
-    """What the router finds where a page is."""
+class PageResource:
+    """The entry of a page in the table: the methods that it takes."""
 
+    methods: Sequence[str]
     allow: bytes
 
-    def allows(self, method: str) -> bool:
-        return method.encode() in self.allow.split(b", ")
+
+TableEntry: TypeAlias = Resource | PageResource | SocketIoApp | WebSocketApp
+Found: TypeAlias = tuple[TableEntry, Sequence[str]] | None
+"""An entry with the texts of the path's parameters."""
 
 
-class Application:
-    """One service over HTTP, on ports that are open as long as it serves. The channel is open
-    while it is `running`."""
+def create_app(
+    ports: Ports,
+    *,
+    trusted_proxies: tuple[IpNetwork, ...] = (),
+    allowed_origins: Iterable[str] = (),
+    plugins: Sequence[PluginProtocol] = (),
+    middleware: Sequence[Middleware] = (),
+    lifespan: Sequence[Lifespan] = (),
+) -> "StaffbookingApp":
+    """The service as a Litestar application, on ports that are open as long as it serves.
+
+    `allowed_origins` are those whose pages may open the channel, besides the base URL's.
+    `plugins`, `middleware` and `lifespan` are Litestar's; the middleware wraps endpoints, the
+    channel and pages. Mounted below a prefix, the base URL of the policy ends in that prefix.
+    """
+    policy = ports.policy
+    families = {**ENDPOINTS_BY_TAG}
+    if policy.sandbox and ports.sandbox is not None:
+        families |= SANDBOX_ENDPOINTS_BY_TAG
+    document = openapi.build_document(families, policy)
+    hub = ChannelHub(ports)
+    context = AppContext(
+        ports,
+        codec.encode(document),
+        trusted_proxies,
+        security_headers(policy, API_CONTENT_SECURITY_POLICY),
+        channel_metrics=hub.metrics,
+    )
+    origins = normalize_origins(policy.base_url, allowed_origins)
+    return StaffbookingApp(
+        context,
+        families,
+        document,
+        hub,
+        SocketIoApp(context, hub, origins),
+        WebSocketApp(context, hub, origins),
+        plugins=[*plugins],
+        middleware=[*middleware],
+        lifespan=[*lifespan],
+    )
+
+
+class StaffbookingApp(Litestar):
+    """The application that `create_app` composes. The channel is open during the lifespan.
+
+    Further routes may be registered: they are Litestar's, and get nothing of the service's.
+    """
 
     def __init__(
         self,
-        ports: Ports,
+        context: AppContext,
+        families: Mapping[str, Sequence[Endpoint]],
+        document: Mapping[str, Any],
+        hub: ChannelHub,
+        socketio: SocketIoApp,
+        websocket: WebSocketApp,
         *,
-        trusted_proxies: tuple[IpNetwork, ...] = (),
-        allowed_origins: Iterable[str] = (),
+        lifespan: Sequence[Lifespan],
+        **options: Any,
     ) -> None:
-        """`origins` are those whose pages may open the channel, besides the base URL's."""
-        has_sandbox = ports.policy.sandbox and ports.sandbox is not None
-        families = (
-            {**ENDPOINTS_BY_TAG, **SANDBOX_ENDPOINTS_BY_TAG} if has_sandbox else ENDPOINTS_BY_TAG
+        policy = context.ports.policy
+        self.hub = hub
+        self._socketio = socketio
+        self._context = context
+        self._base_path = base_path(policy)
+        self._pipeline = Pipeline(context)
+        self._page_headers = security_headers(policy, pages.PAGE_CONTENT_SECURITY_POLICY)
+        handlers = pages.page_handlers(sandbox=context.ports.sandbox is not None)
+        endpoints: list[tuple[str, TableEntry]] = [
+            (path, Resource(context, rows)) for path, rows in _endpoints_by_path(families)
+        ]
+        page_entries: list[tuple[str, TableEntry]] = [
+            (path, PageResource(methods, ", ".join((*methods, "OPTIONS")).encode()))
+            for path, methods in pages.page_methods(handlers).items()
+        ]
+        transports: list[tuple[str, TableEntry]] = [(path, socketio) for path in SOCKETIO_PATHS]
+        self._tables: dict[str, Router[TableEntry]] = {
+            "http": Router([*endpoints, *page_entries, *transports]),
+            "websocket": Router([(CHANNEL_PATH, websocket), *transports]),
+        }
+        super().__init__(
+            handlers,
+            lifespan=[*lifespan, lambda _: self._run_channel()],
+            state=State({"site": context, "document": document}),
+            template_config=pages.create_template_config(self._base_path),
+            exception_handlers={Exception: pages.handle_error},
+            openapi_config=None,
+            logging_config=None,
+            **options,
         )
-        document = openapi.build_document(families, ports.policy)
-        headers = security_headers(ports.policy, API_CONTENT_SECURITY_POLICY)
-        self.hub = ChannelHub(ports)
-        encoded, traffic = codec.encode(document), self.hub.metrics
-        site = AppContext(ports, encoded, trusted_proxies, headers, channel_metrics=traffic)
-        normalized_origins = handshake.normalize_origins(ports.policy.base_url, allowed_origins)
-        self._site = site
-        self._websocket = WebSocketApp(site, self.hub, normalized_origins)
-        self._socketio = SocketIoApp(site, self.hub, normalized_origins)
-        self._pages = app.create_pages(sandbox=ports.sandbox is not None)
-        self._page_state = {"site": site, "document": document}
-        self._pipeline = Pipeline(site)
-        self._page_headers = security_headers(ports.policy, app.PAGE_CONTENT_SECURITY_POLICY)
-        entries: list[tuple[str, Resource | _PageResource]] = [
-            (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
-        ]
-        entries += [
-            (path, _PageResource(", ".join((*methods, "OPTIONS")).encode()))
-            for path, methods in app.page_methods(self._pages).items()
-        ]
-        self._router = Router(entries)
+        self._middleware_stack = self._build_middleware_stack()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def _run_channel(self) -> AsyncIterator[None]:
         """Keep the channel open; when the context ends, its connections do."""
         async with self._socketio.running(), self.hub.running():
             yield
@@ -94,56 +172,129 @@ class Application:
         self._socketio.retire()
         await self.hub.retire()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                await self._handle_http(scope, receive, send)
-            case "websocket":
-                await self._handle_websocket(scope, receive, send)
-            case _:
-                await self._pages(scope, receive, send)  # type: ignore[arg-type]
-
-    async def _handle_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == CHANNEL_PATH:
-            await self._websocket(scope, receive, send)
-        elif scope["path"] in socketio.SOCKETIO_PATHS:
-            await self._socketio(scope, receive, send)
-        else:
-            await receive()
-            await handshake.reject_handshake(self._site, scope, send, unknown_path_error())
-
-    async def _handle_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in socketio.SOCKETIO_PATHS:
-            await self._socketio(scope, receive, send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]
+        """Answer a request or a WebSocket, or run the lifespan."""
+        if scope["type"] == "lifespan":
+            await super().__call__(scope, receive, send)  # type: ignore[arg-type]
             return
-        match self._router.find(scope["path"]):
-            case None:
-                await self._pipeline(scope, receive, send, None)
-            case Resource() as resource, params:
+        scope = self._strip_mount_path(scope)
+        found = self._tables[scope["type"]].find(scope["path"])
+        if found is None and self._has_litestar_route(scope):
+            await super().__call__(scope, receive, send)  # type: ignore[arg-type]
+        elif found is not None and isinstance(found[0], PageResource):
+            await self._handle_page(found[0], scope, receive, send)
+        elif self._middleware_stack is None:
+            await self._answer(found, scope, receive, send)
+        else:
+            await self._answer_through_middleware(self._middleware_stack, scope, receive, send)
+
+    def _strip_mount_path(self, scope: Scope) -> Scope:
+        """The scope with the path below the one where the application is mounted. Servers and
+        frameworks differ in whether the path still begins with `root_path`."""
+        path: str = scope["path"]
+        if "litestar_app" in scope:  # Litestar strips the path of a mount, and adds a slash.
+            is_added = path.endswith("/") and not scope.get("raw_path", b"").endswith(b"/")
+            return {**scope, "path": (path[:-1] if is_added else path) or "/", "root_path": ""}
+        mount_path = scope.get("root_path") or self._base_path
+        if not mount_path:
+            return scope
+        rest = path.removeprefix(mount_path)
+        is_below = not rest or rest.startswith("/")
+        return {**scope, "path": (rest or "/") if is_below else path, "root_path": ""}
+
+    def _has_litestar_route(self, scope: Scope) -> bool:
+        """Whether a registered route is there. Litestar ignores doubled and trailing slashes;
+        a path of the service's own is unknown when spelled so."""
+        path = normalize_path(scope["path"])
+        if self._tables[scope["type"]].find(path) is not None:
+            return False
+        try:
+            self.asgi_router.handle_routing(path=path, method=scope.get("method"))
+        except MethodNotAllowedException:
+            return True
+        except HTTPException:
+            return False
+        return True
+
+    async def _answer(self, found: Found, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer without Litestar: endpoints, the channel, and unknown paths."""
+        match found:
+            case (Resource() as resource, params):
                 await self._pipeline(scope, receive, send, resource, params)
-            case page, _:
-                await self._handle_page(page, scope, receive, send)
+            case (SocketIoApp() | WebSocketApp() as transport, _):
+                await transport(scope, receive, send)
+            case _ if scope["type"] == "http":
+                await self._pipeline(scope, receive, send, None)
+            case _:
+                await receive()
+                await send_error(self._context, scope, send, unknown_path_error(), "no route")
+
+    def _build_middleware_stack(self) -> AsgiApp | None:
+        """What Litestar wraps around its routes, around the rest of the table; None if nothing."""
+        if not self.middleware:
+            return None
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            found = self._tables[scope["type"]].find(scope["path"])
+            await self._answer(found, scope, receive, send)
+
+        stack: Any = answer
+        for middleware in reversed(self.middleware):
+            stack = middleware(app=stack)
+        self._table_handler = ASGIRouteHandler(fn=answer, is_mount=False)
+        result: AsgiApp = stack
+        return result
+
+    async def _answer_through_middleware(
+        self, stack: AsgiApp, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer as Litestar would call a route's middleware; errors of that are answered too."""
+        is_started = False
+
+        async def note_start(message: AsgiMessage) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        routing = {"route_handler": self._table_handler, "path_params": {}}
+        scope = {**scope, **routing, "app": self, "litestar_app": self}
+        scope.setdefault("state", {})
+        try:
+            await stack(scope, receive, note_start)
+        except Exception as error:
+            if is_started:
+                raise
+            await send_error(self._context, scope, send, error, "middleware")
 
     async def _handle_page(
-        self, page: _PageResource, scope: Scope, receive: Receive, send: Send
+        self, page: PageResource, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Let Litestar answer, with our headers; HEAD is GET without a body."""
-        method = scope["method"]
-        if method == "OPTIONS" or not page.allows(method):
-            await send_reply(send, method_not_allowed_reply(method, page.allow), self._page_headers)
+        """Let Litestar answer, with the headers of pages; HEAD is GET without a body."""
+        method, request_id = scope["method"], next(self._context.request_ids)
+        headers = (*self._page_headers, (b"x-request-id", request_id.encode()))
+        if method not in page.methods:
+            await send_reply(send, method_not_allowed_reply(method, page.allow), headers)
             return
-        bodiless = method == "HEAD"
+        omits_body = method == "HEAD"
 
         async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self._page_headers]
-            elif bodiless:
+                own = map(self._prefix_location, message.get("headers", ()))
+                message["headers"] = [*own, *headers]
+            elif omits_body:
                 message = {**message, "body": b""}
             await send(message)
 
-        state = {**scope.get("state", {}), **self._page_state}
-        page_scope = {**scope, "method": "GET" if bodiless else method, "state": state}
-        await self._pages(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
+        state = {**scope.get("state", {}), REQUEST_ID_KEY: request_id}
+        page_scope = {**scope, "method": "GET" if omits_body else method, "state": state}
+        await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
+
+    def _prefix_location(self, header: Header) -> Header:
+        """Pages redirect to paths of the service, wherever that is mounted."""
+        name, value = header
+        if name == b"location" and value.startswith(b"/"):
+            return name, self._base_path.encode() + value
+        return header
 
 
 API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
@@ -164,7 +315,7 @@ def security_headers(policy: Policy, content_policy: str) -> tuple[Header, ...]:
 
 
 def _endpoints_by_path(
-    families: dict[str, tuple[Endpoint, ...]],
+    families: Mapping[str, Sequence[Endpoint]],
 ) -> Iterator[tuple[str, list[Endpoint]]]:
     rows = [row for family in families.values() for row in family]
     for path in dict.fromkeys(row.path for row in rows):

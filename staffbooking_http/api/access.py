@@ -151,8 +151,9 @@ def session_cookie_header(policy: Policy, token: str | None) -> Header:
     """What has a browser keep the token of a fresh session; with None, forget any."""
     seconds = 0 if token is None else policy.session_lifetime // _ONE_SECOND
     secure = "; Secure" if policy.base_url.startswith("https:") else ""
-    crumb = f"{SESSION_COOKIE_NAME}={token or ''}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
-    return b"set-cookie", crumb.encode("ascii")
+    lifetime = f"Path={base_path(policy) or '/'}; Max-Age={seconds}"
+    cookie = f"{SESSION_COOKIE_NAME}={token or ''}; {lifetime}; HttpOnly; SameSite=Lax{secure}"
+    return b"set-cookie", cookie.encode("ascii")
 
 
 def require_customer(user: User, _: datetime) -> None:
@@ -211,6 +212,11 @@ def _check_csrf(call: Call, token: str) -> None:
 async def _reject_credential(call: Call, code: str, message: str) -> NoReturn:
     await rate_limits.count_address(call)
     raise Unauthenticated(code, message)
+
+
+def base_path(policy: Policy) -> str:
+    """The path below which the service is mounted: empty, or such as `/booking`."""
+    return urlsplit(policy.base_url).path.rstrip("/")
 
 
 def _origin_of(base_url: str) -> bytes:

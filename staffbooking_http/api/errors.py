@@ -1,6 +1,10 @@
 """From errors to answers: the table of CONTRACT 1."""
 
+import logging
+from http import HTTPStatus
 from typing import Any
+
+from litestar.exceptions import HTTPException
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorError
@@ -19,6 +23,8 @@ from staffbooking_core.errors import (
     Unauthenticated,
 )
 from staffbooking_http.api.endpoint import Header, Reply
+
+log = logging.getLogger("staffbooking.http")
 
 RETRY_AFTER_SECONDS = 2
 """Seconds after which a store that is out of reach may be asked again."""
@@ -111,6 +117,8 @@ def to_reply(error: BaseException) -> Reply | None:
     """The answer to an error; None for a fault of ours, which is not to be told."""
     if isinstance(error, HttpError):
         return Reply(error.status, error_body(error.code, error.message), error.headers)
+    if isinstance(error, HTTPException):
+        return _framework_error_reply(error)
     if not isinstance(error, StaffbookingError) or (status := _status_of(error)) is None:
         return None
     match error:
@@ -130,8 +138,12 @@ def to_reply(error: BaseException) -> Reply | None:
     return Reply(status, _error_body_of(error))
 
 
-def internal_error_reply(request_id: str) -> Reply:
-    """The answer to a fault of ours: nothing but the name under which the log tells more."""
+def reply_to_error(error: BaseException, request_id: str, where: str) -> Reply:
+    """The answer to any error. Of a fault of ours it tells nothing but the request's id, under
+    which the log tells more."""
+    if (reply := to_reply(error)) is not None:
+        return reply
+    log.error("request %s to %s failed", request_id, where, exc_info=error)
     return Reply(500, error_body("internal", "Internal server error", request_id=request_id))
 
 
@@ -161,3 +173,12 @@ def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
     seconds = error.decision.retry_after
     body = error_body(error.code, error.message, retry_after=seconds)
     return Reply(429, body, ((b"retry-after", b"%d" % seconds),))
+
+
+def _framework_error_reply(error: HTTPException) -> Reply:
+    """The answer to an error of Litestar's, or of a middleware or route that somebody added."""
+    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    headers = tuple(
+        (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()
+    )
+    return Reply(error.status_code, error_body(code, error.detail), headers)

@@ -5,7 +5,6 @@ what was sent, then the use-case. Where something is wrong with what was sent, w
 names is looked up first: its 404 and 403 go before. Good calls find it by themselves.
 """
 
-import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
@@ -29,14 +28,11 @@ from staffbooking_http.api.endpoint import (
 from staffbooking_http.api.errors import (
     ClientDisconnected,
     HttpError,
-    internal_error_reply,
     method_not_allowed_reply,
-    to_reply,
+    reply_to_error,
     unknown_path_error,
 )
 from staffbooking_http.api.metrics import RequestMetrics
-
-log = logging.getLogger("staffbooking.http")
 
 
 @frozen
@@ -187,8 +183,5 @@ def _parse_body(call: Call, endpoint: Endpoint, raw: bytes) -> None:
 def _reply_to_error(call: Call, error: Exception, route: Route | None, request_id: str) -> Reply:
     if isinstance(error, RateLimitExceeded):
         call.verdict = error.decision
-    if (reply := to_reply(error)) is not None:
-        return reply
     where = "no route" if route is None else f"{route.endpoint.method} {route.endpoint.path}"
-    log.error("request %s to %s failed", request_id, where, exc_info=error)
-    return internal_error_reply(request_id)
+    return reply_to_error(error, request_id, where)

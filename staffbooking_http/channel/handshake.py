@@ -12,7 +12,7 @@ from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api.access import find_session_token
 from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Header, Reply, Scope, Send
-from staffbooking_http.api.errors import internal_error_reply, to_reply
+from staffbooking_http.api.errors import reply_to_error
 from staffbooking_http.api.pipeline import send_reply
 from staffbooking_http.channel.hub import ChannelConnection, Outbound
 
@@ -67,12 +67,12 @@ async def open_or_close(
         return None
 
 
-async def reject_handshake(site: AppContext, scope: Scope, send: Send, error: Exception) -> None:
-    """Answer a handshake that failed, as the interface answers a call."""
+async def send_error(
+    site: AppContext, scope: Scope, send: Send, error: Exception, where: str
+) -> None:
+    """Answer a request or a handshake that failed, as the interface answers a call."""
     request_id = next(site.request_ids)
-    if (reply := to_reply(error)) is None:
-        log.error("handshake %s failed", request_id, exc_info=error)
-        reply = internal_error_reply(request_id)
+    reply = reply_to_error(error, request_id, where)
     await send_handshake_reply(
         scope, send, reply, (*site.default_headers, (b"x-request-id", request_id.encode()))
     )

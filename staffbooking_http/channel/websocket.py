@@ -11,7 +11,7 @@ from staffbooking_http.channel import frames
 from staffbooking_http.channel.handshake import (
     authenticate_handshake,
     open_or_close,
-    reject_handshake,
+    send_error,
 )
 from staffbooking_http.channel.hub import ChannelConnection, ChannelHub, Outbound
 from staffbooking_http.channel.outbound import open_outbound
@@ -34,7 +34,7 @@ class WebSocketApp:
             asked = query_string.parse_query(ConnectQuery, scope["query_string"])
             await self._hub.reserve(user)
         except Exception as error:
-            await reject_handshake(self._site, scope, send, error)
+            await send_error(self._site, scope, send, error, "the channel")
             return
         try:
             await send({"type": "websocket.accept"})

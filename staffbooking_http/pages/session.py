@@ -34,8 +34,12 @@ ResultT = TypeVar("ResultT")
 SIGN_IN_PATH = "/account/sign-in"
 
 
+REQUEST_ID_KEY = "staffbooking_request_id"
+"""The key in a request's state of the id that the answer bears."""
+
+
 def get_call(request: PageRequest) -> Call:
-    site: AppContext = request.state.site
+    site: AppContext = request.app.state.site
     call = Call(site, request.scope, request.receive)  # type: ignore[arg-type]
     call.params = tuple(request.path_params.values())
     call.rules = (site.ports.policy.limits.general,)

@@ -26,7 +26,7 @@ from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription, User, csrf_token
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
-from staffbooking_http.app import Application
+from staffbooking_http.app import create_app
 from tests.contract.stores import OpenStore
 from tests.support.builders import (
     HOUR,
@@ -79,7 +79,7 @@ class HttpDeployment:
     def restart(self, *, address: str = "203.0.113.9", proxies: Any = (), **ports: Any) -> None:
         """Build the application anew, on ports that differ in what is given."""
         self.ports = evolve(self.ports, **ports)
-        self.app = Application(self.ports, trusted_proxies=proxies)
+        self.app = create_app(self.ports, trusted_proxies=proxies)
         self.client_address = address
 
     def raise_limits(self, **rules: RateLimit) -> None:
