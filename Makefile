@@ -3,6 +3,8 @@
 
 PY ?= python3
 V ?= .venv
+# The tests to run; all of them unless told otherwise: make test TESTS="tests/domain tests/http".
+TESTS ?=
 BIN := $(V)/bin
 PACKAGES := staffbooking_core staffbooking_adapters staffbooking_http staffbooking_cli staffbooking_worker
 SOURCES := $(PACKAGES) tests $(wildcard benchmarks)
@@ -39,7 +41,7 @@ demo: $(V)/.run
 	PYTHONPATH=. $(BIN)/python -m staffbooking_cli.main demo
 
 test: $(V)/.dev
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(TESTS)
 
 check: $(V)/.dev
 	$(BIN)/ruff format --check $(SOURCES)

@@ -26,7 +26,7 @@ async def count_service_round_trips(
     settings = load_settings(environ)
     async with open_ports(settings) as ports:
         store: Any = ports.store
-        databases = (store.database, store.admission.counter)
+        databases = (store.database, store.admission.counter_database)
         application = create_app(ports, trusted_proxies=settings.trusted_proxies)
         return await _count_round_trips(
             application,

@@ -11,14 +11,18 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
-from email.utils import parseaddr
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from staffbooking_adapters.settings_mail import (
+    SmtpServer,
+    default_mail_host,
+    parse_mailbox,
+    parse_smtp_url,
+)
 from staffbooking_core.domain.shared.durations import parse_duration
 from staffbooking_core.domain.shared.money import (
     PARTS_PER_MILLION,
@@ -90,26 +94,6 @@ class StripeSettings:
         return self.secret_key[2:].startswith("_live_")
 
 
-class SmtpTls(StrEnum):
-    """How a connection to a mail server is kept private."""
-
-    IMPLICIT = "from_start"
-    STARTTLS = "starttls"
-    """Required: without it nothing is sent."""
-    NEVER = "never"
-
-
-@frozen
-class SmtpServer:
-    """The server that mails are sent through."""
-
-    host: str
-    port: int
-    tls: SmtpTls
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-
-
 @frozen
 class Settings:
     """Everything that a deployment decides."""
@@ -143,13 +127,13 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     is_fake = read("PAYMENTS", _parse_payments, "fake") == "fake"
     base_url = read("BASE_URL", _parse_base_url, "http://127.0.0.1:8000")
     mail_from = read(
-        "MAIL_FROM", _parse_mailbox, f"Staff booking <staffbooking@{_default_mail_host(base_url)}>"
+        "MAIL_FROM", parse_mailbox, f"Staff booking <staffbooking@{default_mail_host(base_url)}>"
     )
     policy = Policy(
         currency=read("CURRENCY", _parse_currency, "usd"),
         country=read("COUNTRY", _parse_country, "US"),
         base_url=base_url,
-        contact_email=read("CONTACT_EMAIL", _parse_mailbox, mail_from[1])[1],
+        contact_email=read("CONTACT_EMAIL", parse_mailbox, mail_from[1])[1],
         platform_fee_ppm=read("PLATFORM_FEE", _parse_rate, "0.15"),
         insurance_rate_ppm=read("INSURANCE_RATE", _parse_rate, "0.05"),
         late_cancel_payout=read("LATE_CANCEL_PAYOUT", _parse_flag, "1"),
@@ -171,7 +155,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         redis_url=read("REDIS_URL", _parse_redis_url, ""),
         blocked_terms=read("BLOCKED_TERMS", _parse_terms, ""),
         files_dir=read("FILES_DIR", lambda text: Path(text) if text else None, ""),
-        smtp=read("SMTP_URL", _parse_smtp_url, ""),
+        smtp=read("SMTP_URL", parse_smtp_url, ""),
         mail_from=mail_from,
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
@@ -387,66 +371,6 @@ def _parse_redis_url(text: str) -> str | None:
             "with %XX for what is special in a password"
         )
     return text or None
-
-
-_SMTP_ADDRESS = r"([!-~]+(:[!-~]*)?@)?([a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?"
-_SMTP_URL_PATTERN = re.compile(
-    rf"smtps://{_SMTP_ADDRESS}|smtp://{_SMTP_ADDRESS}(\?starttls=(always|never))?"
-)
-
-
-def _parse_smtp_url(text: str) -> SmtpServer | None:
-    if not text:
-        return None
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        port = 0
-    if not _SMTP_URL_PATTERN.fullmatch(text) or port == 0 or not parts.hostname:
-        raise ValueError(
-            "must be smtp://USER:PASSWORD@HOST:587 or smtps://HOST:465, "
-            "with %XX for what is special in a password"
-        )
-    if parts.scheme == "smtps":
-        tls, usual = SmtpTls.IMPLICIT, 465
-    else:
-        kept = _is_loopback(parts.hostname) or parts.query == "starttls=never"
-        tls, usual = SmtpTls.NEVER if kept else SmtpTls.STARTTLS, 587
-    if parts.query == "starttls=always":
-        tls = SmtpTls.STARTTLS
-    return SmtpServer(
-        host=parts.hostname,
-        port=port or usual,
-        tls=tls,
-        username=None if parts.username is None else unquote(parts.username),
-        password=None if parts.password is None else unquote(parts.password),
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _parse_mailbox(text: str) -> tuple[str, str]:
-    name, address = parseaddr(text)
-    local, _, domain = address.rpartition("@")
-    if not (text.isprintable() and address.isascii() and local and domain):
-        raise ValueError("must be an address such as Bookings <bookings@service.example>")
-    return name, address
-
-
-def _default_mail_host(base_url: str) -> str:
-    """The domain of our own addresses, unless it is said: numbers are none."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    return "localhost"
 
 
 def _parse_terms(text: str) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from staffbooking_adapters.settings import (
     FakeProcessorSettings,
     Settings,
     SettingsError,
-    SmtpServer,
     StripeSettings,
 )
+from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure

@@ -20,7 +20,7 @@ from aiosmtplib import (
 
 from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.notify.mails import EncodedEmail, Mailbox, encode_email
-from staffbooking_adapters.settings import SmtpServer, SmtpTls
+from staffbooking_adapters.settings_mail import SmtpServer, SmtpTls
 from staffbooking_core.ports import Email, UndeliverableEmail
 
 logger = logging.getLogger("staffbooking.notices")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_adapters.settings import SettingsError, SmtpServer, SmtpTls, load_settings
+from staffbooking_adapters.settings import SettingsError, load_settings
+from staffbooking_adapters.settings_mail import SmtpServer, SmtpTls
 
 
 def load(**values: str):

@@ -17,7 +17,7 @@ __all__ = ["each_world", "opener", "world"]
 @pytest.fixture(autouse=True)
 def _long_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads why they are closed hangs up; nobody is cut off."""
-    monkeypatch.setattr(uvicorn_protocol, "LINGER", 60.0)
+    monkeypatch.setattr(uvicorn_protocol, "CLOSE_TIMEOUT_SECONDS", 60.0)
 
 
 @pytest.fixture

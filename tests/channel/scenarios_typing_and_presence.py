@@ -147,7 +147,7 @@ async def who_leaves_is_told_when_the_grace_ends(stage: ScenarioStage) -> None:
     await ada.expect_frames(presence_frame(mia, False, last_seen))
 
 
-@scenario(typing_lapse=2 * SECOND)
+@scenario(typing_timeout=2 * SECOND)
 async def who_leaves_has_time_to_come_back(stage: ScenarioStage) -> None:
     """Nobody is told that they left before the grace ends, whatever else happens."""
     gala, _ = await stage.open_event_group()

@@ -137,7 +137,7 @@ async def test_who_could_not_take_a_seat_has_none(desk: Desk) -> None:
 
 @pytest.mark.parametrize("ends", ["within", "after"])
 @pytest.mark.parametrize("begins", ["before", "within"])
-@pytest.mark.parametrize("change", ["take", "give_back"])
+@pytest.mark.parametrize("change", ["add_connection", "remove_connection"])
 async def test_a_recount_that_meets_a_change_is_repeated(
     desk: Desk, change: str, begins: str, ends: str
 ) -> None:
@@ -154,7 +154,7 @@ async def test_a_recount_that_meets_a_change_is_repeated(
 
     async def begin() -> None:
         # What is taken is not known here yet, what is given back is not known there.
-        setattr(desk.store, "after" if change == "take" else "before", pause)
+        setattr(desk.store, "after" if change == "add_connection" else "before", pause)
         tasks.start_soon(change_seats)
         await pause.reached.wait()
 
@@ -173,7 +173,7 @@ async def test_a_recount_that_meets_a_change_is_repeated(
         await end()
     await desk.here.send_heartbeat()
 
-    assert POLICY.max_connections - await desk.free() == (3 if change == "take" else 1)
+    assert POLICY.max_connections - await desk.free() == (3 if change == "add_connection" else 1)
 
 
 async def test_a_process_that_was_taken_for_dead_tells_that_its_users_are_there(

@@ -340,7 +340,7 @@ async def test_a_fault_of_ours_ends_a_connection(
     ):
         await ada.open()
         monkeypatch.setattr(channel, "last_message_id", broken)
-        monkeypatch.setattr(socketio, "LINGER", 0.05)
+        monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 0.05)
         await ada.post("40")
         await wait_until_offline(world, world.customer)
     assert "planted" in caplog.text

@@ -51,7 +51,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(socketio_engine.create_server(*given))
         return made[-1]
 
-    monkeypatch.setattr(socketio, "make_server", make)
+    monkeypatch.setattr(socketio, "create_server", make)
     return made
 
 
@@ -266,7 +266,7 @@ def outboxes(monkeypatch: pytest.MonkeyPatch) -> list[PacketQueue]:
             made.append(self)
 
     monkeypatch.setattr(socketio_engine, "PacketQueue", Watched)
-    monkeypatch.setattr(socketio, "LINGER", 60.0)
+    monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 60.0)
     return made
 
 
@@ -360,7 +360,7 @@ async def test_a_request_that_is_cut_off_is_answered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Who is closed while they still send something is told that there is no connection."""
-    monkeypatch.setattr(socketio, "LINGER", 0.05)
+    monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 0.05)
     async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
@@ -443,7 +443,7 @@ async def test_who_goes_before_all_is_ready_is_forgotten(
         await go_on.wait()
         return await look(*given)
 
-    monkeypatch.setattr(socketio, "LINGER", 0.05)
+    monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 0.05)
     async with world.app.lifespan(), await world.signed_in_client(world.customer.id) as http:
         ada = PollingClient(http)
         await ada.open()

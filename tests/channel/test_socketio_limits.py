@@ -244,7 +244,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             seen.append(self.unread_bytes)
 
     monkeypatch.setattr(socketio_engine, "PacketQueue", Watched)
-    monkeypatch.setattr(socketio, "LINGER", 0.05)
+    monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 0.05)
     return seen
 
 
@@ -303,7 +303,7 @@ async def test_who_is_closed_may_hang_up(
     world: HttpDeployment, unread: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for them then, though they have not read everything."""
-    monkeypatch.setattr(socketio, "LINGER", 60.0)
+    monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 60.0)
     relax_limits(world)
     conversation = await add_shared_conversation(world)
 

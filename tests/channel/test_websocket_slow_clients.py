@@ -84,7 +84,7 @@ def pipes(monkeypatch: pytest.MonkeyPatch) -> Pipes:
             super().close(code, reason)
 
     monkeypatch.setattr(uvicorn_protocol, "DirectOutbound", Watched)
-    monkeypatch.setattr(uvicorn_protocol, "LINGER", 0.05)
+    monkeypatch.setattr(uvicorn_protocol, "CLOSE_TIMEOUT_SECONDS", 0.05)
     return seen
 
 

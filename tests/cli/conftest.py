@@ -35,3 +35,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     url = anyio.run(server.create_database)
     yield url
     anyio.run(server.drop_database, database_name(url))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where companions to be imported are written; the name has no ending."""
+    return tmp_path / "companions"

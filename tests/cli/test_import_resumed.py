@@ -19,8 +19,8 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import imports
 from tests.cli.deployment import CliDeployment
+from tests.cli.import_files import as_csv, as_lines, person, skipped
 from tests.cli.processes import make_environment, run_in_background, run_to_end
-from tests.cli.test_import import as_csv, as_lines, person, skipped
 
 ROWS = [person(1), person(2, tier="gold"), person(3), person(4), person(5, tier="silver")]
 

@@ -16,7 +16,7 @@ from staffbooking_adapters.settings import load_settings
 from staffbooking_core.domain.accounts.api_keys import is_well_formed_api_key
 from staffbooking_core.ports import Ports
 from tests.cli import deployment as commands
-from tests.cli.test_import import MIA, person
+from tests.cli.import_files import MIA, person
 from tests.cli.test_reviews import reviewed
 
 T = TypeVar("T")

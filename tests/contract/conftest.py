@@ -1,12 +1,14 @@
-"""Each store in turn, opened empty for each test."""
+"""Each store in turn, opened empty for each test, and databases without a schema."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.contract.stores import STORES, OpenStore, StoreOpener
+from tests.support.postgres import PostgresServer, database_name
 
 
 @pytest.fixture(params=STORES.values(), ids=list(STORES))
@@ -22,3 +24,15 @@ async def store(
 ) -> AsyncIterator[OpenStore]:
     async with open_store(request) as opened:
         yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """The address of a database without a schema."""
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{tmp_path / 'fresh.db'}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = await server.create_database()
+    yield url
+    await server.drop_database(database_name(url))

@@ -94,6 +94,6 @@ STORES: dict[str, StoreOpener] = {
 
 
 async def read_store(store: Store, query: Callable[[ReadView], Awaitable[Any]]) -> Any:
-    """The answer to one question, as `Store.write` gives that of a unit of work."""
+    """The answer to one question, as `Store.run_transaction` gives that of a unit of work."""
     async with store.read_view() as view:
         return await query(view)

@@ -109,13 +109,13 @@ async def test_what_is_kept_has_pages(store, ada, mia):
     said = await add_messages_by(store, talk, "one", "two", "three")
     for user in (ada, mia):
         await has_pages(store, "bookings_of", user.id, booked)
-    await has_pages(store, "reviews_by", ada.id, reviewed)
-    await has_pages(store, "messages_by", said[0].sender_id, said)
+    await has_pages(store, "reviews_written_by", ada.id, reviewed)
+    await has_pages(store, "messages_sent_by", said[0].sender_id, said)
 
 
 async def has_pages(store, name, user_id, rows):
     async with store.read_view() as view:
-        page = partial(getattr(view.people, name), user_id)
+        page = partial(getattr(view.personal_data, name), user_id)
         first, second, third = rows
         assert await page(0, 2) == [first, second]
         assert await page(first.id, 1) == [second]

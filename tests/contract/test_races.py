@@ -160,7 +160,7 @@ async def test_equal_calls_make_one_booking(processes):
     """Of those with the same idempotency key one is kept, the others are told so."""
     customer = await add_user(processes[0])
     for _ in range(ROUNDS):
-        companion, change = await add_companion(processes[0]), {"answer": make_stored_response()}
+        companion, change = await add_companion(processes[0]), {"response": make_stored_response()}
         add = partial(add_booking, companion=companion, customer=customer, change=change)
         results = await at_once([partial(add, store) for store in by_turns(processes)])
         assert len(won(results)) == 1
@@ -266,7 +266,7 @@ async def test_no_step_of_a_booking_is_lost(processes):
         )
 
     for _ in range(ROUNDS):
-        await at_once([partial(store.write, unit) for store in by_turns(processes)])
+        await at_once([partial(store.run_transaction, unit) for store in by_turns(processes)])
     found = await read_store(processes[1], lambda view: view.bookings.booking(booking.id))
     assert (found.version, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
 
@@ -314,7 +314,7 @@ async def test_searches_by_date_survive_a_race(processes):
             for n, (store, at) in enumerate(zip(by_turns(processes, 8), starts, strict=True))
         ]
         assert len(won(await at_once(calls))) == 12
-        async with processes[1].reading() as view:
+        async with processes[1].read_view() as view:
             agenda = await view.companions.availability(companion.id, NOW, NOW + 10 * DAY)
             found = [
                 day

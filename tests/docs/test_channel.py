@@ -370,5 +370,5 @@ async def test_your_own_program_has_its_say(page: dict[str, Any]) -> None:
 async def test_the_channel_can_be_embedded(page: dict[str, Any]) -> None:
     """It is open as long as the application is."""
     async with page["embedded"](memory_ports()) as application:
-        assert application.switchboard.is_open
-    assert not application.switchboard.is_open
+        assert application.hub.is_open
+    assert not application.hub.is_open

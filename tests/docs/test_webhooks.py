@@ -70,7 +70,7 @@ def test_all_names_are_explained():
     """Each event, each failure of an attempt and each reason of the kit, and no others."""
     assert {*rows("| Event | When |")} == {*EventName}
     assert rows("| `error` | What happened | Look at |") == [*DeliveryFailure]
-    assert rows("| `Refused.reason` | |") == [*RefusalReason]
+    assert rows("| `WebhookRefused.reason` | |") == [*RefusalReason]
 
 
 def test_the_headers_are_those_that_are_sent():

@@ -15,7 +15,7 @@ from aiosmtpd.smtp import SMTP
 from staffbooking_adapters.notify import smtp
 from staffbooking_adapters.notify.mails import Mailbox
 from staffbooking_adapters.notify.smtp import EmailNotSent, SmtpNotifier
-from staffbooking_adapters.settings import SmtpServer, SmtpTls
+from staffbooking_adapters.settings_mail import SmtpServer, SmtpTls
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import UndeliverableEmail
 from tests.support.notifications import make_email

@@ -202,7 +202,7 @@ async def _endure_on_fake(count: int) -> None:
         return chance.choice(CALL_FAULTS) if strikes else ""
 
     play = await make_payment_scenario(
-        make_fake_bench(fee_ppm=29_000, chance=strike), onboarded=False
+        make_fake_bench(fee_ppm=29_000, injector=strike), onboarded=False
     )
     await _endure(play, count)
 

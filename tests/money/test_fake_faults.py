@@ -150,7 +150,7 @@ async def test_a_fault_may_strike_by_chance() -> None:
         asked.append(op)
         return kinds.pop(0)
 
-    bench = make_fake_bench(chance=chance)
+    bench = make_fake_bench(injector=chance)
     await fake_processor_of(bench).add_fault("any", "timeout_before", 1)
     assert [await attempt(bench) for _ in range(4)] == ["Unknown", "Busy", "done", "disputed"]
     assert asked == ["open_checkout"] * 3
@@ -158,14 +158,14 @@ async def test_a_fault_may_strike_by_chance() -> None:
 
 async def test_events_are_struck_by_chance() -> None:
     """Each that is to be brought asks as well."""
-    bench = make_fake_bench(chance=lambda op: "drop" if op == "event" else "")
+    bench = make_fake_bench(injector=lambda op: "drop" if op == "event" else "")
     await bench.open_checkout()
     assert await due_event_ids(bench) == []
 
 
 async def test_chance_keeps_to_the_faults_that_there_are() -> None:
     """A kind that does not fit the op is a mistake of whoever asks for it."""
-    bench = make_fake_bench(chance=lambda _: "drop")
+    bench = make_fake_bench(injector=lambda _: "drop")
     with pytest.raises(InvalidField):
         await bench.open_checkout()
 

@@ -106,7 +106,7 @@ class UnreliableStore:
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "before":
             raise StoreUnavailable("gone")
-        result = await self.inner.write(work)
+        result = await self.inner.run_transaction(work)
         if fault == "after":
             raise StoreUnavailable("gone")
         return result

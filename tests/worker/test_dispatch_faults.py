@@ -163,7 +163,7 @@ async def test_what_is_locked_by_others_is_not_asked_for_without_pause(
     assert 1 < calls <= 21
 
 
-@pytest.mark.parametrize("step", ["claim", "settle", "renew"])
+@pytest.mark.parametrize("step", ["claim_batches", "settle_results", "renew_claims"])
 async def test_an_unexpected_fault_ends_nothing(
     post: WebhookScenario,
     sender: GatedReceivers,

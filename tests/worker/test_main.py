@@ -214,7 +214,7 @@ async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFi
 
     assert str(raised.value) == "20 notices were given up"
     assert len(post.sent) == 1
-    assert caplog.text.count("Undeliverable: no such user") == 20
+    assert caplog.text.count("UndeliverableEmail: no such user") == 20
     assert "notice 1 (webhook_disabled) was given up" in caplog.text
     assert await main.drain(post.ports) == 0
 

@@ -1,4 +1,4 @@
-"""Events on their way to webhook endpoints: placed, fanned out, claimed, settled, held.
+"""Events on their way to webhook endpoints: placed, fanned out, settled, held.
 
 An endpoint's next turn is computed by a statement of its own, after the one that locked its
 row: so it sees what others committed before, and nothing that is pending is left without.
@@ -14,16 +14,12 @@ from typing import Any
 from attrs import asdict, frozen
 from sqlalchemy import (
     BinaryExpression,
-    Boolean,
     ColumnElement,
-    Select,
-    Text,
     and_,
     bindparam,
     func,
     insert,
     literal,
-    literal_column,
     or_,
     select,
     true,
@@ -33,18 +29,15 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
 from staffbooking_adapters.sql.engine.dialect import array_rows, claim_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.leases import (
     MAX_CLAIM_SIZE,
     NOW_PARAM,
     RELEASED_LEASE_VALUES,
-    claim_with_lease,
-    lease_parameters,
 )
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import events, users
+from staffbooking_adapters.sql.schema.bookings import users
 from staffbooking_adapters.sql.schema.webhooks import (
     attempts,
     deliveries,
@@ -55,7 +48,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_held_delivery,
     is_retry,
 )
-from staffbooking_adapters.sql.webhooks import feed
+from staffbooking_adapters.sql.webhooks import endpoint_claims, feed
 from staffbooking_adapters.sql.webhooks.reader import (
     ATTEMPT_COLUMNS,
     DELIVERY_COLUMNS,
@@ -136,92 +129,7 @@ ADD_TEST_DELIVERY = Statement(
     insert(deliveries).values(_DELIVERY_VALUES).returning(deliveries.c.id)
 )
 
-# Turns ------------------------------------------------------------------------------------
-
-
-@cache
-def claim_batches_statement(limit: int) -> Statement:
-    return claim_with_lease(
-        endpoints,
-        and_(
-            endpoints.c.troubled == bindparam("troubled", type_=Boolean()),
-            endpoints.c.due_at <= NOW_PARAM,
-        ),
-        (endpoints.c.due_at, endpoints.c.id),
-        limit,
-        returning=(*ENDPOINT_COLUMNS, endpoints.c.due_at),
-    )
-
-
-LIST_OWNERS = Statement(select(*USER_COLUMNS).where(in_array(users.c.id, "owner_ids")))
-
-_CLAIMED_ENDPOINTS = array_rows("claimed", id=("endpoint_ids", BigInt))
-
-
-def _select_first_due(kind: ColumnElement[bool], priority: int, limit: int) -> Select[Any]:
-    is_due_delivery = (
-        deliveries.c.endpoint_id == _CLAIMED_ENDPOINTS.c.id,
-        kind,
-        deliveries.c.next_at <= NOW_PARAM,
-    )
-    queue_order = (deliveries.c.next_at, deliveries.c.id)
-    first = (
-        select(*queue_order)
-        .where(*is_due_delivery)
-        .order_by(*queue_order)
-        .limit(limit)
-        .correlate(_CLAIMED_ENDPOINTS)
-    )
-    return select(literal_column(str(priority)).label("place"), *first.subquery().c)
-
-
-@cache
-def due_deliveries_statement(limit: int) -> Statement:
-    """Of each endpoint those that are first in line, with their bytes."""
-    kinds = enumerate((is_retry, is_first_try))
-    candidates = union_all(
-        *(_select_first_due(kind, place, limit) for place, kind in kinds)
-    ).subquery("due")
-    queue_order = (candidates.c.place, candidates.c.next_at, candidates.c.id)
-    due = select(candidates.c.id).order_by(*queue_order).limit(limit).correlate(_CLAIMED_ENDPOINTS)
-    lateral_ids = due.lateral("beside")
-    body = func.coalesce(deliveries.c.body, events.c.body, type_=events.c.body.type)
-
-    def select_deliveries(joined: Any) -> Select[Any]:
-        with_events = joined.outerjoin(events, events.c.id == deliveries.c.event_id)
-        return select(*DELIVERY_COLUMNS, body).select_from(with_events).order_by(*in_order)
-
-    in_order = (deliveries.c.tries == 0, deliveries.c.next_at, deliveries.c.id)
-    return Statement(
-        postgresql=select_deliveries(
-            _CLAIMED_ENDPOINTS.join(lateral_ids, true()).join(
-                deliveries, deliveries.c.id == lateral_ids.c.id
-            )
-        ),
-        sqlite=select_deliveries(_CLAIMED_ENDPOINTS.join(deliveries, deliveries.c.id.in_(due))),
-    )
-
-
-_SELECT_LEASED_ENDPOINTS = select(endpoints.c.id).where(in_array(endpoints.c.lease_token, "tokens"))
-_LOCKED_ENDPOINTS = (
-    _SELECT_LEASED_ENDPOINTS.order_by(endpoints.c.id).with_for_update(key_share=True).cte("held")
-)
-RENEW_ENDPOINT_LEASES = Statement(
-    update(endpoints)
-    .values(lease_until=bindparam("until", type_=Instant))
-    .where(endpoints.c.id.in_(select(_LOCKED_ENDPOINTS.c.id)))
-)
-
-_CLAIMS = array_rows("claims", id=("endpoint_ids", BigInt), token=("tokens", Text()))
-LOCK_LEASED_ENDPOINTS = Statement(
-    SELECT_SUBSCRIBERS.add_columns(endpoints.c.lease_token)
-    .join(
-        _CLAIMS,
-        and_(_CLAIMS.c.id == endpoints.c.id, _CLAIMS.c.token == endpoints.c.lease_token),
-    )
-    .order_by(endpoints.c.id)
-    .with_for_update(of=endpoints, key_share=True)
-)
+# Scheduling -------------------------------------------------------------------------------
 
 _UPDATE_ENDPOINT_DUE_AT = (
     update(endpoints)
@@ -389,52 +297,17 @@ class WebhooksWriter(WebhooksReader):
     async def claim_batches(
         self, now: datetime, lease: Lease, limit: int, batch_size: int, *, degraded: bool
     ) -> Sequence[EndpointBatch]:
-        rows = await self.connection.fetch_all(
-            claim_batches_statement(min(limit, MAX_CLAIM_SIZE)),
-            now=now,
-            troubled=degraded,
-            **lease_parameters(lease),
+        return await endpoint_claims.claim_batches(
+            self.connection, now, lease, limit, batch_size, degraded=degraded
         )
-        if not rows:
-            return []
-        rows.sort(key=lambda row: (row[-1], row[0]))
-        claimed = [to_endpoint(row) for row in rows]
-        due_by_endpoint = await self._read_due_deliveries(claimed, batch_size, now)
-        owners = {endpoint.owner_id for endpoint in claimed}
-        found = await self.connection.fetch_all(LIST_OWNERS, owner_ids=sorted(owners))
-        users = {user.id: user for user in map(to_user, found)}
-        return [
-            EndpointBatch(
-                endpoint, users[endpoint.owner_id], lease, tuple(due_by_endpoint[endpoint.id])
-            )
-            for endpoint in claimed
-        ]
-
-    async def _read_due_deliveries(
-        self, claimed: Sequence[WebhookEndpoint], batch: int, now: datetime
-    ) -> dict[int, list[DueDelivery]]:
-        due_by_endpoint: dict[int, list[DueDelivery]] = {endpoint.id: [] for endpoint in claimed}
-        rows = await self.connection.fetch_all(
-            due_deliveries_statement(batch), endpoint_ids=list(due_by_endpoint), now=now
-        )
-        for row in rows:
-            delivery = to_delivery(row)
-            due_by_endpoint[delivery.endpoint_id].append(
-                DueDelivery(delivery, row[len(DELIVERY_COLUMNS)])
-            )
-        return due_by_endpoint
 
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
-        await self.connection.execute(RENEW_ENDPOINT_LEASES, tokens=list(tokens), until=until)
+        await endpoint_claims.renew_claims(self.connection, tokens, until)
 
     async def lock_claims(
         self, claims: Sequence[EndpointClaim]
     ) -> Mapping[EndpointClaim, EndpointSubscription]:
-        ids, tokens = [number for number, _ in claims], [token for _, token in claims]
-        rows = await self.connection.fetch_all(
-            LOCK_LEASED_ENDPOINTS, endpoint_ids=ids, tokens=tokens
-        )
-        return {(row[0], row[-1]): to_subscriber(row) for row in rows}
+        return await endpoint_claims.lock_claims(self.connection, claims)
 
     async def release_endpoints(self, endpoint_ids: Sequence[int], now: datetime) -> None:
         await self._reschedule_endpoints(RESCHEDULE_AND_RELEASE_ENDPOINTS, endpoint_ids, now)
@@ -497,7 +370,7 @@ class WebhooksWriter(WebhooksReader):
 
 
 def _endpoint_params(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    """The parameters of _FIELDS."""
+    """The parameters of _ENDPOINT_VALUES."""
     row = asdict(endpoint, recurse=False)
     del row["id"]
     secrets = row.pop("secrets")

@@ -80,7 +80,7 @@ async def test_a_caller_who_leaves_holds_nobody_up(sql_store):
 
 async def test_without_the_windows_a_process_counts_alone(sql_store):
     """It lets no more through than the limit, from the windows' loss to their end."""
-    await sql_store.admission.counter.close()
+    await sql_store.admission.counter_database.close()
     hits = [sql_store.admission.count_hit("scope", RULE, NOW) for _ in range(8)]
     verdicts = await asyncio.gather(*hits)
     looked = await sql_store.admission.peek("scope", RULE, NOW)
@@ -92,7 +92,7 @@ async def test_without_the_windows_a_process_counts_alone(sql_store):
 async def test_without_the_windows_keys_are_counted_alone_or_not_known(sql_store):
     """SQLite has its keys in another file; PostgreSQL has lost both."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
-    await sql_store.admission.counter.close()
+    await sql_store.admission.counter_database.close()
     if sql_store.database.dialect == "sqlite":
         verdicts = [(await by_key(sql_store, key))[1][0] for _ in range(6)]
         assert [verdict.allowed for verdict in verdicts] == [True] * 5 + [False]
@@ -104,7 +104,7 @@ async def test_without_the_windows_keys_are_counted_alone_or_not_known(sql_store
 async def test_a_lost_database_is_unavailable(sql_store):
     """Nobody is taken for somebody, and nobody is refused as unknown."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
-    await sql_store.admission.counter.close()
+    await sql_store.admission.counter_database.close()
     await sql_store.database.close()
     asked = [by_key(sql_store, key), sql_store.admission.authenticate_session(b"\x00" * 32, NOW)]
     results = await asyncio.gather(*asked, return_exceptions=True)

@@ -201,12 +201,12 @@ async def test_an_expired_answer_is_replaced(store):
 async def test_a_booking_is_added_with_its_answer(store):
     """Both or neither: where an answer is kept already, there is no booking either."""
     answer = make_stored_response()
-    await add_booking(store, change={"answer": answer})
+    await add_booking(store, change={"response": answer})
     assert await kept(store, answer) == answer
     companion, customer = await add_companion(store), await add_user(store)
     with pytest.raises(ConstraintViolated) as caught:
         await add_booking(
-            store, companion, customer, code="BKSECOND000000", change={"answer": answer}
+            store, companion, customer, code="BKSECOND000000", change={"response": answer}
         )
     assert caught.value.constraint == IDEMPOTENCY_KEY_TAKEN
     found = await read_store(store, lambda view: view.bookings.booking_by_code("BKSECOND000000"))
@@ -220,7 +220,9 @@ async def test_a_credit_is_granted_with_a_cancellation(store):
     """It is found by the cancelled booking's id; other bookings have none."""
     booking, other = await add_booking(store), await add_booking(store)
     credit = make_rebooking_credit(booking)
-    await save_booking(store, next_version(booking, status=BookingStatus.CANCELLED), credit=credit)
+    await save_booking(
+        store, next_version(booking, status=BookingStatus.CANCELLED), rebooking_credit=credit
+    )
     async with store.read_view() as view:
         assert await view.bookings.rebooking_credit(booking.id) == credit
         assert await view.bookings.rebooking_credit(other.id) is None
@@ -230,7 +232,9 @@ async def test_a_credit_is_used_once(store):
     """The second use is refused, and the first stays noted."""
     booking, first, second = [await add_booking(store) for _ in range(3)]
     credit = make_rebooking_credit(booking)
-    await save_booking(store, next_version(booking, status=BookingStatus.CANCELLED), credit=credit)
+    await save_booking(
+        store, next_version(booking, status=BookingStatus.CANCELLED), rebooking_credit=credit
+    )
     for user, expected in ((first, True), (second, False)):
         used = await store.run_transaction(
             lambda unit, user=user: unit.bookings.use_rebooking_credit(credit, user.id)

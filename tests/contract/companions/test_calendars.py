@@ -115,7 +115,7 @@ async def test_stand_ins_are_not_busy_elsewhere(store):
             candidates = await view.companions.rebooking_candidates(
                 service, day, NOW, NOW + DAY, 10
             )
-        assert [one.agenda.companion_id for one in candidates] == found
+        assert [one.availability.companion_id for one in candidates] == found
 
 
 async def test_an_import_in_bulk_marks_busy_days(store):

@@ -294,7 +294,7 @@ async def test_candidates_are_free_on_the_day(store):
             "GALA dinner", day, NOW, NOW + 9 * DAY, 10
         )
     busy = (Interval(taken.starts_at, taken.ends_at),)
-    assert [candidate.agenda for candidate in found] == [
+    assert [candidate.availability for candidate in found] == [
         CompanionAvailability(best.id, best.calendar, busy),
         CompanionAvailability(good.id, good.calendar, ()),
     ]
@@ -313,10 +313,10 @@ async def test_candidates_have_a_limit(store):
         found = await view.companions.rebooking_candidates(
             "gala dinner", day, NOW, NOW + 9 * DAY, 2
         )
-    assert [candidate.agenda.companion_id for candidate in found] == [
+    assert [candidate.availability.companion_id for candidate in found] == [
         companion.id for companion in companions[:2]
     ]
-    assert [candidate.agenda.busy for candidate in found] == [(), ()]
+    assert [candidate.availability.busy for candidate in found] == [(), ()]
     assert msgspec.json.decode(found[0].summary)["id"] == companions[0].id
 
 

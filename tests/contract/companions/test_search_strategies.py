@@ -56,7 +56,9 @@ async def searched(database, query, offset, figures):
         has_offset=offset > 0,
         **figures,
     )
-    rows = await database.all(summaries_page(shape), **search_parameters(query, shape, offset))
+    rows = await database.fetch_all(
+        summaries_page(shape), **search_parameters(query, shape, offset)
+    )
     return [msgspec.json.decode(summary)["id"] for (summary,) in rows]
 
 

@@ -62,7 +62,7 @@ def accepting(booking):
         group = await tx.messages.lock_group(booking.customer_id, EVENT_REF, NOW)
         booked = await tx.messages.booked_companions(booking.customer_id, EVENT_REF)
         await tx.messages.save_group(
-            sync_group_members(group, dict(booked)), opens=len(booked) >= MIN_GROUP_BOOKINGS
+            sync_group_members(group, dict(booked)), is_open=len(booked) >= MIN_GROUP_BOOKINGS
         )
 
     return unit
@@ -97,7 +97,7 @@ async def all_but_committed(store, unit):
 
 async def has_to_wait(store, task):
     """Whether a task comes to wait for another transaction before it ends."""
-    while not task.done() and not await store.database.value(WAITING):
+    while not task.done() and not await store.database.fetch_value(WAITING):
         pass
     return not task.done()
 
@@ -108,7 +108,7 @@ async def test_messages_are_seen_in_the_order_of_their_ids(postgres):
     one, other = postgres
     first, second = await add_direct(one), await add_direct(one)
     async with all_but_committed(one, adding(first, "sooner")):
-        later = asyncio.create_task(other.write(adding(second, "later")))
+        later = asyncio.create_task(other.run_transaction(adding(second, "later")))
         assert await has_to_wait(other, later)
         assert await tail(one) == []
     await later
@@ -136,16 +136,16 @@ async def test_who_holds_a_conversation_sees_what_was_done_to_it(postgres):
         [message] = await adding(group, "so long")(tx)
         held = await tx.messages.lock_conversations([group.id])
         booked = {staying: "Noa Levi", coming.id: "Mia Lindqvist"}
-        await tx.messages.save_group(sync_group_members(held[group.id], booked), opens=False)
+        await tx.messages.save_group(sync_group_members(held[group.id], booked), is_open=False)
         return message
 
     async def hold(tx):
         return (await tx.messages.lock_conversations([group.id]))[group.id]
 
-    message, held = await meeting(postgres, unit, lambda: other.write(hold))
+    message, held = await meeting(postgres, unit, lambda: other.run_transaction(hold))
     assert held == await reload_conversation(one, group)
     assert held.last_id == message.id
-    assert held.recipients == (group.customer_id, staying, coming.id)
+    assert held.recipient_ids == (group.customer_id, staying, coming.id)
     assert leaving in [member.user_id for member in held.members]
 
 
@@ -161,12 +161,12 @@ async def test_two_accepts_see_each_other(postgres, is_made):
     if is_made:
         await lock_group(one, bookings[0].customer_id)
     accepts = [accepting(booking) for booking in bookings]
-    await meeting(postgres, accepts[0], lambda: other.write(accepts[1]))
+    await meeting(postgres, accepts[0], lambda: other.run_transaction(accepts[1]))
     [shown] = await read_store(
         one, lambda view: view.messages.overviews(bookings[0].customer_id, 1, 9, NOW)
     )
     members = sorted((bookings[0].customer_id, *(each.companion_id for each in bookings)))
-    assert list(shown.conversation.recipients) == members
+    assert list(shown.conversation.recipient_ids) == members
 
 
 async def test_a_conversation_is_opened_by_the_first(postgres):
@@ -177,7 +177,7 @@ async def test_a_conversation_is_opened_by_the_first(postgres):
     async def open_it(tx):
         return await tx.messages.open_direct_conversation(pair, NOW)
 
-    first, second = await meeting(postgres, open_it, lambda: other.write(open_it))
+    first, second = await meeting(postgres, open_it, lambda: other.run_transaction(open_it))
     assert first == second
 
 
@@ -190,7 +190,9 @@ async def test_a_connection_is_counted_after_the_one_before_it(postgres):
     one, other = postgres
     user = await add_user(one)
     for node in "ab":
-        await one.write(lambda unit, node=node: unit.presence.renew_node_lease(node, NOW + DAY))
+        await one.run_transaction(
+            lambda unit, node=node: unit.presence.renew_node_lease(node, NOW + DAY)
+        )
 
     def connecting(node):
         async def unit(tx):
@@ -198,7 +200,7 @@ async def test_a_connection_is_counted_after_the_one_before_it(postgres):
 
         return unit
 
-    taken = await meeting(postgres, connecting("a"), lambda: other.write(connecting("b")))
+    taken = await meeting(postgres, connecting("a"), lambda: other.run_transaction(connecting("b")))
     assert taken == (True, False)
 
 
@@ -206,14 +208,14 @@ async def test_the_last_of_two_connections_is_known_to_be(postgres):
     """Two that end at the same moment at one node leave nobody connected."""
     one, other = postgres
     user = await add_user(one)
-    await one.write(lambda unit: unit.presence.renew_node_lease("a", NOW + DAY))
+    await one.run_transaction(lambda unit: unit.presence.renew_node_lease("a", NOW + DAY))
     for _ in range(2):
-        await one.write(lambda unit: unit.presence.add_connection(user.id, "a", NOW, 10))
+        await one.run_transaction(lambda unit: unit.presence.add_connection(user.id, "a", NOW, 10))
 
     async def end(tx):
         await tx.presence.remove_connection(user.id, "a", NOW)
 
-    await meeting(postgres, end, lambda: other.write(end))
+    await meeting(postgres, end, lambda: other.run_transaction(end))
     [presence] = await read_store(one, lambda view: view.presence.presence([user.id], NOW))
     assert not presence.online
 
@@ -221,7 +223,7 @@ async def test_the_last_of_two_connections_is_known_to_be(postgres):
 async def test_a_node_that_is_buried_meanwhile_begins_anew(postgres):
     """Its beat comes too late: it is told, and can restore what it has."""
     one, other = postgres
-    await one.write(lambda unit: unit.presence.renew_node_lease("a", NOW))
+    await one.run_transaction(lambda unit: unit.presence.renew_node_lease("a", NOW))
 
     async def bury(tx):
         await tx.presence.delete_expired_nodes(NOW, 10)
@@ -229,7 +231,7 @@ async def test_a_node_that_is_buried_meanwhile_begins_anew(postgres):
     async def renew(tx):
         return await tx.presence.renew_node_lease("a", NOW + DAY)
 
-    _, is_known = await meeting(postgres, bury, lambda: other.write(renew))
+    _, is_known = await meeting(postgres, bury, lambda: other.run_transaction(renew))
     assert not is_known
 
 

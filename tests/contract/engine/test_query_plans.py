@@ -38,6 +38,7 @@ from staffbooking_adapters.sql.payments import (
 )
 from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.webhooks import (
+    endpoint_claims,
     feed,
     reader as webhooks_reader,
     writer as webhooks_writer,
@@ -122,10 +123,10 @@ WEBHOOKS = {
     "endpoints of a user": webhooks_reader.ENDPOINTS_OF,
     "endpoints with deliveries held": webhooks_reader.endpoints_with_held_deliveries(101),
     "next turn": webhooks_reader.GET_NEXT_DUE_AT,
-    "turns": webhooks_writer.claim_batches_statement(64),
-    "due deliveries": webhooks_writer.due_deliveries_statement(32),
-    "renewed turns": webhooks_writer.RENEW_ENDPOINT_LEASES,
-    "locked turns": webhooks_writer.LOCK_LEASED_ENDPOINTS,
+    "turns": endpoint_claims.claim_batches_statement(64),
+    "due deliveries": endpoint_claims.due_deliveries_statement(32),
+    "renewed turns": endpoint_claims.RENEW_ENDPOINT_LEASES,
+    "locked turns": endpoint_claims.LOCK_LEASED_ENDPOINTS,
     "ended turns": webhooks_writer.RESCHEDULE_AND_RELEASE_ENDPOINTS,
     "locked deliveries": webhooks_writer.LOCK_DELIVERIES,
     "saved deliveries": webhooks_writer.SAVE_DELIVERIES,

@@ -66,7 +66,7 @@ async def test_a_request_is_read_and_saved_in_one_trip_each(store):
         assert await trips(store.database, context) == 1
     number = await next_booking_id(store)
     booking = make_booking(id=number, companion_id=companion.id, customer_id=customer.id)
-    change = make_booking_write(booking, event=make_event(booking), answer=make_stored_response())
+    change = make_booking_write(booking, event=make_event(booking), response=make_stored_response())
     assert await trips(store.database, store.add_booking(change)) == 1
 
 
@@ -105,7 +105,7 @@ async def test_calls_at_once_are_admitted_in_one_trip(store):
         for _ in "ab"
     ]
     calls += [admission.count_hit("contact:203.0.113.7", rule, NOW) for _ in range(5)]
-    assert await trips(admission.counter, asyncio.gather(*calls)) == 1
+    assert await trips(admission.counter_database, asyncio.gather(*calls)) == 1
 
 
 async def test_a_batch_of_cash_books_is_one_trip(store):

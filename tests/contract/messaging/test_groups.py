@@ -176,11 +176,11 @@ async def test_what_is_undone_made_no_group(store):
 
     async def unit(tx):
         made = await tx.messages.lock_group(stranger.id, EVENT_REF, NOW)
-        await tx.messages.save_group(made, opens=True)
+        await tx.messages.save_group(made, is_open=True)
         joined = evolve(
             group, members=(*group.members, ConversationMember(staff.id, "Mia Lindqvist"))
         )
-        await tx.messages.save_group(joined, opens=True)
+        await tx.messages.save_group(joined, is_open=True)
         assert len(await tx.messages.overviews(staff.id, 1, 10, NOW)) == 1
         raise RuleBroken("any", "any")
 

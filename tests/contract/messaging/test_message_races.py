@@ -80,7 +80,7 @@ async def move(store, booking, status):
         group = await tx.messages.lock_group(booking.customer_id, EVENT_REF, NOW)
         booked = await tx.messages.booked_companions(booking.customer_id, EVENT_REF)
         await tx.messages.save_group(
-            sync_group_members(group, dict(booked)), opens=len(booked) >= MIN_GROUP_BOOKINGS
+            sync_group_members(group, dict(booked)), is_open=len(booked) >= MIN_GROUP_BOOKINGS
         )
 
     await store.run_transaction(unit)

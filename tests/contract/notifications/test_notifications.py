@@ -54,7 +54,7 @@ async def defer(store, notice_id, lease, until):
 
 
 async def subjects_of(store, now=NOW + 60 * SECOND, limit=10):
-    return [due.notice.subject for due in await claim(store, now, limit=limit)]
+    return [due.notification.subject for due in await claim(store, now, limit=limit)]
 
 
 async def test_a_notice_is_claimed_as_it_was_added(store):
@@ -65,7 +65,7 @@ async def test_a_notice_is_claimed_as_it_was_added(store):
     ]
     await store.run_transaction(lambda tx: tx.notifications.add_notifications(notices, NOW))
     claimed = await claim(store, NOW)
-    assert [due.notice for due in claimed] == notices
+    assert [due.notification for due in claimed] == notices
     assert [due.attempts for due in claimed] == [0, 0]
     assert len({due.id for due in claimed}) == 2
     assert await claim(store, NOW + LEASE - SECOND) == []
@@ -93,7 +93,7 @@ async def test_a_claimed_notice_comes_back(store):
     await add(store, "one", "two")
     [first] = await claim(store, NOW + SECOND, limit=1)
     again = await claim(store, NOW + SECOND + LEASE)
-    assert [due.notice.subject for due in again] == ["one", "two"]
+    assert [due.notification.subject for due in again] == ["one", "two"]
     assert again[0] == first
 
 
@@ -163,20 +163,20 @@ async def test_notices_are_shared_by_workers(store):
 async def test_tidings_are_saved_with_their_step(store):
     """Both of a new booking and of one that is there, to be told at once; in their order."""
     told = [make_notification(subject="one", link="/a"), make_notification(2, subject="two")]
-    booking = await add_booking(store, change={"notices": told[:1]})
-    change = make_booking_write(next_version(booking), notices=tuple(told))
+    booking = await add_booking(store, change={"notifications": told[:1]})
+    change = make_booking_write(next_version(booking), notifications=tuple(told))
     await store.run_transaction(lambda tx: tx.bookings.save_booking(change))
-    assert [due.notice for due in await claim(store, NOW)] == [*told[:1], *told]
+    assert [due.notification for due in await claim(store, NOW)] == [*told[:1], *told]
 
 
 async def test_a_step_that_fails_tells_nothing(store):
     """Nor does one that collides with another."""
     booking = await add_booking(store)
-    change = make_booking_write(booking, notices=notifications_for(None, booking))
+    change = make_booking_write(booking, notifications=notifications_for(None, booking))
 
     async def unit(tx):
         await tx.bookings.save_booking(
-            make_booking_write(next_version(booking), notices=change.notifications)
+            make_booking_write(next_version(booking), notifications=change.notifications)
         )
         raise LookupError
 

@@ -80,7 +80,9 @@ async def test_a_due_operation_is_claimed_once(store):
 async def test_the_earliest_operation_is_claimed_first(store):
     """By their next time, up to the limit, and none before its time."""
     bookings = [
-        await add_booking(store, change={"orders": TWO[:1], "at": NOW + minutes * MINUTE})
+        await add_booking(
+            store, change={"orders": TWO[:1], "operations_due_at": NOW + minutes * MINUTE}
+        )
         for minutes in (3, 1, 2, 9)
     ]
     ids = [(await operation_ids(store, booking))[0] for booking in bookings]
@@ -92,7 +94,7 @@ async def test_the_earliest_operation_is_claimed_first(store):
 
 async def test_an_operation_is_due_at_its_very_time(store):
     """Not a second before."""
-    await add_booking(store, change={"orders": TWO[:1], "at": NOW})
+    await add_booking(store, change={"orders": TWO[:1], "operations_due_at": NOW})
     assert await claimed_ids(store, NOW - SECOND) == []
     assert len(await claimed_ids(store, NOW)) == 1
 
@@ -142,7 +144,7 @@ async def test_a_claim_runs_out(store):
 
 async def test_a_claim_may_be_of_one_booking(store):
     """Due or not, but never while another's claim runs, and of no other booking."""
-    booking = await add_booking(store, change={"orders": TWO, "at": NOW + HOUR})
+    booking = await add_booking(store, change={"orders": TWO, "operations_due_at": NOW + HOUR})
     await add_booking(store, change={"orders": TWO})
     ids = await operation_ids(store, booking)
     assert await claimed_ids(store, booking_id=booking.id) == ids[:1]
@@ -155,7 +157,9 @@ async def test_a_claim_may_be_of_some_kinds(store):
     """Operations of another kind are left to others, however many are due before."""
     for minutes in range(3):
         at = NOW - minutes * MINUTE
-        await add_booking(store, change={"orders": (make_payout_order(1),), "at": at})
+        await add_booking(
+            store, change={"orders": (make_payout_order(1),), "operations_due_at": at}
+        )
     booking = await add_booking(store, change={"orders": TWO[:1]})
     ids = await operation_ids(store, booking)
     assert await claimed_ids(store, kinds=frozenset({OperationKind.OPEN_CHECKOUT})) == []
@@ -180,11 +184,15 @@ async def test_payouts_that_wait_may_be_woken(store):
     companion, customer = await add_companion(store), await add_user(store)
     later, payout = NOW + HOUR, (make_payout_order(1),)
     mine = [
-        await add_booking(store, companion, customer, change={"orders": payout, "at": later})
+        await add_booking(
+            store, companion, customer, change={"orders": payout, "operations_due_at": later}
+        )
         for _ in range(2)
     ]
-    await add_booking(store, companion, customer, change={"orders": TWO[:1], "at": later})
-    await add_booking(store, change={"orders": payout, "at": later})
+    await add_booking(
+        store, companion, customer, change={"orders": TWO[:1], "operations_due_at": later}
+    )
+    await add_booking(store, change={"orders": payout, "operations_due_at": later})
     woken = [
         await store.run_transaction(lambda unit: unit.payments.wake_payouts(companion.id, NOW))
         for _ in "ab"

@@ -66,7 +66,7 @@ async def postings_of(store, booking):
 
 async def test_an_order_becomes_an_operation(store):
     """With the step that wants it, pending and due at once, whatever its command."""
-    booking = await add_booking(store, change={"orders": ORDERS, "at": FINE})
+    booking = await add_booking(store, change={"orders": ORDERS, "operations_due_at": FINE})
     operations = await operations_of(store, booking)
     assert operations == [
         Operation(
@@ -245,8 +245,12 @@ async def test_open_payouts_are_told_by_due_time(store):
 async def test_the_newest_alerts_come_first(store):
     """When, of which booking, what; of one moment the later one first."""
     first, second = await add_booking(store), await add_booking(store)
-    await save_booking(store, next_version(first), alerts=("one", "two \N{GRINNING FACE}"), at=FINE)
-    await save_booking(store, next_version(second), alerts=("three",), at=FINE + HOUR)
+    await save_booking(
+        store, next_version(first), alerts=("one", "two \N{GRINNING FACE}"), operations_due_at=FINE
+    )
+    await save_booking(
+        store, next_version(second), alerts=("three",), operations_due_at=FINE + HOUR
+    )
     async with store.read_view() as view:
         assert list(await view.payments.alerts(10)) == [
             (FINE + HOUR, second.id, "three"),

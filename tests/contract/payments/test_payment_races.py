@@ -75,7 +75,7 @@ async def test_a_booking_is_paid_once(ports):
         scenes, booking, ref = await accepted(ports)
         calls = []
         for n, each in enumerate(by_turns(ports)):
-            pay = partial(each.sandbox.play, ref, "succeed")
+            pay = partial(each.sandbox.simulate_checkout, ref, "succeed")
             look = partial(reconciliation.sync_intent, each, booking.id, HOUR)
             calls.append(look if n % 2 else pay)
         await at_once(calls)

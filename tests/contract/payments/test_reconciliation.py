@@ -158,17 +158,17 @@ async def test_a_cash_book_names_what_was_done(store):
     ):
         await change(store, operation, status=status, result_ref=ref)
     [book] = await cash_books(store)
-    assert book.refs == {operations[0].id: "cs_1", operations[1].id: "re_2"}
+    assert book.result_refs == {operations[0].id: "cs_1", operations[1].id: "re_2"}
 
 
 @pytest.mark.parametrize("status", OperationStatus)
 async def test_a_sent_operation_is_in_flight(store, status):
     """From its first sending until it is finished."""
     _, (operation,) = await add_accepted(store, make_refund_order())
-    before = (await cash_books(store))[0].in_flight
+    before = (await cash_books(store))[0].has_in_flight
     sent = await change(store, operation, status=status, first_sent_at=NOW)
     [book] = await cash_books(store)
-    assert (before, book.in_flight) == (False, not sent.is_finished)
+    assert (before, book.has_in_flight) == (False, not sent.is_finished)
 
 
 async def test_an_event_is_in_flight_until_it_is_followed(store):
@@ -177,10 +177,10 @@ async def test_an_event_is_in_flight_until_it_is_followed(store):
     await add_accepted(store)
     nudge = make_processor_event(intent_id=booking.id)
     await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
-    under_way = [book.in_flight for book in await cash_books(store)]
+    under_way = [book.has_in_flight for book in await cash_books(store)]
     await finish_nudge(store, nudge)
     assert under_way == [True, False]
-    assert [book.in_flight for book in await cash_books(store)] == [False, False]
+    assert [book.has_in_flight for book in await cash_books(store)] == [False, False]
 
 
 # Money still owed -------------------------------------------------------------------------
@@ -337,7 +337,9 @@ async def test_due_operations_are_counted_by_kind(store):
         (-1, [make_payout_order(1)]),
     ):
         at = NOW - seconds * SECOND
-        await add_booking(store, change={"orders": tuple(orders), "at": at, "due": None})
+        await add_booking(
+            store, change={"orders": tuple(orders), "operations_due_at": at, "due": None}
+        )
     booking, (operation,) = await add_accepted(store, make_refund_order())
     await change(store, operation, status=OperationStatus.DONE)
     await save_booking(store, next_version(booking), due=None)

@@ -1,25 +1,185 @@
-"""Migrations of what is kept ready-made or is still to be done."""
+"""Migrations of the rows that are there: what is kept, made anew or still to be done."""
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from itertools import product
+
 import pytest
 from alembic import command
-from sqlalchemy import Connection
+from sqlalchemy import Connection, MetaData, Table, select
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.engine.types import Instant, parameter_converter
+from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.upgrade import (
     alembic_config,
     run_migrations,
     run_on_sqlalchemy_connection,
 )
+from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.representations.records import companion_detail, companion_summary
-from tests.contract.schema.test_schema import add_row, empty_url, stored
 from tests.contract.stores import open_sql_store, read_store
-from tests.support.builders import NOW, POLICY, make_companion, make_user
-
-__all__ = ["empty_url"]
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    POLICY,
+    TODAY,
+    make_companion,
+    make_lease,
+    make_user,
+)
+from tests.support.webhooks import place_events
 
 pytestmark = pytest.mark.anyio
+
+
+ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
+
+
+def add_row(connection, table_name, **given):
+    """Write a row into a table as it is by now, with something in each column that needs it."""
+    table = Table(table_name, MetaData(), autoload_with=connection)
+    needed = {c.name: ANYTHING[c.type.python_type] for c in table.c if not c.nullable}
+    connection.execute(table.insert().values({**needed, **given}))
+
+
+def stored(connection, moment):
+    """A moment as a column has it."""
+    write = parameter_converter(connection.dialect.name, Instant)
+    assert write is not None
+    return write(moment)
+
+
+async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
+    """Bookings get what is new as it begins; events of companions, which have nothing to point
+    to any more, are done, and those of bookings still wait."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0003")
+        for name in ("users", "companions", "bookings"):
+            add_row(connection, name)
+        add_row(connection, "processor_inbox", id=1, event_id="evt_1", companion_id=1)
+        add_row(connection, "processor_inbox", id=2, event_id="evt_2", intent_id=1)
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        new = select(bookings.c.id, bookings.c.netted, bookings.c.payout_alarmed_at)
+        assert await store.database.fetch_all(Statement(new)) == [(1, 0, None)]
+        lease = make_lease()
+        claimed = await store.run_transaction(
+            lambda unit: unit.payments.claim_processor_events(NOW, lease, 10)
+        )
+        assert list(claimed) == [("x", ProcessorEvent("evt_2", intent_id=1))]
+
+
+async def test_an_upgrade_to_webhooks_keeps_what_was_told(empty_url):
+    """Events from before get their positions like those that follow."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0004")
+        for name in ("users", "companions", "bookings"):
+            add_row(connection, name)
+        add_row(connection, "events", id="evt_1", name="booking.created", parties="[1]")
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        assert [event.id for event in await place_events(store)] == ["evt_1"]
+        assert await read_store(store, lambda view: view.webhooks.feed_events_after(1, 0, 10)) == [
+            b"x"
+        ]
+
+
+BOOKINGS = (
+    (1, 3, "Gala", "accepted"),
+    (1, 4, "Gala", "disputed"),
+    (1, 5, "Gala", "cancelled"),
+    (2, 3, "Gala", "paid"),
+    (2, 4, "gala", "paid"),
+    (2, 5, "Fair", "pending"),
+    (2, 4, None, "completed"),
+    (2, 5, None, "completed"),
+)
+"""Customer, companion, event and status."""
+
+
+async def test_an_upgrade_to_messages_opens_groups(empty_url):
+    """Of each event with two bookings that are booked: with their customer and who is booked,
+    as of when the last one was accepted."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0006")
+        for number in range(1, 6):
+            add_row(connection, "users", id=number, email_folded=f"user{number}")
+            add_row(connection, "companions", id=number)
+        for number, (customer, companion, event_ref, status) in enumerate(BOOKINGS):
+            add_row(
+                connection,
+                "bookings",
+                id=number,
+                code=f"BK{number}",
+                customer_id=customer,
+                companion_id=companion,
+                event_ref=event_ref,
+                status=status,
+                accepted_at=stored(connection, NOW + number * HOUR),
+                starts_at=stored(connection, NOW + number * DAY),
+                ends_at=stored(connection, NOW + number * DAY + HOUR),
+            )
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        async with store.read_view() as view:
+            found = [await view.messages.overviews(number, 1, 9, NOW) for number in range(1, 6)]
+        [shown] = found[0]
+        group = await store.run_transaction(lambda unit: unit.messages.lock_group(1, "Gala", NOW))
+    assert list(map(len, found)) == [1, 0, 1, 1, 0]
+    assert shown.conversation == group
+    assert group.recipient_ids == (1, 3, 4)
+    assert group.updated_at == NOW + HOUR
+
+
+NUMBERED = {
+    "inquiries": "name",
+    "notices": "subject",
+    "webhook_deliveries": "event_id",
+    "api_keys": "digest",
+}
+"""Whose numbers are told outside and whose rows go, each with a column to tell them apart by."""
+
+
+async def test_an_upgrade_to_numbers_given_once_keeps_what_is_there(tmp_path):
+    """SQLite makes the tables anew: what is in them, and hangs on them, stays, and their numbers
+    go on from there."""
+    url, kept, added = f"sqlite+aiosqlite:///{tmp_path / 'old.db'}", [], {}
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0009")
+        for (table, name), number in product(NUMBERED.items(), (7, 9)):
+            add_row(connection, table, **{"id": number, name: f"the {number}th"})
+        add_row(connection, "webhook_attempts", delivery_id=7)
+
+    def look(connection: Connection) -> None:
+        for table, name in NUMBERED.items():
+            rows = connection.exec_driver_sql(f"SELECT id, {name} FROM {table} ORDER BY id")
+            kept.append([*map(tuple, rows)])
+            connection.exec_driver_sql(f"DELETE FROM {table} WHERE id = 9")
+            add_row(connection, table, **{"id": None, name: "the next"})
+            found = connection.exec_driver_sql(f"SELECT max(id) FROM {table}")
+            added[table] = found.scalar_one()
+        hanging = connection.exec_driver_sql("SELECT count(*) FROM webhook_attempts")
+        assert hanging.scalar_one() == 1
+
+    await run_on_sqlalchemy_connection(url, fill)
+    await run_migrations(url)
+    await run_on_sqlalchemy_connection(url, look)
+    assert kept == [[(7, "the 7th"), (9, "the 9th")]] * len(NUMBERED)
+    assert added == dict.fromkeys(NUMBERED, 10)
 
 
 async def test_an_upgrade_to_left_files_keeps_what_is_to_be_done(empty_url):

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date, datetime
-from itertools import product
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, MetaData, Table, select, text
+from sqlalchemy import Connection, text
 
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.engine.open import Statement, open_database
-from staffbooking_adapters.sql.engine.types import Instant, parameter_converter
 from staffbooking_adapters.sql.schema import payments, sandbox
-from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.upgrade import (
     HEAD_REVISION,
@@ -28,7 +23,6 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_on_sqlalchemy_connection,
 )
 from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
-from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.errors import ConstraintViolated, StoreUnavailable
 from staffbooking_core.ports import BOOKING_OVERLAP
 from tests.contract.stores import STORES, open_sql_store, read_store
@@ -36,33 +30,17 @@ from tests.support.builders import (
     DAY,
     HOUR,
     NOW,
-    TODAY,
     add_booking,
     add_companion,
-    make_lease,
     make_posting,
     next_version,
     save_booking,
 )
-from tests.support.postgres import PostgresServer, database_name
-from tests.support.webhooks import place_events
 
 pytestmark = pytest.mark.anyio
 
 assert sandbox.fakepay_documents.name in metadata.tables
 assert payments.ledger_legs.name in metadata.tables
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def empty_url(request, tmp_path):
-    """The address of a database without a schema."""
-    if request.param == "sqlite":
-        yield f"sqlite+aiosqlite:///{tmp_path / 'fresh.db'}"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = await server.create_database()
-    yield url
-    await server.drop_database(database_name(url))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -188,152 +166,6 @@ async def test_what_is_no_database_is_not_upgraded(tmp_path):
             await run_migrations(f"sqlite+aiosqlite:///{path}")
 
 
-ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
-
-
-def add_row(connection, table_name, **given):
-    """Write a row into a table as it is by now, with something in each column that needs it."""
-    table = Table(table_name, MetaData(), autoload_with=connection)
-    needed = {c.name: ANYTHING[c.type.python_type] for c in table.c if not c.nullable}
-    connection.execute(table.insert().values({**needed, **given}))
-
-
-def stored(connection, moment):
-    """A moment as a column has it."""
-    write = parameter_converter(connection.dialect.name, Instant)
-    assert write is not None
-    return write(moment)
-
-
-async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
-    """Bookings get what is new as it begins; events of companions, which have nothing to point
-    to any more, are done, and those of bookings still wait."""
-
-    def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0003")
-        for name in ("users", "companions", "bookings"):
-            add_row(connection, name)
-        add_row(connection, "processor_inbox", id=1, event_id="evt_1", companion_id=1)
-        add_row(connection, "processor_inbox", id=2, event_id="evt_2", intent_id=1)
-
-    await run_on_sqlalchemy_connection(empty_url, fill)
-    await run_migrations(empty_url)
-    async with open_sql_store(empty_url) as store:
-        new = select(bookings.c.id, bookings.c.netted, bookings.c.payout_alarmed_at)
-        assert await store.database.fetch_all(Statement(new)) == [(1, 0, None)]
-        lease = make_lease()
-        claimed = await store.run_transaction(
-            lambda unit: unit.payments.claim_processor_events(NOW, lease, 10)
-        )
-        assert list(claimed) == [("x", ProcessorEvent("evt_2", intent_id=1))]
-
-
-async def test_an_upgrade_to_webhooks_keeps_what_was_told(empty_url):
-    """Events from before get their positions like those that follow."""
-
-    def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0004")
-        for name in ("users", "companions", "bookings"):
-            add_row(connection, name)
-        add_row(connection, "events", id="evt_1", name="booking.created", parties="[1]")
-
-    await run_on_sqlalchemy_connection(empty_url, fill)
-    await run_migrations(empty_url)
-    async with open_sql_store(empty_url) as store:
-        assert [event.id for event in await place_events(store)] == ["evt_1"]
-        assert await read_store(store, lambda view: view.webhooks.feed_events_after(1, 0, 10)) == [
-            b"x"
-        ]
-
-
-BOOKINGS = (
-    (1, 3, "Gala", "accepted"),
-    (1, 4, "Gala", "disputed"),
-    (1, 5, "Gala", "cancelled"),
-    (2, 3, "Gala", "paid"),
-    (2, 4, "gala", "paid"),
-    (2, 5, "Fair", "pending"),
-    (2, 4, None, "completed"),
-    (2, 5, None, "completed"),
-)
-"""Customer, companion, event and status."""
-
-
-async def test_an_upgrade_to_messages_opens_groups(empty_url):
-    """Of each event with two bookings that are booked: with their customer and who is booked,
-    as of when the last one was accepted."""
-
-    def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0006")
-        for number in range(1, 6):
-            add_row(connection, "users", id=number, email_folded=f"user{number}")
-            add_row(connection, "companions", id=number)
-        for number, (customer, companion, event_ref, status) in enumerate(BOOKINGS):
-            add_row(
-                connection,
-                "bookings",
-                id=number,
-                code=f"BK{number}",
-                customer_id=customer,
-                companion_id=companion,
-                event_ref=event_ref,
-                status=status,
-                accepted_at=stored(connection, NOW + number * HOUR),
-                starts_at=stored(connection, NOW + number * DAY),
-                ends_at=stored(connection, NOW + number * DAY + HOUR),
-            )
-
-    await run_on_sqlalchemy_connection(empty_url, fill)
-    await run_migrations(empty_url)
-    async with open_sql_store(empty_url) as store:
-        async with store.read_view() as view:
-            found = [await view.messages.overviews(number, 1, 9, NOW) for number in range(1, 6)]
-        [shown] = found[0]
-        group = await store.run_transaction(lambda unit: unit.messages.lock_group(1, "Gala", NOW))
-    assert list(map(len, found)) == [1, 0, 1, 1, 0]
-    assert shown.conversation == group
-    assert group.recipient_ids == (1, 3, 4)
-    assert group.updated_at == NOW + HOUR
-
-
-NUMBERED = {
-    "inquiries": "name",
-    "notices": "subject",
-    "webhook_deliveries": "event_id",
-    "api_keys": "digest",
-}
-"""Whose numbers are told outside and whose rows go, each with a column to tell them apart by."""
-
-
-async def test_an_upgrade_to_numbers_given_once_keeps_what_is_there(tmp_path):
-    """SQLite makes the tables anew: what is in them, and hangs on them, stays, and their numbers
-    go on from there."""
-    url, kept, added = f"sqlite+aiosqlite:///{tmp_path / 'old.db'}", [], {}
-
-    def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0009")
-        for (table, name), number in product(NUMBERED.items(), (7, 9)):
-            add_row(connection, table, **{"id": number, name: f"the {number}th"})
-        add_row(connection, "webhook_attempts", delivery_id=7)
-
-    def look(connection: Connection) -> None:
-        for table, name in NUMBERED.items():
-            rows = connection.exec_driver_sql(f"SELECT id, {name} FROM {table} ORDER BY id")
-            kept.append([*map(tuple, rows)])
-            connection.exec_driver_sql(f"DELETE FROM {table} WHERE id = 9")
-            add_row(connection, table, **{"id": None, name: "the next"})
-            found = connection.exec_driver_sql(f"SELECT max(id) FROM {table}")
-            added[table] = found.scalar_one()
-        hanging = connection.exec_driver_sql("SELECT count(*) FROM webhook_attempts")
-        assert hanging.scalar_one() == 1
-
-    await run_on_sqlalchemy_connection(url, fill)
-    await run_migrations(url)
-    await run_on_sqlalchemy_connection(url, look)
-    assert kept == [[(7, "the 7th"), (9, "the 9th")]] * len(NUMBERED)
-    assert added == dict.fromkeys(NUMBERED, 10)
-
-
 async def test_the_version_is_that_of_the_newest_migration(tmp_path):
     """What `check` compares with is where the migrations lead."""
     heads = []
@@ -375,9 +207,9 @@ async def execute(store, *statements):
 
     async def unit(connection):
         for statement in statements:
-            await connection.run(Statement(text(statement)))
+            await connection.execute(Statement(text(statement)))
 
-    await store.database.write(unit)
+    await store.database.run_transaction(unit)
 
 
 async def refusal(store, *statements):

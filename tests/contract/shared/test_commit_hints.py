@@ -116,7 +116,9 @@ async def test_a_delivery_is_worth_a_hint(store, heard):
 async def test_waking_an_endpoint_is_worth_a_hint(store, heard):
     """As it is done for a delivery that is sent again."""
     endpoint = await add_endpoint(store)
-    await with_locked_endpoint(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
+    await with_locked_endpoint(
+        store, endpoint, lambda webhooks: webhooks.schedule_endpoint(endpoint.id, NOW)
+    )
     assert heard() == {Hint.DELIVERIES}
 
 

@@ -33,14 +33,14 @@ async def test_names_have_their_forms(ids):
     assert re.fullmatch(f"BK{CROCKFORD}{{12}}", ids.booking_code())
     assert re.fullmatch(f"evt_{CROCKFORD}{{26}}", ids.event_id())
     assert re.fullmatch("[A-Za-z0-9_-]{43}", ids.token())
-    assert is_well_formed_api_key(build_api_key(ids.key_body()))
+    assert is_well_formed_api_key(build_api_key(ids.api_key_body()))
     prefix, secret = ids.webhook_secret().split("_")
     assert (prefix, len(base64.b64decode(secret, validate=True))) == ("whsec", 32)
 
 
 @pytest.mark.parametrize("ids", [SeededIds(), SystemIds()], ids=["seeded", "system"])
 @pytest.mark.parametrize(
-    "name", ["booking_code", "event_id", "token", "key_body", "webhook_secret"]
+    "name", ["booking_code", "event_id", "token", "api_key_body", "webhook_secret"]
 )
 async def test_no_name_comes_twice(ids, name):
     """Each call gives another."""

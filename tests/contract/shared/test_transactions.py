@@ -55,8 +55,8 @@ async def add_everything(tx, booking):
         postings=(make_posting(booking.id),),
         orders=(make_refund_order(),),
         alerts=("look",),
-        credit=make_rebooking_credit(booking),
-        answer=make_stored_response(key="call"),
+        rebooking_credit=make_rebooking_credit(booking),
+        response=make_stored_response(key="call"),
     )
     await tx.bookings.save_booking(change)
     await tx.payments.add_processor_event("fake", make_processor_event(event_id="pevt"), NOW)
@@ -187,7 +187,7 @@ async def test_a_new_booking_comes_with_all_its_rows(store):
             postings=(make_posting(booking.id),),
             orders=(make_refund_order(),),
             alerts=("look",),
-            answer=make_stored_response(key="call"),
+            response=make_stored_response(key="call"),
         )
     )
     added = await contents(store, booking)
@@ -207,7 +207,7 @@ async def test_a_refused_booking_leaves_nothing(store, constraint):
     first = await add_booking(store, companion, customer, starts_at=NOW + 9 * DAY)
     paid = next_version(first, status=BookingStatus.PAID)
     posted = evolve(posting, booking_id=first.id)
-    change = make_booking_write(paid, postings=(posted,), answer=answer)
+    change = make_booking_write(paid, postings=(posted,), response=answer)
     await store.run_transaction(lambda unit: unit.bookings.save_booking(change))
 
     ids = {"id": await next_booking_id(store), "companion_id": companion.id}
@@ -228,7 +228,7 @@ async def test_a_refused_booking_leaves_nothing(store, constraint):
                 postings=(evolve(posting, booking_id=booking.id),)
                 if constraint == "uq_ledger_postings_key"
                 else (),
-                answer=answer
+                response=answer
                 if constraint == "uq_answers_key"
                 else make_stored_response(key="call"),
             )
@@ -380,7 +380,7 @@ async def test_of_equal_calls_at_once_one_is_kept(store):
         await add_user(store),
         make_stored_response(),
     )
-    calls = [add_booking(store, companion, customer, change={"answer": answer}) for _ in range(8)]
+    calls = [add_booking(store, companion, customer, change={"response": answer}) for _ in range(8)]
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(each, ConstraintViolated) for each in results) == 7
 
@@ -390,7 +390,7 @@ async def test_a_credit_is_used_once_by_many(store):
     bookings = [await add_booking(store) for _ in range(6)]
     credit = make_rebooking_credit(bookings[0])
     change = make_booking_write(
-        next_version(bookings[0], status=BookingStatus.CANCELLED), credit=credit
+        next_version(bookings[0], status=BookingStatus.CANCELLED), rebooking_credit=credit
     )
     await store.run_transaction(lambda unit: unit.bookings.save_booking(change))
     uses = [

@@ -65,13 +65,13 @@ async def with_locked_endpoint(store, endpoint, work):
 
 async def hold_endpoint(store, endpoint, now=NOW):
     return await with_locked_endpoint(
-        store, endpoint, lambda webhooks: webhooks.hold(endpoint.id, now)
+        store, endpoint, lambda webhooks: webhooks.hold_deliveries(endpoint.id, now)
     )
 
 
 async def resume_endpoint(store, endpoint, now=NOW):
     return await with_locked_endpoint(
-        store, endpoint, lambda webhooks: webhooks.resume(endpoint.id, now)
+        store, endpoint, lambda webhooks: webhooks.resume_deliveries(endpoint.id, now)
     )
 
 

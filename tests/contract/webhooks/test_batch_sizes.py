@@ -79,7 +79,7 @@ async def test_more_than_a_bite_is_swept(sql_store):
     await add_deliveries(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
     cancelled = [
         await with_locked_endpoint(
-            sql_store, endpoint, lambda webhooks: webhooks.cancel(endpoint.id, NOW)
+            sql_store, endpoint, lambda webhooks: webhooks.cancel_deliveries(endpoint.id, NOW)
         )
         for _ in range(2)
     ]

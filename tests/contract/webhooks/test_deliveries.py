@@ -208,9 +208,11 @@ async def test_a_test_may_be_sent_again(store):
     """With the very bytes that it had."""
     endpoint = await add_endpoint(store)
     parcel = await add_test(store, endpoint)
-    again = parcel.delivery.again(NOW, served=True)
+    again = parcel.delivery.redeliver(NOW, is_deliverable=True)
     await save_deliveries(store, again)
-    await with_locked_endpoint(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
+    await with_locked_endpoint(
+        store, endpoint, lambda webhooks: webhooks.schedule_endpoint(endpoint.id, NOW)
+    )
     (turn,) = await claim_endpoint_batches(store)
     assert turn.due_deliveries == (evolve(parcel, delivery=again),)
 

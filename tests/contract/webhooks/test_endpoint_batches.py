@@ -74,7 +74,9 @@ async def renew(store, until, *turns):
 
 
 async def wake(store, endpoint, at):
-    await with_locked_endpoint(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, at))
+    await with_locked_endpoint(
+        store, endpoint, lambda webhooks: webhooks.schedule_endpoint(endpoint.id, at)
+    )
 
 
 async def add_waiting(store, *minutes, **given):

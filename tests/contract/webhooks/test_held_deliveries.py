@@ -151,7 +151,7 @@ async def test_all_that_waits_is_cancelled(store):
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
     cancel = [
         await with_locked_endpoint(
-            store, endpoint, lambda webhooks: webhooks.cancel(endpoint.id, NOW)
+            store, endpoint, lambda webhooks: webhooks.cancel_deliveries(endpoint.id, NOW)
         )
         for _ in range(2)
     ]

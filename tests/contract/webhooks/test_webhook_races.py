@@ -94,10 +94,10 @@ async def meeting(stores, unit, call):
         return result
 
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(one.write(open_ended))
+        first = group.create_task(one.run_transaction(open_ended))
         await entered.wait()
         second = group.create_task(call())
-        while not second.done() and not await other.database.value(WAITING):
+        while not second.done() and not await other.database.fetch_value(WAITING):
             pass
         has_waited = not second.done()
         leave.set()
@@ -115,13 +115,13 @@ async def add_served(ports, **given):
     """An endpoint that takes all that it is sent; its owner is an admin, who gets all events."""
     admin = await add_user(ports[0].store, role=Role.ADMIN)
     endpoint = await add_endpoint(ports[0].store, admin, vault=ports[0].vault, **given)
-    ports[0].sender.receivers[endpoint.url] = lambda headers, body: 204
+    ports[0].webhook_sender.receivers[endpoint.url] = lambda headers, body: 204
     return endpoint
 
 
 def received(ports, endpoint):
     """The ids of the events that an endpoint was sent, as often as it was."""
-    sent = [each for each in ports[0].sender.sent if each.url == endpoint.url]
+    sent = [each for each in ports[0].webhook_sender.sent if each.url == endpoint.url]
     return sorted(codec.decode(each.body)["id"] for each in sent)
 
 
@@ -216,7 +216,9 @@ def settling(turn):
     async def unit(tx):
         held = await tx.webhooks.lock_claims([turn.claim])
         if held:
-            await tx.webhooks.save_deliveries([succeeded(each.delivery) for each in turn.parcels])
+            await tx.webhooks.save_deliveries(
+                [succeeded(each.delivery) for each in turn.due_deliveries]
+            )
             await tx.webhooks.release_endpoints([turn.endpoint.id], NOW)
         return bool(held)
 
@@ -232,7 +234,7 @@ async def test_the_end_of_a_turn_sees_what_came_in(postgres):
     (turn,) = await claim_endpoint_batches(one)
     event = await add_event(one)
     _, settled = await meeting(
-        postgres, fanning_out(endpoint, event), lambda: other.write(settling(turn))
+        postgres, fanning_out(endpoint, event), lambda: other.run_transaction(settling(turn))
     )
     assert settled
     assert await next_batch_time(one) == NOW
@@ -245,11 +247,13 @@ async def test_what_comes_in_sees_the_end_of_a_turn(postgres):
     await add_delivery(one, endpoint)
     (turn,) = await claim_endpoint_batches(one)
     event = await add_event(one)
-    await meeting(postgres, settling(turn), lambda: other.write(fanning_out(endpoint, event)))
+    await meeting(
+        postgres, settling(turn), lambda: other.run_transaction(fanning_out(endpoint, event))
+    )
     assert await next_batch_time(one) == NOW
 
 
-@pytest.mark.parametrize("change", ["hold", "resume"])
+@pytest.mark.parametrize("change", ["hold_deliveries", "resume_deliveries"])
 async def test_holding_sees_what_came_in(postgres, change):
     """What is added and not committed yet is held, or counts for the turn that comes next."""
     one, other = postgres
@@ -259,9 +263,9 @@ async def test_holding_sees_what_came_in(postgres, change):
         await tx.webhooks.lock_endpoint(endpoint.id)
         return await getattr(tx.webhooks, change)(endpoint.id, NOW)
 
-    await meeting(postgres, fanning_out(endpoint, event), lambda: other.write(unit))
+    await meeting(postgres, fanning_out(endpoint, event), lambda: other.run_transaction(unit))
     (delivery,) = await deliveries_of(one, endpoint)
-    expected = (STATUS_HELD, None) if change == "hold" else (STATUS_PENDING, NOW)
+    expected = (STATUS_HELD, None) if change == "hold_deliveries" else (STATUS_PENDING, NOW)
     assert (delivery.status, await next_batch_time(one)) == expected
 
 
@@ -317,12 +321,12 @@ async def test_a_lost_turn_is_settled_by_nobody(processes):
         claims = [
             partial(claim_endpoint_batches, store, at + LEASE) for store in by_turns(processes, 3)
         ]
-        settle = partial(other.write, settling(turn))
+        settle = partial(other.run_transaction, settling(turn))
         settled, *batches = await at_once([settle, *claims])
-        sent = [turn for batch in batches for turn in batch if turn.parcels]
+        sent = [turn for batch in batches for turn in batch if turn.due_deliveries]
         assert settled + len(sent) == 1
         for turn in sent:
-            assert await other.write(settling(turn))
+            assert await other.run_transaction(settling(turn))
 
 
 async def test_nothing_is_sent_to_who_has_paused(ports):

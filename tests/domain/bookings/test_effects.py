@@ -347,7 +347,7 @@ def test_a_chargeback_lost_after_the_payout_leaves_a_debt():
 def test_a_lost_chargeback_leaves_the_rest_earned(amount, fee, payout, loss):
     """Less than the total: fee and payout on the rest. More: the platform's loss."""
     journey = paid_journey(**INSURED)
-    charge_back(journey, DAY, refund_amount=amount)
+    charge_back(journey, DAY, amount=amount)
     step = judge(journey, 2 * DAY, ChargebackStatus.LOST, amount=amount)
     assert shares(journey) == (0, fee, payout)
     assert journey.balance(Account.CHARGEBACK_LOSSES) == loss

@@ -14,7 +14,6 @@ from staffbooking_core.domain.companions.availability import (
     NonexistentLocalTime,
     Slot,
     WeeklySlot,
-    add_years,
     daily_availability,
     fits,
     format_hhmm,
@@ -371,81 +370,3 @@ def test_days_that_no_calendar_knows_are_closed(day):
     assert not has_free_hour(Calendar("Etc/GMT+12"), (), day)
     with pytest.raises(ValueError, match="days are from 1900-01-01"):
         local_time_to_utc("UTC", day, 0)
-
-
-@pytest.mark.parametrize("minutes", [-1, 1440])
-def test_a_time_of_day_has_bounds(minutes):
-    """A booking starts between 00:00 and 23:59."""
-    with pytest.raises(ValueError, match="a time of day is from"):
-        local_time_to_utc("UTC", MONDAY, minutes)
-
-
-@pytest.mark.parametrize(("start", "end"), [(60, 60), (61, 60), (-1, 60), (0, 1441)])
-def test_a_slot_starts_before_it_ends_within_the_day(start, end):
-    """Anything else is no slot."""
-    with pytest.raises(ValueError, match="start must be before end"):
-        Slot(start, end)
-
-
-@pytest.mark.parametrize("weekday", [-1, 7])
-def test_a_week_has_seven_days(weekday):
-    """Weekdays run from 0 to 6."""
-    with pytest.raises(ValueError, match="weekday must be from 0"):
-        WeeklySlot(weekday, slot("09:00-17:00"))
-
-
-def test_a_date_has_one_override():
-    """Two overrides of a date would contradict each other."""
-    with pytest.raises(ValueError, match="one override"):
-        Calendar(
-            "UTC", overrides=(DateOverride(MONDAY), DateOverride(MONDAY, (slot("09:00-10:00"),)))
-        )
-
-
-def test_an_interval_is_in_utc():
-    """A naive end, or one of another zone, is refused."""
-    with pytest.raises(ValueError, match="in UTC"):
-        Interval(at("2026-06-01 09:00"), at("2026-06-01 10:00").replace(tzinfo=None))
-
-
-def test_an_interval_has_a_length():
-    """An interval can't end at its start."""
-    with pytest.raises(ValueError, match="start before it ends"):
-        span("2026-06-01 09:00", "2026-06-01 09:00")
-
-
-def test_a_time_is_written_in_four_digits():
-    """`HH:MM`, and `24:00` where it ends something."""
-    assert (parse_hhmm("00:00"), parse_hhmm("23:59")) == (0, 1439)
-    assert parse_hhmm("24:00", ending=True) == 1440
-    assert (format_hhmm(545), format_hhmm(1440)) == ("09:05", "24:00")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "9:05",
-        "09:5",
-        "24:00",
-        "24:01",
-        "09:60",
-        "0905",
-        "09:05 ",
-        "09:05\n",
-        "\u0660\u0669:\u0660\u0665",
-    ],
-)
-def test_other_texts_are_no_times(text):
-    """Anything but ASCII digits of a real time is refused."""
-    with pytest.raises(ValueError, match="HH:MM"):
-        parse_hhmm(text)
-
-
-@pytest.mark.parametrize(
-    "day, later",
-    [(date(2026, 11, 22), date(2029, 11, 22)), (date(2028, 2, 29), date(2031, 2, 28))],
-)
-def test_the_same_day_of_a_later_year(day, later):
-    """Leap days have none in most years: the day before it is."""
-    assert add_years(day, 3) == later

@@ -12,7 +12,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
 from tests.http.deployment import TEST_PASSWORD, HttpDeployment, error_body, error_fields, json_body
-from tests.http.docs.test_openapi import document_of
+from tests.http.docs.openapi_validation import document_of
 from tests.support.builders import add_user
 from tests.support.portfolio import add_uploaded_image
 

@@ -20,7 +20,7 @@ from staffbooking_core.usecases.companions import reviews
 from tests.http.api.test_errors import JSON, Failing
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.http.docs.test_openapi import document_of, jsonschema_rs_value, validator
+from tests.http.docs.openapi_validation import document_of, jsonschema_rs_value, validator
 from tests.support.builders import HOUR, add_booking, add_companion
 from tests.support.reviews import add_review
 

@@ -12,7 +12,7 @@ from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.usecases.bookings import timers
 from tests.http.bookings.test_booking_flow import set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.http.docs.test_openapi import document_of, hold_to_document
+from tests.http.docs.openapi_validation import document_of, hold_to_document
 from tests.http.messaging.message_calls import (
     JsonRecord,
     get_conversation,

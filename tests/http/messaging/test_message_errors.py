@@ -15,7 +15,7 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
 from tests.http.api.test_errors import JSON, Failing
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.http.docs.test_openapi import document_of, hold_to_document
+from tests.http.docs.openapi_validation import document_of, hold_to_document
 from tests.http.messaging.message_calls import (
     list_conversations,
     message_texts,

@@ -12,7 +12,7 @@ from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from staffbooking_core.usecases.messaging import channel
 from tests.http.bookings.test_booking_flow import set_clock
 from tests.http.deployment import HttpDeployment, json_body
-from tests.http.docs.test_openapi import document_of, hold_to_document
+from tests.http.docs.openapi_validation import document_of, hold_to_document
 from tests.http.messaging.message_calls import (
     JsonRecord,
     get_conversation,

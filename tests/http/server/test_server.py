@@ -202,7 +202,7 @@ async def test_what_is_in_flight_ends(world: HttpDeployment) -> None:
     begun, go_on = anyio.Event(), anyio.Event()
 
     class Slow:
-        async def look(self, *given: object) -> object:
+        async def peek(self, *given: object) -> object:
             begun.set()
             await go_on.wait()
             return await world.store.admission.peek(*given)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.http.docs.test_openapi import document_of, validator
+from tests.http.docs.openapi_validation import document_of, validator
 from tests.http.webhooks.webhook_calls import (
     RECEIVER_URL,
     WEBHOOKS_PATH,

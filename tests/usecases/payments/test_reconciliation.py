@@ -1,4 +1,4 @@
-"""Paying: checkout pages, what the processor says, and money that comes late or wrong."""
+"""What the processor tells of payments, and money that comes late or wrong."""
 
 from __future__ import annotations
 
@@ -8,183 +8,18 @@ from attrs import evolve
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
-    OperationKind,
     ProcessorError,
     ProcessorRefused,
     RefusalCode,
     Unknown,
 )
-from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
-from staffbooking_core.usecases.bookings import actions, timers
+from staffbooking_core.errors import RuleBroken
+from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import reconciliation
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease, make_processor_event
-from tests.support.memory_deployment import kinds, with_another_companion
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_processor_event
+from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_checkout_is_opened_at_once(scene):
-    """Without waiting for the worker; asking again gives the same page."""
-    booking = await scene.accepted()
-    assert await kinds(scene, booking) == [("open_checkout", "pending")]
-    first = await scene.checkout(booking)
-    assert await kinds(scene, booking) == [("open_checkout", "done")]
-    version = (await scene.booking(booking)).version
-    assert await scene.checkout(booking) == first
-    assert (await scene.booking(booking)).version == version
-
-
-async def test_the_worker_opens_it_too(scene):
-    """The same page, if nobody asks."""
-    booking = await scene.accepted()
-    await scene.drain()
-    opened = (await scene.booking(booking)).intent.checkout_url
-    assert await scene.checkout(booking) == opened
-
-
-async def test_only_the_customer_pays(scene):
-    """The staff member is of the wrong side."""
-    booking = await scene.accepted()
-    with pytest.raises(Forbidden):
-        await actions.open_checkout(scene.ports, scene.staff, booking.id)
-
-
-@pytest.mark.parametrize("make", ["request", "paid"])
-async def test_only_an_accepted_booking_is_paid(scene, make):
-    """Before and after there is no page."""
-    booking = await getattr(scene, make)()
-    with pytest.raises(RuleBroken) as caught:
-        await scene.checkout(booking)
-    assert caught.value.code == "booking_not_accepted"
-
-
-async def test_a_page_that_lapsed_is_renewed(scene):
-    """The old one is closed before the next is opened; the new one can be paid."""
-    booking = await scene.accepted()
-    first = await scene.checkout(booking)
-    lapses = (await scene.booking(booking)).intent.checkout_expires_at
-    await scene.jump_to(lapses - 5 * MINUTE)
-    second = await scene.checkout(booking)
-    assert second != first
-    assert [kind for kind, _ in await kinds(scene, booking)] == [
-        "open_checkout",
-        "close_checkout",
-        "open_checkout",
-    ]
-    await scene.play(booking)
-    await scene.drain()
-    assert (await scene.booking(booking)).status is BookingStatus.PAID
-    assert await scene.faults() == []
-
-
-async def test_a_page_that_lives_is_kept(scene):
-    """A second before its last five minutes it is the same."""
-    booking = await scene.accepted()
-    first = await scene.checkout(booking)
-    lapses = (await scene.booking(booking)).intent.checkout_expires_at
-    await scene.jump_to(lapses - 5 * MINUTE - SECOND)
-    assert await scene.checkout(booking) == first
-
-
-async def test_a_page_that_was_let_expire_is_renewed(scene):
-    """The client closed it at the processor; the next visit gets another."""
-    booking = await scene.accepted()
-    first = await scene.checkout(booking)
-    await scene.play(booking, "expire")
-    await scene.drain()
-    assert await scene.checkout(booking) != first
-    assert await pay(scene, booking) is BookingStatus.PAID
-
-
-async def pay(scene, booking):
-    await scene.play(booking)
-    await scene.drain()
-    return (await scene.booking(booking)).status
-
-
-@pytest.mark.parametrize("outcome", ["decline", "challenge"])
-async def test_a_declined_card_leaves_the_page_open(scene, outcome):
-    """Nothing has happened; another try on the same page succeeds."""
-    booking = await scene.accepted()
-    await scene.play(booking, outcome)
-    await scene.drain()
-    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
-    assert await pay(scene, booking) is BookingStatus.PAID
-
-
-async def test_an_order_that_waited_for_too_long_is_ordered_anew(scene):
-    """A page ordered a day ago can't be opened any more: the visit gets a fresh one at once."""
-    booking = await scene.accepted()
-    await scene.jump_to(await scene.now() + DAY)
-    assert (await scene.checkout(booking)).startswith("http")
-    assert await pay(scene, booking) is BookingStatus.PAID
-
-
-async def test_who_has_paid_already_is_told(scene):
-    """Paid a moment ago, and the page has lapsed before the news came: no second page."""
-    booking = await scene.accepted()
-    await scene.play(booking)
-    lapses = (await scene.booking(booking)).intent.checkout_expires_at
-    await scene.jump_to(lapses)
-    with pytest.raises(RuleBroken) as caught:
-        await scene.checkout(booking)
-    assert caught.value.code == "booking_not_accepted"
-    assert (await scene.booking(booking)).status is BookingStatus.PAID
-    await scene.drain()
-    assert await scene.faults() == []
-
-
-async def test_a_processor_out_of_reach_is_said_and_nothing_is_lost(scene):
-    """As often as it is asked; once it is back the page opens."""
-    booking = await scene.accepted()
-    await scene.fault("open_checkout", "timeout_before", 100)
-    for _ in range(6):
-        with pytest.raises(ProcessorUnavailable):
-            await scene.checkout(booking)
-    await scene.clear_faults()
-    assert (await scene.checkout(booking)).startswith("http")
-    assert await pay(scene, booking) is BookingStatus.PAID
-
-
-@pytest.mark.parametrize(
-    "kind", ["timeout_before", "timeout_after", "error_500", "error_500_after", "conflict"]
-)
-async def test_a_checkout_that_failed_once_is_opened_by_its_repetition(scene, kind):
-    """At once, also where the processor would repeat its error under the same key."""
-    booking = await scene.accepted()
-    await scene.fault("open_checkout", kind, 1)
-    with pytest.raises(ProcessorUnavailable):
-        await scene.checkout(booking)
-    assert (await scene.checkout(booking)).startswith("http")
-    assert await pay(scene, booking) is BookingStatus.PAID
-
-
-async def test_an_answer_takes_no_longer_than_the_deadline(scene):
-    """However the processor stalls, the client waits less than eight seconds."""
-    booking = await scene.accepted()
-    await scene.fault("any", "slow", 100)
-    before = scene.ports.clock.wall()
-    try:
-        await scene.checkout(booking)
-    finally:
-        assert (scene.ports.clock.wall() - before).total_seconds() < 8
-
-
-async def test_a_booking_in_other_hands_is_waited_for(scene):
-    """The worker runs the operation just now: the visit waits for it, within the deadline."""
-    booking = await scene.accepted()
-    async with scene.ports.store.read_view() as view:
-        (operation,) = await view.payments.operations_of(booking.id)
-    lease = make_lease(scene.ports.clock.wall())
-
-    async def claim(tx):
-        return await tx.payments.claim_operations(scene.ports.clock.wall(), lease, 1)
-
-    assert [one.id for one in await scene.ports.store.run_transaction(claim)] == [operation.id]
-    with pytest.raises(ProcessorUnavailable):
-        await scene.checkout(booking)
-    scene.pass_time(15 * SECOND)
-    assert (await scene.checkout(booking)).startswith("http")
 
 
 # News -----------------------------------------------------------------------------------
@@ -445,14 +280,3 @@ async def test_a_payee_who_is_not_ready_is_paid_later(scene):
     assert (found.payout_status, found.paid_out) == ("paid", 34_000)
     assert len(scene.ports.notifier.alerts) == 1
     assert await scene.faults() == []
-
-
-async def test_an_order_names_what_it_needs(scene):
-    """The page greets the customer and shows what is paid for."""
-    booking = await scene.accepted()
-    (operation,) = await scene.operations(booking)
-    async with scene.ports.store.read_view() as view:
-        customer = await view.accounts.user(scene.customer.user_id)
-    assert operation.kind is OperationKind.OPEN_CHECKOUT
-    assert operation.command.customer_email == customer.email
-    assert operation.command.description == "Gala dinner by Mia Lindqvist, 2027-03-04"

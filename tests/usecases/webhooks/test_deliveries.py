@@ -30,12 +30,7 @@ from tests.support.builders import (
     add_subscriber,
     add_user,
 )
-from tests.support.webhook_deployment import (
-    RETRY_DELAYS,
-    WebhookScenario,
-    attempt_results,
-    make_webhook_scenario,
-)
+from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, attempt_results
 from tests.support.webhooks import ENDPOINT_SECRET, add_delivery, add_endpoint, add_event
 
 pytestmark = pytest.mark.anyio
@@ -43,16 +38,6 @@ pytestmark = pytest.mark.anyio
 TICK = timedelta.resolution
 PENDING, HELD = DeliveryStatus.PENDING, DeliveryStatus.HELD
 NEXT = ENDPOINT_SECRET.replace("c2", "d2")
-
-
-@pytest.fixture
-def post() -> WebhookScenario:
-    return make_webhook_scenario()
-
-
-@pytest.fixture
-async def endpoint(post: WebhookScenario) -> WebhookEndpoint:
-    return await post.add_endpoint()
 
 
 # Placing and fanning out ------------------------------------------------------------------

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.webhooks.deliveries import (
-    Delivery,
-    DeliveryAttempt,
-    DeliveryFailure,
     DeliveryStatus,
     EndpointSecrets,
     WebhookEndpoint,
 )
-from staffbooking_core.errors import (
-    Forbidden,
-    InvalidField,
-    NotFound,
-    RuleBroken,
-    Unauthenticated,
-)
+from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
-from tests.contract.stores import read_store
-from tests.support.builders import (
-    DAY,
-    NOW,
-    SECOND,
-    add_booking,
-    add_companion,
-    add_subscriber,
-    add_user,
-    make_user,
-)
-from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, make_webhook_scenario
+from tests.support.builders import NOW, add_booking, add_companion, add_subscriber, add_user
+from tests.support.webhook_deployment import WebhookScenario
 from tests.support.webhooks import ENDPOINT_SECRET, add_delivery, add_endpoint, add_event
 
 pytestmark = pytest.mark.anyio
@@ -52,21 +30,6 @@ pytestmark = pytest.mark.anyio
 URL = "https://hooks.example.com/in"
 PENDING, HELD, CANCELLED = DeliveryStatus.PENDING, DeliveryStatus.HELD, DeliveryStatus.CANCELLED
 SUCCEEDED, FAILED = DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED
-DONE = (SUCCEEDED, FAILED, CANCELLED)
-
-
-@pytest.fixture
-def post() -> WebhookScenario:
-    return make_webhook_scenario()
-
-
-@pytest.fixture
-async def endpoint(post: WebhookScenario) -> WebhookEndpoint:
-    return await post.add_endpoint()
-
-
-async def owner_of(post: WebhookScenario, endpoint: WebhookEndpoint) -> Any:
-    return await read_store(post.ports.store, lambda view: view.accounts.user(endpoint.owner_id))
 
 
 def opened(ports: Ports, endpoint: WebhookEndpoint) -> list[bytes]:
@@ -162,7 +125,7 @@ async def test_to_enable_what_is_active_loses_nothing(
     await add_delivery(post.ports.store, endpoint)
     await post.deliver()
     before = await post.deliveries_with_attempts(endpoint)
-    owner = await owner_of(post, endpoint)
+    owner = await post.owner_of(endpoint)
     await endpoints.update_endpoint(post.ports, owner, endpoint.id, ChangeWebhook(active=True))
     await endpoints.enable_endpoint(post.ports, None, endpoint.id)
     assert await post.deliveries_with_attempts(endpoint) == before
@@ -172,7 +135,7 @@ async def test_a_deleted_endpoint_forgets_its_secrets(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
     """Also one that was on its way in; what was not sent is cancelled, what was stays so."""
-    owner = await owner_of(post, endpoint)
+    owner = await post.owner_of(endpoint)
     await endpoints.rotate_secret(post.ports, owner, endpoint.id)
     for status in DeliveryStatus:
         await add_delivery(post.ports.store, endpoint, status=status)
@@ -192,7 +155,7 @@ async def test_a_deleted_endpoint_is_nobodys(
     post: WebhookScenario, endpoint: WebhookEndpoint, who: str
 ) -> None:
     """Nothing can be done with it any more."""
-    ports, owner = post.ports, await owner_of(post, endpoint)
+    ports, owner = post.ports, await post.owner_of(endpoint)
     delivery = await add_delivery(ports.store, endpoint)
     await endpoints.delete_endpoint(ports, owner, endpoint.id)
     user = owner if who == "owner" else None
@@ -206,182 +169,6 @@ async def test_a_deleted_endpoint_is_nobodys(
             await call
 
 
-# Tests ------------------------------------------------------------------------------------
-
-
-async def test_a_tests_success_sets_the_count_to_zero(post: WebhookScenario) -> None:
-    """As any success does; the endpoint changes in nothing else."""
-    endpoint = await post.add_endpoint(consecutive_failures=9)
-    post.set_response(endpoint, 200, duration=2 * SECOND)
-    logged = await endpoints.send_test_event(
-        post.ports, await owner_of(post, endpoint), endpoint.id
-    )
-    assert await post.reload_endpoint(endpoint) == evolve(endpoint, consecutive_failures=0)
-    attempt = DeliveryAttempt(1, NOW, 2000, 200)
-    assert (logged.delivery.status, logged.attempts) == (SUCCEEDED, [attempt])
-    assert await post.deliveries_with_attempts(endpoint) == [(logged.delivery, [attempt])]
-
-
-@pytest.mark.parametrize("answer", [500, 302, DeliveryFailure.TIMEOUT])
-async def test_a_tests_failure_counts_nowhere(
-    post: WebhookScenario, answer: int | DeliveryFailure
-) -> None:
-    """However often: the endpoint stays as it was, and nothing is tried again."""
-    endpoint = await post.add_endpoint(consecutive_failures=9)
-    post.set_response(endpoint, answer)
-    owner = await owner_of(post, endpoint)
-    for _ in range(3):
-        logged = await endpoints.send_test_event(post.ports, owner, endpoint.id)
-        assert (logged.delivery.status, logged.delivery.next_at) == (FAILED, None)
-    await post.deliver_until_exhausted()
-    assert await post.reload_endpoint(endpoint) == endpoint
-    assert len(post.sent) == 3
-
-
-async def test_nobody_tests_what_is_not_theirs(
-    post: WebhookScenario, endpoint: WebhookEndpoint
-) -> None:
-    """Nothing is sent, and nothing logged."""
-    with pytest.raises(NotFound):
-        await endpoints.send_test_event(
-            post.ports, make_user(id=endpoint.owner_id + 1), endpoint.id
-        )
-    assert (post.sent, await post.deliveries_with_attempts(endpoint)) == ([], [])
-
-
-class Meanwhile(MemorySender):
-    """A sender that does something else first, and then has no answer."""
-
-    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
-        super().__init__()
-        self.work = work
-
-    async def send(self, *_: Any) -> DeliveryFailure:
-        await self.work()
-        return DeliveryFailure.TIMEOUT
-
-
-async def test_a_test_under_way_is_logged_as_cancelled(
-    post: WebhookScenario, endpoint: WebhookEndpoint
-) -> None:
-    """So it stays where the process ends before the answer comes; nobody else sends it."""
-
-    async def look() -> None:
-        ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
-        assert (delivery.status, attempts) == (CANCELLED, [])
-        assert await post.deliver() == 0
-
-    ports = evolve(post.ports, webhook_sender=Meanwhile(look))
-    await endpoints.send_test_event(ports, await owner_of(post, endpoint), endpoint.id)
-    assert await post.delivery_statuses(endpoint) == [FAILED]
-
-
-async def test_a_test_may_be_sent_again_while_under_way(
-    post: WebhookScenario, endpoint: WebhookEndpoint
-) -> None:
-    """Its own attempt is logged behind that of the worker, and undoes nothing."""
-    owner = await owner_of(post, endpoint)
-    post.set_response(endpoint, 200)
-
-    async def send_again() -> None:
-        delivery = await post.newest_delivery(endpoint)
-        await endpoints.redeliver(post.ports, owner, delivery.id)
-        await post.deliver()
-
-    ports = evolve(post.ports, webhook_sender=Meanwhile(send_again))
-    logged = await endpoints.send_test_event(ports, owner, endpoint.id)
-    assert [attempt.error for attempt in logged.attempts] == [DeliveryFailure.TIMEOUT]
-    ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
-    assert (delivery.status, delivery.attempts) == (SUCCEEDED, 2)
-    assert [(attempt.number, attempt.error) for attempt in attempts] == [
-        (1, None),
-        (2, DeliveryFailure.TIMEOUT),
-    ]
-
-
-async def test_a_test_outlives_its_endpoint(
-    post: WebhookScenario, endpoint: WebhookEndpoint
-) -> None:
-    """What was deleted while it was under way stays deleted."""
-    owner = await owner_of(post, endpoint)
-    sender = Meanwhile(lambda: endpoints.delete_endpoint(post.ports, owner, endpoint.id))
-    await endpoints.send_test_event(evolve(post.ports, webhook_sender=sender), owner, endpoint.id)
-    assert (await post.reload_endpoint(endpoint)).deleted_at == NOW
-
-
-# Sending once more ------------------------------------------------------------------------
-
-
-async def redeliver(post: WebhookScenario, delivery: Delivery) -> Delivery:
-    return (await endpoints.redeliver(post.ports, None, delivery.id)).delivery
-
-
-@pytest.mark.parametrize("status", DONE)
-async def test_what_is_done_is_sent_once_more(
-    post: WebhookScenario, endpoint: WebhookEndpoint, status: DeliveryStatus
-) -> None:
-    """At once, with all retries, whatever became of it; its attempts are counted on."""
-    post.set_response(endpoint, 500)
-    delivery = await add_delivery(
-        post.ports.store, endpoint, status=status, next_at=None, attempts=4, tries=4
-    )
-    post.clock.advance(DAY)
-    again = await redeliver(post, delivery)
-    assert (again.status, again.next_at, again.tries) == (PENDING, NOW + DAY, 0)
-    await post.deliver_until_exhausted()
-    assert [sent.headers["X-Webhook-Attempt"] for sent in post.sent] == ["5", "6", "7", "8"]
-    assert await post.delivery_statuses(endpoint) == [FAILED]
-
-
-async def test_what_is_pending_keeps_its_time(
-    post: WebhookScenario, endpoint: WebhookEndpoint
-) -> None:
-    """It is sent when it was due, and no second time."""
-    post.set_response(endpoint, 500)
-    delivery = await add_delivery(post.ports.store, endpoint)
-    await post.deliver()
-    waiting = await post.newest_delivery(endpoint)
-    assert await redeliver(post, delivery) == waiting
-    assert await post.deliver() == 0
-    post.clock.advance(RETRY_DELAYS[0])
-    assert await post.deliver() == 1
-
-
-@pytest.mark.parametrize("status", [HELD, *DONE])
-async def test_at_a_paused_endpoint_it_is_held(
-    post: WebhookScenario, status: DeliveryStatus
-) -> None:
-    """Until the endpoint is active again."""
-    endpoint = await post.add_endpoint(active=False)
-    delivery = await add_delivery(post.ports.store, endpoint, status=status)
-    assert (await redeliver(post, delivery)).status is HELD
-    assert await post.deliver() == 0
-    await endpoints.enable_endpoint(post.ports, None, endpoint.id)
-    assert await post.deliver() == 1
-
-
-async def test_only_the_owner_and_operators_send_again(
-    post: WebhookScenario, endpoint: WebhookEndpoint
-) -> None:
-    """Of the endpoint that is named, where one is: in the same words for whatever isn't."""
-    delivery = await add_delivery(post.ports.store, endpoint, status=SUCCEEDED)
-    owner, stranger = await owner_of(post, endpoint), make_user(id=endpoint.owner_id + 1)
-    told = set()
-    for user, wanted, named in (
-        (stranger, delivery.id, endpoint.id),
-        (stranger, delivery.id, None),
-        (owner, delivery.id, endpoint.id + 1),
-        (owner, delivery.id + 1, endpoint.id),
-        (None, delivery.id + 1, None),
-    ):
-        with pytest.raises(NotFound) as caught:
-            await endpoints.redeliver(post.ports, user, wanted, named)
-        told.add(str(caught.value))
-    assert told == {"Delivery not found"}
-    logged = await endpoints.redeliver(post.ports, owner, delivery.id, endpoint.id)
-    assert logged.delivery.status is PENDING
-
-
 # Sealing anew -----------------------------------------------------------------------------
 
 
@@ -389,7 +176,7 @@ async def test_secrets_are_sealed_anew(post: WebhookScenario) -> None:
     """Under the key that seals now, both of those that are rotated, and no other text."""
     old = evolve(post.ports, vault=KeyringVault(["old"]))
     endpoint = await add_endpoint(old.store, vault=old.vault)
-    await endpoints.rotate_secret(old, await owner_of(post, endpoint), endpoint.id)
+    await endpoints.rotate_secret(old, await post.owner_of(endpoint), endpoint.id)
     before = await post.reload_endpoint(endpoint)
     both = evolve(post.ports, vault=KeyringVault(["new", "old"]))
     done = await endpoints.reseal_secrets(both, 0, 10)
@@ -411,7 +198,7 @@ async def test_sealing_anew_goes_on_past_what_it_cannot_open(post: WebhookScenar
     first, lost, gone, last = [
         await add_endpoint(store, vault=vaults[name]) for name in ("old", "lost", "old", "old")
     ]
-    await endpoints.delete_endpoint(both, await owner_of(post, gone), gone.id)
+    await endpoints.delete_endpoint(both, await post.owner_of(gone), gone.id)
     found = [await endpoints.reseal_secrets(both, after, 2) for after in (0, lost.id, last.id)]
     assert [(each.last_id, each.changed, each.broken) for each in found] == [
         (lost.id, 1, [lost.id]),

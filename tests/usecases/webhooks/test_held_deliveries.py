@@ -20,23 +20,13 @@ from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_subscriber
-from tests.support.webhook_deployment import WebhookScenario, attempt_results, make_webhook_scenario
+from tests.support.webhook_deployment import WebhookScenario, attempt_results
 from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 
 TICK = timedelta.resolution
 HELD = DeliveryStatus.HELD
-
-
-@pytest.fixture
-def post() -> WebhookScenario:
-    return make_webhook_scenario()
-
-
-@pytest.fixture
-async def endpoint(post: WebhookScenario) -> WebhookEndpoint:
-    return await post.add_endpoint()
 
 
 # Disabling --------------------------------------------------------------------------------

@@ -1,0 +1,93 @@
+"""Mail settings: the server that mails are sent through, and addresses.
+
+Each parser raises ValueError with the rest of a sentence that starts with the setting's name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from email.utils import parseaddr
+from enum import StrEnum
+from urllib.parse import unquote, urlsplit
+
+from attrs import field, frozen
+
+_SMTP_ADDRESS = r"([!-~]+(:[!-~]*)?@)?([a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?"
+_SMTP_URL_PATTERN = re.compile(
+    rf"smtps://{_SMTP_ADDRESS}|smtp://{_SMTP_ADDRESS}(\?starttls=(always|never))?"
+)
+
+
+class SmtpTls(StrEnum):
+    """How a connection to a mail server is kept private."""
+
+    IMPLICIT = "from_start"
+    STARTTLS = "starttls"
+    """Required: without it nothing is sent."""
+    NEVER = "never"
+
+
+@frozen
+class SmtpServer:
+    """The server that mails are sent through."""
+
+    host: str
+    port: int
+    tls: SmtpTls
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+def parse_smtp_url(text: str) -> SmtpServer | None:
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        port = 0
+    if not _SMTP_URL_PATTERN.fullmatch(text) or port == 0 or not parts.hostname:
+        raise ValueError(
+            "must be smtp://USER:PASSWORD@HOST:587 or smtps://HOST:465, "
+            "with %XX for what is special in a password"
+        )
+    if parts.scheme == "smtps":
+        tls, usual = SmtpTls.IMPLICIT, 465
+    else:
+        kept = _is_loopback(parts.hostname) or parts.query == "starttls=never"
+        tls, usual = SmtpTls.NEVER if kept else SmtpTls.STARTTLS, 587
+    if parts.query == "starttls=always":
+        tls = SmtpTls.STARTTLS
+    return SmtpServer(
+        host=parts.hostname,
+        port=port or usual,
+        tls=tls,
+        username=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def parse_mailbox(text: str) -> tuple[str, str]:
+    name, address = parseaddr(text)
+    local, _, domain = address.rpartition("@")
+    if not (text.isprintable() and address.isascii() and local and domain):
+        raise ValueError("must be an address such as Bookings <bookings@service.example>")
+    return name, address
+
+
+def default_mail_host(base_url: str) -> str:
+    """The domain of our own addresses, unless it is said: numbers are none."""
+    host = urlsplit(base_url).hostname or ""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return "localhost"

@@ -1,0 +1,96 @@
+"""The ledger compared with a processor's statement, which a test may tamper with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from itertools import count
+from typing import Any, TypeAlias
+
+from attrs import evolve
+
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.payments.ledger import Account, Leg
+from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.reconciliation.statement import Movement
+from staffbooking_core.usecases.payments import statement as payments_statement
+from staffbooking_core.usecases.payments.statement import (
+    ReconciliationProgress,
+    StatementDifference,
+)
+from tests.support.builders import make_booking_write, make_posting, next_version
+from tests.support.memory_deployment import BookingScenario, make_booking_scenario, memory_ports
+
+StatementChange: TypeAlias = Callable[[list[Movement]], Sequence[Movement]]
+
+NO_ANSWER = Unknown("no answer in time")
+
+
+class Tampered:
+    """The processor, whose statement is another one; a call may be out of reach."""
+
+    def __init__(
+        self, inner: Any, change: StatementChange, down: Collection[str], error: Exception
+    ) -> None:
+        self.inner, self.change, self.down, self.error = inner, change, down, error
+
+    def __getattr__(self, name: str) -> Any:
+        async def fail(*_: Any) -> None:
+            raise self.error
+
+        return fail if name in self.down else getattr(self.inner, name)
+
+    async def statement(self) -> AsyncIterator[Movement]:
+        if "statement" in self.down:
+            raise self.error
+        for line in self.change([line async for line in self.inner.statement()]):
+            yield line
+
+
+def tampered(
+    scene: BookingScenario,
+    change: StatementChange = lambda lines: lines,
+    down: Collection[str] = (),
+    error: Exception = NO_ANSWER,
+) -> BookingScenario:
+    """The same scene, whose processor says something else."""
+    wrong: Any = Tampered(scene.ports.payments, change, down, error)
+    return evolve(scene, ports=evolve(scene.ports, payments=wrong))
+
+
+async def reconcile(
+    scene: BookingScenario, apply: bool = False
+) -> tuple[list[StatementDifference], ReconciliationProgress]:
+    """What differs, and how far it came."""
+    found = [one async for one in payments_statement.reconcile_statement(scene.ports, apply=apply)]
+    differences = [one for one in found if isinstance(one, StatementDifference)]
+    (*_, done) = [one for one in found if isinstance(one, ReconciliationProgress)]
+    return differences, done
+
+
+async def texts(scene: BookingScenario, apply: bool = False) -> list[str]:
+    differences, _ = await reconcile(scene, apply)
+    return [one.text for one in differences]
+
+
+async def make_scenario_with_fees() -> BookingScenario:
+    """A deployment whose processor keeps a fee, as real ones do."""
+    ports, refs = memory_ports(), count(1)
+    processor = FakeProcessor(
+        MemoryFakeDocumentStore(),
+        ports.clock,
+        base_url=ports.policy.base_url,
+        secret=b"events",
+        make_ref=lambda: f"page{next(refs)}",
+        fee_ppm=29_000,
+    )
+    return await make_booking_scenario(ports=evolve(ports, payments=processor, sandbox=processor))
+
+
+async def slip(scene: BookingScenario, booking: Booking, key: str, amount: int = 7) -> None:
+    """A posting too many."""
+    legs = (Leg(Account.PROCESSOR_BALANCE, amount), Leg(Account.SUSPENSE, -amount))
+    posting = make_posting(booking.id, key=key, legs=legs)
+    change = make_booking_write(next_version(await scene.booking(booking)), postings=(posting,))
+    await scene.ports.store.run_transaction(lambda tx: tx.bookings.save_booking(change))

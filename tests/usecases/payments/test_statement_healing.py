@@ -1,0 +1,163 @@
+"""Differences between ledger and statement that heal: by applying them, or by themselves."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.reconciliation.statement import Movement
+from staffbooking_core.errors import ProcessorUnavailable
+from staffbooking_core.usecases.payments import (
+    operations,
+    reconciliation as payments_reconciliation,
+)
+from staffbooking_core.usecases.payments.statement import ReconciliationProgress
+from tests.support.builders import MINUTE, SECOND
+from tests.support.statement import make_scenario_with_fees, reconcile, slip, tampered, texts
+
+pytestmark = pytest.mark.anyio
+
+K = MovementKind
+FEE = 1_160
+
+
+@pytest.fixture
+async def scene():
+    """With a processor that keeps a fee, as real ones do."""
+    return await make_scenario_with_fees()
+
+
+async def lose(scene):
+    """All events that are due are lost for good."""
+    await scene.fault("event", "drop", 1000)
+    await payments_reconciliation.deliver_sandbox_events(scene.ports)
+    await scene.clear_faults()
+
+
+# What an event would have healed --------------------------------------------------------
+
+
+async def unheard(scene):
+    """Paid, and the event of it is lost."""
+    booking = await scene.accepted()
+    await scene.drain()
+    await scene.play(booking)
+    await lose(scene)
+    return booking
+
+
+async def test_what_was_not_heard_of_is_a_difference(scene):
+    """The processor has the payment and its fee."""
+    booking = await unheard(scene)
+    assert await texts(scene) == [
+        f"the processor has fee ffee_{booking.id}_1 of -{FEE}, the ledger does not",
+        f"the processor has payment fpay_{booking.id}_1 of 40000, the ledger does not",
+    ]
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
+
+
+async def test_applying_takes_it_over(scene):
+    """As if the event had come; then nothing differs, also the next time."""
+    booking = await unheard(scene)
+    assert await reconcile(scene, apply=True) == ([], ReconciliationProgress(checked=1, applied=1))
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1))
+    assert await scene.faults() == []
+
+
+async def test_applying_changes_nothing_where_nothing_differs(scene):
+    """Nobody is looked at for nothing."""
+    booking = await scene.paid()
+    before = await scene.booking(booking)
+    assert await reconcile(scene, apply=True) == ([], ReconciliationProgress(checked=1))
+    assert await scene.booking(booking) == before
+
+
+async def test_what_applying_does_not_heal_is_still_told(scene):
+    """A posting of money that never moved."""
+    booking = await scene.paid()
+    await slip(scene, booking, "pay:pay_9")
+    differences, done = await reconcile(scene, apply=True)
+    assert [one.booking_code for one in differences] == [booking.code]
+    assert done.applied == 1
+
+
+@pytest.mark.parametrize("apply", [False, True])
+async def test_what_was_done_by_hand_is_told_until_it_is_booked(scene, apply):
+    """It waits in suspense then, for an operator."""
+    booking = await scene.paid()
+    await scene.ports.payments.refund_by_hand(booking.id, 500)
+    await lose(scene)
+    assert len(await texts(scene, apply)) == (0 if apply else 1)
+    await scene.ports.clock.sleep(300)
+    await scene.drain()
+    assert await texts(scene) == []
+    assert await scene.faults() == []
+
+
+# Under way ------------------------------------------------------------------------------
+
+
+async def test_what_is_under_way_is_no_difference(scene):
+    """A refund was made, and its answer got lost: that is found out by itself."""
+    booking = await scene.paid()
+    await scene.cancel(booking, scene.staff)
+    await scene.fault("refund", "timeout_after")
+    await operations.run_due_operation(scene.ports)
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1, in_flight=1))
+    await scene.settle_down()
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1))
+
+
+async def test_an_event_that_waits_is_under_way(scene):
+    """It is in the inbox, and nobody has looked yet."""
+    booking = await scene.accepted()
+    await scene.drain()
+    await scene.play(booking)
+    for headers, body in await scene.ports.sandbox.take_due_events(10):
+        await payments_reconciliation.receive_webhook(scene.ports, headers, body)
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1, in_flight=1))
+
+
+async def test_what_only_waits_to_be_sent_hides_nothing(scene):
+    """An order that was never sent can't explain a difference."""
+    booking = await scene.paid()
+    await scene.cancel(booking, scene.staff)
+    await slip(scene, booking, "pay:pay_9")
+    assert len(await texts(scene)) == 1
+
+
+async def test_real_money_may_take_a_while_to_be_told(scene):
+    """A line of a moment ago is no difference yet; should it stay untold, it is one."""
+    booking = await unheard(scene)
+    real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
+    assert await reconcile(real) == ([], ReconciliationProgress(checked=1, in_flight=1))
+    scene.pass_time(scene.ports.policy.processor_sync_deadline - SECOND)
+    assert await texts(real) == []
+    scene.pass_time(SECOND)
+    assert len(await texts(real)) == 2
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
+
+
+async def test_what_moves_while_it_runs_is_under_way(scene):
+    """Nobody stops working for it: what the statement has of it may be newer than the rest."""
+    booking = await scene.paid()
+
+    def late(lines):
+        at = scene.ports.clock.wall() + MINUTE
+        return [*lines, Movement(booking.id, K.REFUND, "re_9", -5, at)]
+
+    real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
+    assert await reconcile(tampered(real, late)) == (
+        [],
+        ReconciliationProgress(checked=1, in_flight=1),
+    )
+
+
+async def test_a_processor_lost_on_the_way_is_said(scene):
+    """The statement was there, the booking that differs can't be looked at."""
+    await unheard(scene)
+    with pytest.raises(ProcessorUnavailable):
+        await reconcile(tampered(scene, down=["snapshot"]), apply=True)

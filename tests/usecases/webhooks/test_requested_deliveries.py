@@ -1,0 +1,203 @@
+"""Deliveries that somebody asks for: test events, and what is sent once more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender
+from staffbooking_core.domain.webhooks.deliveries import (
+    Delivery,
+    DeliveryAttempt,
+    DeliveryFailure,
+    DeliveryStatus,
+    WebhookEndpoint,
+)
+from staffbooking_core.errors import NotFound
+from staffbooking_core.usecases.webhooks import endpoints
+from tests.support.builders import DAY, NOW, SECOND, make_user
+from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario
+from tests.support.webhooks import add_delivery
+
+pytestmark = pytest.mark.anyio
+
+PENDING, HELD, CANCELLED = DeliveryStatus.PENDING, DeliveryStatus.HELD, DeliveryStatus.CANCELLED
+SUCCEEDED, FAILED = DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED
+DONE = (SUCCEEDED, FAILED, CANCELLED)
+
+
+# Tests ------------------------------------------------------------------------------------
+
+
+async def test_a_tests_success_sets_the_count_to_zero(post: WebhookScenario) -> None:
+    """As any success does; the endpoint changes in nothing else."""
+    endpoint = await post.add_endpoint(consecutive_failures=9)
+    post.set_response(endpoint, 200, duration=2 * SECOND)
+    logged = await endpoints.send_test_event(post.ports, await post.owner_of(endpoint), endpoint.id)
+    assert await post.reload_endpoint(endpoint) == evolve(endpoint, consecutive_failures=0)
+    attempt = DeliveryAttempt(1, NOW, 2000, 200)
+    assert (logged.delivery.status, logged.attempts) == (SUCCEEDED, [attempt])
+    assert await post.deliveries_with_attempts(endpoint) == [(logged.delivery, [attempt])]
+
+
+@pytest.mark.parametrize("answer", [500, 302, DeliveryFailure.TIMEOUT])
+async def test_a_tests_failure_counts_nowhere(
+    post: WebhookScenario, answer: int | DeliveryFailure
+) -> None:
+    """However often: the endpoint stays as it was, and nothing is tried again."""
+    endpoint = await post.add_endpoint(consecutive_failures=9)
+    post.set_response(endpoint, answer)
+    owner = await post.owner_of(endpoint)
+    for _ in range(3):
+        logged = await endpoints.send_test_event(post.ports, owner, endpoint.id)
+        assert (logged.delivery.status, logged.delivery.next_at) == (FAILED, None)
+    await post.deliver_until_exhausted()
+    assert await post.reload_endpoint(endpoint) == endpoint
+    assert len(post.sent) == 3
+
+
+async def test_nobody_tests_what_is_not_theirs(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """Nothing is sent, and nothing logged."""
+    with pytest.raises(NotFound):
+        await endpoints.send_test_event(
+            post.ports, make_user(id=endpoint.owner_id + 1), endpoint.id
+        )
+    assert (post.sent, await post.deliveries_with_attempts(endpoint)) == ([], [])
+
+
+class Meanwhile(MemorySender):
+    """A sender that does something else first, and then has no answer."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self.work = work
+
+    async def send(self, *_: Any) -> DeliveryFailure:
+        await self.work()
+        return DeliveryFailure.TIMEOUT
+
+
+async def test_a_test_under_way_is_logged_as_cancelled(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """So it stays where the process ends before the answer comes; nobody else sends it."""
+
+    async def look() -> None:
+        ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
+        assert (delivery.status, attempts) == (CANCELLED, [])
+        assert await post.deliver() == 0
+
+    ports = evolve(post.ports, webhook_sender=Meanwhile(look))
+    await endpoints.send_test_event(ports, await post.owner_of(endpoint), endpoint.id)
+    assert await post.delivery_statuses(endpoint) == [FAILED]
+
+
+async def test_a_test_may_be_sent_again_while_under_way(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """Its own attempt is logged behind that of the worker, and undoes nothing."""
+    owner = await post.owner_of(endpoint)
+    post.set_response(endpoint, 200)
+
+    async def send_again() -> None:
+        delivery = await post.newest_delivery(endpoint)
+        await endpoints.redeliver(post.ports, owner, delivery.id)
+        await post.deliver()
+
+    ports = evolve(post.ports, webhook_sender=Meanwhile(send_again))
+    logged = await endpoints.send_test_event(ports, owner, endpoint.id)
+    assert [attempt.error for attempt in logged.attempts] == [DeliveryFailure.TIMEOUT]
+    ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
+    assert (delivery.status, delivery.attempts) == (SUCCEEDED, 2)
+    assert [(attempt.number, attempt.error) for attempt in attempts] == [
+        (1, None),
+        (2, DeliveryFailure.TIMEOUT),
+    ]
+
+
+async def test_a_test_outlives_its_endpoint(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """What was deleted while it was under way stays deleted."""
+    owner = await post.owner_of(endpoint)
+    sender = Meanwhile(lambda: endpoints.delete_endpoint(post.ports, owner, endpoint.id))
+    await endpoints.send_test_event(evolve(post.ports, webhook_sender=sender), owner, endpoint.id)
+    assert (await post.reload_endpoint(endpoint)).deleted_at == NOW
+
+
+# Sending once more ------------------------------------------------------------------------
+
+
+async def redeliver(post: WebhookScenario, delivery: Delivery) -> Delivery:
+    return (await endpoints.redeliver(post.ports, None, delivery.id)).delivery
+
+
+@pytest.mark.parametrize("status", DONE)
+async def test_what_is_done_is_sent_once_more(
+    post: WebhookScenario, endpoint: WebhookEndpoint, status: DeliveryStatus
+) -> None:
+    """At once, with all retries, whatever became of it; its attempts are counted on."""
+    post.set_response(endpoint, 500)
+    delivery = await add_delivery(
+        post.ports.store, endpoint, status=status, next_at=None, attempts=4, tries=4
+    )
+    post.clock.advance(DAY)
+    again = await redeliver(post, delivery)
+    assert (again.status, again.next_at, again.tries) == (PENDING, NOW + DAY, 0)
+    await post.deliver_until_exhausted()
+    assert [sent.headers["X-Webhook-Attempt"] for sent in post.sent] == ["5", "6", "7", "8"]
+    assert await post.delivery_statuses(endpoint) == [FAILED]
+
+
+async def test_what_is_pending_keeps_its_time(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """It is sent when it was due, and no second time."""
+    post.set_response(endpoint, 500)
+    delivery = await add_delivery(post.ports.store, endpoint)
+    await post.deliver()
+    waiting = await post.newest_delivery(endpoint)
+    assert await redeliver(post, delivery) == waiting
+    assert await post.deliver() == 0
+    post.clock.advance(RETRY_DELAYS[0])
+    assert await post.deliver() == 1
+
+
+@pytest.mark.parametrize("status", [HELD, *DONE])
+async def test_at_a_paused_endpoint_it_is_held(
+    post: WebhookScenario, status: DeliveryStatus
+) -> None:
+    """Until the endpoint is active again."""
+    endpoint = await post.add_endpoint(active=False)
+    delivery = await add_delivery(post.ports.store, endpoint, status=status)
+    assert (await redeliver(post, delivery)).status is HELD
+    assert await post.deliver() == 0
+    await endpoints.enable_endpoint(post.ports, None, endpoint.id)
+    assert await post.deliver() == 1
+
+
+async def test_only_the_owner_and_operators_send_again(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """Of the endpoint that is named, where one is: in the same words for whatever isn't."""
+    delivery = await add_delivery(post.ports.store, endpoint, status=SUCCEEDED)
+    owner, stranger = await post.owner_of(endpoint), make_user(id=endpoint.owner_id + 1)
+    told = set()
+    for user, wanted, named in (
+        (stranger, delivery.id, endpoint.id),
+        (stranger, delivery.id, None),
+        (owner, delivery.id, endpoint.id + 1),
+        (owner, delivery.id + 1, endpoint.id),
+        (None, delivery.id + 1, None),
+    ):
+        with pytest.raises(NotFound) as caught:
+            await endpoints.redeliver(post.ports, user, wanted, named)
+        told.add(str(caught.value))
+    assert told == {"Delivery not found"}
+    logged = await endpoints.redeliver(post.ports, owner, delivery.id, endpoint.id)
+    assert logged.delivery.status is PENDING
