@@ -90,7 +90,7 @@ def create_app(
         families |= SANDBOX_ENDPOINTS_BY_TAG
     document = openapi.build_document(families, policy)
     hub = ChannelHub(ports)
-    context = AppContext(
+    site = AppContext(
         ports,
         codec.encode(document),
         trusted_proxies,
@@ -99,12 +99,12 @@ def create_app(
     )
     origins = normalize_origins(policy.base_url, allowed_origins)
     return StaffbookingApp(
-        context,
+        site,
         families,
         document,
         hub,
-        SocketIoApp(context, hub, origins),
-        WebSocketApp(context, hub, origins),
+        SocketIoApp(site, hub, origins),
+        WebSocketApp(site, hub, origins),
         plugins=[*plugins],
         middleware=[*middleware],
         lifespan=[*lifespan],
@@ -119,7 +119,7 @@ class StaffbookingApp(Litestar):
 
     def __init__(
         self,
-        context: AppContext,
+        site: AppContext,
         families: Mapping[str, Sequence[Endpoint]],
         document: Mapping[str, Any],
         hub: ChannelHub,
@@ -129,16 +129,16 @@ class StaffbookingApp(Litestar):
         lifespan: Sequence[Lifespan],
         **options: Any,
     ) -> None:
-        policy = context.ports.policy
+        policy = site.ports.policy
         self.hub = hub
         self._socketio = socketio
-        self._context = context
+        self.site = site
         self._base_path = base_path(policy)
-        self._pipeline = Pipeline(context)
+        self._pipeline = Pipeline(site)
         self._page_headers = security_headers(policy, pages.PAGE_CONTENT_SECURITY_POLICY)
-        handlers = pages.page_handlers(sandbox=context.ports.sandbox is not None)
+        handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None)
         endpoints: list[tuple[str, TableEntry]] = [
-            (path, Resource(context, rows)) for path, rows in _endpoints_by_path(families)
+            (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
         ]
         page_entries: list[tuple[str, TableEntry]] = [
             (path, PageResource(methods, ", ".join((*methods, "OPTIONS")).encode()))
@@ -152,7 +152,7 @@ class StaffbookingApp(Litestar):
         super().__init__(
             handlers,
             lifespan=[*lifespan, lambda _: self._run_channel()],
-            state=State({"site": context, "document": document}),
+            state=State({"site": site, "document": document}),
             template_config=pages.create_template_config(self._base_path),
             exception_handlers={Exception: pages.handle_error},
             openapi_config=None,
@@ -227,7 +227,7 @@ class StaffbookingApp(Litestar):
                 await self._pipeline(scope, receive, send, None)
             case _:
                 await receive()
-                await send_error(self._context, scope, send, unknown_path_error(), "no route")
+                await send_error(self.site, scope, send, unknown_path_error(), "no route")
 
     def _build_middleware_stack(self) -> AsgiApp | None:
         """What Litestar wraps around its routes, around the rest of the table; None if nothing."""
@@ -264,13 +264,13 @@ class StaffbookingApp(Litestar):
         except Exception as error:
             if is_started:
                 raise
-            await send_error(self._context, scope, send, error, "middleware")
+            await send_error(self.site, scope, send, error, "middleware")
 
     async def _handle_page(
         self, page: PageResource, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Let Litestar answer, with the headers of pages; HEAD is GET without a body."""
-        method, request_id = scope["method"], next(self._context.request_ids)
+        method, request_id = scope["method"], next(self.site.request_ids)
         headers = (*self._page_headers, (b"x-request-id", request_id.encode()))
         if method not in page.methods:
             await send_reply(send, method_not_allowed_reply(method, page.allow), headers)
