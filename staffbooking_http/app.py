@@ -29,7 +29,6 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_http.api.access import base_path
 from staffbooking_http.api.endpoint import (
     AppContext,
     AsgiMessage,
@@ -40,6 +39,7 @@ from staffbooking_http.api.endpoint import (
     Send,
 )
 from staffbooking_http.api.errors import method_not_allowed_reply, unknown_path_error
+from staffbooking_http.api.mounting import base_path, origin, strip_mount_path
 from staffbooking_http.api.pipeline import Pipeline, Resource, send_reply
 from staffbooking_http.api.router import Router
 from staffbooking_http.channel.frames import CHANNEL_PATH
@@ -97,7 +97,7 @@ def create_app(
         security_headers(policy, API_CONTENT_SECURITY_POLICY),
         channel_metrics=hub.metrics,
     )
-    origins = normalize_origins(policy.base_url, allowed_origins)
+    origins = normalize_origins([origin(policy), *allowed_origins])
     return StaffbookingApp(
         site,
         families,
@@ -172,35 +172,21 @@ class StaffbookingApp(Litestar):
         self._socketio.retire()
         await self.hub.retire()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request or a WebSocket, or run the lifespan."""
         if scope["type"] == "lifespan":
-            await super().__call__(scope, receive, send)  # type: ignore[arg-type]
+            await super().__call__(scope, receive, send)
             return
-        scope = self._strip_mount_path(scope)
+        scope = strip_mount_path(scope, self._base_path)
         found = self._tables[scope["type"]].find(scope["path"])
         if found is None and self._has_litestar_route(scope):
-            await super().__call__(scope, receive, send)  # type: ignore[arg-type]
+            await super().__call__(scope, receive, send)
         elif found is not None and isinstance(found[0], PageResource):
             await self._handle_page(found[0], scope, receive, send)
         elif self._middleware_stack is None:
             await self._answer(found, scope, receive, send)
         else:
             await self._answer_through_middleware(self._middleware_stack, scope, receive, send)
-
-    def _strip_mount_path(self, scope: Scope) -> Scope:
-        """The scope with the path below the one where the application is mounted. Servers and
-        frameworks differ in whether the path still begins with `root_path`."""
-        path: str = scope["path"]
-        if "litestar_app" in scope:  # Litestar strips the path of a mount, and adds a slash.
-            is_added = path.endswith("/") and not scope.get("raw_path", b"").endswith(b"/")
-            return {**scope, "path": (path[:-1] if is_added else path) or "/", "root_path": ""}
-        mount_path = scope.get("root_path") or self._base_path
-        if not mount_path:
-            return scope
-        rest = path.removeprefix(mount_path)
-        is_below = not rest or rest.startswith("/")
-        return {**scope, "path": (rest or "/") if is_below else path, "root_path": ""}
 
     def _has_litestar_route(self, scope: Scope) -> bool:
         """Whether a registered route is there. Litestar ignores doubled and trailing slashes;

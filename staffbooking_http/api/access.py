@@ -5,7 +5,6 @@ import hmac
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NoReturn, TypeAlias
-from urllib.parse import urlsplit
 
 from attrs import frozen
 
@@ -22,7 +21,7 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDeci
 from staffbooking_core.errors import Forbidden, Unauthenticated
 from staffbooking_core.policy import Policy
 from staffbooking_core.usecases.accounts import sessions
-from staffbooking_http.api import rate_limits
+from staffbooking_http.api import mounting, rate_limits
 from staffbooking_http.api.endpoint import Call, Header
 
 SESSION_COOKIE_NAME = "connect.sid"
@@ -110,7 +109,7 @@ class SignedOutAccess:
     is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
-        own = _origin_of(call.ports.policy.base_url)
+        own = mounting.origin(call.ports.policy).encode()
         if any(origin.lower() != own for origin in call.headers(b"origin")):
             raise Forbidden("foreign_origin", "The request comes from a foreign page")
         await rate_limits.count(call, rate_limits.address_subject(call))
@@ -151,7 +150,7 @@ def session_cookie_header(policy: Policy, token: str | None) -> Header:
     """What has a browser keep the token of a fresh session; with None, forget any."""
     seconds = 0 if token is None else policy.session_lifetime // _ONE_SECOND
     secure = "; Secure" if policy.base_url.startswith("https:") else ""
-    lifetime = f"Path={base_path(policy) or '/'}; Max-Age={seconds}"
+    lifetime = f"Path={mounting.base_path(policy) or '/'}; Max-Age={seconds}"
     cookie = f"{SESSION_COOKIE_NAME}={token or ''}; {lifetime}; HttpOnly; SameSite=Lax{secure}"
     return b"set-cookie", cookie.encode("ascii")
 
@@ -212,13 +211,3 @@ def _check_csrf(call: Call, token: str) -> None:
 async def _reject_credential(call: Call, code: str, message: str) -> NoReturn:
     await rate_limits.count_address(call)
     raise Unauthenticated(code, message)
-
-
-def base_path(policy: Policy) -> str:
-    """The path below which the service is mounted: empty, or such as `/booking`."""
-    return urlsplit(policy.base_url).path.rstrip("/")
-
-
-def _origin_of(base_url: str) -> bytes:
-    parts = urlsplit(base_url)
-    return f"{parts.scheme}://{parts.netloc}".lower().encode()

@@ -21,9 +21,9 @@ log = logging.getLogger("staffbooking.channel")
 DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
 
 
-def normalize_origins(base_url: str, allowed: Iterable[str] = ()) -> frozenset[str]:
-    """The origins whose pages may open connections: the service's own, and some others."""
-    return frozenset(_normalize_origin(origin) for origin in (base_url, *allowed))
+def normalize_origins(origins: Iterable[str]) -> frozenset[str]:
+    """The origins whose pages may open connections, in one spelling each."""
+    return frozenset(map(_normalize_origin, origins))
 
 
 async def authenticate_handshake(
