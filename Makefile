@@ -77,7 +77,7 @@ soak: $(V)/.dev
 	$(BIN)/python -m tests.simulation
 
 docs: $(V)/.dev
-	$(BIN)/python -c "from staffbooking_core.domain.bookings import lifecycle; print(lifecycle.page())" > docs/lifecycle.md
+	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml -o requirements.lock

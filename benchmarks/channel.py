@@ -247,7 +247,8 @@ def _format_report(figures: Sequence[ChannelFigures]) -> str:
     ]
     rows = [
         f"| {each.connections:,} | {each.name} | {each.frames_per_second:,.0f} "
-        f"| {each.frames_per_second / floors[each.connections].frames_per_second:.2f} | {each.cpu_us:.1f} "
+        f"| {each.frames_per_second / floors[each.connections].frames_per_second:.2f} "
+        f"| {each.cpu_us:.1f} "
         f"| {median(each.latencies):.1f} | {quantiles(each.latencies, n=100)[-1]:.1f} "
         f"| {each.idle_connection_kib:.1f} |"
         for each in figures

@@ -266,8 +266,10 @@ def _format_report(passes: list[ReconcilePass], rush: PayoutBurst) -> str:
         "",
         "| accepting a booking and opening its checkout | median ms | p95 ms |",
         "|---|---|---|",
-        f"| nothing else going on ({len(rush.idle_checkout_ms)}) | {_format_latencies(rush.idle_checkout_ms)} |",
-        f"| during the payouts ({len(rush.busy_checkout_ms)}) | {_format_latencies(rush.busy_checkout_ms)} |",
+        f"| nothing else going on ({len(rush.idle_checkout_ms)}) "
+        f"| {_format_latencies(rush.idle_checkout_ms)} |",
+        f"| during the payouts ({len(rush.busy_checkout_ms)}) "
+        f"| {_format_latencies(rush.busy_checkout_ms)} |",
         "",
     ]
     return "\n".join(lines)

@@ -23,8 +23,8 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.companions.companion import Companion, normalize_text
 from staffbooking_core.domain.companions.search_index import find_marked_days, weekday_mask
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 from staffbooking_core.representations.events import booking_event
-from staffbooking_core.representations.records import companion_detail, companion_summary
 from tests.support.postgres import PostgresServer, driver_url
 
 Row: TypeAlias = Mapping[str, Any]

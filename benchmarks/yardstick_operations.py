@@ -69,11 +69,12 @@ CREATE_SQL = f"""
         VALUES ($1, 'expire', ${NEW_BOOKING_COLUMNS.index("starts_at") + 1}, 0)
     ), event AS (
         INSERT INTO events (booking_id, sequence, id, name, created_at, parties, body) VALUES
-        ($1, 1, ${_COLUMN_COUNT + 1}, 'booking.created', {_CREATED_AT}, ${_COLUMN_COUNT + 2}, ${_COLUMN_COUNT + 3})
+        ($1, 1, ${_COLUMN_COUNT + 1}, 'booking.created', {_CREATED_AT},
+            ${_COLUMN_COUNT + 2}, ${_COLUMN_COUNT + 3})
     )
     INSERT INTO notices (user_id, kind, subject, text, link, at, due_at, attempts) VALUES
-    (${NEW_BOOKING_COLUMNS.index("companion_id") + 1}, 'request', ${_COLUMN_COUNT + 4}, ${_COLUMN_COUNT + 5},
-        ${_COLUMN_COUNT + 6}, {_CREATED_AT}, {_CREATED_AT}, 0)
+    (${NEW_BOOKING_COLUMNS.index("companion_id") + 1}, 'request', ${_COLUMN_COUNT + 4},
+        ${_COLUMN_COUNT + 5}, ${_COLUMN_COUNT + 6}, {_CREATED_AT}, {_CREATED_AT}, 0)
 """
 
 

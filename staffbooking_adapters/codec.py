@@ -37,6 +37,9 @@ encode = _encoder.encode
 decode = _decoder.decode
 """JSON bytes or text as plain structures; numbers with a fraction become floats."""
 
+RawJson = msgspec.Raw
+"""Ready-made JSON bytes: `encode` writes them unchanged inside a larger structure."""
+
 COMMAND_TYPES: dict[OperationKind, type[OperationCommand]] = {
     OperationKind.OPEN_CHECKOUT: OpenCheckout,
     OperationKind.CLOSE_CHECKOUT: CloseCheckout,

@@ -35,10 +35,11 @@ from staffbooking_core.policy import Policy
 
 T = TypeVar("T")
 
-ENVIRONMENT_PREFIX = "STAFFBOOKING_"
-DEFAULT_SECRET = "development-only-secret-key"
-MIN_SECRET_LENGTH = 16
-MAX_PAYOUT_DELAY = timedelta(hours=47)
+_ENVIRONMENT_PREFIX = "STAFFBOOKING_"
+_DEFAULT_SECRET = "development-only-secret-key"
+_MIN_SECRET_LENGTH = 16
+_PAYOUT_DEADLINE_HOURS = Policy().payout_deadline // timedelta(hours=1)
+_MAX_PAYOUT_DELAY_HOURS = _PAYOUT_DEADLINE_HOURS - 1
 
 STRIPE_UNSUPPORTED_CURRENCIES = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL_CURRENCIES
 """Currencies that Stripe counts, or pays out, otherwise than by their smallest unit: a fee's
@@ -49,7 +50,7 @@ _REDIS_ADDRESS = rf"({_URL_USER})?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?(/
 _REDIS_TLS_OPTION = (
     r"(ssl_(ca_certs|certfile|keyfile)=[^&#\s]+|ssl_cert_reqs=(none|optional|required))"
 )
-REDIS_URL_PATTERN = re.compile(
+_REDIS_URL_PATTERN = re.compile(
     rf"redis://{_REDIS_ADDRESS}|rediss://{_REDIS_ADDRESS}(\?{_REDIS_TLS_OPTION}(&{_REDIS_TLS_OPTION})*)?|unix://({_URL_USER})?/[^?#\s]+",
     re.ASCII,
 )
@@ -64,7 +65,7 @@ class SettingsError(StaffbookingError):
 
     def __init__(self, name: str, message: str) -> None:
         self.name = name
-        super().__init__(f"{ENVIRONMENT_PREFIX}{name} {message}")
+        super().__init__(f"{_ENVIRONMENT_PREFIX}{name} {message}")
 
 
 @frozen
@@ -118,7 +119,7 @@ class Settings:
 
     @property
     def has_default_secret(self) -> bool:
-        return DEFAULT_SECRET in self.secret_keys
+        return _DEFAULT_SECRET in self.secret_keys
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -147,7 +148,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         database_url=read(
             "DATABASE_URL", _parse_database_url, "sqlite+aiosqlite:///staffbooking.db"
         ),
-        secret_keys=read("SECRET_KEY", _parse_secrets, DEFAULT_SECRET),
+        secret_keys=read("SECRET_KEY", _parse_secrets, _DEFAULT_SECRET),
         policy=policy,
         processor=_load_fake_settings(read) if is_fake else _load_stripe_settings(read),
         trusted_proxies=read("TRUSTED_PROXIES", _parse_networks, ""),
@@ -190,7 +191,7 @@ class _EnvironmentReader:
         self._environ = environ
 
     def __call__(self, name: str, parse: Callable[[str], T], default: str) -> T:
-        text = self._environ.get(ENVIRONMENT_PREFIX + name, default).strip()
+        text = self._environ.get(_ENVIRONMENT_PREFIX + name, default).strip()
         try:
             return parse(text)
         except ValueError as error:
@@ -198,7 +199,7 @@ class _EnvironmentReader:
 
     def has(self, name: str) -> bool:
         """Whether the environment says anything of it."""
-        return ENVIRONMENT_PREFIX + name in self._environ
+        return _ENVIRONMENT_PREFIX + name in self._environ
 
 
 def _check_stripe_settings(settings: Settings, stripe: StripeSettings) -> None:
@@ -288,8 +289,11 @@ def _parse_flag(text: str) -> bool:
 
 def _parse_payout_delay(text: str) -> timedelta:
     delay = parse_duration(text)
-    if delay > MAX_PAYOUT_DELAY:
-        raise ValueError("must be 47h at most: payouts are promised within 48 hours")
+    if delay > timedelta(hours=_MAX_PAYOUT_DELAY_HOURS):
+        raise ValueError(
+            f"must be {_MAX_PAYOUT_DELAY_HOURS}h at most: "
+            f"payouts are promised within {_PAYOUT_DEADLINE_HOURS} hours"
+        )
     return delay
 
 
@@ -302,8 +306,8 @@ def _parse_payment_window(text: str) -> timedelta | None:
 
 def _parse_secrets(text: str) -> tuple[str, ...]:
     keys = tuple(key.strip() for key in text.split(","))
-    if any(len(key) < MIN_SECRET_LENGTH for key in keys):
-        raise ValueError(f"must be one or more keys of at least {MIN_SECRET_LENGTH} characters")
+    if any(len(key) < _MIN_SECRET_LENGTH for key in keys):
+        raise ValueError(f"must be one or more keys of at least {_MIN_SECRET_LENGTH} characters")
     return keys
 
 
@@ -369,7 +373,7 @@ def _parse_origins(text: str) -> tuple[str, ...]:
 
 
 def _parse_redis_url(text: str) -> str | None:
-    if text and not (REDIS_URL_PATTERN.fullmatch(text) and urlsplit(text).port != 0):
+    if text and not (_REDIS_URL_PATTERN.fullmatch(text) and urlsplit(text).port != 0):
         raise ValueError(
             "must be redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH, "
             "with %XX for what is special in a password"

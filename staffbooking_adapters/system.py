@@ -18,7 +18,7 @@ from staffbooking_core.ports import Store
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class SystemClock:
@@ -71,7 +71,7 @@ def _encode_base32(number: int, length: int) -> str:
     digits = ""
     for _ in range(length):
         number, digit = divmod(number, 32)
-        digits = CROCKFORD_ALPHABET[digit] + digits
+        digits = _CROCKFORD_ALPHABET[digit] + digits
     return digits
 
 

@@ -13,9 +13,9 @@ from staffbooking_core.errors import SealBroken
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-SEAL_VERSION = b"\x01"
-KEY_ID_LENGTH = 8
-NONCE_LENGTH = 12
+_SEAL_VERSION = b"\x01"
+_KEY_ID_LENGTH = 8
+_NONCE_LENGTH = 12
 
 
 class KeyringVault:
@@ -40,16 +40,16 @@ class KeyringVault:
         )
 
     def seal(self, purpose: str, secret: bytes, row_id: int) -> bytes:
-        header, nonce = SEAL_VERSION + self._key_id, secrets.token_bytes(NONCE_LENGTH)
+        header, nonce = _SEAL_VERSION + self._key_id, secrets.token_bytes(_NONCE_LENGTH)
         sealed = _cipher(self._key, purpose).encrypt(nonce, secret, _associated_data(row_id))
         return header + nonce + sealed
 
     def open(self, purpose: str, sealed: bytes, row_id: int) -> bytes:
         from cryptography.exceptions import InvalidTag
 
-        header, rest = _split_at(sealed, len(SEAL_VERSION) + KEY_ID_LENGTH)
-        nonce, encrypted = _split_at(rest, NONCE_LENGTH)
-        key = self._keys.get(header.removeprefix(SEAL_VERSION))
+        header, rest = _split_at(sealed, len(_SEAL_VERSION) + _KEY_ID_LENGTH)
+        nonce, encrypted = _split_at(rest, _NONCE_LENGTH)
+        key = self._keys.get(header.removeprefix(_SEAL_VERSION))
         if key is None:
             raise SealBroken
         try:
@@ -58,7 +58,7 @@ class KeyringVault:
             raise SealBroken from None
 
     def is_current(self, sealed: bytes) -> bool:
-        return sealed.startswith(SEAL_VERSION + self._key_id)
+        return sealed.startswith(_SEAL_VERSION + self._key_id)
 
 
 def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
@@ -74,7 +74,7 @@ def _cipher(key: bytes, purpose: str) -> AESGCM:
 
 def _key_id_of(key: bytes) -> bytes:
     """Tells keys apart, and nothing of them."""
-    return _derive_key(key, "staffbooking-name")[:KEY_ID_LENGTH]
+    return _derive_key(key, "staffbooking-name")[:_KEY_ID_LENGTH]
 
 
 def _derive_key(key: bytes, purpose: str) -> bytes:

@@ -74,7 +74,7 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
                 pretended = _make_fake_processor(
                     fake, settings.policy.base_url, store.database, clock, vault
                 )
-                payments = sandbox = pretended
+                payments, sandbox = pretended, pretended.sandbox
         yield Ports(
             store=store,
             admission=store.admission,

@@ -19,12 +19,12 @@ from staffbooking_core.usecases.companions import imports
 from staffbooking_core.usecases.companions.imports import ImportRow
 
 IMPORT_BATCH_SIZE = 1_000
-MAX_BATCH_HOURS = 5_000
+_MAX_BATCH_HOURS = 5_000
 """Hours of its rows that a batch has at most: their days are worked out while the store holds its
 locks."""
 SKIPPED_PAGE_SIZE = 500
 
-GC_THRESHOLD = 100_000
+_GC_THRESHOLD = 100_000
 """So many objects more than at the last search for cycles: three searches or four a batch."""
 
 
@@ -57,7 +57,7 @@ async def import_file(
 def _infrequent_gc() -> Iterator[None]:
     """Rows make no cycles, and to look for some after every 700 objects is a tenth of the work."""
     usual, *others = gc.get_threshold()
-    gc.set_threshold(GC_THRESHOLD, *others)
+    gc.set_threshold(_GC_THRESHOLD, *others)
     try:
         yield
     finally:
@@ -69,7 +69,7 @@ def split_batches(rows: Iterable[ImportRow]) -> Iterator[Sequence[ImportRow]]:
     batch, weight = list[ImportRow](), 0
     for row in rows:
         row_weight = 0 if row.companion is None else _weight(row.companion)
-        if batch and (len(batch) == IMPORT_BATCH_SIZE or weight + row_weight > MAX_BATCH_HOURS):
+        if batch and (len(batch) == IMPORT_BATCH_SIZE or weight + row_weight > _MAX_BATCH_HOURS):
             yield batch
             batch, weight = [], 0
         batch.append(row)

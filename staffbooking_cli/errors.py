@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-DEBUG_SETTING = "STAFFBOOKING_DEBUG"
+_DEBUG_SETTING = "STAFFBOOKING_DEBUG"
 
 
 class CommandRefused(Exception):
@@ -19,9 +19,9 @@ def error_line(error: BaseException) -> str | None:
         return None
     line = _known_error_line(error)
     if line is None:
-        if os.environ.get(DEBUG_SETTING) == "1":
+        if os.environ.get(_DEBUG_SETTING) == "1":
             return None
-        line = f"unexpected {type(error).__name__}: {error} ({DEBUG_SETTING}=1 shows where)"
+        line = f"unexpected {type(error).__name__}: {error} ({_DEBUG_SETTING}=1 shows where)"
     return " ".join(line.split())
 
 

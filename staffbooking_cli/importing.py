@@ -23,13 +23,13 @@ from attrs import NOTHING, fields, frozen
 from staffbooking_cli.errors import CommandRefused
 from staffbooking_core.inputs import ImportedCompanion
 
-CHUNK_BYTES = 1 << 16
-MAX_CELL_LENGTH = 1 << 20
-MAX_LINE_LENGTH = 1 << 20
+_CHUNK_BYTES = 1 << 16
+_MAX_CELL_LENGTH = 1 << 20
+_MAX_LINE_LENGTH = 1 << 20
 """Characters of a line of JSON Lines."""
 
-FIELD_NAMES = [field.name for field in fields(ImportedCompanion)]
-REQUIRED_FIELD_NAMES = [
+_FIELD_NAMES = [field.name for field in fields(ImportedCompanion)]
+_REQUIRED_FIELD_NAMES = [
     field.name for field in fields(ImportedCompanion) if field.default is NOTHING
 ]
 
@@ -107,7 +107,7 @@ def _check_utf8(path: Path) -> tuple[int, str]:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while True:
-            chunk = file.read(CHUNK_BYTES)
+            chunk = file.read(_CHUNK_BYTES)
             try:
                 lines += decoder.decode(chunk, final=not chunk).count("\n")
             except UnicodeDecodeError as error:
@@ -164,7 +164,7 @@ def _json_lines(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
         if number <= after or not line.strip():
             continue
         if _is_truncated(line):
-            yield ImportFileRow(number, {}, f"is longer than {MAX_LINE_LENGTH:,} characters")
+            yield ImportFileRow(number, {}, f"is longer than {_MAX_LINE_LENGTH:,} characters")
             continue
         try:
             yield _json_row(number, _parse_json(line))
@@ -174,15 +174,15 @@ def _json_lines(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
 
 def _bounded_lines(text: io.TextIOWrapper) -> Iterator[str]:
     """Each line; of one that is too long, only the beginning."""
-    while line := text.readline(MAX_LINE_LENGTH + 1):
+    while line := text.readline(_MAX_LINE_LENGTH + 1):
         rest = line
         while _is_truncated(rest):
-            rest = text.readline(MAX_LINE_LENGTH + 1)
+            rest = text.readline(_MAX_LINE_LENGTH + 1)
         yield line
 
 
 def _is_truncated(line: str) -> bool:
-    return len(line) > MAX_LINE_LENGTH and not line.endswith("\n")
+    return len(line) > _MAX_LINE_LENGTH and not line.endswith("\n")
 
 
 def _json_array(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
@@ -199,7 +199,7 @@ def _json_array(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
 
 
 def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
-    csv.field_size_limit(MAX_CELL_LENGTH)
+    csv.field_size_limit(_MAX_CELL_LENGTH)
     reader = csv.reader(text, strict=True)
     header: list[str] | None = None
     while True:
@@ -230,9 +230,9 @@ def _line_range_note(first: int, last: int) -> str:
 
 def _parse_header(cells: Sequence[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
-    if missing := [name for name in REQUIRED_FIELD_NAMES if name not in names]:
+    if missing := [name for name in _REQUIRED_FIELD_NAMES if name not in names]:
         raise _InvalidFormat(f"the first line must name the columns; it lacks {', '.join(missing)}")
-    known = [name for name in names if name in FIELD_NAMES]
+    known = [name for name in names if name in _FIELD_NAMES]
     if len(set(known)) < len(known):
         raise _InvalidFormat("the first line names a column twice")
     return names
@@ -242,7 +242,7 @@ def _csv_row(line: int, header: Sequence[str], cells: Sequence[str]) -> ImportFi
     data = {
         name: _CELL_PARSERS.get(name, str)(cell.strip())
         for name, cell in zip(header, cells, strict=False)
-        if cell.strip() and name in FIELD_NAMES
+        if cell.strip() and name in _FIELD_NAMES
     }
     if len(cells) != len(header):
         return ImportFileRow(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ async def iterate_pages(
 
 
 async def iterate_records(
-    rows: Sequence[T], to_record: Callable[[T], dict[str, Any]]
+    rows: Sequence[T], to_record: Callable[[T], Mapping[str, Any]]
 ) -> AsyncIterator[Any]:
     """The records of rows that are there already."""
     for row in rows:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-CONSOLE_WIDTH = 1_000_000
+_CONSOLE_WIDTH = 1_000_000
 MAX_TABLE_ROWS = 500
 """So many rows of a list without bounds are a table, which is laid out as a whole."""
 
@@ -133,8 +133,8 @@ def _console() -> Console:
     from rich.console import Console
 
     if sys.stdout.isatty():
-        return Console(highlight=False, width=CONSOLE_WIDTH)
-    return Console(highlight=False, width=CONSOLE_WIDTH, color_system=None)
+        return Console(highlight=False, width=_CONSOLE_WIDTH)
+    return Console(highlight=False, width=_CONSOLE_WIDTH, color_system=None)
 
 
 def _max_column_width() -> int | None:

@@ -18,4 +18,18 @@ from staffbooking_core.ports import Ports
 
 __version__ = "0.1.0"
 
-__all__ = ["Actor", "Policy", "Ports", "Role", "__version__", "errors"]
+__all__ = [
+    "Actor",
+    "Policy",
+    "Ports",
+    "Role",
+    "__version__",
+    "domain",
+    "errors",
+    "inputs",
+    "policy",
+    "ports",
+    "representations",
+    "usecases",
+    "webhook_receiver",
+]

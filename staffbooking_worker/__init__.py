@@ -1,1 +1,3 @@
 """The worker: it runs timers, effects and deliveries when they are due."""
+
+__all__ = ["jobs", "main"]

@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
-from attrs import define, field
 
+from staffbooking_adapters.batcher import Batcher
 from staffbooking_core.errors import SealBroken, StoreUnavailable
 from staffbooking_core.ports import DueDelivery, EndpointBatch, EndpointClaim, Hint, Ports
 from staffbooking_core.usecases.webhooks import deliveries
@@ -32,14 +33,14 @@ MAX_BATCH_SECONDS = 0.1
 POLL_INTERVAL_SECONDS = 0.25
 """Seconds between looks where nobody hints. Polling is the truth."""
 
-CONTENTION_DELAY_SECONDS = 0.05
+_CONTENTION_DELAY_SECONDS = 0.05
 """Seconds until the next try to claim what somebody else has locked."""
 
 ERROR_DELAY_SECONDS = 1.0
 """Seconds to wait after a fault: of the store, or of ours."""
 
-SETTLE_BATCH_SIZE = 250
-"""Outcomes that are settled at a time."""
+_SETTLE_BATCH_SIZE = 250
+"""Outcomes in one transaction."""
 
 
 async def run_dispatcher(ports: Ports, stop: anyio.Event) -> None:
@@ -55,85 +56,53 @@ async def drain(ports: Ports) -> int:
     return dispatcher.attempt_count
 
 
-@define(eq=False)
-class _PendingOutcome:
-    """An outcome, or a turn that is over, on its way to the store."""
-
-    endpoint_batch: EndpointBatch
-    outcome: DeliveryResult | None
-    settled: anyio.Event = field(factory=anyio.Event)
-    may_continue: bool = False
-    """Whether the endpoint may still be sent to, once settled."""
-    error: Exception | None = None
+_Settlement: TypeAlias = tuple[EndpointBatch, DeliveryResult | None]
+"""The outcome of an attempt, or without one the end of an endpoint's batch."""
 
 
 class _OutcomeSettler:
-    """Outcomes that wait at the same moment are settled together."""
+    """Settles what waits at the same moment together. An outcome that cannot be settled keeps
+    no other from being settled."""
 
     def __init__(self, ports: Ports, stop: anyio.Event) -> None:
         self._ports = ports
         self._stop = stop
-        self._queue: list[_PendingOutcome] = []
-        self._items_added = anyio.Event()
+        self._batcher = Batcher(self._settle_batch, max_batch_size=_SETTLE_BATCH_SIZE)
 
     async def settle(
         self, endpoint_batch: EndpointBatch, outcome: DeliveryResult | None = None
     ) -> bool:
-        """Save an outcome, or without one the end of the turn; whether the endpoint may still
-        be sent to by who holds the turn. Raises what kept it from being saved."""
-        item = _PendingOutcome(endpoint_batch, outcome)
-        self._queue.append(item)
-        self._items_added.set()
-        await item.settled.wait()
-        if item.error is not None:
-            raise item.error
-        return item.may_continue
+        """Save an outcome, or without one the end of the batch; whether the endpoint may still
+        be sent to by the holder of the batch. Raises what kept it from being saved.
 
-    async def run(self) -> None:
-        while True:
-            await self._items_added.wait()
-            self._items_added = anyio.Event()
-            while self._queue:
-                items, self._queue = (
-                    self._queue[:SETTLE_BATCH_SIZE],
-                    self._queue[SETTLE_BATCH_SIZE:],
-                )
-                await self._settle_items(items)
-                for item in items:
-                    item.settled.set()
-
-    async def _settle_items(self, items: Sequence[_PendingOutcome]) -> None:
-        """What can't be settled for one endpoint keeps no other's from being settled."""
-        try:
-            await self._persist_items(items)
-        except Exception as error:
-            claims = {item.endpoint_batch.claim for item in items}
-            for claim in claims if len(claims) > 1 else ():
-                await self._settle_items(
-                    [item for item in items if item.endpoint_batch.claim == claim]
-                )
-            if len(claims) == 1:
-                for item in items:
-                    item.error = error
-
-    async def _persist_items(self, items: Sequence[_PendingOutcome]) -> None:
-        """What was sent is not sent again because the store is away for a while: to settle
-        twice is safe, and the claims tell whether it is still ours to save."""
-        outcomes = [item.outcome for item in items if item.outcome is not None]
-        finished_batches = [item.endpoint_batch for item in items if item.outcome is None]
+        While the store is unavailable the outcome waits for it, unless the worker stops, so that
+        what was sent is not sent again. Settling twice is safe, and the claims tell whether the
+        outcome is still ours to save.
+        """
         while True:
             try:
-                continued_claims = await deliveries.settle_results(
-                    self._ports, outcomes, finished_batches
-                )
-                break
-            except StoreUnavailable as error:
+                return await self._batcher.submit((endpoint_batch, outcome))
+            except StoreUnavailable:
                 if self._stop.is_set():
                     raise
-                logger.warning("outcomes wait for the store: %s", error.reason)
                 await anyio.sleep(ERROR_DELAY_SECONDS)
-        for item in items:
-            item.may_continue = item.endpoint_batch.claim in continued_claims
+
+    async def close(self) -> None:
+        """Wait for the transaction that runs, even when cancelled."""
+        with anyio.CancelScope(shield=True):
+            await self._batcher.close()
+
+    async def _settle_batch(self, settlements: Sequence[_Settlement]) -> Sequence[bool]:
+        outcomes = [outcome for _, outcome in settlements if outcome is not None]
+        finished_batches = [batch for batch, outcome in settlements if outcome is None]
+        try:
+            continued_claims = await deliveries.settle_results(
+                self._ports, outcomes, finished_batches
+            )
+        except StoreUnavailable as error:
+            logger.warning("outcomes wait for the store: %s", error.reason)
+            raise
+        return [batch.claim in continued_claims for batch, _ in settlements]
 
 
 class _Dispatcher:
@@ -152,13 +121,15 @@ class _Dispatcher:
         self._batch_ended = anyio.Event()
 
     async def run(self, *, until_idle: bool = False) -> None:
-        async with anyio.create_task_group() as helpers:
-            helpers.start_soon(self._settler.run)
-            helpers.start_soon(self._renew_leases)
-            async with anyio.create_task_group() as group:
-                for troubled in (False, True):
-                    group.start_soon(self._run_class, group, troubled, until_idle)
-            helpers.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as helpers:
+                helpers.start_soon(self._renew_leases)
+                async with anyio.create_task_group() as group:
+                    for troubled in (False, True):
+                        group.start_soon(self._run_class, group, troubled, until_idle)
+                helpers.cancel_scope.cancel()
+        finally:
+            await self._settler.close()
 
     async def _run_class(self, group: TaskGroup, degraded: bool, until_idle: bool) -> None:
         """Start turns of one kind. A fault is logged and waited out, since what was due is
@@ -200,7 +171,7 @@ class _Dispatcher:
             running[endpoint_batch.claim] = endpoint_batch
             group.start_soon(self._run_batch, endpoint_batch, degraded)
         # What is due and can't be had is just being changed by somebody.
-        return 0.0 if batches else CONTENTION_DELAY_SECONDS
+        return 0.0 if batches else _CONTENTION_DELAY_SECONDS
 
     async def _run_batch(self, endpoint_batch: EndpointBatch, degraded: bool) -> None:
         """One turn of one endpoint."""

@@ -20,7 +20,7 @@ from staffbooking_adapters.listening import keep_listening
 from staffbooking_core.ports import Subscriber
 from staffbooking_core.representations.channel import Broadcast
 
-MAX_PAYLOAD_BYTES = 7_900
+_MAX_PAYLOAD_BYTES = 7_900
 """Bytes of a payload that tells may have: a notification of PostgreSQL holds 7,999."""
 MAX_BACKLOG_BYTES = 1 << 20
 """Bytes that wait to be told to other processes."""
@@ -78,7 +78,7 @@ class SharedChat(LocalChat):
 
     def publish(self, broadcast: Broadcast) -> None:
         super().publish(broadcast)
-        for piece in split_broadcast(broadcast):
+        for piece in _split_broadcast(broadcast):
             self._backlog.append(piece)
             self._backlog_bytes += len(piece)
         while self._backlog_bytes > MAX_BACKLOG_BYTES:
@@ -134,7 +134,7 @@ class SharedChat(LocalChat):
     def _take_batch(self) -> list[bytes]:
         """The oldest of what is untold, as much as a payload holds."""
         batch: list[bytes] = []
-        free_bytes = MAX_PAYLOAD_BYTES
+        free_bytes = _MAX_PAYLOAD_BYTES
         while self._backlog and len(self._backlog[0]) < free_bytes:
             piece = self._backlog.popleft()
             self._backlog_bytes -= len(piece)
@@ -155,14 +155,14 @@ class SharedChat(LocalChat):
             subscriber.on_broadcast(tell)
 
 
-def split_broadcast(broadcast: Broadcast) -> list[bytes]:
+def _split_broadcast(broadcast: Broadcast) -> list[bytes]:
     """It as JSON, for some of its recipients at a time where it is too long for a payload;
     nothing where even for one it is."""
     whole = encode(broadcast)
-    if len(whole) < MAX_PAYLOAD_BYTES:
+    if len(whole) < _MAX_PAYLOAD_BYTES:
         return [whole]
     if len(broadcast.to) < 2:
         return []
     middle = len(broadcast.to) // 2
     halves = broadcast.to[:middle], broadcast.to[middle:]
-    return [piece for half in halves for piece in split_broadcast(evolve(broadcast, to=half))]
+    return [piece for half in halves for piece in _split_broadcast(evolve(broadcast, to=half))]

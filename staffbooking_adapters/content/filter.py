@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from staffbooking_adapters.content.terms import TermMatcher
 
 
-MAX_INLINE_LENGTH = 500
+_MAX_INLINE_LENGTH = 500
 """Characters that are looked through at once. Longer texts go through a thread, one at a time:
 a flood of them slows those who send it."""
 
@@ -36,7 +36,7 @@ class DefaultContentFilter:
         self.find_now("")
 
     async def scan(self, text: str) -> ContentFindings:
-        if len(text) <= MAX_INLINE_LENGTH:
+        if len(text) <= _MAX_INLINE_LENGTH:
             return self.find_now(text)
         return await anyio.to_thread.run_sync(self.find_now, text, limiter=self._limiter)
 

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from staffbooking_adapters.content.folding import fold
 
-MIN_DIGITS = 7
-MIN_ANNOUNCED_DIGITS = 6
+_MIN_DIGITS = 7
+_MIN_ANNOUNCED_DIGITS = 6
 """Where a word such as `call` stands before them."""
 
 _REMOVED_MARK = "§"
@@ -114,7 +114,7 @@ _DIGIT_LOOKALIKES = str.maketrans("oil", "011")
 """Letters among figures: O for 0, l and I for 1."""
 
 _SEPARATOR = r"(?:[^\w+=%$€£¥°§]|_|\+(?=\d))"
-_DIGIT_RUN = re.compile(rf"\d(?:{_SEPARATOR}{{0,8}}+\d){{{MIN_ANNOUNCED_DIGITS - 1},}}+")
+_DIGIT_RUN = re.compile(rf"\d(?:{_SEPARATOR}{{0,8}}+\d){{{_MIN_ANNOUNCED_DIGITS - 1},}}+")
 _INTERLEAVED_DIGITS = re.compile(r"(?<![^\W_])\d(?:[a-z]\d){6,}")
 """Single figures with single letters between them."""
 
@@ -128,7 +128,7 @@ _LIST_SEPARATOR = re.compile(r"[,;/&]")
 
 def has_number(text: str) -> bool:
     """Whether a folded text tells somebody's number."""
-    if len(_DIGIT.findall(text)) >= MIN_ANNOUNCED_DIGITS:
+    if len(_DIGIT.findall(text)) >= _MIN_ANNOUNCED_DIGITS:
         text = _HARMLESS_NUMBER.sub(_REMOVED_MARK, text)
     text = _with_digits(text)
     if _INTERLEAVED_DIGITS.search(text):
@@ -159,7 +159,7 @@ def _is_contact_number(run: str, before: str) -> bool:
     parts = re.findall(r"\d+", run)
     if _is_harmless_list(parts, has_list_separator=_LIST_SEPARATOR.search(run) is not None):
         return False
-    return sum(map(len, parts)) >= MIN_DIGITS or _ANNOUNCEMENT.search(before) is not None
+    return sum(map(len, parts)) >= _MIN_DIGITS or _ANNOUNCEMENT.search(before) is not None
 
 
 def _is_harmless_list(parts: list[str], *, has_list_separator: bool) -> bool:

@@ -8,7 +8,13 @@ faults     misbehaviour that was asked for
 signing    its events: how they are signed, and how they are told from forged ones
 payees     accounts of staff members, and whether they can be paid
 book       where all of this is kept; a store implements it
+accounts   finding and changing payees in the book
 calls      one call: faults, kept answers and the machine in one transaction
 outbox     what time changes, and the events that are due
-processor  the ports, by way of all the above
+listing    the event log by pages, and the statement
+sandbox    the sandbox port: hosted pages, chargebacks, faults, due events
+dashboard  what an operator does without the service
+processor  the payment port, by way of all the above
 """
+
+__all__ = ["processor"]

@@ -79,22 +79,22 @@ class FakeDocumentStore(Protocol):
 # Locks are taken in this order: an intent, a payee or EVENTS, then FAULTS, then LOG.
 
 INTENT_KIND: Final = "intent"
-PAGE_KIND: Final = "page"
+_PAGE_KIND: Final = "page"
 STATEMENT_LINE_KIND: Final = "line"
 """Of the statement, by intent and number."""
-PAYEE_KIND: Final = "payee"
-PAYEE_REF_KIND: Final = "account"
+_PAYEE_KIND: Final = "payee"
+_PAYEE_REF_KIND: Final = "account"
 """Which companion's payee has a reference."""
 ANSWER_KIND: Final = "answer"
-FAULTS_KIND: Final = "faults"
+_FAULTS_KIND: Final = "faults"
 PENDING_EVENT_KIND: Final = "event"
 """Those that are still to be brought."""
 EVENT_LOG_KIND: Final = "log"
 """All events, numbered in the order in which they can be seen."""
-EVENT_COUNTER_KIND: Final = "last"
+_EVENT_COUNTER_KIND: Final = "last"
 """The last number that the log has given."""
 
-EVENT_RETENTION: Final = timedelta(days=30)
+_EVENT_RETENTION: Final = timedelta(days=30)
 """How long an event stays in the log, in business time."""
 
 
@@ -102,15 +102,15 @@ def lock_name(key: OperationKey) -> str:
     """What a call has to itself: its intent or, where it has none, its payee."""
     if key.kind is OperationKind.OPEN_PAYEE:
         return payee_lock_name(key.op_id)
-    return intent_lock_name(key.intent_id)
+    return _intent_lock_name(key.intent_id)
 
 
-def intent_lock_name(intent_id: int) -> str:
+def _intent_lock_name(intent_id: int) -> str:
     return f"{INTENT_KIND}:{intent_id}"
 
 
 def payee_lock_name(companion_id: int) -> str:
-    return f"{PAYEE_KIND}:{companion_id}"
+    return f"{_PAYEE_KIND}:{companion_id}"
 
 
 # Intents ------------------------------------------------------------------------------------
@@ -137,6 +137,21 @@ async def change_intent(
     return answer
 
 
+async def lock_and_change_intent(
+    store: FakeDocumentStore,
+    intent_id: int,
+    now: datetime,
+    transition: Callable[[FakeIntent], tuple[FakeIntent, T]],
+) -> T:
+    """Change an intent in a transaction of its own, which locks it first."""
+
+    async def unit(tx: FakeStoreTransaction) -> T:
+        await tx.lock(_intent_lock_name(intent_id))
+        return await change_intent(tx, intent_id, now, transition)
+
+    return await store.transact(unit)
+
+
 async def _save_intent(
     tx: FakeStoreTransaction, before: FakeIntent, changed: FakeIntent, now: datetime
 ) -> None:
@@ -147,7 +162,7 @@ async def _save_intent(
     due_at, amount = machine.next_change_at(changed), machine.balance(changed)
     await tx.put(INTENT_KIND, str(changed.id), dump(changed), due_at, amount)
     for page in changed.pages[len(before.pages) :]:
-        await tx.put(PAGE_KIND, page.ref, str(changed.id))
+        await tx.put(_PAGE_KIND, page.ref, str(changed.id))
     await _emit_event(tx, FakeEvent(f"fev_{changed.id}_{changed.version:06d}", now, changed.id))
 
 
@@ -155,7 +170,7 @@ async def find_intent_by_page(view: FakeStoreReader, ref: str) -> int | None:
     """The intent that a checkout page belongs to; None for any text that is no page's."""
     if not (ref.isascii() and ref.isalnum()):
         return None
-    body = await view.get(PAGE_KIND, ref)
+    body = await view.get(_PAGE_KIND, ref)
     return None if body is None else int(body)
 
 
@@ -163,7 +178,7 @@ async def find_intent_by_page(view: FakeStoreReader, ref: str) -> int | None:
 
 
 async def find_payee(view: FakeStoreReader, companion_id: int) -> FakePayee | None:
-    body = await view.get(PAYEE_KIND, str(companion_id))
+    body = await view.get(_PAYEE_KIND, str(companion_id))
     return None if body is None else load(body, FakePayee)
 
 
@@ -173,9 +188,9 @@ async def save_payee(
     """Write what changed, and let an event tell of an open account's readiness."""
     if changed.ready != before.ready:
         changed = evolve(changed, version=before.version + 1)
-    await tx.put(PAYEE_KIND, str(changed.companion_id), dump(changed))
+    await tx.put(_PAYEE_KIND, str(changed.companion_id), dump(changed))
     if changed.ref != before.ref:
-        await tx.put(PAYEE_REF_KIND, changed.ref, str(changed.companion_id))
+        await tx.put(_PAYEE_REF_KIND, changed.ref, str(changed.companion_id))
     if changed.version != before.version and changed.ref:
         name = f"fev_p{changed.companion_id}_{changed.version:06d}"
         await _emit_event(tx, FakeEvent(name, now, payee_ref=changed.ref))
@@ -185,7 +200,7 @@ async def find_companion_by_payee_ref(view: FakeStoreReader, payee_ref: str) -> 
     """Whose payee has a reference; None for any text that is no payee's."""
     if not (payee_ref.isascii() and payee_ref.replace("_", "").isalnum()):
         return None
-    body = await view.get(PAYEE_REF_KIND, payee_ref)
+    body = await view.get(_PAYEE_REF_KIND, payee_ref)
     return None if body is None else int(body)
 
 
@@ -197,9 +212,9 @@ async def _emit_event(tx: FakeStoreTransaction, event: FakeEvent) -> None:
     given one after the other, so that whoever has seen one has seen all before it."""
     await save_event(tx, event, event.created_at)
     await tx.lock(EVENT_LOG_KIND)
-    number = 1 + int(await tx.get(EVENT_COUNTER_KIND, EVENT_LOG_KIND) or 0)
-    await tx.put(EVENT_COUNTER_KIND, EVENT_LOG_KIND, str(number))
-    await tx.put(EVENT_LOG_KIND, f"{number:019d}", dump(event), event.created_at + EVENT_RETENTION)
+    number = 1 + int(await tx.get(_EVENT_COUNTER_KIND, EVENT_LOG_KIND) or 0)
+    await tx.put(_EVENT_COUNTER_KIND, EVENT_LOG_KIND, str(number))
+    await tx.put(EVENT_LOG_KIND, f"{number:019d}", dump(event), event.created_at + _EVENT_RETENTION)
 
 
 async def save_event(tx: FakeStoreTransaction, event: FakeEvent, due_at: datetime) -> None:
@@ -228,7 +243,7 @@ async def store_answer(
 async def consume_fault(tx: FakeStoreTransaction, op: str, injector: FaultInjector) -> str:
     """The fault that strikes this call, used up by it; else what chance wants; "" for none."""
     if (
-        await tx.get(FAULTS_KIND, FAULTS_KIND) is not None
+        await tx.get(_FAULTS_KIND, _FAULTS_KIND) is not None
     ):  # Else calls must not wait for each other.
         pending = await lock_faults(tx)
         kind, remaining = faults.consume(pending, op)
@@ -240,17 +255,17 @@ async def consume_fault(tx: FakeStoreTransaction, op: str, injector: FaultInject
 
 
 async def pending_faults(view: FakeStoreReader) -> tuple[InjectedFault, ...]:
-    body = await view.get(FAULTS_KIND, FAULTS_KIND)
+    body = await view.get(_FAULTS_KIND, _FAULTS_KIND)
     return () if body is None else load(body, tuple[InjectedFault, ...])
 
 
 async def lock_faults(tx: FakeStoreTransaction) -> tuple[InjectedFault, ...]:
-    await tx.lock(FAULTS_KIND)
+    await tx.lock(_FAULTS_KIND)
     return await pending_faults(tx)
 
 
 async def save_faults(tx: FakeStoreTransaction, remaining: tuple[InjectedFault, ...]) -> None:
     if remaining:
-        await tx.put(FAULTS_KIND, FAULTS_KIND, dump(remaining, tuple[InjectedFault, ...]))
+        await tx.put(_FAULTS_KIND, _FAULTS_KIND, dump(remaining, tuple[InjectedFault, ...]))
     else:
-        await tx.delete(FAULTS_KIND, FAULTS_KIND)
+        await tx.delete(_FAULTS_KIND, _FAULTS_KIND)

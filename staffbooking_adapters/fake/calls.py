@@ -42,7 +42,7 @@ IntentCommand: TypeAlias = Callable[[FakeIntent, datetime, str], tuple[FakeInten
 TransactionCommand: TypeAlias = Callable[[FakeStoreTransaction, datetime, str], Awaitable[A]]
 """The same in a transaction, for what is more than a move. It writes nothing and then raises."""
 
-SLOW_CALL_SECONDS: Final = 2.0
+_SLOW_CALL_SECONDS: Final = 2.0
 """Seconds that a slow call takes."""
 
 
@@ -131,8 +131,8 @@ class CallExecutor:
             case "conflict":
                 raise Busy
             case "slow":
-                await self.clock.sleep(min(timeout_seconds, SLOW_CALL_SECONDS))
-                if timeout_seconds < SLOW_CALL_SECONDS:
+                await self.clock.sleep(min(timeout_seconds, _SLOW_CALL_SECONDS))
+                if timeout_seconds < _SLOW_CALL_SECONDS:
                     raise Unknown("no answer in time")
 
 

@@ -28,7 +28,7 @@ class CheckoutOutcome(StrEnum):
     SUCCEED_THEN_CHARGEBACK = "succeed_then_chargeback"
 
 
-TEST_CARDS: Final = {
+_TEST_CARDS: Final = {
     "4242424242424242": CheckoutOutcome.SUCCEED,
     "4000000000000002": CheckoutOutcome.DECLINE,
     "4000000000009995": CheckoutOutcome.INSUFFICIENT_FUNDS,
@@ -41,7 +41,7 @@ _CARD_PREFIX = "card:"
 
 def find_card_outcome(number: str) -> CheckoutOutcome | None:
     """Where a card leads, however its digits are grouped; None for any but the test cards."""
-    return TEST_CARDS.get(number.replace(" ", "").replace("-", ""))
+    return _TEST_CARDS.get(number.replace(" ", "").replace("-", ""))
 
 
 def parse_outcome(text: str) -> CheckoutOutcome | None:

@@ -31,10 +31,10 @@ from staffbooking_core.domain.payments.processor import OperationKind, RefundSta
 from staffbooking_core.errors import FieldError as FieldFault, InvalidField
 
 EVENT_OP: Final = "event"
-ANY_OP: Final = "any"
-FAULT_OPS: Final = (*OperationKind, ANY_OP, EVENT_OP)
+_ANY_OP: Final = "any"
+_FAULT_OPS: Final = (*OperationKind, _ANY_OP, EVENT_OP)
 
-MAX_FAULT_TIMES: Final = 1_000_000
+_MAX_FAULT_TIMES: Final = 1_000_000
 
 NOT_EXECUTED_KINDS: Final = frozenset({"timeout_before", "rate_limit", "conflict"})
 REFUND_PROGRESSIONS: Final = {
@@ -70,12 +70,12 @@ class InjectedFault:
 def make_fault(op: str, kind: str, times: int) -> InjectedFault:
     """A fault; InvalidField with every field that is wrong."""
     errors = []
-    if op not in FAULT_OPS:
-        errors.append(FieldFault("op", f"must be one of {', '.join(FAULT_OPS)}"))
+    if op not in _FAULT_OPS:
+        errors.append(FieldFault("op", f"must be one of {', '.join(_FAULT_OPS)}"))
     elif not _is_valid_kind(op, kind):
         errors.append(FieldFault("kind", f"must be one of {', '.join(_kinds_for_op(op))}"))
-    if not 1 <= times <= MAX_FAULT_TIMES:
-        errors.append(FieldFault("times", f"must be from 1 to {MAX_FAULT_TIMES}"))
+    if not 1 <= times <= _MAX_FAULT_TIMES:
+        errors.append(FieldFault("times", f"must be from 1 to {_MAX_FAULT_TIMES}"))
     if errors:
         raise InvalidField(errors)
     return InjectedFault(op, kind, times)
@@ -108,7 +108,7 @@ def consume(faults: tuple[InjectedFault, ...], op: str) -> tuple[str, tuple[Inje
     """The kind of the oldest fault that strikes a call of `op` ("" for none), and what is
     left of all faults then."""
     for index, found in enumerate(faults):
-        if found.op == op or (found.op == ANY_OP and op != EVENT_OP):
+        if found.op == op or (found.op == _ANY_OP and op != EVENT_OP):
             remaining = () if found.times == 1 else (evolve(found, times=found.times - 1),)
             return found.kind, (*faults[:index], *remaining, *faults[index + 1 :])
     return "", faults

@@ -41,11 +41,11 @@ from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import CheckoutPage
 
-MIN_PAGE_LIFETIME: Final = timedelta(minutes=30)
-MAX_PAGE_LIFETIME: Final = timedelta(hours=24)
+_MIN_PAGE_LIFETIME: Final = timedelta(minutes=30)
+_MAX_PAGE_LIFETIME: Final = timedelta(hours=24)
 """A page must lapse this long after its opening, as Stripe's sessions must."""
 
-MIN_AMOUNT_BY_DECIMALS: Final = {0: 1, 2: 50, 3: 500}
+_MIN_AMOUNT_BY_DECIMALS: Final = {0: 1, 2: 50, 3: 500}
 """The least amount that can be charged, by the currency's decimals."""
 
 RefundProgression: TypeAlias = tuple[RefundStatus, RefundStatus]
@@ -59,7 +59,7 @@ class PageState(StrEnum):
     EXPIRED = "expired"
 
 
-OPEN_PAGE_STATES: Final = frozenset({PageState.OPEN, PageState.CHALLENGE})
+_OPEN_PAGE_STATES: Final = frozenset({PageState.OPEN, PageState.CHALLENGE})
 
 
 @frozen
@@ -76,7 +76,7 @@ class HostedPage:
     @property
     def checkout(self) -> Checkout:
         status = (
-            CheckoutStatus.OPEN if self.state in OPEN_PAGE_STATES else CheckoutStatus(self.state)
+            CheckoutStatus.OPEN if self.state in _OPEN_PAGE_STATES else CheckoutStatus(self.state)
         )
         return Checkout(self.ref, self.url, status, self.command.expires_at, self.op_id)
 
@@ -96,7 +96,7 @@ class FakeIntent:
 
 def min_amount(currency: str) -> int:
     """The least total that can be charged: 50 of a currency with two decimals."""
-    return MIN_AMOUNT_BY_DECIMALS[Currency(currency).decimals]
+    return _MIN_AMOUNT_BY_DECIMALS[Currency(currency).decimals]
 
 
 # Reading ------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def _balance_movements(intent: FakeIntent) -> CashTotals:
 
 def next_change_at(intent: FakeIntent) -> datetime | None:
     """When it changes by itself, if nobody does anything."""
-    lapses = [page.command.expires_at for page in intent.pages if page.state in OPEN_PAGE_STATES]
+    lapses = [page.command.expires_at for page in intent.pages if page.state in _OPEN_PAGE_STATES]
     changes = [c.next_change_at for c in intent.charges if c.next_change_at is not None]
     return min([*lapses, *changes], default=None)
 
@@ -151,7 +151,7 @@ def snapshot(intent: FakeIntent) -> Snapshot:
 
 def page_view(intent: FakeIntent, ref: str, note: str = "") -> CheckoutPage:
     """What the page shows now; `note` is what the last act on it led to."""
-    page = find_page(intent, ref)
+    page = _find_page(intent, ref)
     command = page.command
     paid = page.state is PageState.PAID
     return CheckoutPage(
@@ -168,7 +168,7 @@ def page_view(intent: FakeIntent, ref: str, note: str = "") -> CheckoutPage:
     )
 
 
-def find_page(intent: FakeIntent, ref: str) -> HostedPage:
+def _find_page(intent: FakeIntent, ref: str) -> HostedPage:
     """The page of this reference; refused as missing."""
     for page in intent.pages:
         if page.ref == ref:
@@ -190,7 +190,7 @@ def advance_to(intent: FakeIntent, now: datetime) -> FakeIntent:
 
 
 def _advance_page(page: HostedPage, now: datetime) -> HostedPage:
-    lapsed = page.state in OPEN_PAGE_STATES and page.command.expires_at <= now
+    lapsed = page.state in _OPEN_PAGE_STATES and page.command.expires_at <= now
     return evolve(page, state=PageState.EXPIRED, message="") if lapsed else page
 
 
@@ -203,7 +203,7 @@ def open_checkout(
     """One more page. Nothing keeps a second one from being open: that is the caller's care."""
     if command.amount < min_amount(command.currency):
         raise ProcessorRefused(RefusalCode.AMOUNT_TOO_SMALL)
-    if not MIN_PAGE_LIFETIME <= command.expires_at - now <= MAX_PAGE_LIFETIME:
+    if not _MIN_PAGE_LIFETIME <= command.expires_at - now <= _MAX_PAGE_LIFETIME:
         raise ProcessorRefused(
             RefusalCode.INVALID, "a checkout lapses 30 minutes to 24 hours from now"
         )
@@ -213,10 +213,10 @@ def open_checkout(
 
 def close_checkout(intent: FakeIntent, ref: str) -> tuple[FakeIntent, Checkout]:
     """An open page expires; a paid or expired one stays what it is."""
-    page = find_page(intent, ref)
-    if page.state in OPEN_PAGE_STATES:
+    page = _find_page(intent, ref)
+    if page.state in _OPEN_PAGE_STATES:
         intent = _with_page(intent, evolve(page, state=PageState.EXPIRED, message=""))
-    return intent, find_page(intent, ref).checkout
+    return intent, _find_page(intent, ref).checkout
 
 
 def _with_page(intent: FakeIntent, changed: HostedPage) -> FakeIntent:
@@ -224,7 +224,7 @@ def _with_page(intent: FakeIntent, changed: HostedPage) -> FakeIntent:
     return evolve(intent, pages=pages)
 
 
-DECLINE_MESSAGES: Final = {
+_DECLINE_MESSAGES: Final = {
     CheckoutOutcome.DECLINE: "The card was declined",
     CheckoutOutcome.INSUFFICIENT_FUNDS: "The card was declined: insufficient funds",
 }
@@ -236,7 +236,7 @@ def apply_outcome(
     """The client's act on a page: the next state, and a note where nothing could be done.
 
     Of what is paid the processor keeps `fee_ppm` millionths."""
-    page = find_page(intent, ref)
+    page = _find_page(intent, ref)
     if page.state is PageState.PAID:
         return intent, "This was already paid"
     if page.state is PageState.EXPIRED:
@@ -247,7 +247,7 @@ def apply_outcome(
         case CheckoutOutcome.SUCCEED_THEN_CHARGEBACK:
             return _pay(intent, page, now, fee_ppm, now + DELAYED_EFFECT_PERIOD), ""
         case CheckoutOutcome.DECLINE | CheckoutOutcome.INSUFFICIENT_FUNDS:
-            changed = evolve(page, state=PageState.OPEN, message=DECLINE_MESSAGES[outcome])
+            changed = evolve(page, state=PageState.OPEN, message=_DECLINE_MESSAGES[outcome])
         case CheckoutOutcome.CHALLENGE:
             changed = evolve(page, state=PageState.CHALLENGE, message="")
         case CheckoutOutcome.EXPIRE:

@@ -3,7 +3,7 @@ events are brought."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -15,9 +15,9 @@ from staffbooking_adapters.fake import book as books
 from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import EVENT_OP, FaultInjector
-from staffbooking_adapters.fake.signing import FakeEvent
+from staffbooking_adapters.fake.signing import FakeEvent, encode_body, sign_headers
 
-REDELIVERY_INTERVAL: Final = timedelta(seconds=30)
+_REDELIVERY_INTERVAL: Final = timedelta(seconds=30)
 """Each event is brought twice, this far apart: who took it first may have crashed before
 it was safe. The inbox knows the second one by its id."""
 
@@ -29,20 +29,18 @@ class OutgoingEvent:
     event: FakeEvent
     has_bad_signature: bool = False
 
+    def sign(self, secret: bytes, wall_now: datetime) -> tuple[Mapping[str, str], bytes]:
+        """The event's headers, signature included, and its body."""
+        body = encode_body(self.event)
+        used_secret = b"forged:" + secret if self.has_bad_signature else secret
+        return sign_headers(body, used_secret, wall_now), body
+
 
 async def advance_due_intents(book: FakeDocumentStore, now: datetime) -> None:
     """Write down what time alone has changed: lapsed pages, refunds that ended."""
     while found := await book.read(lambda view: view.due(books.INTENT_KIND, now)):
         for key, _ in found:
-            await _advance_intent(book, int(key), now)
-
-
-async def _advance_intent(book: FakeDocumentStore, intent_id: int, now: datetime) -> None:
-    async def unit(tx: FakeStoreTransaction) -> None:
-        await tx.lock(books.intent_lock_name(intent_id))
-        await books.change_intent(tx, intent_id, now, lambda intent: (intent, None))
-
-    await book.transact(unit)
+            await books.lock_and_change_intent(book, int(key), now, lambda intent: (intent, None))
 
 
 async def delete_expired(book: FakeDocumentStore, now: datetime, wall_now: datetime) -> None:
@@ -88,7 +86,7 @@ async def was_delivered(
     """Whether an event of an intent or a payee was taken to be brought, and not lost."""
     events = [
         load(body, FakeEvent)
-        for _, body in await view.due(books.PENDING_EVENT_KIND, now + REDELIVERY_INTERVAL)
+        for _, body in await view.due(books.PENDING_EVENT_KIND, now + _REDELIVERY_INTERVAL)
     ]
     return any(
         event.sent and event.created_at >= since and subject in (event.intent_id, event.payee_ref)
@@ -116,4 +114,4 @@ async def _reschedule(
     elif event.sent or fault in ("drop", "bad_signature"):
         await tx.delete(books.PENDING_EVENT_KIND, event.id)
     else:
-        await books.save_event(tx, evolve(event, sent=True), now + REDELIVERY_INTERVAL)
+        await books.save_event(tx, evolve(event, sent=True), now + _REDELIVERY_INTERVAL)

@@ -19,8 +19,8 @@ from staffbooking_core.domain.payments.processor import BadEventSignature, Proce
 
 SIGNATURE_HEADER: Final = "Fake-Signature"
 SIGNATURE_TOLERANCE: Final = timedelta(seconds=300)
-INTENT_CHANGED: Final = "intent.changed"
-PAYEE_CHANGED: Final = "payee.changed"
+_INTENT_CHANGED: Final = "intent.changed"
+_PAYEE_CHANGED: Final = "payee.changed"
 
 _SIGNATURE_PATTERN = re.compile(r"t=(\d{1,11})((?:,v1=[0-9a-f]{64})+)", re.ASCII)
 _MAC_LENGTH = 64
@@ -45,8 +45,8 @@ def encode_body(event: FakeEvent) -> bytes:
     """The bytes that are signed and brought."""
     fields = {"id": event.id, "created_at": event.created_at}
     if event.payee_ref is not None:
-        return encode({**fields, "type": PAYEE_CHANGED, "payee_ref": event.payee_ref})
-    return encode({**fields, "type": INTENT_CHANGED, "intent_id": event.intent_id})
+        return encode({**fields, "type": _PAYEE_CHANGED, "payee_ref": event.payee_ref})
+    return encode({**fields, "type": _INTENT_CHANGED, "intent_id": event.intent_id})
 
 
 def sign_headers(body: bytes, secret: bytes, at: datetime) -> Mapping[str, str]:
@@ -81,8 +81,8 @@ def _signature_header(headers: Mapping[str, str]) -> str:
 def parse_events(body: bytes) -> Sequence[ProcessorEvent]:
     """Where a verified event says to look; nowhere for a kind that is not known."""
     event: Any = decode(body)
-    if event["type"] == INTENT_CHANGED:
+    if event["type"] == _INTENT_CHANGED:
         return (ProcessorEvent(event["id"], intent_id=event["intent_id"]),)
-    if event["type"] == PAYEE_CHANGED:
+    if event["type"] == _PAYEE_CHANGED:
         return (ProcessorEvent(event["id"], payee_ref=event["payee_ref"]),)
     return ()

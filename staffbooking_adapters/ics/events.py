@@ -27,9 +27,9 @@ from staffbooking_core.domain.companions.availability import DAY, Interval
 
 T = TypeVar("T")
 
-MAX_RECURRENCE_STEPS = 500_000
+_MAX_RECURRENCE_STEPS = 500_000
 """At the days of rules, for all that one file repeats."""
-SPAN_COST = 5
+_SPAN_COST = 5
 """Looks: what each time that comes of a rule costs besides."""
 
 InstantSpan: TypeAlias = tuple[datetime, datetime]
@@ -42,12 +42,12 @@ def busy_intervals(
     """The busy times of a file within the window, in any order. Whole days, and times with no
     zone, are those of the `timezone`; what `site` itself gave out is passed over. Raises
     ValueError."""
-    budget = RecurrenceBudget(MAX_RECURRENCE_STEPS)
+    budget = RecurrenceBudget(_MAX_RECURRENCE_STEPS)
     for calendar in parse_calendars(content):
         described = {zone.text("TZID"): zone for zone in _components_of_kind(calendar, "VTIMEZONE")}
         zones = ZoneResolver(iana_clock(timezone), window, budget, described)
         for starts_at, ends_at in _busy_spans(calendar, zones, host):
-            budget.spend(SPAN_COST)
+            budget.spend(_SPAN_COST)
             starts_at, ends_at = max(starts_at, window.starts_at), min(ends_at, window.ends_at)
             if starts_at < ends_at:
                 yield Interval(starts_at, ends_at)

@@ -10,20 +10,20 @@ from icalendar import Calendar, Event, vText
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 
-PRODUCT_ID = "-//staffbooking//Bookings//EN"
-REFRESH_INTERVAL = timedelta(minutes=15)
+_PRODUCT_ID = "-//staffbooking//Bookings//EN"
+_REFRESH_INTERVAL = timedelta(minutes=15)
 """After which it is worth a look again."""
 
 
 def write_feed(name: str, bookings: Iterable[Booking], host: str) -> bytes:
     """A calendar of that name with these bookings; `site` makes their names unique."""
     calendar = Calendar()
-    calendar.add("PRODID", PRODUCT_ID)
+    calendar.add("PRODID", _PRODUCT_ID)
     calendar.add("VERSION", "2.0")
     calendar.add("METHOD", "PUBLISH")
     calendar.add("NAME", vText(name))  # Else the library takes it as it is, unescaped.
     calendar.add("X-WR-CALNAME", vText(name))
-    calendar.add("REFRESH-INTERVAL", REFRESH_INTERVAL, parameters={"VALUE": "DURATION"})
+    calendar.add("REFRESH-INTERVAL", _REFRESH_INTERVAL, parameters={"VALUE": "DURATION"})
     for booking in bookings:
         calendar.add_component(_calendar_event(booking, host))
     content: bytes = calendar.to_ical()

@@ -20,12 +20,12 @@ class UnreadableCalendar(ValueError):
 
 
 MAX_COMPONENTS = 10_000
-MAX_DEPTH = 4
+_MAX_DEPTH = 4
 """A calendar, an event, its alarm, and one more."""
-MAX_LINE_LENGTH = 64 * 1024
+_MAX_LINE_LENGTH = 64 * 1024
 """Characters of a line that is parsed."""
 
-PARSED_PROPERTIES = {
+_PARSED_PROPERTIES = {
     "VEVENT": "UID SEQUENCE STATUS TRANSP DTSTART DTEND DURATION RRULE RDATE EXDATE RECURRENCE-ID",
     "VFREEBUSY": "FREEBUSY",
     "VTIMEZONE": "TZID",
@@ -34,7 +34,7 @@ PARSED_PROPERTIES = {
 }
 """Which properties of which components are parsed."""
 _PARSED_PROPERTY_SETS = {
-    kind: frozenset(names.split()) for kind, names in PARSED_PROPERTIES.items()
+    kind: frozenset(names.split()) for kind, names in _PARSED_PROPERTIES.items()
 }
 
 
@@ -92,7 +92,7 @@ def parse_calendars(content: bytes) -> Sequence[Component]:
         name = line.partition(":")[0].partition(";")[0].strip().upper()
         if name == "BEGIN":
             components += 1
-            if components > MAX_COMPONENTS or len(stack) > MAX_DEPTH:
+            if components > MAX_COMPONENTS or len(stack) > _MAX_DEPTH:
                 raise UnreadableCalendar("holds too many events, or too much inside of one")
             stack.append(Component(_line_value(line)))
             stack[-2].children.append(stack[-1])
@@ -124,7 +124,7 @@ def _line_value(line: Contentline) -> str:
 
 
 def _parse_property(line: Contentline) -> Property:
-    if len(line) > MAX_LINE_LENGTH:
+    if len(line) > _MAX_LINE_LENGTH:
         raise UnreadableCalendar("has a line that is too long")
     _, parameters, value = line.raw_parts()
     return Property(parameters, value)

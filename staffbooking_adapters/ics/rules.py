@@ -15,16 +15,16 @@ from typing import Any, TypeAlias
 
 from staffbooking_adapters.ics.reading import UnreadableCalendar
 
-WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
-MAX_VALUES = 100
+_MAX_VALUES = 100
 """In all the lists of a rule, and times on a day."""
 MAX_INTERVAL = 1_000
 """Days, weeks, months or years from one time to the next."""
 
 _UNSUPPORTED = "repeats an event in a way that is not known here"
 
-PERIOD_COST = 4
+_PERIOD_COST = 4
 """Looks: what a period costs besides its days."""
 RULE_COST = 25
 """Looks: what reading a rule costs, though it may never come true in the window."""
@@ -55,13 +55,13 @@ class RecurrenceRule:
     """
 
     def __init__(self, parts: RuleParts, start: datetime) -> None:
-        if sum(map(len, parts.values())) > MAX_VALUES or not parts.keys() <= _SUPPORTED_PARTS:
+        if sum(map(len, parts.values())) > _MAX_VALUES or not parts.keys() <= _SUPPORTED_PARTS:
             raise UnreadableCalendar(_UNSUPPORTED)
         self._start = start
         self._frequency = str(_single_value(parts, "FREQ"))
         self._interval = int(_single_value(parts, "INTERVAL", 1))
         self._count: int | None = _single_value(parts, "COUNT", None)
-        self._week_start = WEEKDAYS.index(str(_single_value(parts, "WKST", "MO")))
+        self._week_start = _WEEKDAYS.index(str(_single_value(parts, "WKST", "MO")))
         self._positions = parts.get("BYSETPOS", ())
         if self._frequency not in _FREQUENCIES or not 1 <= self._interval <= MAX_INTERVAL:
             raise UnreadableCalendar(_UNSUPPORTED)
@@ -91,7 +91,7 @@ class RecurrenceRule:
             days = self._period_days(number, last)
             if not days:
                 return
-            budget.spend(PERIOD_COST + len(days) * len(self._times_of_day))
+            budget.spend(_PERIOD_COST + len(days) * len(self._times_of_day))
             for at in self._select_times([date.fromordinal(day) for day in days]):
                 if at >= self._start:
                     yield at
@@ -141,7 +141,7 @@ def _parse_times_of_day(parts: RuleParts, start: datetime) -> Sequence[time]:
     hours = set(parts.get("BYHOUR", (start.hour,)))
     minutes = set(parts.get("BYMINUTE", (start.minute,)))
     seconds = set(parts.get("BYSECOND", (start.second,)))
-    if len(hours) * len(minutes) * len(seconds) > MAX_VALUES:
+    if len(hours) * len(minutes) * len(seconds) > _MAX_VALUES:
         raise UnreadableCalendar(_UNSUPPORTED)
     return sorted(time(*each) for each in product(hours, minutes, seconds))
 
@@ -221,7 +221,7 @@ def _weekday_names(day: date, from_start: int, from_end: int) -> Sequence[Any]:
 
 
 def _parse_weekday(given: Any, *, numbered: bool) -> Any:
-    weekday = WEEKDAYS.index(given.weekday)
+    weekday = _WEEKDAYS.index(given.weekday)
     return (weekday, given.relative) if numbered and given.relative else weekday
 
 

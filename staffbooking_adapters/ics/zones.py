@@ -20,13 +20,13 @@ from staffbooking_core.domain.companions.availability import DAY, Interval, is_t
 ZoneClock: TypeAlias = Callable[[datetime], datetime]
 """From what the clock shows to the instant, in UTC."""
 
-MAX_NAME_PARTS = 4
+_MAX_NAME_PARTS = 4
 """Parts of the name of a place, and of what some programs put before it."""
 
-UNAMBIGUOUS_NAMES = ("GMT", "UTC")
+_UNAMBIGUOUS_NAMES = ("GMT", "UTC")
 """Names that mean the same to everybody, though they name no place."""
 
-MAX_TRANSITION_GAP = 400 * DAY
+_MAX_TRANSITION_GAP = 400 * DAY
 """From one change of a clock to the next by one rule: a year and what weekdays add."""
 
 
@@ -66,9 +66,9 @@ class ZoneResolver:
     def _find_clock(self, name: str) -> ZoneClock:
         place = WINDOWS_TO_OLSON.get(name, name)
         # `EST` of the IANA has no summer time; a file that describes it may mean another clock.
-        if name in self.described and "/" not in place and place not in UNAMBIGUOUS_NAMES:
+        if name in self.described and "/" not in place and place not in _UNAMBIGUOUS_NAMES:
             return _build_described_clock(self.described[name], self.window, self.budget)
-        parts = place.strip("/").split("/")[-MAX_NAME_PARTS:]
+        parts = place.strip("/").split("/")[-_MAX_NAME_PARTS:]
         for start in range(len(parts)):
             if is_timezone(found := "/".join(parts[start:])):
                 return iana_clock(found)
@@ -95,7 +95,7 @@ def _build_described_clock(
 ) -> ZoneClock:
     # The change that holds when the window begins lies within the year before, or within the
     # last one of a rule that is over by then.
-    first = window.starts_at.replace(tzinfo=None) - MAX_TRANSITION_GAP
+    first = window.starts_at.replace(tzinfo=None) - _MAX_TRANSITION_GAP
     last = window.ends_at.replace(tzinfo=None) + 2 * DAY
     changes: list[tuple[datetime, timedelta]] = []
     before: list[tuple[datetime, timedelta]] = []
@@ -118,7 +118,7 @@ def _build_described_clock(
             until = (
                 min(_require_wall_time(parts["UNTIL"][0]), last) + DAY if "UNTIL" in parts else last
             )
-            since = start if "COUNT" in parts else min(first, until - MAX_TRANSITION_GAP)
+            since = start if "COUNT" in parts else min(first, until - _MAX_TRANSITION_GAP)
             times.update(RecurrenceRule(parts, start).occurrences_between(since, until, budget))
         changes += [(at, to.offset()) for at in times]
         before.append((start, was.offset()))

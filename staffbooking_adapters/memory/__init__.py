@@ -3,3 +3,5 @@
 For embedding, simulation and tests. It keeps transactions, constraints and leases as the
 databases do (one contract suite runs over all of them), but nothing outlives the process.
 """
+
+__all__ = ["doubles", "files", "sandbox", "store", "webhooks"]

@@ -23,7 +23,7 @@ from staffbooking_core.domain.privacy import (
 
 
 @frozen
-class PeopleReader:
+class PersonalDataReader:
     tx: MemoryTransaction
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
@@ -62,7 +62,7 @@ class PeopleReader:
 
 
 @frozen
-class PeopleWriter(PeopleReader):
+class PersonalDataWriter(PersonalDataReader):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
         return self._all_bookings_of(user_id)
 

@@ -17,6 +17,11 @@ def bookings_of(state: MemoryState, companion_id: int) -> Iterator[Booking]:
     return (state.bookings[number] for number in state.bookings_of.get(companion_id) or ())
 
 
+def bookings_after(state: MemoryState, after_id: int) -> list[Booking]:
+    """Every booking above an id, in the order of ids."""
+    return [state.bookings[number] for number in sorted(state.bookings) if number > after_id]
+
+
 def all_busy_intervals(state: MemoryState, companion_id: int) -> list[Interval]:
     """All time that bookings hold, in order."""
     held = (booking for booking in bookings_of(state, companion_id) if booking.holds_slot)

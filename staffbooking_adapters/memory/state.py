@@ -17,7 +17,8 @@ from attrs import define, field, fields, frozen
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey
 from staffbooking_core.domain.accounts.users import Session, User
-from staffbooking_core.domain.bookings.booking import Booking, TimerKind
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.portfolio import Image, PortfolioItem
 from staffbooking_core.domain.companions.reviews import Review

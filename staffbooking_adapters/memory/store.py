@@ -13,23 +13,34 @@ from attrs import frozen
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.memory.accounts.admission import MemoryAdmission
 from staffbooking_adapters.memory.accounts.store import AccountsReader, AccountsWriter
+from staffbooking_adapters.memory.bookings.alerts import AlertsReader, AlertsWriter
 from staffbooking_adapters.memory.bookings.store import BookingsReader, BookingsWriter
+from staffbooking_adapters.memory.bookings.timers import TimersWriter
 from staffbooking_adapters.memory.bulk_import import ImportsReader, ImportsWriter, drop_imports
-from staffbooking_adapters.memory.companions.portfolio import StaffReader, StaffWriter
+from staffbooking_adapters.memory.companions.portfolio import PortfolioReader, PortfolioWriter
 from staffbooking_adapters.memory.companions.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.memory.companions.store import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.memory.idempotency import IdempotencyReader, IdempotencyWriter
 from staffbooking_adapters.memory.messaging.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.memory.messaging.store import MessagesReader, MessagesWriter
-from staffbooking_adapters.memory.notifications.store import NoticesReader, NoticesWriter
+from staffbooking_adapters.memory.metrics import MetricsReader
+from staffbooking_adapters.memory.notifications.store import (
+    NotificationsReader,
+    NotificationsWriter,
+)
+from staffbooking_adapters.memory.payments.cursors import CursorsReader, CursorsWriter
+from staffbooking_adapters.memory.payments.inbox import InboxWriter
+from staffbooking_adapters.memory.payments.ledger import LedgerReader
+from staffbooking_adapters.memory.payments.operations import OperationsReader, OperationsWriter
 from staffbooking_adapters.memory.payments.payees import PayeesReader, PayeesWriter
-from staffbooking_adapters.memory.payments.store import MoneyReader, MoneyWriter
-from staffbooking_adapters.memory.privacy import PeopleReader, PeopleWriter
+from staffbooking_adapters.memory.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction, SharedState
 from staffbooking_adapters.memory.webhooks.store import (
     WebhooksReader,
     WebhooksWriter,
     drop_deliveries,
 )
+from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BookingWrite, ReadView, Transaction
@@ -57,44 +68,6 @@ class SandboxWriter(SandboxReader):
         self.tx.state.clock_offset = offset
 
 
-@frozen
-class MemoryReadView:
-    """What readers see: always the state that was committed last."""
-
-    accounts: AccountsReader
-    notifications: NoticesReader
-    personal_data: PeopleReader
-    companions: CompanionsReader
-    bookings: BookingsReader
-    payments: MoneyReader
-    payees: PayeesReader
-    reviews: ReviewsReader
-    webhooks: WebhooksReader
-    messages: MessagesReader
-    presence: PresenceReader
-    portfolio: StaffReader
-    imports: ImportsReader
-    sandbox: SandboxReader
-
-
-@frozen
-class MemoryWriteView:
-    accounts: AccountsWriter
-    notifications: NoticesWriter
-    personal_data: PeopleWriter
-    companions: CompanionsWriter
-    bookings: BookingsWriter
-    payments: MoneyWriter
-    payees: PayeesWriter
-    reviews: ReviewsWriter
-    webhooks: WebhooksWriter
-    messages: MessagesWriter
-    presence: PresenceWriter
-    portfolio: StaffWriter
-    imports: ImportsWriter
-    sandbox: SandboxWriter
-
-
 class MemoryStore:
     """A Store that lives in the process, on one event loop; `admission` shares its rows.
 
@@ -104,21 +77,26 @@ class MemoryStore:
     def __init__(self, policy: Policy) -> None:
         place = self._committed = MemoryTransaction(MemoryState(), SharedState(), policy)
         self._write_lock = asyncio.Lock()
-        self._read_view = MemoryReadView(
-            AccountsReader(place),
-            NoticesReader(place),
-            PeopleReader(place),
-            CompanionsReader(place),
-            BookingsReader(place),
-            MoneyReader(place),
-            PayeesReader(place),
-            ReviewsReader(place),
-            WebhooksReader(place),
-            MessagesReader(place),
-            PresenceReader(place),
-            StaffReader(place),
-            ImportsReader(place),
-            SandboxReader(place),
+        self._read_view = ReadView(
+            accounts=AccountsReader(place),
+            companions=CompanionsReader(place),
+            reviews=ReviewsReader(place),
+            portfolio=PortfolioReader(place),
+            imports=ImportsReader(place),
+            bookings=BookingsReader(place),
+            alerts=AlertsReader(place),
+            idempotency=IdempotencyReader(place),
+            operations=OperationsReader(place),
+            ledger=LedgerReader(place),
+            cursors=CursorsReader(place),
+            payees=PayeesReader(place),
+            metrics=MetricsReader(place),
+            webhooks=WebhooksReader(place),
+            notifications=NotificationsReader(place),
+            messages=MessagesReader(place),
+            presence=PresenceReader(place),
+            personal_data=PersonalDataReader(place),
+            sandbox=SandboxReader(place),
         )
         self.admission = MemoryAdmission(place)
         self.hints = LocalHints()
@@ -128,7 +106,7 @@ class MemoryStore:
         yield self._read_view
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        return await self._run_with_retries(lambda place: work(_write_view(place)))
+        return await self._run_with_retries(lambda place: work(_begin_transaction(place)))
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
@@ -158,22 +136,28 @@ class MemoryStore:
             return result
 
 
-def _write_view(tx: MemoryTransaction) -> MemoryWriteView:
-    return MemoryWriteView(
-        AccountsWriter(tx),
-        NoticesWriter(tx),
-        PeopleWriter(tx),
-        CompanionsWriter(tx),
-        BookingsWriter(tx),
-        MoneyWriter(tx),
-        PayeesWriter(tx),
-        ReviewsWriter(tx),
-        WebhooksWriter(tx),
-        MessagesWriter(tx),
-        PresenceWriter(tx),
-        StaffWriter(tx),
-        ImportsWriter(tx),
-        SandboxWriter(tx),
+def _begin_transaction(tx: MemoryTransaction) -> Transaction:
+    return Transaction(
+        accounts=AccountsWriter(tx),
+        companions=CompanionsWriter(tx),
+        reviews=ReviewsWriter(tx),
+        portfolio=PortfolioWriter(tx),
+        imports=ImportsWriter(tx),
+        bookings=BookingsWriter(tx),
+        timers=TimersWriter(tx),
+        alerts=AlertsWriter(tx),
+        idempotency=IdempotencyWriter(tx),
+        operations=OperationsWriter(tx),
+        ledger=LedgerReader(tx),
+        inbox=InboxWriter(tx),
+        cursors=CursorsWriter(tx),
+        payees=PayeesWriter(tx),
+        webhooks=WebhooksWriter(tx),
+        notifications=NotificationsWriter(tx),
+        messages=MessagesWriter(tx),
+        presence=PresenceWriter(tx),
+        personal_data=PersonalDataWriter(tx),
+        sandbox=SandboxWriter(tx),
     )
 
 
@@ -182,8 +166,9 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
     sessions = [
         session.digest
         for session in state.sessions.values()
-        if session.seen_at + policy.session_idle <= now
-        or session.created_at + policy.session_lifetime <= now
+        if is_session_expired(
+            session, now, idle_timeout=policy.session_idle, lifetime=policy.session_lifetime
+        )
     ]
     answers = [name for name, answer in state.stored_responses.items() if answer.expires_at <= now]
     done = [

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from staffbooking_core.ports import Email, UndeliverableEmail
 
-TEMPLATE_ENVIRONMENT = Environment(
+_TEMPLATE_ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
     trim_blocks=True,
@@ -39,8 +39,8 @@ class _UnfoldedHeader(UnstructuredHeader, BaseHeader):
         return f"{self.name}: {self}{policy.linesep}"
 
 
-HEADER_REGISTRY = HeaderRegistry()
-HEADER_REGISTRY.map_to_type("list-unsubscribe", _UnfoldedHeader)
+_HEADER_REGISTRY = HeaderRegistry()
+_HEADER_REGISTRY.map_to_type("list-unsubscribe", _UnfoldedHeader)
 
 
 @frozen
@@ -73,7 +73,7 @@ def encode_email(email: Email, sender: Mailbox, base_url: str, now: datetime) ->
     is_international = not recipient.isascii()
     # 7bit: whatever servers are on the way, none has to change a line.
     policy = SMTPUTF8 if is_international else SMTP
-    message = EmailMessage(policy.clone(cte_type="7bit", header_factory=HEADER_REGISTRY))
+    message = EmailMessage(policy.clone(cte_type="7bit", header_factory=_HEADER_REGISTRY))
     _set_address_header(message, "From", sender.name, sender.address)
     _set_address_header(message, "To", email.name, recipient)
     if email.reply_to is not None:
@@ -91,7 +91,7 @@ def encode_email(email: Email, sender: Mailbox, base_url: str, now: datetime) ->
     context = {"letter": email, "service": to_single_line(sender.name), "base_url": base_url}
     message.set_content(_plain_text(email, sender.name, base_url))
     message.add_alternative(
-        TEMPLATE_ENVIRONMENT.get_template("letter.html").render(context), subtype="html"
+        _TEMPLATE_ENVIRONMENT.get_template("letter.html").render(context), subtype="html"
     )
     return EncodedEmail(sender.address, recipient, _encode_checked(message), is_international)
 

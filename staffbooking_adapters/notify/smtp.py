@@ -25,7 +25,7 @@ from staffbooking_core.ports import Email, UndeliverableEmail
 
 logger = logging.getLogger("staffbooking.notices")
 
-MIN_PERMANENT_CODE = 500
+_MIN_PERMANENT_CODE = 500
 """From this code on a server refuses for good."""
 KEEPALIVE_TIMEOUT_SECONDS = 2.0
 """Seconds in which a connection that was kept shows that it still lives: one that was lost
@@ -158,7 +158,7 @@ def _trusted_context() -> ssl.SSLContext:
 
 
 def _is_permanent(refused: SMTPRecipientRefused) -> bool:
-    return refused.code >= MIN_PERMANENT_CODE
+    return refused.code >= _MIN_PERMANENT_CODE
 
 
 def _error_summary(error: Exception) -> str:

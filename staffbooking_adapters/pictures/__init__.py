@@ -1,1 +1,3 @@
 """Uploaded images made anew by Pillow."""
+
+__all__ = ["threads"]

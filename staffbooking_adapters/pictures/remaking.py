@@ -27,8 +27,8 @@ from staffbooking_core.domain.companions.portfolio import ImageKind
 from staffbooking_core.errors import InvalidField, invalid_field
 from staffbooking_core.ports import ProcessedImage
 
-MAX_SIDE_PIXELS = 12_000
-MAX_PIXELS = {
+_MAX_SIDE_PIXELS = 12_000
+_MAX_PIXELS = {
     ImageKind.JPEG: 50_000_000,
     ImageKind.PNG: 25_000_000,
     ImageKind.WEBP: 25_000_000,
@@ -120,7 +120,7 @@ def _check_not_polyglot(upload: bytes) -> None:
 
 def _check_decoding_cost(upload: bytes, kind: ImageKind, width: int, height: int) -> None:
     """Judge by the header what decoding would take."""
-    if width * height > MAX_PIXELS[kind] or max(width, height) > MAX_SIDE_PIXELS:
+    if width * height > _MAX_PIXELS[kind] or max(width, height) > _MAX_SIDE_PIXELS:
         raise invalid_field("file", _TOO_LARGE)
     if kind is ImageKind.JPEG and upload.count(b"\xff\xda") > MAX_JPEG_SCANS:
         raise invalid_field("file", f"has more than {MAX_JPEG_SCANS} scans")

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 from sqlalchemy import bindparam, delete, make_url, or_, select, true
 
 from staffbooking_adapters.hints import LocalHints
@@ -17,8 +17,10 @@ from staffbooking_adapters.sql.accounts.admission import SqlAdmission
 from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
+from staffbooking_adapters.sql.bookings.alerts import AlertsReader, AlertsWriter
 from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
 from staffbooking_adapters.sql.bookings.reader import BookingsReader
+from staffbooking_adapters.sql.bookings.timers import TimersWriter
 from staffbooking_adapters.sql.bookings.writer import BookingsWriter, save_booking_write
 from staffbooking_adapters.sql.bulk_import import ImportsReader, ImportsWriter, delete_old_imports
 from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, PortfolioWriter
@@ -29,19 +31,23 @@ from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_adapters.sql.hints import create_hints
+from staffbooking_adapters.sql.idempotency import IdempotencyReader, IdempotencyWriter
 from staffbooking_adapters.sql.messaging.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.sql.messaging.reader import MessagesReader
 from staffbooking_adapters.sql.messaging.writer import MessagesWriter
+from staffbooking_adapters.sql.metrics import MetricsReader
 from staffbooking_adapters.sql.notifications.store import NotificationsReader, NotificationsWriter
+from staffbooking_adapters.sql.payments.cursors import CursorsReader, CursorsWriter
+from staffbooking_adapters.sql.payments.inbox import InboxWriter
+from staffbooking_adapters.sql.payments.ledger import LedgerReader
+from staffbooking_adapters.sql.payments.operations import OperationsReader, OperationsWriter
 from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
-from staffbooking_adapters.sql.payments.reader import PaymentsReader
-from staffbooking_adapters.sql.payments.writer import PaymentsWriter
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.schema.bookings import answers, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.payments import processor_inbox
-from staffbooking_adapters.sql.schema.webhooks import deliveries, is_done_delivery
+from staffbooking_adapters.sql.schema.webhooks import deliveries, is_finished_delivery
 from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
 from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
 from staffbooking_core.policy import Policy
@@ -73,7 +79,7 @@ DELIVERY_DELETE_BATCH_SIZE = 100
 
 _OLD_DELIVERIES = (
     select(deliveries.c.id)
-    .where(is_done_delivery, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
+    .where(is_finished_delivery, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
     .order_by(deliveries.c.next_at, deliveries.c.id)
     .limit(DELIVERY_DELETE_BATCH_SIZE)
     .with_for_update(skip_locked=True)
@@ -86,44 +92,6 @@ DELETE_OLD_DELIVERIES = Statement(
 )
 
 
-@frozen
-class SqlReadView:
-    accounts: AccountsReader
-    notifications: NotificationsReader
-    personal_data: PersonalDataReader
-    companions: CompanionsReader
-    bookings: BookingsReader
-    payments: PaymentsReader
-    payees: PayeesReader
-    webhooks: WebhooksReader
-    reviews: ReviewsReader
-    messages: MessagesReader
-    presence: PresenceReader
-    portfolio: PortfolioReader
-    imports: ImportsReader
-    sandbox: SandboxReader
-
-
-@frozen
-class SqlTransaction:
-    accounts: AccountsWriter
-    notifications: NotificationsWriter
-    personal_data: PersonalDataWriter
-    companions: CompanionsWriter
-    bookings: BookingsWriter
-    payments: PaymentsWriter
-    payees: PayeesWriter
-    webhooks: WebhooksWriter
-    reviews: ReviewsWriter
-    messages: MessagesWriter
-    presence: PresenceWriter
-    portfolio: PortfolioWriter
-    imports: ImportsWriter
-    sandbox: SandboxWriter
-    hints: set[Hint]
-    """What it will be worth a hint for, once it is committed."""
-
-
 @define
 class SqlStore:
     """A Store in one database, of one event loop. The schema must be there (`schema`)."""
@@ -134,24 +102,30 @@ class SqlStore:
     hints: LocalHints
     _unwritten_key_uses: Mapping[int, datetime]
     _booking_ids: BookingIdAllocator = field(factory=BookingIdAllocator)
-    _read_view: SqlReadView = field(init=False)
+    _read_view: ReadView = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._read_view = SqlReadView(
-            AccountsReader(self.database, self._unwritten_key_uses),
-            NotificationsReader(self.database),
-            PersonalDataReader(self.database),
-            CompanionsReader(self.database),
-            BookingsReader(self.database, self._booking_ids),
-            PaymentsReader(self.database),
-            PayeesReader(self.database),
-            WebhooksReader(self.database),
-            ReviewsReader(self.database),
-            MessagesReader(self.database),
-            PresenceReader(self.database),
-            PortfolioReader(self.database),
-            ImportsReader(self.database),
-            SandboxReader(self.database),
+        database = self.database
+        self._read_view = ReadView(
+            accounts=AccountsReader(database, self._unwritten_key_uses),
+            companions=CompanionsReader(database),
+            reviews=ReviewsReader(database),
+            portfolio=PortfolioReader(database),
+            imports=ImportsReader(database),
+            bookings=BookingsReader(database, self._booking_ids),
+            alerts=AlertsReader(database),
+            idempotency=IdempotencyReader(database),
+            operations=OperationsReader(database),
+            ledger=LedgerReader(database),
+            cursors=CursorsReader(database),
+            payees=PayeesReader(database),
+            metrics=MetricsReader(database),
+            webhooks=WebhooksReader(database),
+            notifications=NotificationsReader(database),
+            messages=MessagesReader(database),
+            presence=PresenceReader(database),
+            personal_data=PersonalDataReader(database),
+            sandbox=SandboxReader(database),
         )
 
     def read_view(self) -> AbstractAsyncContextManager[ReadView]:
@@ -159,32 +133,37 @@ class SqlStore:
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async def run_in_transaction(connection: Connection) -> tuple[T, set[Hint]]:
-            transaction = self._begin_transaction(connection)
-            return await work(transaction), transaction.hints
+            hints: set[Hint] = set()
+            return await work(self._begin_transaction(connection, hints)), hints
 
         result, hints = await self.database.run_transaction(run_in_transaction)
         for hint in hints:
             self.hints.give(hint)
         return result
 
-    def _begin_transaction(self, connection: Connection) -> SqlTransaction:
-        hints: set[Hint] = set()
-        return SqlTransaction(
-            AccountsWriter(connection, self._unwritten_key_uses, self.policy),
-            NotificationsWriter(connection),
-            PersonalDataWriter(connection),
-            CompanionsWriter(connection, self.policy),
-            BookingsWriter(connection, self._booking_ids, self.policy, hints),
-            PaymentsWriter(connection),
-            PayeesWriter(connection),
-            WebhooksWriter(connection, hints),
-            ReviewsWriter(connection),
-            MessagesWriter(connection),
-            PresenceWriter(connection),
-            PortfolioWriter(connection),
-            ImportsWriter(connection, self.policy),
-            SandboxWriter(connection),
-            hints,
+    def _begin_transaction(self, connection: Connection, hints: set[Hint]) -> Transaction:
+        """The ports of a transaction, which collect in `hints` what to give after its commit."""
+        return Transaction(
+            accounts=AccountsWriter(connection, self._unwritten_key_uses, self.policy),
+            companions=CompanionsWriter(connection, self.policy),
+            reviews=ReviewsWriter(connection),
+            portfolio=PortfolioWriter(connection),
+            imports=ImportsWriter(connection, self.policy),
+            bookings=BookingsWriter(connection, self._booking_ids, self.policy, hints),
+            timers=TimersWriter(connection),
+            alerts=AlertsWriter(connection),
+            idempotency=IdempotencyWriter(connection, self.policy),
+            operations=OperationsWriter(connection),
+            ledger=LedgerReader(connection),
+            inbox=InboxWriter(connection),
+            cursors=CursorsWriter(connection),
+            payees=PayeesWriter(connection),
+            webhooks=WebhooksWriter(connection, hints),
+            notifications=NotificationsWriter(connection),
+            messages=MessagesWriter(connection),
+            presence=PresenceWriter(connection),
+            personal_data=PersonalDataWriter(connection),
+            sandbox=SandboxWriter(connection),
         )
 
     async def add_booking(self, booking_write: BookingWrite) -> None:

@@ -12,3 +12,5 @@ checkup     whether the account is set up so that money held stays there
 currencies  the least that Stripe charges
 processor   the port, by way of all the above
 """
+
+__all__ = ["processor"]

@@ -15,14 +15,14 @@ from staffbooking_adapters.stripe.marks import DeploymentTags
 from staffbooking_adapters.stripe.reading import list_all
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 
-OVERLAP_SECONDS: Final = 10 * 60
+_OVERLAP_SECONDS: Final = 10 * 60
 """Seconds before the cursor that are read again: events do not appear in order."""
 
-INITIAL_LOOKBACK_SECONDS: Final = 24 * 60 * 60
-EVENT_RETENTION_SECONDS: Final = 30 * 24 * 60 * 60
+_INITIAL_LOOKBACK_SECONDS: Final = 24 * 60 * 60
+_EVENT_RETENTION_SECONDS: Final = 30 * 24 * 60 * 60
 """Seconds that Stripe keeps events for."""
 
-MIN_WINDOW_SECONDS: Final = 10 * 60
+_MIN_WINDOW_SECONDS: Final = 10 * 60
 """Seconds that are asked for at once where much happened; else ever more, by doubling."""
 
 PAGE_SIZE: Final = 100
@@ -40,11 +40,11 @@ async def list_changes(
     newest = (await api.events.list_async({"types": _LISTED_TYPES, "limit": 1})).data
     if not newest:
         return (), cursor or "0"
-    end, window = newest[0].created, MIN_WINDOW_SECONDS
+    end, window = newest[0].created, _MIN_WINDOW_SECONDS
     start = (
-        end - INITIAL_LOOKBACK_SECONDS
+        end - _INITIAL_LOOKBACK_SECONDS
         if cursor is None
-        else max(int(cursor) - OVERLAP_SECONDS, end - EVENT_RETENTION_SECONDS)
+        else max(int(cursor) - _OVERLAP_SECONDS, end - _EVENT_RETENTION_SECONDS)
     )
     found: list[Event] = []
     # What was seen before does not count: each call gets beyond its cursor.
@@ -56,8 +56,8 @@ async def list_changes(
                 "limit": PAGE_SIZE,
             }
         )
-        if page.has_more and window > MIN_WINDOW_SECONDS:
-            window = MIN_WINDOW_SECONDS
+        if page.has_more and window > _MIN_WINDOW_SECONDS:
+            window = _MIN_WINDOW_SECONDS
             continue
         found += reversed(await list_all(page))
         start += window

@@ -13,7 +13,7 @@ from staffbooking_adapters.stripe.events import EVENT_TYPES, THIN_EVENT_TYPES
 from staffbooking_adapters.stripe.reading import get_path, list_all
 from staffbooking_core.ports.processor import CheckupFinding
 
-WEBHOOK_PATH: Final = "/processor/stripe/webhook"
+_WEBHOOK_PATH: Final = "/processor/stripe/webhook"
 
 
 @frozen
@@ -28,7 +28,7 @@ class ExpectedSetup:
 
     @property
     def webhook_url(self) -> str:
-        return f"{self.base_url.rstrip('/')}{WEBHOOK_PATH}"
+        return f"{self.base_url.rstrip('/')}{_WEBHOOK_PATH}"
 
 
 _Check: TypeAlias = Callable[[StripeClient, ExpectedSetup], Awaitable[Sequence[CheckupFinding]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-MIN_AMOUNTS: Final = {
+_MIN_AMOUNTS: Final = {
     "aed": 200,
     "aud": 50,
     "bgn": 100,
@@ -31,10 +31,10 @@ MIN_AMOUNTS: Final = {
 }
 """Minor units, as Stripe publishes them."""
 
-DEFAULT_MIN_AMOUNT: Final = 1000
+_DEFAULT_MIN_AMOUNT: Final = 1000
 """Of a currency without a published minimum Stripe wants about half a dollar's worth."""
 
 
 def min_amount(currency: str) -> int:
     """The least total of one payment, in minor units."""
-    return MIN_AMOUNTS.get(currency, DEFAULT_MIN_AMOUNT)
+    return _MIN_AMOUNTS.get(currency, _DEFAULT_MIN_AMOUNT)

@@ -24,7 +24,7 @@ from staffbooking_core.domain.payments.processor import (
     Unknown,
 )
 
-STRIPE_REFUSAL_CODES: Final = {
+_STRIPE_REFUSAL_CODES: Final = {
     "account_invalid": RefusalCode.PAYEE_NOT_READY,
     "insufficient_capabilities_for_transfer": RefusalCode.PAYEE_NOT_READY,
     "balance_insufficient": RefusalCode.INSUFFICIENT_FUNDS,
@@ -36,15 +36,15 @@ STRIPE_REFUSAL_CODES: Final = {
     "resource_missing": RefusalCode.MISSING,
 }
 
-REFUSAL_CODES_BY_TEXT: Final = {
+_REFUSAL_CODES_BY_TEXT: Final = {
     "must not exceed the source amount": RefusalCode.EXCEEDS_REMAINING,
     "already fully reversed": RefusalCode.NOTHING_LEFT,
 }
 """Refusals of transfers that Stripe gives no code."""
 
-NOT_EXECUTED_CODES: Final = frozenset({"idempotency_key_in_use", "lock_timeout", "rate_limit"})
+_NOT_EXECUTED_CODES: Final = frozenset({"idempotency_key_in_use", "lock_timeout", "rate_limit"})
 
-MAX_RETRY_AFTER_SECONDS: Final = 3600.0
+_MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 """Seconds: what is asked for beyond it is not believed."""
 
 _SECRET_PATTERN: Final = re.compile(r"\b(sk|rk|whsec)_\w+", re.ASCII)
@@ -56,15 +56,15 @@ def to_payments_error(error: StripeError) -> ProcessorError:
     if status is None or status >= 500 or details is None:
         return Unknown(_redacted_text(error))
     code = getattr(details, "code", None) or ""
-    if status in (409, 429) or code in NOT_EXECUTED_CODES:
+    if status in (409, 429) or code in _NOT_EXECUTED_CODES:
         return Busy(_retry_after(error))
     if getattr(details, "type", None) == "idempotency_error":
         return OperationKeyReused(_redacted_text(error))
     param = getattr(details, "param", None)
     if code == "resource_missing" and param == "destination":  # The payee may yet get another.
         return ProcessorRefused(RefusalCode.PAYEE_NOT_READY, _redacted_text(error))
-    if code in STRIPE_REFUSAL_CODES:
-        return ProcessorRefused(STRIPE_REFUSAL_CODES[code], _redacted_text(error))
+    if code in _STRIPE_REFUSAL_CODES:
+        return ProcessorRefused(_STRIPE_REFUSAL_CODES[code], _redacted_text(error))
     if status in (401, 403):
         return ProcessorMisconfigured(_redacted_text(error))
     return ProcessorRefused(_refusal_code_by_text(error, param), _redacted_text(error))
@@ -72,7 +72,7 @@ def to_payments_error(error: StripeError) -> ProcessorError:
 
 def _refusal_code_by_text(error: StripeError, param: str | None) -> RefusalCode:
     """Why, where there is no code for it."""
-    for words, reason in REFUSAL_CODES_BY_TEXT.items():
+    for words, reason in _REFUSAL_CODES_BY_TEXT.items():
         if words in str(error):
             return reason
     # Of a refund, or a reversal, of more than is left Stripe only points at the amount.
@@ -86,7 +86,7 @@ def _redacted_text(error: StripeError) -> str:
 def _retry_after(error: StripeError) -> float | None:
     header = (error.headers or {}).get("retry-after", "")
     return (
-        min(float(header), MAX_RETRY_AFTER_SECONDS)
+        min(float(header), _MAX_RETRY_AFTER_SECONDS)
         if header.isascii() and header.isdigit()
         else None
     )

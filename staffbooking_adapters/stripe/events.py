@@ -18,8 +18,8 @@ from staffbooking_adapters.stripe.marks import DeploymentTags
 from staffbooking_adapters.stripe.reading import get_id, get_path
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
 
-SIGNATURE_HEADER: Final = "stripe-signature"
-SIGNATURE_TOLERANCE: Final = timedelta(seconds=300)
+_SIGNATURE_HEADER: Final = "stripe-signature"
+_SIGNATURE_TOLERANCE: Final = timedelta(seconds=300)
 MAX_EVENT_BYTES: Final = 256 * 1024
 
 ACCOUNT_UPDATED_TYPE: Final = "account.updated"
@@ -66,12 +66,12 @@ def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], now:
     if not any(_is_signed(header, body, secret) for secret in secrets):
         raise BadEventSignature("the signature is not ours")
     # The SDK would know the past side alone, and by a clock of its own.
-    if abs(now.timestamp() - int(match[1])) > SIGNATURE_TOLERANCE.total_seconds():
+    if abs(now.timestamp() - int(match[1])) > _SIGNATURE_TOLERANCE.total_seconds():
         raise BadEventSignature("the event is too old, or from the future")
 
 
 def _signature_header(headers: Mapping[str, str]) -> str:
-    found = [value for name, value in headers.items() if name.lower() == SIGNATURE_HEADER]
+    found = [value for name, value in headers.items() if name.lower() == _SIGNATURE_HEADER]
     return found[0] if len(found) == 1 else ""
 
 

@@ -33,23 +33,23 @@ from staffbooking_core.domain.payments.processor import (
     ReversalState,
 )
 
-CHECKOUT_STATUSES: Final = {
+_CHECKOUT_STATUSES: Final = {
     "complete": CheckoutStatus.PAID,
     "expired": CheckoutStatus.EXPIRED,
 }
 
-REFUND_STATUSES: Final = {
+_REFUND_STATUSES: Final = {
     "succeeded": RefundStatus.SETTLED,
     "failed": RefundStatus.FAILED,
     "canceled": RefundStatus.FAILED,
 }
 """All else is on its way: pending, or waiting for the client."""
 
-INQUIRY_STATUSES: Final = frozenset(
+_INQUIRY_STATUSES: Final = frozenset(
     {"warning_needs_response", "warning_under_review", "warning_closed"}
 )
-WON_STATUSES: Final = frozenset({"won", "warning_closed"})
-DECIDED_STATUSES: Final = frozenset({"lost", "prevented"})
+_WON_STATUSES: Final = frozenset({"won", "warning_closed"})
+_DECIDED_STATUSES: Final = frozenset({"lost", "prevented"})
 """By the money: what was prevented may have cost the payment all the same."""
 
 
@@ -57,7 +57,7 @@ def checkout(session: Session, op_id: int) -> Checkout:
     return Checkout(
         ref=session.id,
         url=session.url or "",
-        status=CHECKOUT_STATUSES.get(session.status or "", CheckoutStatus.OPEN),
+        status=_CHECKOUT_STATUSES.get(session.status or "", CheckoutStatus.OPEN),
         expires_at=from_timestamp(session.expires_at),
         op_id=op_id,
     )
@@ -73,7 +73,7 @@ def payment(intent: PaymentIntent) -> Payment:
 def refund(stripe_refund: StripeRefund, tags: DeploymentTags) -> RefundState:
     return RefundState(
         ref=stripe_refund.id,
-        status=REFUND_STATUSES.get(stripe_refund.status or "", RefundStatus.PENDING),
+        status=_REFUND_STATUSES.get(stripe_refund.status or "", RefundStatus.PENDING),
         amount=stripe_refund.amount,
         op_id=tags.find_op_id(metadata_dict(stripe_refund.metadata)),
     )
@@ -97,12 +97,14 @@ def reversal(transfer_reversal: TransferReversal, tags: DeploymentTags) -> Rever
 def chargeback(dispute: Dispute) -> Chargeback | None:
     """None for an inquiry, and for what was prevented, while no money was taken."""
     amounts = [transaction.amount for transaction in dispute.balance_transactions]
-    if not amounts and (dispute.status in INQUIRY_STATUSES or dispute.status == "prevented"):
+    if not amounts and (dispute.status in _INQUIRY_STATUSES or dispute.status == "prevented"):
         return None
     status = ChargebackStatus.OPEN
-    if dispute.status in WON_STATUSES or (dispute.status in DECIDED_STATUSES and sum(amounts) >= 0):
+    if dispute.status in _WON_STATUSES or (
+        dispute.status in _DECIDED_STATUSES and sum(amounts) >= 0
+    ):
         status = ChargebackStatus.WON
-    elif dispute.status in DECIDED_STATUSES:
+    elif dispute.status in _DECIDED_STATUSES:
         status = ChargebackStatus.LOST
     amount = max((-amount for amount in amounts if amount < 0), default=dispute.amount)
     return Chargeback(dispute.id, amount, status, get_id(dispute.payment_intent) or "")
@@ -116,7 +118,12 @@ def fees(transactions: Iterable[object], currencies: Collection[str]) -> Iterato
             yield ProcessorFee(each.id, each.fee)
 
 
-TRANSFER_CAPABILITIES_PATH: Final = ("configuration", "recipient", "capabilities", "stripe_balance")
+_TRANSFER_CAPABILITIES_PATH: Final = (
+    "configuration",
+    "recipient",
+    "capabilities",
+    "stripe_balance",
+)
 
 
 def payee(account: Account) -> PayeeState:
@@ -130,7 +137,7 @@ def payee(account: Account) -> PayeeState:
     ]
     return PayeeState(
         ref=account.id,
-        ready=get_path(document, *TRANSFER_CAPABILITIES_PATH, "stripe_transfers", "status")
+        ready=get_path(document, *_TRANSFER_CAPABILITIES_PATH, "stripe_transfers", "status")
         == "active",
         needs=tuple(dict.fromkeys(requirements)),
     )

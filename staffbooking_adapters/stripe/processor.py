@@ -49,7 +49,7 @@ API_VERSION: Final = "2026-10-28.endive"
 """The version of Stripe's API that all of this was written for: another one is a decision,
 not an accident of an upgrade."""
 
-HTTP_TIMEOUT: Final = httpx.Timeout(20, connect=5)
+_HTTP_TIMEOUT: Final = httpx.Timeout(20, connect=5)
 
 
 class StripeProcessor:
@@ -73,7 +73,7 @@ class StripeProcessor:
         base_addresses: BaseAddresses | None = None,
     ) -> None:
         stripe.enable_telemetry = False
-        self._http = stripe.HTTPXClient(timeout=HTTP_TIMEOUT)
+        self._http = stripe.HTTPXClient(timeout=_HTTP_TIMEOUT)
         self._client = StripeClient(
             secret_key,
             stripe_version=API_VERSION,

@@ -25,7 +25,7 @@ from staffbooking_core.domain.reconciliation.statement import Movement
 
 T = TypeVar("T")
 
-MOVEMENT_KINDS: Final = {
+_MOVEMENT_KINDS: Final = {
     "charge": MovementKind.PAYMENT,
     "refund": MovementKind.REFUND,
     "refund_failure": MovementKind.REFUND_FAILED,
@@ -36,7 +36,7 @@ MOVEMENT_KINDS: Final = {
 }
 """By Stripe's reporting category."""
 
-PAGE_TIMEOUT_SECONDS: Final = 30.0
+_PAGE_TIMEOUT_SECONDS: Final = 30.0
 """Seconds for each page."""
 
 RETRY_DELAYS_SECONDS: Final = (1.0, 5.0, 20.0)
@@ -70,18 +70,18 @@ async def list_movements(api: V1Services, tags: DeploymentTags) -> AsyncIterator
 async def _with_retries(fetch: Callable[[], Awaitable[T]]) -> T:
     for delay in RETRY_DELAYS_SECONDS:
         try:
-            with translate_errors(PAGE_TIMEOUT_SECONDS):
+            with translate_errors(_PAGE_TIMEOUT_SECONDS):
                 return await fetch()
         except (Busy, Unknown):
             await sleep(delay)
-    with translate_errors(PAGE_TIMEOUT_SECONDS):
+    with translate_errors(_PAGE_TIMEOUT_SECONDS):
         return await fetch()
 
 
 def _statement_lines(transaction: dict[str, Any], tags: DeploymentTags) -> Iterator[StatementLine]:
     """What one balance transaction did, the last first: what Stripe kept, and the movement."""
     source = transaction["source"]
-    kind = MOVEMENT_KINDS.get(transaction["reporting_category"], MovementKind.OTHER)
+    kind = _MOVEMENT_KINDS.get(transaction["reporting_category"], MovementKind.OTHER)
     ref = get_id(source) or transaction["id"]
     owner = ref if kind is MovementKind.PAYOUT else _payment_or_transfer(source)
     if kind is MovementKind.PAYMENT:

@@ -4,3 +4,5 @@ gate         which addresses a name stands for, and whether they may be connecte
 connections  to those addresses, bounded in what they read, kept for a while
 sender       the port, by way of both
 """
+
+__all__ = ["sender"]

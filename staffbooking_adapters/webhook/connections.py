@@ -21,7 +21,7 @@ from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 CONNECT_TIMEOUT_SECONDS: Final = 3.0
 """To reach one address; the handshake of TLS is not in it."""
 
-KEEPALIVE_SECONDS: Final = 4.0
+_KEEPALIVE_SECONDS: Final = 4.0
 """How long a connection is kept idle; receivers often close them after 5."""
 
 STALE_WINDOW_SECONDS: Final = 0.05
@@ -121,7 +121,7 @@ class GuardedConnector(aiohttp.BaseConnector):
     ) -> None:
         # Those who send bound their number: to wait here would spend an attempt's time.
         if is_keepalive:
-            super().__init__(limit=0, keepalive_timeout=KEEPALIVE_SECONDS)
+            super().__init__(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
         else:
             super().__init__(limit=0, force_close=True)
         self._guard = guard

@@ -23,7 +23,7 @@ from attrs import frozen
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.domain.webhooks.url_safety import embedded_ipv4_address, is_safe_address
 
-DNS_TIMEOUT_SECONDS: Final = 1.0
+_DNS_TIMEOUT_SECONDS: Final = 1.0
 """For a question to a server of names, the first time; the second and last time twice that."""
 
 MAX_ADDRESSES: Final = 3
@@ -59,7 +59,7 @@ class SystemNameResolver:
         # Registered names are whole: none is looked up below a domain of the machine's own.
         flags = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
         self._resolver = aiodns.DNSResolver(
-            servers, asyncio.get_running_loop(), flags=flags, timeout=DNS_TIMEOUT_SECONDS, tries=2
+            servers, asyncio.get_running_loop(), flags=flags, timeout=_DNS_TIMEOUT_SECONDS, tries=2
         )
 
     async def resolve(self, name: str) -> Sequence[str]:

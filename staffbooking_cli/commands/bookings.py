@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
+    from staffbooking_core.representations.bookings import BookingRecord
 
 app = typer.Typer(help="Bookings of everybody.", no_args_is_help=True)
 
@@ -30,18 +31,18 @@ COLUMNS = (
 TIMELINE_COLUMNS = ("at", "from", "to", "trigger", "actor")
 
 
-def booking_record(booking: Booking) -> dict[str, Any]:
+def booking_record(booking: Booking) -> BookingRecord:
     """The record as an admin reads it."""
     from staffbooking_core.domain.bookings.lifecycle import Party
-    from staffbooking_core.representations import records
+    from staffbooking_core.representations import bookings
 
-    return records.booking_record(booking, Party.ADMIN)
+    return bookings.booking_record(booking, Party.ADMIN)
 
 
 def print_page(
     name: str,
     columns: Sequence[str],
-    records: Sequence[dict[str, Any]],
+    records: Sequence[Mapping[str, Any]],
     page: int,
     limit: int,
     as_json: bool,

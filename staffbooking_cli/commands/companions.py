@@ -31,14 +31,14 @@ COLUMNS = (
     "service_types",
     "tier",
 )
-SKIPPED_COLUMNS = ("line", "email", "reason")
+_SKIPPED_COLUMNS = ("line", "email", "reason")
 
 
-def companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
+def _companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
     """The published profile, and whether it is found."""
-    from staffbooking_core.representations.records import companion_detail
+    from staffbooking_core.representations.companions import companion_detail
 
-    profile: dict[str, Any] = companion_detail(companion, currency)["companion"]
+    profile = companion_detail(companion, currency)["companion"]
     hidden = ("reviews", "portfolio")
     return {
         **{name: value for name, value in profile.items() if name not in hidden},
@@ -62,7 +62,7 @@ def list_(
                 lambda after, limit: administration.list_companions(ports, after, limit)
             ):
                 if status in (None, one.approval):
-                    yield companion_record(one, ports.policy.currency)
+                    yield _companion_record(one, ports.policy.currency)
 
         await render.print_list("companions", COLUMNS, found(), as_json)
 
@@ -88,7 +88,7 @@ def _decide(companion_id: int, approval: Approval, as_json: bool) -> None:
     async def work(ports: Ports) -> dict[str, Any]:
         decided = companions_companion.Approval(approval)
         changed = await administration.set_approval(ports, companion_id, decided)
-        return companion_record(changed, ports.policy.currency)
+        return _companion_record(changed, ports.policy.currency)
 
     render.print_result("companion", run_command(work), as_json)
 
@@ -129,7 +129,7 @@ def import_(
             done = await import_file(ports, file, begun, tell)
         counts = {"imported": done.imported, "updated": done.updated}
         await render.print_outcome(
-            counts, "skipped", SKIPPED_COLUMNS, iterate_skipped_rows(ports, done), as_json
+            counts, "skipped", _SKIPPED_COLUMNS, iterate_skipped_rows(ports, done), as_json
         )
         await imports.finish_import(ports, file.fingerprint)
         return done

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from staffbooking_cli.sample.seed import DemoSample
     from staffbooking_core.ports import Ports
 
-HOST = "127.0.0.1"
-DATABASE_URL_SETTING = "STAFFBOOKING_DATABASE_URL"
+_HOST = "127.0.0.1"
+_DATABASE_URL_SETTING = "STAFFBOOKING_DATABASE_URL"
 LEDGER_CHECK_FILE = "ledger-check"
 
 
@@ -42,23 +42,23 @@ def demo(
     from staffbooking_cli.running import log_to_stderr, open_socket
 
     log_to_stderr()
-    with open_socket(HOST, port) as listening:
+    with open_socket(_HOST, port) as listening:
         folder = dir_.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         anyio.run(_run_demo, folder, listening, backend_options={"use_uvloop": True})
 
 
-def demo_environment(folder: Path, port: int) -> dict[str, str]:
+def _demo_environment(folder: Path, port: int) -> dict[str, str]:
     """The demo's own settings, where the environment says nothing else. What the printed
     lines do needs a sandbox in any case."""
     own = {
-        DATABASE_URL_SETTING: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
-        "STAFFBOOKING_BASE_URL": f"http://{HOST}:{port}",
+        _DATABASE_URL_SETTING: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
+        "STAFFBOOKING_BASE_URL": f"http://{_HOST}:{port}",
     }
     return {**own, **os.environ, "STAFFBOOKING_SANDBOX": "1"}
 
 
-def write_ledger_check(path: Path, environ: Mapping[str, str]) -> None:
+def _write_ledger_check(path: Path, environ: Mapping[str, str]) -> None:
     """A script that checks the ledger, wherever it is called. It has all of the demo's settings;
     one may hold a password, so that it is for nobody else to read."""
     settings = {name: value for name, value in environ.items() if name.startswith("STAFFBOOKING_")}
@@ -77,9 +77,9 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
     from staffbooking_cli.running import start_server, stop_on_signal
     from staffbooking_worker.main import run_worker
 
-    environ = demo_environment(folder, listening.getsockname()[1])
+    environ = _demo_environment(folder, listening.getsockname()[1])
     settings = load_settings(environ)
-    write_ledger_check(folder / LEDGER_CHECK_FILE, environ)
+    _write_ledger_check(folder / LEDGER_CHECK_FILE, environ)
     async with stop_on_signal() as stop:
         await upgrade_schema(settings)
         async with (

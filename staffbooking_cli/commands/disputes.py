@@ -43,7 +43,7 @@ OPERATION_COLUMNS = (
 )
 
 
-def dispute_record(booking: Booking) -> dict[str, Any]:
+def _dispute_record(booking: Booking) -> dict[str, Any]:
     """The booking's record, with what the dispute is about."""
     from staffbooking_core.domain.shared.money import Currency
 
@@ -61,7 +61,7 @@ def dispute_record(booking: Booking) -> dict[str, Any]:
 def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
     """One movement of money, as far as an operator has use for it."""
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     minor = getattr(operation.command, "amount", None)
     return {
@@ -85,7 +85,7 @@ def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
     from staffbooking_core.usecases.bookings import disputes
 
     found = run_command(lambda ports: disputes.list_disputes(ports, page, limit))
-    print_page("disputes", COLUMNS, [*map(dispute_record, found)], page, limit, as_json)
+    print_page("disputes", COLUMNS, [*map(_dispute_record, found)], page, limit, as_json)
 
 
 @app.command()
@@ -110,7 +110,7 @@ def _evidence_record(book: BookingLedger) -> dict[str, Any]:
     booking, currency = book.booking, book.booking.currency
     money = Currency(currency).to_decimal
     return {
-        **dispute_record(booking),
+        **_dispute_record(booking),
         "payment_ref": None if booking.intent is None else booking.intent.payment_ref,
         "money": {
             "held": money(booking.escrow),

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Check = dict[str, Any]
 
-MAX_LISTED = 10_000
+_MAX_LISTED = 10_000
 """How many payouts or refunds that wait are looked at."""
-MAX_MISSED_ROUNDS = 3
+_MAX_MISSED_ROUNDS = 3
 """After so many rounds in which nobody caught up with the processor's events, nobody does."""
 PICKUP_TIMEOUT_SECONDS = 1.0
 """Seconds in which a worker takes up an event."""
-MAX_DELIVERY_LAG = timedelta(minutes=1)
+_MAX_DELIVERY_LAG = timedelta(minutes=1)
 """Deliveries that are later are not made, or not fast enough."""
 
 
@@ -103,7 +103,7 @@ async def _check_ports() -> AsyncIterator[Check]:
     from staffbooking_adapters import wiring
 
     async with wiring.open_ports(read_settings()) as ports:
-        for name, look in PORT_CHECKS.items():
+        for name, look in _PORT_CHECKS.items():
             async for check in _checks_with_error(name, look(ports)):
                 yield check
 
@@ -126,7 +126,7 @@ async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     business = (await ports.clock.business()).replace(microsecond=0)
     ahead = business - ports.clock.wall().replace(microsecond=0)
@@ -138,12 +138,12 @@ async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
 async def _check_events(ports: Ports) -> AsyncIterator[Check]:
     """Whether lost events of the processor are caught up with, which a worker does."""
     async with ports.store.read_view() as view:
-        cursor = await view.payments.event_cursor(ports.payments.name)
+        cursor = await view.cursors.cursor(ports.payments.name)
     if cursor is None:
         yield _make_check("events", "not caught up with yet: a worker does it")
         return
     age = ports.clock.wall() - cursor[1]
-    late = age > MAX_MISSED_ROUNDS * ports.policy.processor_event_poll_interval
+    late = age > _MAX_MISSED_ROUNDS * ports.policy.processor_event_poll_interval
     hint = ": does a worker run?" if late else ""
     yield _make_check("events", f"caught up with {_format_span(age)} ago{hint}", ok=not late)
 
@@ -158,7 +158,7 @@ async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
 
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
-        pending_payouts = await view.payments.payouts(MAX_LISTED)
+        pending_payouts = await view.bookings.open_payouts(_MAX_LISTED)
     held = sum(booking.payout_status is PayoutStatus.FROZEN for booking in pending_payouts)
     due = [
         booking.payout_due_at
@@ -175,7 +175,7 @@ async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
 
 async def _check_refunds(ports: Ports) -> AsyncIterator[Check]:
     async with ports.store.read_view() as view:
-        failed = len(await view.payments.failed_refunds(MAX_LISTED))
+        failed = len(await view.operations.failed_refunds(_MAX_LISTED))
     text = f"{failed} failed: staffbooking refunds list" if failed else "none failed"
     yield _make_check("refunds", text, ok=not failed)
 
@@ -189,7 +189,7 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
         for found in backlog
     ]
     async with ports.store.read_view() as view:
-        alerts = await view.payments.alerts(1)
+        alerts = await view.alerts.alerts(1)
     latest = f"; newest alert: {alerts[0][2]}" if alerts else ""
     yield _make_check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
 
@@ -205,11 +205,11 @@ async def _check_webhooks(ports: Ports) -> AsyncIterator[Check]:
     disabled = sum(endpoint.disabled_at is not None for endpoint in endpoints)
     text = f"{len(endpoints)} endpoints, {disabled} disabled; "
     text += f"{figures.pending} deliveries pending, {figures.held} held"
-    if lag > MAX_DELIVERY_LAG:
+    if lag > _MAX_DELIVERY_LAG:
         text += f"; the most overdue {_format_span(lag)} late: does a worker run?"
     if stuck:
         text += f"; {figures.unplaced} events not taken up: does a worker run?"
-    yield _make_check("webhooks", text, ok=lag <= MAX_DELIVERY_LAG and not stuck)
+    yield _make_check("webhooks", text, ok=lag <= _MAX_DELIVERY_LAG and not stuck)
 
 
 async def _is_stuck(ports: Ports) -> bool:
@@ -234,7 +234,7 @@ def _format_span(time: timedelta) -> str:
     return f"{seconds:.0f} s"
 
 
-PORT_CHECKS: dict[str, Callable[[Ports], AsyncIterator[Check]]] = {
+_PORT_CHECKS: dict[str, Callable[[Ports], AsyncIterator[Check]]] = {
     "database": _check_database,
     "processor": _check_processor,
     "clock": _check_clock,

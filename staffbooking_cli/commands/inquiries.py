@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,6 +14,7 @@ from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
+    from staffbooking_core.representations.accounts import InquiryRecord
 
 app = typer.Typer(help="What people ask by the contact form.", no_args_is_help=True)
 
@@ -29,11 +30,11 @@ COLUMNS = ("id", "created_at", "name", "email", "subject", "message")
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """All of them, in the order in which they came."""
-    from staffbooking_core.representations.records import inquiry_record
+    from staffbooking_core.representations.accounts import inquiry_record
     from staffbooking_core.usecases.notifications import inquiries as notifications_inquiries
 
     async def work(ports: Ports) -> None:
-        async def found() -> AsyncIterator[dict[str, Any]]:
+        async def found() -> AsyncIterator[InquiryRecord]:
             async for each in iterate_pages(
                 lambda after, limit: notifications_inquiries.list_inquiries(ports, after, limit)
             ):

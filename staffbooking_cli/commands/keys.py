@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
+    from staffbooking_core.representations.accounts import ApiKeyRecord
 
 app = typer.Typer(help="API keys.", no_args_is_help=True)
 
@@ -43,14 +44,15 @@ def create(
     """Make a key. It is shown this once: only a hash of it is kept."""
     from staffbooking_adapters.inputs import structure
     from staffbooking_core.inputs import CreateApiKey
-    from staffbooking_core.representations.records import api_key_record, format_instant
+    from staffbooking_core.representations.accounts import api_key_record
+    from staffbooking_core.representations.json_types import format_instant
     from staffbooking_core.usecases.accounts import administration, api_keys
 
     permissions = list(dict.fromkeys(each.value for each in permission))
     data = {"name": name, "permissions": permissions, "expires_at": format_instant(expires_at)}
     command = structure(CreateApiKey, data)
 
-    async def work(ports: Ports) -> tuple[str, dict[str, Any]]:
+    async def work(ports: Ports) -> tuple[str, ApiKeyRecord]:
         key, made = await api_keys.create(
             ports, await administration.get_user(ports, email), command
         )
@@ -67,7 +69,7 @@ def create(
 @app.command("list")
 def list_(email: Email, as_json: AsJson = False) -> None:
     """All keys of an account, revoked ones too, the newest first."""
-    from staffbooking_core.representations.records import api_key_record
+    from staffbooking_core.representations.accounts import api_key_record
     from staffbooking_core.usecases.accounts import administration, api_keys
 
     async def work(ports: Ports) -> None:

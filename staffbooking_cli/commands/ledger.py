@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The double-entry ledger.", no_args_is_help=True)
 
-LEG_COLUMNS = ("at", "posting", "account", "debit", "credit", "balance")
-BALANCE_COLUMNS = ("account", "debits", "credits", "balance")
+_LEG_COLUMNS = ("at", "posting", "account", "debit", "credit", "balance")
+_BALANCE_COLUMNS = ("account", "debits", "credits", "balance")
 
 
 @app.command()
@@ -64,15 +64,15 @@ def show(code: Code, as_json: AsJson = False) -> None:
         render.print_json({"ledger": record})
         return
     title = f"{code}, amounts in {book.booking.currency}"
-    render.print_table(LEG_COLUMNS, [*_leg_rows(book)], title=title)
+    render.print_table(_LEG_COLUMNS, [*_leg_rows(book)], title=title)
     render.print_table(OPERATION_COLUMNS, record["operations"], title="operations")
-    render.print_table(BALANCE_COLUMNS, [*_balance_rows(book)], title="balances")
+    render.print_table(_BALANCE_COLUMNS, [*_balance_rows(book)], title="balances")
 
 
 def _book_record(book: BookingLedger) -> dict[str, Any]:
     from staffbooking_core.domain.payments.ledger import account_balances
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     currency = book.booking.currency
     money = Currency(currency).to_decimal
@@ -99,7 +99,7 @@ def _book_record(book: BookingLedger) -> dict[str, Any]:
 def _leg_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:
     """A line for each leg; a posting's name stands on its first."""
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     money = Currency(book.booking.currency).to_decimal
     sums: Counter[str] = Counter()

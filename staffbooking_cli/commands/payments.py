@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The processor's book against the ledger.", no_args_is_help=True)
 
-DIFFERENCE_COLUMNS = ("booking_code", "difference=text")
+_DIFFERENCE_COLUMNS = ("booking_code", "difference=text")
 
 
 @app.command()
@@ -35,7 +35,7 @@ def reconcile(
         render.print_json(outcome)
     else:
         if differences:
-            render.print_table(DIFFERENCE_COLUMNS, differences, title="differences")
+            render.print_table(_DIFFERENCE_COLUMNS, differences, title="differences")
         counts = {**outcome, "differences": len(differences)}
         render.print_table(tuple(counts), [counts])
     if differences:

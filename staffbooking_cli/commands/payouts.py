@@ -33,11 +33,11 @@ COLUMNS = (
 )
 
 
-def payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
+def _payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
     """The payout of a booking; `left` is what of it is still to be sent."""
     from staffbooking_core.domain.bookings.booking import payout_deadline
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     money = Currency(booking.currency).to_decimal
     due_at = booking.payout_due_at
@@ -86,10 +86,10 @@ async def _records_with_attempts(
         for booking in found:
             sent: Operation | None = None
             if booking.payout_released_at is not None:
-                operations = await view.payments.operations_of(booking.id)
+                operations = await view.operations.operations_of(booking.id)
                 sent = next((one for one in operations if one.n == booking.payout_n), None)
             yield {
-                **payout_record(booking, ports.policy),
+                **_payout_record(booking, ports.policy),
                 "attempts": 0 if sent is None else sent.attempts,
                 "last_error": None if sent is None else sent.last_error,
             }
@@ -108,7 +108,7 @@ def show(code: Code, as_json: AsJson = False) -> None:
             for one in book.operations
             if one.kind in (OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT)
         ]
-        return {**payout_record(book.booking, ports.policy), "operations": operations}
+        return {**_payout_record(book.booking, ports.policy), "operations": operations}
 
     record = run_command(work)
     render.print_result("payout", record, as_json)
@@ -149,6 +149,6 @@ def retry(code: Code, as_json: AsJson = False) -> None:
 
 def _run_and_show(work: Callable[[Ports], Awaitable[Booking]], as_json: bool) -> None:
     async def done(ports: Ports) -> dict[str, Any]:
-        return payout_record(await work(ports), ports.policy)
+        return _payout_record(await work(ports), ports.policy)
 
     render.print_result("payout", run_command(done), as_json)

@@ -21,9 +21,9 @@ app = typer.Typer(help="Portfolio items: approval.", no_args_is_help=True)
 COLUMNS = ("id", "companion_id", "status", "title", "image", "description", "created_at")
 
 
-def item_record(item: PortfolioItem) -> dict[str, Any]:
+def _item_record(item: PortfolioItem) -> dict[str, Any]:
     """The published record, and whose it is."""
-    from staffbooking_core.representations.records import own_portfolio_record
+    from staffbooking_core.representations.companions import own_portfolio_record
 
     return {**own_portfolio_record(item), "companion_id": item.companion_id}
 
@@ -46,7 +46,7 @@ def list_(
                     ports, wanted, after, limit
                 )
             ):
-                yield item_record(item)
+                yield _item_record(item)
 
         await render.print_list("portfolio", COLUMNS, found(), as_json)
 
@@ -71,4 +71,4 @@ def _set_status(item_id: int, status: ItemStatus, as_json: bool) -> None:
 
     judged = portfolio.PortfolioItemStatus(status)
     item = run_command(lambda ports: administration.moderate_item(ports, item_id, judged))
-    render.print_result("item", item_record(item), as_json)
+    render.print_result("item", _item_record(item), as_json)

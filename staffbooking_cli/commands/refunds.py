@@ -32,7 +32,7 @@ COLUMNS = (
 )
 
 
-def refund_record(failed: tuple[Booking, Operation]) -> dict[str, Any]:
+def _refund_record(failed: tuple[Booking, Operation]) -> dict[str, Any]:
     """A refund that moved no money, or whose money came back."""
     booking, operation = failed
     return {
@@ -54,7 +54,7 @@ def list_(
 
     async def work(ports: Ports) -> None:
         found = await refunds.list_failed_refunds(ports, limit)
-        await render.print_list("refunds", COLUMNS, iterate_records(found, refund_record), as_json)
+        await render.print_list("refunds", COLUMNS, iterate_records(found, _refund_record), as_json)
 
     run_command(work)
 

@@ -34,7 +34,7 @@ COLUMNS = (
 
 def _record(review: Review) -> dict[str, Any]:
     """The published record, and whether it is hidden."""
-    from staffbooking_core.representations.records import review_record
+    from staffbooking_core.representations.companions import review_record
 
     return {**review_record(review), "hidden": review.hidden}
 

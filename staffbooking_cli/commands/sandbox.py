@@ -21,7 +21,7 @@ app.add_typer(clock, name="clock")
 
 
 def _run_and_show(work: Callable[[Ports], Awaitable[datetime]], as_json: bool) -> None:
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     now = format_instant(run_command(work))
     if as_json:

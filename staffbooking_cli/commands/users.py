@@ -32,15 +32,16 @@ COLUMNS = (
 )
 
 
-def user_record(user: User) -> dict[str, Any]:
+def _user_record(user: User) -> dict[str, Any]:
     """The published record, and whether the account is locked."""
-    from staffbooking_core.representations import records
+    from staffbooking_core.representations import accounts
+    from staffbooking_core.representations.json_types import format_instant
 
-    return {**records.user_record(user), "disabled_at": records.format_instant(user.disabled_at)}
+    return {**accounts.user_record(user), "disabled_at": format_instant(user.disabled_at)}
 
 
 def _run_and_show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:
-    render.print_result("user", user_record(run_command(work)), as_json)
+    render.print_result("user", _user_record(run_command(work)), as_json)
 
 
 @app.command()
@@ -84,7 +85,7 @@ def list_(as_json: AsJson = False) -> None:
             async for user in iterate_pages(
                 lambda after, limit: administration.list_users(ports, after, limit)
             ):
-                yield user_record(user)
+                yield _user_record(user)
 
         await render.print_list("users", COLUMNS, found(), as_json)
 

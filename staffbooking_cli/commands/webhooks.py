@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         WebhookEndpoint,
     )
     from staffbooking_core.ports import Ports
+    from staffbooking_core.representations.webhooks import DeliveryRecord
     from staffbooking_core.usecases.webhooks.endpoints import DeliveryLog
 
 app = typer.Typer(help="Webhooks: endpoints, deliveries, attempts.", no_args_is_help=True)
@@ -34,7 +35,7 @@ COLUMNS = (
     "created_at",
     "reason=disabled_reason",
 )
-DELIVERY_COLUMNS = (
+_DELIVERY_COLUMNS = (
     "id",
     "event",
     "event_id",
@@ -44,7 +45,7 @@ DELIVERY_COLUMNS = (
     "next_attempt_at",
     "created_at",
 )
-ATTEMPT_COLUMNS = ("number", "at", "response_status", "error", "ms=duration_ms")
+_ATTEMPT_COLUMNS = ("number", "at", "response_status", "error", "ms=duration_ms")
 
 POLL_INTERVAL_SECONDS = 0.5
 """Seconds between looks for new attempts."""
@@ -81,7 +82,7 @@ def list_(as_json: AsJson = False) -> None:
 
 def _endpoint_record(endpoint: WebhookEndpoint) -> dict[str, Any]:
     """The published record, and in a word whether it is sent to."""
-    from staffbooking_core.representations.records import webhook_record
+    from staffbooking_core.representations.webhooks import webhook_record
 
     state = "paused" if endpoint.disabled_at is None else "disabled"
     return {**webhook_record(endpoint), "state": "active" if endpoint.active else state}
@@ -100,25 +101,25 @@ def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJs
         render.print_json({"deliveries": records, "has_more": has_more})
         return
     render.print_table(
-        DELIVERY_COLUMNS, [{**record, **_delivery_summary(record)} for record in records]
+        _DELIVERY_COLUMNS, [{**record, **_delivery_summary(record)} for record in records]
     )
     if has_more:
         render.print_note(f"There are more: --page {page + 1}")
 
 
-def _delivery_record(logged: DeliveryLog) -> dict[str, Any]:
-    from staffbooking_core.representations.records import delivery_record
+def _delivery_record(logged: DeliveryLog) -> DeliveryRecord:
+    from staffbooking_core.representations.webhooks import delivery_record
 
     return delivery_record(logged.delivery, logged.attempts)
 
 
-def _delivery_summary(record: dict[str, Any]) -> dict[str, Any]:
+def _delivery_summary(record: DeliveryRecord) -> dict[str, Any]:
     """How often it was tried, and what came of the last time."""
     attempts = record["attempts"]
     return {"tries": len(attempts), "last": _attempt_outcome(attempts[-1]) if attempts else None}
 
 
-def _attempt_outcome(attempt: dict[str, Any]) -> object:
+def _attempt_outcome(attempt: Mapping[str, Any]) -> object:
     """The status of the response, or why there is none."""
     return attempt["response_status"] or attempt["error"]
 
@@ -136,7 +137,7 @@ def redeliver(
     record = _delivery_record(logged)
     render.print_result("delivery", record, as_json)
     if not as_json:
-        render.print_table(ATTEMPT_COLUMNS, record["attempts"], title="attempts so far")
+        render.print_table(_ATTEMPT_COLUMNS, record["attempts"], title="attempts so far")
 
 
 @app.command()
@@ -235,7 +236,7 @@ class AttemptLog:
 
 
 def _attempt_record(delivery: Delivery, attempt: DeliveryAttempt) -> dict[str, Any]:
-    from staffbooking_core.representations.records import attempt_record
+    from staffbooking_core.representations.webhooks import attempt_record
 
     return {
         "webhook_id": delivery.endpoint_id,

@@ -20,14 +20,14 @@ from staffbooking_cli.sample.market import GUIDE_SERVICE, KNOWN_STAFF, PASSWORD,
 from staffbooking_cli.sample.seed import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL, DemoSample
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.ports import Ports
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.companions import search
 
-DAYS_AHEAD = 14
-DAYS_BETWEEN = 10
-START_TIME, END_TIME, EVENING_HOURS = "18:00", "22:00", 4
-JSON_HEADER = "-H 'Content-Type: application/json'"
-KEY_HEADER = '-H "Authorization: Bearer $KEY"'
+_DAYS_AHEAD = 14
+_DAYS_BETWEEN = 10
+_START_TIME, _END_TIME, _EVENING_HOURS = "18:00", "22:00", 4
+_JSON_HEADER = "-H 'Content-Type: application/json'"
+_KEY_HEADER = '-H "Authorization: Bearer $KEY"'
 
 
 @frozen
@@ -39,7 +39,7 @@ class FreeEvening:
 
     @property
     def ends_at(self) -> datetime:
-        return self.starts_at + timedelta(hours=EVENING_HOURS)
+        return self.starts_at + timedelta(hours=_EVENING_HOURS)
 
 
 async def find_free_evenings(ports: Ports, companion_id: int) -> tuple[FreeEvening, FreeEvening]:
@@ -52,9 +52,9 @@ async def find_free_evenings(ports: Ports, companion_id: int) -> tuple[FreeEveni
         )
     timezone = companion.calendar.timezone
     today = (await ports.clock.business()).astimezone(ZoneInfo(timezone)).date()
-    first = await _free_day(ports, companion_id, today + timedelta(days=DAYS_AHEAD))
-    second = await _free_day(ports, companion_id, first + timedelta(days=DAYS_BETWEEN))
-    minutes = availability.parse_hhmm(START_TIME)
+    first = await _free_day(ports, companion_id, today + timedelta(days=_DAYS_AHEAD))
+    second = await _free_day(ports, companion_id, first + timedelta(days=_DAYS_BETWEEN))
+    minutes = availability.parse_hhmm(_START_TIME)
     return (
         FreeEvening(first, availability.local_time_to_utc(timezone, first, minutes)),
         FreeEvening(second, availability.local_time_to_utc(timezone, second, minutes)),
@@ -65,7 +65,7 @@ async def _free_day(ports: Ports, companion_id: int, earliest: date) -> date:
     until = earliest + timedelta(days=ports.policy.availability_days - 1)
     found = await search.get_availability(ports, companion_id, earliest, until)
     for day in found["availability"]:
-        if any(slot["start"] <= START_TIME and slot["end"] >= END_TIME for slot in day["slots"]):
+        if any(slot["start"] <= _START_TIME and slot["end"] >= _END_TIME for slot in day["slots"]):
             return date.fromisoformat(day["date"])
     raise CommandRefused(f"{STAFF_EMAIL} has no free evening: the demo can have another --dir")
 
@@ -140,23 +140,24 @@ def _variable_lines(sample: DemoSample, base: str, folder: Path) -> Iterator[str
 
 def _search_lines() -> Iterator[str]:
     query = "location=lisbon&max_price=80&limit=3"
-    yield f'curl -s {KEY_HEADER} "$BASE/api/v1/companions?{query}"; echo'
+    yield f'curl -s {_KEY_HEADER} "$BASE/api/v1/companions?{query}"; echo'
 
 
 def _request_lines(sample: DemoSample, evening: FreeEvening) -> Iterator[str]:
     data = {
         "companion_id": sample.staff.id,
         "event_date": evening.day.isoformat(),
-        "start_time": START_TIME,
-        "duration_hours": EVENING_HOURS,
+        "start_time": _START_TIME,
+        "duration_hours": _EVENING_HOURS,
         "service_type": GUIDE_SERVICE,
         "location": "Rua do Alecrim 12, Lisbon",
         "customer_email": CUSTOMER_EMAIL,
     }
-    yield f'REPLY=$(curl -s {KEY_HEADER} {_json_body(data)} "$BASE/api/v1/bookings"); echo "$REPLY"'
+    request = f'{_KEY_HEADER} {_json_body(data)} "$BASE/api/v1/bookings"'
+    yield f'REPLY=$(curl -s {request}); echo "$REPLY"'
     yield f"ID=$({_pick_field('id', '[0-9]*')} | cut -d: -f2)"
     yield f"CODE=$({_pick_field('booking_code', _TEXT_PATTERN)} | cut -d'\"' -f4)"
-    yield f'curl -s {KEY_HEADER} "$BASE/api/v1/bookings/$CODE"; echo'
+    yield f'curl -s {_KEY_HEADER} "$BASE/api/v1/bookings/$CODE"; echo'
 
 
 _TEXT_PATTERN = '"[^"]*'
@@ -168,7 +169,7 @@ def _pick_field(name: str, value: str) -> str:
 
 
 def _json_body(data: Mapping[str, object]) -> str:
-    return f"{JSON_HEADER} -d {quote(json.dumps(data))}"
+    return f"{_JSON_HEADER} -d {quote(json.dumps(data))}"
 
 
 def _cookie_jar(who: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 from staffbooking_cli.sample.places import CITIES, NAME_POOLS, City
 from staffbooking_cli.sample.trades import TRADES, WEEKLY_HOURS, Trade
 
-SEED = 20270301
-COMPANIONS_PER_CITY = 7
-PENDING_SHARE = 0.06
+_SEED = 20270301
+_COMPANIONS_PER_CITY = 7
+_PENDING_SHARE = 0.06
 """The share that waits for an admin's approval."""
 
 PASSWORD = "demo-password-1"
@@ -35,10 +35,10 @@ _PLAIN_LETTERS = str.maketrans({"ø": "o", "ł": "l", "ß": "ss", "’": ""})
 
 def sample_companions(today: date) -> Iterator[dict[str, Any]]:
     """Rows as `companions import` takes them. Free days are counted from `today`."""
-    random = Random(SEED)
+    random = Random(_SEED)
     taken: set[str] = set()
     for city in CITIES:
-        trades = random.sample(TRADES, COMPANIONS_PER_CITY)
+        trades = random.sample(TRADES, _COMPANIONS_PER_CITY)
         for number, trade in enumerate(trades):
             known = KNOWN_STAFF.get(city.name) if number == 0 else None
             yield _sample_companion(
@@ -79,7 +79,7 @@ def _sample_companion(
         "badges": _pick_badges(random, tier),
         "weekly": _pick_weekly(random, trade),
         "overrides": _pick_overrides(random, today),
-        "approved": random.random() >= PENDING_SHARE,
+        "approved": random.random() >= _PENDING_SHARE,
     }
     if known_email is not None:
         row |= {"password": PASSWORD, "weekly": [], "overrides": [], "approved": True}

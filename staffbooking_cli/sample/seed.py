@@ -22,11 +22,11 @@ from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.accounts.administration import CreateUser
 from staffbooking_core.usecases.companions import imports
 
-EMAIL_DOMAIN = "@demo.test"
+_EMAIL_DOMAIN = "@demo.test"
 CUSTOMER_EMAIL = "customer@demo.test"
 ENTERPRISE_EMAIL = "enterprise@demo.test"
 ADMIN_EMAIL = "admin@demo.test"
-KEY_NAME = "Demo"
+_KEY_NAME = "Demo"
 KEY_FILE = "api-key"
 
 
@@ -42,7 +42,7 @@ async def is_sample_missing(ports: Ports) -> bool:
     """Whether the sample is still to be put in, or was only in part: the admin, who comes
     last, says that all are there. Raises Refused where the database is somebody else's."""
     first = await administration.list_users(ports, limit=1)
-    if first and not first[0].email.endswith(EMAIL_DOMAIN):
+    if first and not first[0].email.endswith(_EMAIL_DOMAIN):
         raise CommandRefused(
             "the database holds data that is not the demo's: give the demo its own"
         )
@@ -109,9 +109,9 @@ async def _get_api_key(ports: Ports, owner: User, path: Path) -> str:
     ):
         return stored_key
     for key in active:
-        if key.name == KEY_NAME:
+        if key.name == _KEY_NAME:
             await api_keys.revoke(ports, owner, key.id)
-    command = CreateApiKey(name=KEY_NAME, permissions=(Permission.READ, Permission.BOOK))
+    command = CreateApiKey(name=_KEY_NAME, permissions=(Permission.READ, Permission.BOOK))
     new_key, _ = await api_keys.create(ports, owner, command)
     _write_key(path, new_key)
     return new_key

@@ -11,8 +11,12 @@ from datetime import datetime
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Subscription, User
-from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import (
+    OPEN_PAYOUT_STATUSES,
+    UNSETTLED_PAYMENT_STATUSES,
+    Booking,
+)
+from staffbooking_core.domain.bookings.lifecycle import ENDED_STATUSES, Party
 from staffbooking_core.domain.companions.companion import Approval, Companion, draft_companion
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.payments.payees import Payee
@@ -21,25 +25,15 @@ from staffbooking_core.domain.payments.processor import ChargebackStatus, OpenCh
 ERASED_NAME = "Erased"
 """What stands where a name stood, or what somebody wrote."""
 
-_OPEN_STATUSES = frozenset(
-    {BookingStatus.PENDING, BookingStatus.ACCEPTED, BookingStatus.PAID, BookingStatus.DISPUTED}
-)
-_UNPAID_PAYOUT_STATUSES = frozenset(
-    {PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN}
-)
-_UNSETTLED_PAYMENT_STATUSES = frozenset(
-    {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
-)
-
 
 def has_open_obligations(booking: Booking) -> bool:
     """Whether something may still come of a booking, or money is owed for it."""
     return (
-        booking.status in _OPEN_STATUSES
-        or booking.payout_status in _UNPAID_PAYOUT_STATUSES
-        or booking.payment_status in _UNSETTLED_PAYMENT_STATUSES
+        booking.status not in ENDED_STATUSES
+        or booking.payout_status in OPEN_PAYOUT_STATUSES
+        or booking.payment_status in UNSETTLED_PAYMENT_STATUSES
         or booking.chargeback_status is ChargebackStatus.OPEN
-        or booking.owed_by_staff > 0
+        or booking.has_staff_debt
     )
 
 

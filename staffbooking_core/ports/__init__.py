@@ -1,12 +1,12 @@
-"""Every port of the core, in one place; the docstrings state what types can't say.
+"""The ports of the core, one module per noun; docstrings state what types can't say.
 
-A port speaks at the altitude of the use-cases: never of SQL, never of a vendor. Times are
-aware UTC. Wall-clock times and business times (moved by the sandbox) are told apart by
-name: `now` of a lease, key or session is wall time, `now` of a booking is business time.
+A port speaks the language of the use-cases: never of SQL, never of a vendor. Times are aware
+UTC. `now` of a lease, key or session is wall time, `now` of a booking is business time, which
+the sandbox may move ahead.
 
-Errors: every method of a store may raise `Unavailable`; writing methods raise
-`ConstraintViolated` by the names below and `Conflict` where a version is not the one
-that was read.
+Errors: every method of the store may raise `StoreUnavailable`; writing methods raise
+`ConstraintViolated` with the constraint names below, and `Conflict` where a row changed since
+it was read or a lease was lost.
 """
 
 from __future__ import annotations
@@ -20,41 +20,69 @@ from staffbooking_core.domain.notifications.notifications import (
     UndeliverableEmail,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports.accounts import AccountsReadPort, AccountsWritePort
+from staffbooking_core.ports.accounts import (
+    EMAIL_TAKEN,
+    AccountsReadPort,
+    AccountsWritePort,
+    NewApiKey,
+    NewUser,
+)
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
+from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort
+from staffbooking_core.ports.bookings import (
+    BOOKING_OVERLAP,
+    PARTY_DISABLED,
+    BookableCompanion,
+    BookingQuery,
+    BookingRequestContext,
+    BookingsReadPort,
+    BookingsWritePort,
+    BookingWrite,
+    RebookingCredit,
+)
 from staffbooking_core.ports.calendars import Calendars
 from staffbooking_core.ports.chat import ContentFilter, PubSub, Subscriber
+from staffbooking_core.ports.companions import (
+    CompanionAvailability,
+    CompanionsReadPort,
+    CompanionsWritePort,
+    RebookingCandidate,
+)
+from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
 from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
+from staffbooking_core.ports.idempotency import (
+    IDEMPOTENCY_KEY_TAKEN,
+    IdempotencyReadPort,
+    IdempotencyWritePort,
+    StoredResponse,
+)
 from staffbooking_core.ports.imports import (
     ImportProgress,
     ImportsReadPort,
     ImportsWritePort,
     SkippedRow,
 )
-from staffbooking_core.ports.machine import (
-    Clock,
-    Hasher,
-    Hint,
-    Hints,
-    IdGenerator,
-    Notifier,
-    Vault,
-)
+from staffbooking_core.ports.inbox import InboxWritePort
+from staffbooking_core.ports.leases import Lease
+from staffbooking_core.ports.ledger import AuditedBooking, LedgerReadPort
+from staffbooking_core.ports.machine import Clock, Hasher, Hint, Hints, IdGenerator, Notifier, Vault
 from staffbooking_core.ports.messages import (
     CustomerCompanionPair,
     MessagesReadPort,
     MessagesWritePort,
-    PresenceReadPort,
-    PresenceWritePort,
     UnreadMessage,
-    UserPresence,
 )
-from staffbooking_core.ports.notices import (
+from staffbooking_core.ports.metrics import Backlog, MetricsReadPort
+from staffbooking_core.ports.notifications import (
     DueNotification,
     NotificationsReadPort,
     NotificationsWritePort,
 )
-from staffbooking_core.ports.people import PersonalDataReadPort, PersonalDataWritePort
+from staffbooking_core.ports.operations import OperationsReadPort, OperationsWritePort
+from staffbooking_core.ports.payees import PayeesReadPort, PayeesWritePort
+from staffbooking_core.ports.personal_data import PersonalDataReadPort, PersonalDataWritePort
+from staffbooking_core.ports.portfolio import PortfolioReadPort, PortfolioWritePort
+from staffbooking_core.ports.presence import PresenceReadPort, PresenceWritePort, UserPresence
 from staffbooking_core.ports.processor import (
     CheckoutPage,
     CheckupFinding,
@@ -62,44 +90,10 @@ from staffbooking_core.ports.processor import (
     PaymentProcessor,
     SandboxProcessor,
 )
-from staffbooking_core.ports.reviews import ReviewsReadPort, ReviewsWritePort
-from staffbooking_core.ports.staff import PortfolioReadPort, PortfolioWritePort
-from staffbooking_core.ports.store import (
-    BookingsReadPort,
-    BookingsWritePort,
-    CompanionsReadPort,
-    CompanionsWritePort,
-    PayeesReadPort,
-    PayeesWritePort,
-    PaymentsReadPort,
-    PaymentsWritePort,
-    ReadView,
-    SandboxReadPort,
-    SandboxWritePort,
-    Store,
-    Transaction,
-)
-from staffbooking_core.ports.values import (
-    ALREADY_REVIEWED,
-    BOOKING_OVERLAP,
-    EMAIL_TAKEN,
-    IDEMPOTENCY_KEY_TAKEN,
-    PARTY_DISABLED,
-    AuditedBooking,
-    Backlog,
-    BookableCompanion,
-    BookingQuery,
-    BookingRequestContext,
-    BookingWrite,
-    CompanionAvailability,
-    Lease,
-    NewApiKey,
-    NewUser,
-    RebookingCandidate,
-    RebookingCredit,
-    StoredResponse,
-    Timer,
-)
+from staffbooking_core.ports.reviews import ALREADY_REVIEWED, ReviewsReadPort, ReviewsWritePort
+from staffbooking_core.ports.sandbox import SandboxReadPort, SandboxWritePort
+from staffbooking_core.ports.store import ReadView, Store, Transaction
+from staffbooking_core.ports.timers import Timer, TimersWritePort
 from staffbooking_core.ports.webhooks import (
     DueDelivery,
     EndpointBatch,
@@ -114,7 +108,7 @@ from staffbooking_core.ports.webhooks import (
 
 @frozen
 class Ports:
-    """All that a use-case may touch."""
+    """All ports of a deployment: what a use-case may touch."""
 
     store: Store
     admission: Admission
@@ -145,6 +139,8 @@ __all__ = [
     "AccountsReadPort",
     "AccountsWritePort",
     "Admission",
+    "AlertsReadPort",
+    "AlertsWritePort",
     "ApiKeyCaller",
     "AuditedBooking",
     "Backlog",
@@ -162,6 +158,8 @@ __all__ = [
     "CompanionsReadPort",
     "CompanionsWritePort",
     "ContentFilter",
+    "CursorsReadPort",
+    "CursorsWritePort",
     "CustomerCompanionPair",
     "DueDelivery",
     "DueNotification",
@@ -173,13 +171,18 @@ __all__ = [
     "Hint",
     "Hints",
     "IdGenerator",
+    "IdempotencyReadPort",
+    "IdempotencyWritePort",
     "ImageProcessor",
     "ImportProgress",
     "ImportsReadPort",
     "ImportsWritePort",
+    "InboxWritePort",
     "Lease",
+    "LedgerReadPort",
     "MessagesReadPort",
     "MessagesWritePort",
+    "MetricsReadPort",
     "NewApiKey",
     "NewUser",
     "NewWebhookEndpoint",
@@ -188,12 +191,12 @@ __all__ = [
     "NotificationsReadPort",
     "NotificationsWritePort",
     "Notifier",
+    "OperationsReadPort",
+    "OperationsWritePort",
     "PayeePage",
     "PayeesReadPort",
     "PayeesWritePort",
     "PaymentProcessor",
-    "PaymentsReadPort",
-    "PaymentsWritePort",
     "PersonalDataReadPort",
     "PersonalDataWritePort",
     "PortfolioReadPort",
@@ -217,6 +220,7 @@ __all__ = [
     "StoredResponse",
     "Subscriber",
     "Timer",
+    "TimersWritePort",
     "Transaction",
     "UndeliverableEmail",
     "UnreadMessage",

@@ -1,4 +1,4 @@
-"""The store's family of users, sessions and API keys."""
+"""Accounts: users, their sessions and API keys."""
 
 from __future__ import annotations
 
@@ -6,58 +6,116 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from staffbooking_core.domain.accounts.api_keys import ApiKey
-from staffbooking_core.domain.accounts.users import Session, User
-from staffbooking_core.ports.values import NewApiKey, NewUser
+from attrs import field, frozen
+
+from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
+from staffbooking_core.domain.accounts.users import Role, Session, Subscription, User
+
+EMAIL_TAKEN = "uq_users_email"
+"""Constraint: two users have the same e-mail, compared without case."""
+
+
+@frozen
+class NewUser:
+    """A user that has no id yet."""
+
+    email: str
+    first_name: str
+    last_name: str
+    role: Role
+    created_at: datetime
+    password_hash: str | None = field(default=None, repr=False)
+    subscription: Subscription = Subscription.NONE
+    subscription_expires_at: datetime | None = None
+
+
+@frozen
+class NewApiKey:
+    """An API key that has no id yet."""
+
+    owner_id: int
+    name: str
+    digest: bytes = field(repr=False)
+    masked_key: str
+    permissions: frozenset[Permission]
+    created_at: datetime
+    expires_at: datetime | None = None
 
 
 class AccountsReadPort(Protocol):
-    async def user(self, user_id: int) -> User | None: ...
+    """Queries on users, sessions and API keys."""
+
+    async def user(self, user_id: int) -> User | None:
+        """A user by id."""
+        ...
+
     async def user_by_email(self, email: str) -> User | None:
-        """Compared by `fold_email`."""
+        """A user by e-mail, compared by `normalize_email`."""
         ...
 
     async def users(self, after_id: int, limit: int) -> Sequence[User]:
-        """In the order of ids, from the first above `after_id`."""
+        """Up to `limit` users above `after_id`, by id."""
         ...
 
-    async def session(self, digest: bytes) -> tuple[Session, User] | None: ...
+    async def session(self, digest: bytes) -> tuple[Session, User] | None:
+        """A session by the digest of its token, with its user; valid or not."""
+        ...
+
     async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
-        """Those that are there, with their users."""
+        """The sessions that exist among these digests, with their users."""
         ...
 
     async def sessions_of(self, user_id: int) -> Sequence[Session]:
-        """All that are there, ended ones too until they are swept; the newest first."""
+        """All sessions of a user, the newest first; expired ones too until they are deleted."""
         ...
 
     async def api_keys_of(self, owner_id: int) -> Sequence[ApiKey]:
-        """All, revoked ones too, the newest first."""
+        """All API keys of a user, the newest first; revoked ones too."""
         ...
 
-    async def api_key(self, api_key_id: int) -> ApiKey | None: ...
+    async def api_key(self, api_key_id: int) -> ApiKey | None:
+        """An API key by id."""
+        ...
 
 
 class AccountsWritePort(AccountsReadPort, Protocol):
+    """Commands on users, sessions and API keys."""
+
     async def lock_user(self, user_id: int) -> User | None:
-        """The user, held until the unit of work ends."""
+        """A user by id, locked until the transaction ends."""
         ...
 
     async def add_user(self, user: NewUser) -> User:
-        """Raises ConstraintViolated(EMAIL_TAKEN), by folded e-mail."""
+        """Insert a user. Raises ConstraintViolated(EMAIL_TAKEN)."""
         ...
 
     async def save_user(self, user: User) -> None:
-        """Keeps `Companion.active` and the names of a staff user's companion in step."""
+        """Update a user, and the names and `active` of the companion of a staff user.
+
+        Raises ConstraintViolated(EMAIL_TAKEN).
+        """
         ...
 
-    async def add_session(self, session: Session) -> None: ...
-    async def touch_session(self, digest: bytes, seen_at: datetime) -> None: ...
-    async def end_session(self, digest: bytes) -> None: ...
+    async def add_session(self, session: Session) -> None:
+        """Insert a session."""
+        ...
+
+    async def touch_session(self, digest: bytes, seen_at: datetime) -> None:
+        """Set the time at which a session was last seen (wall time)."""
+        ...
+
+    async def end_session(self, digest: bytes) -> None:
+        """Delete a session; nothing happens where there is none."""
+        ...
+
     async def end_sessions_of(self, user_id: int, except_digest: bytes | None = None) -> None:
-        """All sessions of a user, or all but the one of a digest."""
+        """Delete all sessions of a user, except the one of a digest."""
         ...
 
-    async def add_api_key(self, api_key: NewApiKey) -> ApiKey: ...
+    async def add_api_key(self, api_key: NewApiKey) -> ApiKey:
+        """Insert an API key."""
+        ...
+
     async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
-        """A key revoked already keeps its first time."""
+        """Revoke an API key; one that is revoked keeps its first time."""
         ...

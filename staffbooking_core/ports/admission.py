@@ -1,4 +1,4 @@
-"""Admission: credentials and limits, shared by all processes."""
+"""Admission: credentials and rate limits, shared by all processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @frozen
 class ApiKeyCaller:
-    """The key that was shown, and its owner."""
+    """The API key of a request, and its owner."""
 
     key: ApiKey
     owner: User
@@ -25,16 +25,18 @@ class ApiKeyCaller:
 
 @frozen
 class SessionCaller:
+    """The session of a request, and its user."""
+
     session: Session
     user: User
 
 
 class Admission(Protocol):
-    """Look-ups of credentials and exact counting, shared by all processes of a deployment.
+    """Lookups of credentials and exact counting, shared by all processes of a deployment.
 
-    Windows are named by scope, e.g. `general:key:7`. Requests that wait at the same moment
-    may be looked up and counted together. A window's store out of reach never lets more
-    through: each process then counts alone.
+    Rate-limit windows are named by scope, e.g. `general:key:7`. Concurrent requests may be looked
+    up and counted together. Where the windows' store is unreachable, each process counts alone: a
+    request over the limit is never let through because of that. `now` is wall time.
     """
 
     async def authenticate_api_key(
@@ -44,16 +46,18 @@ class Admission(Protocol):
         rules: Sequence[RateLimit],
         now: datetime,
     ) -> tuple[ApiKeyCaller, Sequence[RateLimitDecision]]:
-        """The caller of a key, counted in the key's window of each rule.
+        """The caller of an API key, counted in the key's window of each rule. An exceeded window is
+        in the decisions, and raises nothing.
 
-        Raises Unauthenticated (unknown, revoked or expired key, disabled owner) and
-        Forbidden (`subscription_required`, `permission_required`), as
-        `accounts.judge_key` decides; then nothing was counted. An exceeded window is in
-        the verdicts, not an error."""
+        Raises Unauthenticated (unknown, revoked or expired key, disabled owner) and Forbidden
+        (`subscription_required`, `permission_required`), as `check_api_key` decides; then nothing
+        is counted.
+        """
         ...
 
     async def authenticate_session(self, digest: bytes, now: datetime) -> SessionCaller | None:
-        """The session and its user, unless either has ended or is disabled."""
+        """The session of a digest with its user; None where it has expired or its user is
+        disabled."""
         ...
 
     async def count_hit(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
@@ -61,5 +65,5 @@ class Admission(Protocol):
         ...
 
     async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
-        """The state of a window, uncounted."""
+        """The state of a window, without counting a hit."""
         ...

@@ -1,4 +1,4 @@
-"""Calendars as other programs know them: files in the format of iCalendar (RFC 5545)."""
+"""Calendars: iCalendar files (RFC 5545)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from staffbooking_core.domain.companions.availability import Interval
 
 
 class Calendars(Protocol):
+    """Formats and parses iCalendar files."""
+
     async def format_feed(self, name: str, bookings: Sequence[Booking]) -> bytes:
-        """A calendar of that name with these bookings, as their companion may see them: the same
-        bytes while they are the same."""
+        """A calendar with these bookings as their companion may see them; equal input gives equal
+        bytes."""
         ...
 
     async def parse_busy_times(
         self, content: bytes, timezone: str, window: Interval
     ) -> Sequence[Interval]:
-        """The times within the window at which somebody is busy by a calendar's file: in order,
-        and no two of them touch. Whole days and times with no zone are those of the `timezone`;
-        bookings that a feed told of are left out.
+        """The busy times of a calendar file within a window, in order; no two of them touch. Whole
+        days and floating times are in `timezone`; bookings from this service's own feed are left
+        out.
 
-        Raises InvalidField on `file` for what is no calendar, and for one that repeats its
-        events too often to be followed."""
+        Raises InvalidField on `file` where it is no calendar, or repeats its events too often to be
+        expanded.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Word between the processes that keep connections of the channel."""
+"""The channel's broadcasts between processes, and the content filter of messages."""
 
 from __future__ import annotations
 
@@ -10,33 +10,39 @@ from staffbooking_core.representations.channel import Broadcast
 
 
 class Subscriber(Protocol):
-    """What a process does with word that comes. Neither may block or raise."""
+    """Receives broadcasts in one process. No method may block or raise."""
 
     def on_messages_stored(self) -> None:
-        """Messages may have been stored that were not read yet."""
+        """Messages may have been stored that this process has not read yet."""
         ...
 
-    def on_broadcast(self, broadcast: Broadcast) -> None: ...
+    def on_broadcast(self, broadcast: Broadcast) -> None:
+        """A broadcast was published, by any process."""
+        ...
 
 
 class PubSub(Protocol):
-    """Takes word to every process that listens, the own one included (at once). Giving word
-    costs next to nothing and never fails. Word may be lost: of messages the store is the
-    truth, and who listens is told of `stored` whenever something may have been missed."""
+    """Delivers broadcasts to the subscribers of every process, the publishing one included (there
+    at once). Publishing is cheap and never fails. Broadcasts may be lost: for messages the store is
+    the truth, and subscribers get `on_messages_stored` whenever they may have missed something."""
 
     def publish_messages_stored(self) -> None:
-        """Tell that messages were committed."""
+        """Announce that messages were committed."""
         ...
 
-    def publish(self, broadcast: Broadcast) -> None: ...
+    def publish(self, broadcast: Broadcast) -> None:
+        """Send a broadcast to every process."""
+        ...
 
     def subscribe(self, subscriber: Subscriber) -> AbstractAsyncContextManager[None]:
-        """Have word taken to `ears` as long as the context is open."""
+        """Deliver broadcasts to `subscriber` as long as the context is open."""
         ...
 
 
 class ContentFilter(Protocol):
+    """Finds contact details and blocked words in messages."""
+
     async def scan(self, text: str) -> ContentFindings:
-        """What is in a text, however it is spelled: in time linear to its length, and without
-        keeping others waiting."""
+        """The findings in a text, however it is spelled. Takes time linear to its length, and does
+        not block the event loop."""
         ...

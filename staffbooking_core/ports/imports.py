@@ -1,4 +1,4 @@
-"""The store's family of imports: staff members many at a time, and how far a file went in."""
+"""Imports: staff members added in bulk from a file, and the progress of each file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.ports.values import NewUser
+from staffbooking_core.ports.accounts import NewUser
 
 
 @frozen
 class ImportProgress:
-    """How far a file went in, and what came of its rows so far."""
+    """How far a file is imported, and the outcome of its rows so far."""
 
     fingerprint: str
     """Of its content."""
@@ -29,12 +29,13 @@ class ImportProgress:
 
     @property
     def row_count(self) -> int:
+        """The number of rows decided so far."""
         return self.imported + self.updated + self.skipped
 
 
 @frozen
 class SkippedRow:
-    """A row that did not go in, and why."""
+    """A row that was not imported, and why."""
 
     line: int
     email: str | None
@@ -42,45 +43,52 @@ class SkippedRow:
 
 
 class ImportsReadPort(Protocol):
+    """Queries on imports. A file is named by the fingerprint of its content."""
+
     async def skipped_rows(
         self, fingerprint: str, after_line: int, limit: int
     ) -> Sequence[SkippedRow]:
-        """In the order of lines, from the first above `after_line`."""
+        """Up to `limit` skipped rows of a file above `after_line`, by line."""
         ...
 
 
 class ImportsWritePort(ImportsReadPort, Protocol):
+    """Commands on imports."""
+
     async def lock_progress(self, fingerprint: str) -> ImportProgress | None:
-        """That of a file which is not wholly in, or not answered for yet."""
+        """The progress of a file that is not finished or not acknowledged, locked until the
+        transaction ends."""
         ...
 
     async def save_progress(
         self, progress: ImportProgress, skipped: Sequence[SkippedRow] = ()
     ) -> None:
-        """Insert or replace, and keep more rows that were skipped."""
+        """Insert or replace the progress of a file, and add more skipped rows."""
         ...
 
     async def delete_progress(self, fingerprint: str) -> None:
-        """With its skipped rows."""
+        """Delete the progress of a file with its skipped rows."""
         ...
 
     async def lock_users_by_email(
         self, emails: Sequence[str]
     ) -> Sequence[tuple[User, Companion | None]]:
-        """Whoever has one of these e-mails, of any role, with their companion, all held; found
-        by `fold_email`, in the order of ids."""
+        """The users of any role with these e-mails (compared by `normalize_email`), each with their
+        companion, all locked in the order of ids."""
         ...
 
     async def add_staff_members(self, staff_members: Sequence[tuple[NewUser, Companion]]) -> None:
-        """Add users with their companions, which get the users' ids, in this order. Raises
-        ConstraintViolated(EMAIL_TAKEN)."""
+        """Insert users with their companions, which get the users' ids, in this order.
+
+        Raises ConstraintViolated(EMAIL_TAKEN).
+        """
         ...
 
     async def save_staff_members(self, staff_members: Sequence[tuple[User, Companion]]) -> None:
-        """Save users and their companions, which may be new; each once. The two must be in step:
-        names, and `active`."""
+        """Update users and insert or replace their companions; each at most once. A user's names
+        and `active` must equal the companion's."""
         ...
 
     async def end_sessions_of_users(self, user_ids: Sequence[int]) -> None:
-        """All of these users."""
+        """Delete all sessions of these users."""
         ...

@@ -1,4 +1,4 @@
-"""The machine: clocks, names, slow hashes, signatures, and telling people."""
+"""Services of the machine: clocks, random names, password hashes, signatures, hints, mail."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from staffbooking_core.domain.notifications.notifications import Email
 
 
 class Clock(Protocol):
+    """Real time, and the service's time."""
+
     def wall(self) -> datetime:
-        """Real time: sessions, windows, leases, keys."""
+        """Real time: for sessions, rate limits, leases and keys."""
         ...
 
     async def business(self) -> datetime:
-        """The service's time: starts, refunds, payouts. The sandbox may move it ahead."""
+        """The service's time: for starts, refunds and payouts. The sandbox may move it ahead."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait in real time (at once where time is virtual)."""
+        """Wait in real time; returns at once where time is virtual."""
         ...
 
 
 class IdGenerator(Protocol):
-    """Unguessable names, from a secure source (a seeded one in simulations)."""
+    """Unguessable names from a secure source (from a seeded one in simulations)."""
 
     def booking_code(self) -> str:
         """`BK` and 12 Crockford base32 characters."""
         ...
 
     def event_id(self) -> str:
-        """`evt_` and 26 characters, in the order of their making."""
+        """`evt_` and 26 characters, ascending in the order of creation."""
         ...
 
     def token(self) -> str:
-        """256 bits, url-safe: sessions and leases."""
+        """256 bits, url-safe: for sessions and leases."""
         ...
 
     def api_key_body(self) -> str:
@@ -50,24 +52,38 @@ class IdGenerator(Protocol):
 class Hasher(Protocol):
     """Slow password hashes, computed off the event loop."""
 
-    async def hash(self, password: str) -> str: ...
+    async def hash(self, password: str) -> str:
+        """The salted hash of a password."""
+        ...
+
     async def verify(self, password: str, hashed: str | None) -> bool:
-        """With None the same work is done, and the answer is False."""
+        """Whether a password has this hash. With None the same work is done, and the result is
+        False."""
         ...
 
 
 class Vault(Protocol):
-    """Keyed signatures and seals, by purpose; what an older key made still holds."""
+    """Keyed signatures and encryption, by purpose; values made with an older known key stay
+    valid."""
 
-    def sign(self, purpose: str, message: bytes) -> bytes: ...
-    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool: ...
+    def sign(self, purpose: str, message: bytes) -> bytes:
+        """The signature of a message for a purpose."""
+        ...
+
+    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
+        """Whether a signature is that of a message for a purpose, with any known key."""
+        ...
+
     def seal(self, purpose: str, secret: bytes, row_id: int) -> bytes:
-        """Encrypt a secret for the row that keeps it: it opens in no other."""
+        """Encrypt a secret for the row that stores it: it opens in no other row."""
         ...
 
     def open(self, purpose: str, sealed: bytes, row_id: int) -> bytes:
-        """Raises SealBroken where it was sealed for another purpose or row, with a key that is
-        not known any more, or was changed."""
+        """The secret that was sealed.
+
+        Raises SealBroken where it was sealed for another purpose or row, with a key that is not
+        known any more, or was changed.
+        """
         ...
 
     def is_current(self, sealed: bytes) -> bool:
@@ -76,7 +92,7 @@ class Vault(Protocol):
 
 
 class Hint(StrEnum):
-    """What a process may want to be woken for."""
+    """The kinds of work that a process may be woken for."""
 
     EVENTS = "events"
     """An event was committed."""
@@ -85,25 +101,30 @@ class Hint(StrEnum):
 
 
 class Hints(Protocol):
-    """Hints that work may be due, from any process of the deployment. The store gives them
-    after its commits. One may be lost: polling is the truth."""
+    """Hints that work may be due, from any process of the deployment. The store gives them after
+    its commits. Hints may be lost: polling is the truth."""
 
     def count(self, hint: Hint) -> int:
-        """How many were heard so far."""
+        """The number of hints received so far."""
         ...
 
     async def wait(self, hint: Hint, seen_count: int, timeout_seconds: float) -> None:
-        """Until more than `beyond` were heard, or the time has passed."""
+        """Wait until more than `seen_count` hints were received, or the timeout has passed."""
         ...
 
 
 class Notifier(Protocol):
+    """Alerts to operators, and mail."""
+
     async def alert_operators(self, booking_id: int, text: str) -> None:
-        """Tell the operators of something that they should look at."""
+        """Send operators an alert about a booking."""
         ...
 
     async def send_email(self, email: Email) -> None:
-        """Tell a person, within `Policy.mail_deadline`: once more, where it was told and that
-        could not be noted. Raises Undeliverable where it never can be, and anything else where
-        it could not be now, and is asked again later."""
+        """Send an e-mail within `Policy.mail_timeout`, at least once: a repeat follows where its
+        success could not be recorded.
+
+        Raises UndeliverableEmail where it can never be delivered, and any other error where it must
+        be retried later.
+        """
         ...

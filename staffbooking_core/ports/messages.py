@@ -1,4 +1,4 @@
-"""The store's families of messages and of presence in the channel."""
+"""Messages: conversations, their members and messages, and who must be notified of them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,8 @@ class CustomerCompanionPair:
 
 
 @frozen
-class UserPresence:
-    """Whether somebody is connected to the channel; `last_seen` is wall time, None for who
-    never was, and the end of the last connection for who is not."""
-
-    user_id: int
-    online: bool
-    last_seen: datetime | None
-
-
-@frozen
 class UnreadMessage:
-    """A message that somebody has not read and was not told of."""
+    """A message that a user has not read and was not notified of."""
 
     conversation_id: int
     user_id: int
@@ -45,183 +35,150 @@ class UnreadMessage:
 
 
 class MessagesReadPort(Protocol):
-    """Groups that are not open yet, and their messages, are not there for any method but
-    `hold_group`. Names of members are those that they have now."""
+    """Queries on conversations and messages. Groups that are not open yet, and their messages, are
+    invisible to every method but `lock_group`. Members have their current names."""
 
-    async def conversation(self, conversation_id: int) -> Conversation | None: ...
+    async def conversation(self, conversation_id: int) -> Conversation | None:
+        """A conversation by id."""
+        ...
+
     async def overviews(
         self, user_id: int, page: int, limit: int, now: datetime
     ) -> Sequence[ConversationOverview]:
-        """Up to `limit + 1` of the conversations that a user is or was in, from the page's
-        start: the one updated last first, then the higher id. `now` is wall time."""
+        """Up to `limit + 1` conversations that a user is or was in, from the page's start: the last
+        updated first, then the higher id. `now` is wall time."""
         ...
 
     async def overview(
         self, conversation_id: int, user_id: int, now: datetime
     ) -> ConversationOverview | None:
-        """None also where the user never was in it."""
+        """One conversation of a user; None where the user never was in it."""
         ...
 
     async def messages_before(
         self, conversation_id: int, before_id: int | None, max_id: int, limit: int
     ) -> Sequence[Message]:
-        """The last `limit` messages of a conversation below `before` and not above `upto`;
+        """The last `limit` messages of a conversation below `before_id` and not above `max_id`;
         oldest first."""
         ...
 
     async def messages_after(
         self, conversation_id: int, after_id: int, max_id: int, limit: int
     ) -> Sequence[Message]:
-        """The first `limit` messages of a conversation above `after` and not above `upto`;
+        """The first `limit` messages of a conversation above `after_id` and not above `max_id`;
         oldest first."""
         ...
 
     async def find_pair(self, user_id: int, other_id: int) -> CustomerCompanionPair | None:
-        """Who is who of two people, in either order; None where they share no booking."""
+        """The customer and the companion of two users, in either order; None where they share no
+        booking."""
         ...
 
     async def direct_conversation_id(self, pair: CustomerCompanionPair) -> int | None:
-        """The id of their conversation."""
+        """The id of the direct conversation of a pair."""
         ...
 
     async def pairs_without_conversation(
         self, user_id: int, limit: int
     ) -> Sequence[CustomerCompanionPair]:
-        """Pairs of a user who share a booking and have no conversation yet."""
+        """Up to `limit` pairs of a user that share a booking and have no conversation yet."""
         ...
 
     async def paid_staff_ids(self, conversation: Conversation) -> Sequence[int]:
-        """Those of its staff with whom the customer has a booking that was paid
-        (`PAID_ONCE`)."""
+        """The staff members of a conversation with whom the customer has a booking in
+        `CONTACT_SHARING_STATUSES`."""
         ...
 
     async def last_message_id(self, user_id: int | None = None) -> int:
-        """The last message of all, or that a user may read; 0 where there is none."""
+        """The id of the last message of all, or of those that a user may read; 0 where there is
+        none."""
         ...
 
     async def all_messages_after(self, after_id: int, limit: int) -> Sequence[Message]:
-        """The first `limit` messages above an id, of all conversations, in the order of ids.
-        None that is committed later has an id below one that was read."""
+        """The first `limit` messages above an id, of all conversations, by id. No message that is
+        committed later has an id below one that was read."""
         ...
 
     async def last_notified_id(self) -> int:
-        """The last message of which it is decided who is told by mail."""
+        """The id of the last message for which e-mail notifications were decided."""
         ...
 
     async def readable_messages_after(
         self, user_id: int, after_id: int, limit: int
     ) -> Sequence[Message]:
         """The first `limit` messages above an id that a user may read, over all of their
-        conversations, in the order of ids."""
+        conversations, by id."""
         ...
 
     async def conversation_partners(
         self, user_id: int, candidate_ids: Iterable[int]
     ) -> frozenset[int]:
-        """Those among some people with whom a user is in a conversation now; oneself too."""
+        """The users among the candidates who currently share a conversation with a user; the user
+        too."""
         ...
 
 
 class MessagesWritePort(MessagesReadPort, Protocol):
+    """Commands on conversations and messages. Locks last until the transaction ends."""
+
     async def open_direct_conversation(self, pair: CustomerCompanionPair, now: datetime) -> int:
-        """The id of their conversation, made where it is missing."""
+        """The id of the direct conversation of a pair, created where it is missing."""
         ...
 
     async def lock_conversations(
         self, conversation_ids: Iterable[int]
     ) -> Mapping[int, Conversation]:
-        """Conversations by id, held in the order of ids until the unit of work ends; those
-        that are not there are left out."""
+        """Conversations by id, locked in the order of ids; missing ones are left out."""
         ...
 
     async def lock_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
-        """The group of an event, held; made, and not open, where it is missing."""
+        """The group of an event, locked; created, and not open, where it is missing."""
         ...
 
     async def booked_companions(
         self, customer_id: int, event_ref: str
     ) -> Sequence[tuple[int, str]]:
-        """The companion's id and name of each booking of an event whose status is in BOOKED:
-        as of now, when what was held is held."""
+        """The companion's id and name of each booking of an event whose status is in
+        `CONFIRMED_STATUSES`. Reads what is committed now, so call it after locking the group."""
         ...
 
     async def save_group(self, group: Conversation, *, is_open: bool) -> None:
-        """Save who is in it; it stays open once it was opened. Who had left before it opened
-        was never in it."""
+        """Save the members of a group, and open it with `is_open`; an open group stays open. A
+        member who left before it opened was never in it."""
         ...
 
     async def messages_by_client_id(
         self, client_keys: Iterable[tuple[int, int, str]]
     ) -> Mapping[tuple[int, int, str], Message]:
-        """Messages by (conversation_id, sender_id, client_id), those that are there."""
+        """The existing messages by (conversation_id, sender_id, client_id)."""
         ...
 
     async def add_messages(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
-        """Keep messages, in their order, of conversations that are held. Their ids are given
-        while nobody else may give any, until the unit of work ends: so they are seen in their
-        order over all conversations."""
+        """Insert messages, in their order, into conversations that are locked. Ids are assigned
+        under a lock, so that ids become visible in ascending order over all conversations."""
         ...
 
     async def mark_read(self, conversation_id: int, user_id: int, message_id: int) -> int:
-        """Note that a member has read up to a message; the last one read, which is this or a
-        later one."""
+        """Record that a member has read up to a message; the id of the last one read, which is this
+        or a later one."""
         ...
 
     async def lock_last_notified_id(self) -> int:
-        """`told_upto`, held until the unit of work ends."""
+        """`last_notified_id`, locked."""
         ...
 
-    async def set_last_notified_id(self, message_id: int) -> None: ...
+    async def set_last_notified_id(self, message_id: int) -> None:
+        """Set `last_notified_id`; the caller holds its lock."""
+        ...
+
     async def unread_messages(
         self, message_ids: Sequence[int], now: datetime
     ) -> Sequence[UnreadMessage]:
-        """These messages, for each participant but their sender who has not read them, is not
-        connected, and has read since they were told last; in the order of ids, then of users.
-        `now` is wall time."""
+        """These messages, each for every participant but the sender who has not read it, is not
+        connected, and has read the conversation since the last notification; by message id, then
+        user id. `now` is wall time."""
         ...
 
     async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:
-        """Those people are told of these messages."""
-        ...
-
-
-class PresenceReadPort(Protocol):
-    """A process that keeps connections is a node, alive while its lease runs (wall time).
-    Connections of a dead node count for nothing."""
-
-    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[UserPresence]:
-        """One for each, in their order."""
-        ...
-
-    async def online_conversation_partners(self, user_id: int, now: datetime) -> Sequence[int]:
-        """Others with whom a user is in a conversation now and who are connected; rising."""
-        ...
-
-
-class PresenceWritePort(PresenceReadPort, Protocol):
-    async def renew_node_lease(self, node: str, expires_at: datetime) -> bool:
-        """Prolong a node's lease, or begin it; False where it began."""
-        ...
-
-    async def add_connection(
-        self, user_id: int, node: str, now: datetime, max_connections: int
-    ) -> bool:
-        """Count one more connection; False, and nothing changes, where the user has `most`
-        already over all living nodes, also if others connect at the same time."""
-        ...
-
-    async def remove_connection(self, user_id: int, node: str, now: datetime) -> None:
-        """Count one less, and the user was last seen now; nothing happens where the node has
-        none of theirs."""
-        ...
-
-    async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
-        """Set how many connections each user has at a node, and drop all others of it. With 0
-        they are there as long as the node lives, and have all of theirs to make anew."""
-        ...
-
-    async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
-        """Forget up to `limit` nodes whose lease has ended, with their connections; the users
-        who were connected there, rising. They were last seen when the lease ended, unless it
-        is known that they were later."""
+        """Record that these users are notified of these messages."""
         ...

@@ -1,4 +1,4 @@
-"""The payment processor, and what only a pretended one can do."""
+"""The payment processor, and what only a simulated one can do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from staffbooking_core.domain.reconciliation.statement import Movement
 
 @frozen
 class CheckupFinding:
-    """What a look at the processor's own settings found: right or wrong, and what to do."""
+    """One result of checking the settings of the processor account: right or wrong, and what to
+    do."""
 
     name: str
     ok: bool
@@ -36,76 +37,106 @@ class CheckupFinding:
 
 
 class PaymentProcessor(Protocol):
-    """A payment processor. Every method raises only the errors of `domain.payments`, and
-    ends within `within` seconds: past that the outcome is `Unknown`. The same key with the
-    same command gives the first answer again; it never moves money twice. `key.op_id` is
-    kept with what a call makes and comes back in snapshots."""
+    """A payment processor. Amounts are in minor units.
+
+    Every method raises only subclasses of ProcessorError, and ends within `timeout_seconds`: past
+    that it raises Unknown, as the call may have been executed. The same key with the same command
+    gives the first result again, and never moves money twice. `key.op_id` is stored with
+    what a call creates, and comes back in snapshots.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The provider's name, which stored rows refer to."""
+        ...
 
     def min_amount(self, currency: str) -> int:
-        """The least total that can be charged, in minor units."""
+        """The least total that can be charged in a currency."""
         ...
 
     async def open_checkout(
         self, command: OpenCheckout, key: OperationKey, timeout_seconds: float
-    ) -> Checkout: ...
+    ) -> Checkout:
+        """Open a hosted checkout page."""
+        ...
+
     async def close_checkout(self, ref: str, key: OperationKey, timeout_seconds: float) -> Checkout:
-        """A checkout that was paid comes back as paid, one that had expired as expired:
-        no errors."""
+        """Close a checkout. One that was paid is returned as paid, an expired one as expired: these
+        are no errors."""
         ...
 
     async def refund(
         self, command: RefundPayment, key: OperationKey, timeout_seconds: float
-    ) -> RefundState: ...
+    ) -> RefundState:
+        """Refund a payment, in full or in part."""
+        ...
+
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
-    ) -> PayoutState: ...
+    ) -> PayoutState:
+        """Transfer money to a payee."""
+        ...
+
     async def reverse_payout(
         self, command: ReversePayout, payout_ref: str, key: OperationKey, timeout_seconds: float
-    ) -> ReversalState: ...
+    ) -> ReversalState:
+        """Take a payout back, in full or in part."""
+        ...
+
     async def open_payee(
         self, command: OpenPayee, key: OperationKey, timeout_seconds: float
-    ) -> PayeeState: ...
-    async def payee(self, ref: str, timeout_seconds: float) -> PayeeState: ...
+    ) -> PayeeState:
+        """Open a payee's account."""
+        ...
+
+    async def payee(self, ref: str, timeout_seconds: float) -> PayeeState:
+        """The state of a payee's account."""
+        ...
+
     async def onboarding_link(
         self, ref: str, return_url: str, refresh_url: str, timeout_seconds: float
     ) -> OnboardingLink:
-        """A page where the payee completes the account; one for each visit, never kept."""
+        """A page where the payee completes the account; a new one for each visit, never stored."""
         ...
 
-    async def snapshot(self, refs: IntentRefs, timeout_seconds: float) -> Snapshot: ...
+    async def snapshot(self, refs: IntentRefs, timeout_seconds: float) -> Snapshot:
+        """All that the processor knows of an intent: checkouts, payments, refunds, payouts,
+        chargebacks, fees."""
+        ...
+
     async def find_intent(self, payment_ref: str, timeout_seconds: float) -> int | None:
-        """The intent that a payment is for; None where it is none of ours."""
+        """The intent that a payment is for; None where the payment is not this service's."""
         ...
 
     async def list_events(
         self, cursor: str | None, timeout_seconds: float
     ) -> tuple[Sequence[ProcessorEvent], str]:
-        """The events since the cursor that an earlier call gave (None: from a while ago on),
-        some of them perhaps again, with the next cursor: what heals lost webhooks."""
+        """The events since the cursor of an earlier call (with None: of a recent period), with the
+        next cursor. Events may come again. Polling recovers lost webhooks."""
         ...
 
     def statement(self) -> AsyncIterator[Movement]:
-        """Every movement of the platform's balance, in the order of intents, those of none
-        first. Flat in memory, however many there are."""
+        """Every movement of the platform's balance, by intent, those without an intent first. Uses
+        constant memory."""
         ...
 
     async def checkup(self, timeout_seconds: float) -> Sequence[CheckupFinding]:
-        """Whether the account at the processor is set up so that money held stays there."""
+        """Checks that the account at the processor is set up so that held money stays there."""
         ...
 
     def parse_webhook(
         self, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> Sequence[ProcessorEvent]:
-        """Verify an incoming event and say where to look; raises BadSignature."""
+        """Verify an incoming webhook; its events. `now` is wall time.
+
+        Raises BadEventSignature.
+        """
         ...
 
 
 @frozen
 class CheckoutPage:
-    """What the hosted page of the pretended processor shows."""
+    """What the checkout page of the simulated processor shows."""
 
     ref: str
     intent_id: int
@@ -123,7 +154,7 @@ class CheckoutPage:
 
 @frozen
 class PayeePage:
-    """What the onboarding page of the pretended processor shows."""
+    """What the onboarding page of the simulated processor shows."""
 
     ref: str
     name: str
@@ -132,33 +163,54 @@ class PayeePage:
 
 
 class SandboxProcessor(Protocol):
-    """What only a pretended processor can do: the test bench of the whole service."""
+    """Controls of a simulated processor, for sandboxes and tests. Amounts are in minor units."""
 
-    async def checkout_page(self, ref: str) -> CheckoutPage | None: ...
-    async def simulate_checkout(self, ref: str, outcome: str) -> CheckoutPage | None:
-        """Act on a checkout page as a client would: succeed, decline, expire, challenge."""
+    async def checkout_page(self, ref: str) -> CheckoutPage | None:
+        """The checkout page with a reference."""
         ...
 
-    async def payee_page(self, ref: str) -> PayeePage | None: ...
+    async def simulate_checkout(self, ref: str, outcome: str) -> CheckoutPage | None:
+        """Act on a checkout page as a customer would: succeed, decline, expire, challenge.
+
+        Raises InvalidField on `outcome`.
+        """
+        ...
+
+    async def payee_page(self, ref: str) -> PayeePage | None:
+        """The onboarding page with a reference."""
+        ...
+
     async def complete_payee(self, ref: str) -> PayeePage | None:
-        """Act on an onboarding page as a staff member would: now the payee is ready."""
+        """Complete an onboarding page as a staff member would: the payee becomes ready."""
         ...
 
     async def chargeback(self, intent_id: int, outcome: str) -> None:
-        """Open, win or lose a chargeback of a paid intent: open, won, lost."""
+        """Open, win or lose a chargeback of a paid intent: open, won, lost.
+
+        Raises InvalidField on `outcome`.
+        """
         ...
 
-    async def add_fault(self, op: str, kind: str, times: int) -> None: ...
-    async def clear_faults(self) -> None: ...
+    async def add_fault(self, op: str, kind: str, times: int) -> None:
+        """Inject a fault into the next calls of an operation.
+
+        Raises InvalidField on `op`, `kind` or `times`.
+        """
+        ...
+
+    async def clear_faults(self) -> None:
+        """Remove all injected faults."""
+        ...
+
     async def balance(self) -> int:
-        """What the processor's own book says that the platform holds, in minor units."""
+        """The platform's balance in the processor's own books."""
         ...
 
     async def take_due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
-        """Take signed events that are to be delivered now: headers and body of each."""
+        """Take up to `limit` signed events that are due for delivery: headers and body of each."""
         ...
 
     async def is_event_taken(self, subject: int | str, since: datetime) -> bool:
-        """Whether somebody took an event of an intent (by id) or of a payee (by reference) that
-        happened at business time `since` or later; they may not have brought it yet."""
+        """Whether an event of an intent (by id) or of a payee (by reference) that happened at
+        business time `since` or later was taken; its delivery may not have finished."""
         ...

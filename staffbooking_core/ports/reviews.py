@@ -1,4 +1,4 @@
-"""The store's family of reviews."""
+"""Reviews: what the two parties of a booking say of each other."""
 
 from __future__ import annotations
 
@@ -7,38 +7,46 @@ from typing import Protocol
 
 from staffbooking_core.domain.companions.reviews import NewReview, RatingTotals, Review
 
+ALREADY_REVIEWED = "uq_reviews_reviewer"
+"""Constraint: a party reviews a booking at most once."""
+
 
 class ReviewsReadPort(Protocol):
-    async def review(self, review_id: int) -> Review | None: ...
+    """Queries on reviews."""
+
+    async def review(self, review_id: int) -> Review | None:
+        """A review by id, hidden or not."""
+        ...
+
     async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
-        """Of everybody, hidden ones too, in the order of ids, from the first above `after_id`."""
+        """Up to `limit` reviews of all users above `after_id`, by id; hidden ones too."""
         ...
 
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
-        """A page of the reviews of a person that are shown, the newest first."""
+        """A page of the visible reviews of a user, the newest first."""
         ...
 
     async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
-        """What somebody has said of a booking's other side, hidden or not."""
+        """The review of a booking that a party wrote, hidden or not."""
         ...
 
     async def ratings_of(self, user_id: int) -> RatingTotals | None:
-        """What those shown come to; None where there is no such user."""
+        """The totals over the visible reviews of a user; None where there is no such user."""
         ...
 
 
 class ReviewsWritePort(ReviewsReadPort, Protocol):
-    """Who changes a review of a companion holds the companion before and saves it after:
-    what is shown of it tells of its ratings and newest reviews."""
+    """Commands on reviews. A caller that changes a review of a companion locks the companion before
+    and saves it after: its encoded detail includes its ratings and newest reviews."""
 
     async def add_review(self, review: NewReview) -> Review:
-        """Raises ConstraintViolated(ALREADY_REVIEWED): one review a party and booking."""
+        """Insert a review. Raises ConstraintViolated(ALREADY_REVIEWED)."""
         ...
 
     async def save_response(self, review: Review) -> bool:
-        """Keep its response; False, and nothing changes, where it has one already."""
+        """Save a review's response; False, and nothing changes, where it has one already."""
         ...
 
     async def save_hidden(self, review: Review) -> bool:
-        """Keep whether it is hidden; False, and nothing changes, where that is so already."""
+        """Save whether a review is hidden; False where nothing changes."""
         ...

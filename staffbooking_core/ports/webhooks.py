@@ -1,14 +1,15 @@
-"""Webhooks as the store keeps them, and the sender that takes them to their receivers.
+"""Webhooks: endpoints, deliveries and the event feed, and the sender.
 
-An endpoint, not a delivery, is what a worker claims: so at most one serves it at a time, and
-the bound of deliveries in flight is that worker's own. `turn` is what it may do with it.
+A worker claims an endpoint, not a delivery: at most one worker serves an endpoint at a time, and
+enforces the limit of deliveries in flight. A claimed endpoint with some of its due deliveries is an
+`EndpointBatch`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from attrs import field, frozen
 
@@ -23,11 +24,14 @@ from staffbooking_core.domain.webhooks.deliveries import (
     PublishedEvent,
     WebhookEndpoint,
 )
-from staffbooking_core.ports.values import Lease
+from staffbooking_core.ports.leases import Lease
+from staffbooking_core.representations.events import WebhookTestEvent
 
 
 @frozen
 class NewWebhookEndpoint:
+    """An endpoint that has no id yet."""
+
     owner_id: int
     url: str
     events: frozenset[EventName]
@@ -49,8 +53,8 @@ EndpointClaim: TypeAlias = tuple[int, str]
 
 @frozen
 class EndpointBatch:
-    """A claimed endpoint with some of its due deliveries: it is sent to until `lease` ends,
-    by its holder alone."""
+    """A claimed endpoint with some of its due deliveries; only the holder sends to it until `lease`
+    ends."""
 
     endpoint: WebhookEndpoint
     owner: User
@@ -59,15 +63,16 @@ class EndpointBatch:
 
     @property
     def claim(self) -> EndpointClaim:
+        """The claim on the endpoint."""
         return self.endpoint.id, self.lease.token
 
 
 @frozen
 class WebhookStats:
-    """For metrics. `lag` is how late the most overdue delivery is, in seconds."""
+    """Figures for metrics. `lag` is how late the most overdue delivery is, in seconds."""
 
     succeeded: int
-    """Attempts, over all endpoints: deleted ones too, since a counter never goes down."""
+    """Attempts over all endpoints, deleted ones too: the counter never decreases."""
     failed: int
     pending: int
     """Deliveries."""
@@ -78,45 +83,52 @@ class WebhookStats:
 
 
 class WebhooksReadPort(Protocol):
+    """Queries on endpoints, deliveries and the event feed."""
+
     async def endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:
-        """Deleted ones too."""
+        """An endpoint by id; deleted ones too."""
         ...
 
     async def endpoints_of(self, owner_id: int) -> Sequence[WebhookEndpoint]:
-        """Those that are not deleted, the oldest first."""
+        """The endpoints of a user that are not deleted, the oldest first."""
         ...
 
     async def endpoints(self, after_id: int, limit: int) -> Sequence[EndpointSubscription]:
-        """Those that are not deleted, in the order of ids, with their owners."""
+        """Up to `limit` endpoints above `after_id` that are not deleted, by id, with their
+        owners."""
         ...
 
-    async def delivery(self, delivery_id: int) -> Delivery | None: ...
+    async def delivery(self, delivery_id: int) -> Delivery | None:
+        """A delivery by id."""
+        ...
+
     async def deliveries(
         self, endpoint_id: int, page: int, limit: int
     ) -> Sequence[tuple[Delivery, Sequence[DeliveryAttempt]]]:
-        """The newest first, each with its attempts, oldest first: up to `limit + 1` from the
-        page's start."""
+        """Deliveries of an endpoint, the newest first, each with its attempts, oldest first: up to
+        `limit + 1` from the page's start."""
         ...
 
     async def attempts_of(self, delivery_id: int) -> Sequence[DeliveryAttempt]:
-        """The oldest first."""
+        """The attempts of a delivery, the oldest first."""
         ...
 
     async def attempts_since(
         self, since: datetime, limit: int
     ) -> Sequence[tuple[Delivery, DeliveryAttempt]]:
-        """Attempts that began at `since` or later, the oldest first."""
+        """Up to `limit` attempts that began at `since` or later, the oldest first, with their
+        deliveries."""
         ...
 
     async def feed_position(self, event_id: str, reader_id: int | None) -> int | None:
-        """Where an event stands in its reader's feed; None where it doesn't. The reader None
-        sees all events."""
+        """The position of an event in a reader's feed; None where it is not in it. With the reader
+        None, the feed of all events."""
         ...
 
     async def feed_events_after(
         self, reader_id: int | None, after_position: int, limit: int
     ) -> Sequence[bytes]:
-        """The envelopes beyond a position, in their order, up to `limit`."""
+        """Up to `limit` encoded envelopes above a position of a reader's feed, by position."""
         ...
 
     async def has_unsequenced_events(self) -> bool:
@@ -124,66 +136,73 @@ class WebhooksReadPort(Protocol):
         ...
 
     async def unsequenced_events(self, limit: int) -> Sequence[PublishedEvent]:
-        """About `limit` events without a position, the first made first, each with all others
-        of its booking that have none."""
+        """About `limit` events without a position, the oldest first, each with all others of its
+        booking that have none."""
         ...
 
     async def endpoints_with_held_deliveries(
         self, after_id: int, limit: int
     ) -> Sequence[EndpointSubscription]:
-        """Endpoints that are active and not deleted, and have deliveries held: in the order of
-        ids, from the first above `after_id`."""
+        """Up to `limit` endpoints above `after_id` that are active and not deleted and have held
+        deliveries, by id."""
         ...
 
     async def next_batch_due_at(self, now: datetime, *, degraded: bool) -> datetime | None:
-        """When the next endpoint that nobody has claimed is due, in the past where one is;
-        None where none has anything to do."""
+        """When the next endpoint on which no lease runs is due, which may be in the past; None
+        where no work is left. With `degraded`, looks at endpoints whose last attempt failed
+        or was slow, without it at all others."""
         ...
 
-    async def stats(self, now: datetime) -> WebhookStats: ...
+    async def stats(self, now: datetime) -> WebhookStats:
+        """The figures for metrics; `now` is wall time."""
+        ...
 
 
 class WebhooksWritePort(WebhooksReadPort, Protocol):
+    """Commands on endpoints, deliveries and the event feed. Times are wall time. Locks last until
+    the transaction ends."""
+
     async def add_endpoint(self, new_endpoint: NewWebhookEndpoint) -> WebhookEndpoint:
-        """With an empty secret, to be saved with a sealed one in the same unit of work."""
+        """Insert an endpoint with an empty secret; the caller saves it with a sealed one in the
+        same transaction."""
         ...
 
     async def lock_endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:
-        """Held until the unit of work ends; deleted ones too."""
+        """An endpoint by id, locked; deleted ones too."""
         ...
 
     async def save_endpoints(self, endpoints: Sequence[WebhookEndpoint]) -> None:
-        """Neither their claims nor their turns are touched."""
+        """Update endpoints; neither their claims nor when they are due."""
         ...
 
-    # Placing: every committed event gets a position, one step at a time ---------------
+    # The feed: every committed event gets a position, in batches --------------------------
 
     async def lock_feed(self) -> int:
-        """The last position that was given, 0 at first. Nobody else gives one until this unit
-        of work ends: so positions become visible in their order."""
+        """The last assigned position, 0 at first, locked: positions become visible in ascending
+        order."""
         ...
 
     async def save_feed_positions(
         self, positioned_events: Sequence[tuple[PublishedEvent, int]]
     ) -> None:
-        """Give positions, and put the events into the feeds of their parties."""
+        """Assign positions to events, and add the events to the feeds of their parties."""
         ...
 
     async def lock_endpoints_of(self, user_ids: Sequence[int]) -> Sequence[EndpointSubscription]:
-        """The endpoints of these users and of all admins, deleted ones left out, held in the
-        order of ids."""
+        """The endpoints of these users and of all admins that are not deleted, locked in the order
+        of ids."""
         ...
 
     async def add_deliveries(self, new_deliveries: Sequence[NewDelivery]) -> None:
-        """Their endpoints, which are held, get their turn where one is pending. A delivery
-        that is there already (same endpoint, same event) stays as it is."""
+        """Insert deliveries; their endpoints, which the caller has locked, become due with the
+        pending ones. A delivery that exists (same endpoint, same event) is unchanged."""
         ...
 
     async def add_test_delivery(
-        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+        self, new_delivery: NewDelivery, envelope: WebhookTestEvent
     ) -> DueDelivery:
-        """The delivery of an event that stands in no feed, and is sent by nobody's turn; its
-        own bytes are encoded here, and kept with it."""
+        """Insert a delivery of an event that is in no feed, and that no batch includes. Its body is
+        the encoded envelope, stored with it."""
         ...
 
     # Sending ---------------------------------------------------------------------------
@@ -191,80 +210,85 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
     async def claim_batches(
         self, now: datetime, lease: Lease, limit: int, batch_size: int, *, degraded: bool
     ) -> Sequence[EndpointBatch]:
-        """Claim endpoints whose turn has come, the longest overdue first, each with up to
-        `batch` pending deliveries that are due: retries before first tries, each by
-        `next_at`. One with nothing due is claimed and given without any."""
+        """Claim up to `limit` due endpoints, the longest overdue first, each with up to
+        `batch_size` pending deliveries that are due: retries before first attempts, each by
+        `next_at`. An endpoint with nothing due is claimed and returned without deliveries. With
+        `degraded`, claims endpoints whose last attempt failed or was slow, without it all
+        others."""
         ...
 
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
-        """Make these claims last longer, where they are still held."""
+        """Prolong the claims with these tokens that are still held."""
         ...
 
     async def lock_claims(
         self, claims: Sequence[EndpointClaim]
     ) -> Mapping[EndpointClaim, EndpointSubscription]:
-        """Those of the claims that are still held: their endpoints, locked in the order of ids,
-        deleted ones too, with their owners."""
+        """The claims that are still held: their endpoints, locked in the order of ids, with their
+        owners; deleted ones too."""
         ...
 
     async def release_endpoints(self, endpoint_ids: Sequence[int], now: datetime) -> None:
-        """Release these endpoints, which are locked: the next turn of each comes with its
-        first pending delivery, or now where that is overdue."""
+        """Release these endpoints, which the caller has locked: each is due again with its first
+        pending delivery, or now where that is overdue."""
         ...
 
     async def lock_deliveries(self, delivery_ids: Sequence[int]) -> Sequence[Delivery]:
-        """Held, in the order of ids."""
+        """Deliveries by id, locked in the order of ids."""
         ...
 
     async def save_deliveries(self, deliveries: Sequence[Delivery]) -> None:
-        """Replace their progress. A pending one that nobody's turn covers also needs `wake`."""
+        """Update the progress of deliveries. For a pending one of an endpoint that is not claimed,
+        the caller also calls `schedule_endpoint`."""
         ...
 
     async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
-        """Attempts by the id of their delivery."""
+        """Insert attempts, each with the id of its delivery."""
         ...
 
     async def schedule_endpoint(self, endpoint_id: int, earliest_at: datetime) -> None:
-        """Let an endpoint, which is locked, have a turn at `at`, if none comes earlier."""
+        """Make an endpoint, which the caller has locked, due at `earliest_at`, unless it is due
+        earlier."""
         ...
 
     # Holding ---------------------------------------------------------------------------
-    # A store may do a thousand at a time, and leave the rest for the next call.
+    # A store may process a limited number at a time, and leave the rest for the next call.
 
     async def hold_deliveries(self, endpoint_id: int, now: datetime) -> int:
-        """Hold pending deliveries of an endpoint, which is locked; how many. What is left gives
-        it a turn, and whoever claims that goes on. Who has claimed it keeps the claim, to save
-        what is in flight."""
+        """Hold pending deliveries of an endpoint, which the caller has locked; how many. What is
+        left makes the endpoint due, and the worker that claims it continues. A claim on it stays,
+        so that the results of deliveries in flight can be saved."""
         ...
 
     async def resume_deliveries(self, endpoint_id: int, now: datetime) -> int:
-        """Make held deliveries of an endpoint, which is locked, pending again; how many. Each
-        is due when it would have been, and its endpoint's turn comes with the first. While any
-        is left, `holding` gives the endpoint."""
+        """Make held deliveries of an endpoint, which the caller has locked, pending again; how
+        many. Each is due when it was before, and the endpoint with the first of them. While any is
+        left, `endpoints_with_held_deliveries` returns the endpoint."""
         ...
 
     async def cancel_deliveries(self, endpoint_id: int, now: datetime) -> int:
-        """Cancel what is pending or held of an endpoint, which is locked; what is left is as
-        with `hold`."""
+        """Cancel pending and held deliveries of an endpoint, which the caller has locked; how many.
+        What is left is continued as by `hold_deliveries`."""
         ...
 
     async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:
-        """Cancel deliveries that are held since before then."""
+        """Cancel up to `limit` deliveries that are held since `held_before` or earlier; how
+        many."""
         ...
 
 
 class WebhookSender(Protocol):
-    """The way out: https to public addresses alone, unless the deployment is a sandbox that
-    allows more. Never raises for what a receiver does."""
+    """Sends to https endpoints at public addresses only, unless the deployment is a sandbox that
+    allows more. A receiver's failures are results, never errors."""
 
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
     ) -> int | DeliveryFailure:
-        """POST once, and be done within `seconds`: the status of the response, or why there is
-        none. The address is judged when it is connected to; no redirect is followed."""
+        """POST a body once, within `timeout_seconds`: the status of the response, or why there is
+        none. The address is checked when it is connected to; redirects are not followed."""
         ...
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        """Whether a name stands for an address that would be refused, as far as can be said
-        now: one that can't be resolved yet doesn't."""
+        """Whether a host name resolves to an address that would be refused; False where it does not
+        resolve."""
         ...

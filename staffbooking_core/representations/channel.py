@@ -24,7 +24,17 @@ from staffbooking_core.domain.shared.rate_limits import (
 )
 from staffbooking_core.errors import InvalidInput, StaffbookingError
 from staffbooking_core.policy import Policy
-from staffbooking_core.representations.records import format_instant, message_record
+from staffbooking_core.representations.errors import field_error_records
+from staffbooking_core.representations.frames import (
+    AckRecord,
+    FrameErrorRecord,
+    PresenceRecord,
+    ReadMarkRecord,
+    ReadyRecord,
+    TypingRecord,
+)
+from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.representations.messaging import message_record
 
 R = TypeVar("R")
 
@@ -93,11 +103,12 @@ class Broadcast:
 
     to: tuple[int, ...]
     event: ServerEvent
-    data: dict[str, Any]
+    data: Mapping[str, Any]
 
 
 def ready_frame(user_id: int, last_id: int) -> Frame:
-    return Frame(ServerEvent.READY, {"user_id": user_id, "last_message_id": last_id})
+    data: ReadyRecord = {"user_id": user_id, "last_message_id": last_id}
+    return Frame(ServerEvent.READY, data)
 
 
 def new_message_frame(message: Message) -> Frame:
@@ -106,23 +117,24 @@ def new_message_frame(message: Message) -> Frame:
 
 def ack_frame(message: Message, ref: Any = None) -> Frame:
     """The message is stored, for good."""
-    return Frame(ServerEvent.ACK, {"message": message_record(message)}, ref)
+    data: AckRecord = {"message": message_record(message)}
+    return Frame(ServerEvent.ACK, data, ref)
 
 
 def error_frame(problem: StaffbookingError, ref: Any = None) -> Frame:
-    data: dict[str, Any] = {"error": problem.message, "code": problem.code}
+    data: FrameErrorRecord = {"error": problem.message, "code": problem.code}
     if isinstance(problem, InvalidInput):
-        data["errors"] = [{"field": f.field, "message": f.message} for f in problem.field_errors]
+        data["errors"] = field_error_records(problem.field_errors)
     if isinstance(problem, RateLimitExceeded):
         data["retry_after"] = problem.decision.retry_after
     return Frame(ServerEvent.ERROR, data, ref)
 
 
-def presence_data(user_id: int, online: bool, last_seen: datetime | None) -> dict[str, Any]:
+def presence_data(user_id: int, online: bool, last_seen: datetime | None) -> PresenceRecord:
     return {"user_id": user_id, "online": online, "last_seen": format_instant(last_seen)}
 
 
-def typing_data(conversation_id: int, user_id: int, name: str, is_typing: bool) -> dict[str, Any]:
+def typing_data(conversation_id: int, user_id: int, name: str, is_typing: bool) -> TypingRecord:
     return {
         "conversation_id": conversation_id,
         "user_id": user_id,
@@ -131,7 +143,7 @@ def typing_data(conversation_id: int, user_id: int, name: str, is_typing: bool) 
     }
 
 
-def read_data(conversation_id: int, message_id: int, user_id: int) -> dict[str, Any]:
+def read_data(conversation_id: int, message_id: int, user_id: int) -> ReadMarkRecord:
     return {"conversation_id": conversation_id, "message_id": message_id, "user_id": user_id}
 
 

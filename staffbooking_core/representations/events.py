@@ -1,25 +1,130 @@
 """Domain events: facts to tell, written in the transaction of the change (CONTRACT 7)."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
 from attrs import frozen
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.reviews import Review
-from staffbooking_core.representations.records import (
-    booking_record,
+from staffbooking_core.representations.bookings import EventBookingRecord, event_booking_record
+from staffbooking_core.representations.companions import ReviewRecord, review_record
+from staffbooking_core.representations.json_types import (
+    EventId,
+    Id,
+    JsonSchema,
+    Timestamp,
     format_instant,
-    payment_record,
-    review_record,
+)
+from staffbooking_core.representations.payments import PaymentRecord, payment_record
+
+API_VERSION: Literal["v1"] = "v1"
+
+TEST_EVENT_NAME: Literal["webhook.test"] = "webhook.test"
+
+# Published bodies -------------------------------------------------------------------------
+
+
+class _BookingData(TypedDict):
+    """The data of an event about a booking."""
+
+    booking: EventBookingRecord
+
+
+class _PaymentData(_BookingData):
+    """The data of an event about a payment."""
+
+    payment: PaymentRecord
+
+
+class _ReviewData(TypedDict):
+    """The data of an event about a review."""
+
+    review: ReviewRecord
+    booking_code: str
+
+
+class _WebhookTestData(TypedDict):
+    """The data of a test event."""
+
+    webhook_id: Id
+
+
+class _EnvelopeFields(TypedDict):
+    id: EventId
+    created_at: Timestamp
+    api_version: Literal["v1"]
+
+
+class _BookingEnvelopeFields(_EnvelopeFields):
+    sequence: Annotated[int, JsonSchema(minimum=1, description="rises with each of a booking")]
+
+
+class BookingCreatedEvent(_BookingEnvelopeFields):
+    """A new booking request has been created"""
+
+    event: Literal[EventName.BOOKING_CREATED]
+    data: _BookingData
+
+
+class BookingCompletedEvent(_BookingEnvelopeFields):
+    """A booking has been marked completed"""
+
+    event: Literal[EventName.BOOKING_COMPLETED]
+    data: _BookingData
+
+
+class BookingCancelledEvent(_BookingEnvelopeFields):
+    """A booking has been cancelled by either party"""
+
+    event: Literal[EventName.BOOKING_CANCELLED]
+    data: _BookingData
+
+
+class PaymentCompletedEvent(_BookingEnvelopeFields):
+    """A payment has been successfully processed"""
+
+    event: Literal[EventName.PAYMENT_COMPLETED]
+    data: _PaymentData
+
+
+class ReviewCreatedEvent(_BookingEnvelopeFields):
+    """A new review has been submitted"""
+
+    event: Literal[EventName.REVIEW_CREATED]
+    data: _ReviewData
+
+
+class WebhookTestEvent(_EnvelopeFields):
+    """A test of an endpoint by its owner: it reports no change, and is in no feed"""
+
+    event: Literal["webhook.test"]
+    sequence: Literal[0]
+    data: _WebhookTestData
+
+
+EventRecord: TypeAlias = (
+    BookingCreatedEvent
+    | BookingCompletedEvent
+    | BookingCancelledEvent
+    | PaymentCompletedEvent
+    | ReviewCreatedEvent
 )
 
-API_VERSION = "v1"
+EVENT_RECORDS: dict[str, type] = {
+    EventName.BOOKING_CREATED: BookingCreatedEvent,
+    EventName.BOOKING_COMPLETED: BookingCompletedEvent,
+    EventName.BOOKING_CANCELLED: BookingCancelledEvent,
+    EventName.PAYMENT_COMPLETED: PaymentCompletedEvent,
+    EventName.REVIEW_CREATED: ReviewCreatedEvent,
+    TEST_EVENT_NAME: WebhookTestEvent,
+}
+"""The body of each event that webhooks receive; its docstring stands in the documents."""
 
-TEST_EVENT_NAME = "webhook.test"
+# Events in the core -----------------------------------------------------------------------
+
+EventData: TypeAlias = _BookingData | _PaymentData | _ReviewData
 
 
 @frozen
@@ -33,7 +138,7 @@ class DomainEvent:
     created_at: datetime
     parties: tuple[int, ...]
     """The users whose endpoints get it, besides the admins'."""
-    data: dict[str, Any]
+    data: EventData
 
     @property
     def envelope(self) -> dict[str, Any]:
@@ -49,20 +154,21 @@ class DomainEvent:
 
 def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime) -> DomainEvent:
     """The event that tells of what just became of a booking."""
-    data = {"booking": booking_record(booking, None)}
+    data: _BookingData = {"booking": event_booking_record(booking)}
     if name is EventName.PAYMENT_COMPLETED:
-        data["payment"] = payment_record(booking)
+        paid: _PaymentData = {**data, "payment": payment_record(booking)}
+        return _make_event(event_id, name, booking, at, paid)
     return _make_event(event_id, name, booking, at, data)
 
 
 def review_event(event_id: str, review: Review, booking: Booking, at: datetime) -> DomainEvent:
     """The event that tells of a new review; the booking is as this event leaves it."""
-    data = {"review": review_record(review), "booking_code": booking.code}
+    data: _ReviewData = {"review": review_record(review), "booking_code": booking.code}
     return _make_event(event_id, EventName.REVIEW_CREATED, booking, at, data)
 
 
 def _make_event(
-    event_id: str, name: EventName, booking: Booking, at: datetime, data: dict[str, Any]
+    event_id: str, name: EventName, booking: Booking, at: datetime, data: EventData
 ) -> DomainEvent:
     parties = {booking.customer_id, booking.companion_id, booking.booked_by} - {None}
     return DomainEvent(
@@ -76,7 +182,7 @@ def _make_event(
     )
 
 
-def envelope_for_test_event(event_id: str, endpoint_id: int, at: datetime) -> dict[str, Any]:
+def envelope_for_test_event(event_id: str, endpoint_id: int, at: datetime) -> WebhookTestEvent:
     """The body of a test event: it tells of nothing, and stands in no feed."""
     return {
         "id": event_id,

@@ -16,7 +16,9 @@ from staffbooking_core.domain.companions.search_index import find_marks_on, loca
 from staffbooking_core.domain.notifications.notifications import notifications_for
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import (
+    BookingsWritePort,
     BookingWrite,
+    CompanionsWritePort,
     Ports,
     RebookingCredit,
     StoredResponse,
@@ -52,16 +54,16 @@ def to_booking_write(
         postings=result.postings,
         orders=result.orders,
         alerts=result.alerts,
-        notifications=notifications_for(before, booking),
+        notifications=notifications_for(before, result),
         rebooking_credit=credit,
         response=response,
     )
 
 
-async def lock_by_code(tx: Transaction, code: str) -> Booking:
+async def lock_by_code(bookings: BookingsWritePort, code: str) -> Booking:
     """The booking that an operator names, held. Raises NotFound."""
-    found = await tx.bookings.booking_by_code(code)
-    booking = None if found is None else await tx.bookings.lock_booking(found.id)
+    found = await bookings.booking_by_code(code)
+    booking = None if found is None else await bookings.lock_booking(found.id)
     if booking is None:
         raise NotFound("Booking")
     return booking
@@ -83,17 +85,17 @@ async def save_transition(
     the group of its event."""
     await tx.bookings.save_booking(to_booking_write(ports, before, result, now))
     if before.holds_slot != result.booking.holds_slot:
-        await _save_day_marks(tx, result.booking)
-    await update_event_group(tx, before, result.booking, now)
+        await _save_day_marks(tx.companions, result.booking)
+    await update_event_group(tx.messages, before, result.booking, now)
 
 
-async def _save_day_marks(tx: Transaction, booking: Booking) -> None:
-    companion = await tx.companions.lock_companion(booking.companion_id)
+async def _save_day_marks(companions: CompanionsWritePort, booking: Booking) -> None:
+    companion = await companions.lock_companion(booking.companion_id)
     if companion is None:
         return
     hours, span = companion.calendar, Interval(booking.starts_at, booking.ends_at)
-    busy = await tx.companions.busy_intervals(
+    busy = await companions.busy_intervals(
         companion.id, span.starts_at - LOCAL_DAY_MARGIN, span.ends_at + LOCAL_DAY_MARGIN
     )
     marks = find_marks_on(hours, busy, local_days(hours.timezone, span))
-    await tx.companions.save_day_marks(companion.id, marks)
+    await companions.save_day_marks(companion.id, marks)

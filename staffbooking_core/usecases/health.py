@@ -12,7 +12,7 @@ async def is_ready(ports: Ports) -> bool:
     """Whether the store answers and has its schema (CONTRACT 9, /readyz)."""
     try:
         async with ports.store.read_view() as view:
-            await view.payments.count_pending_work(ports.clock.wall())
+            await view.metrics.count_pending_work(ports.clock.wall())
     except StaffbookingError:
         return False
     return True
@@ -21,7 +21,7 @@ async def is_ready(ports: Ports) -> bool:
 async def get_backlog(ports: Ports) -> Sequence[Backlog]:
     """Work that is due and not done yet, by kind; what a worker does at once stays near 0."""
     async with ports.store.read_view() as view:
-        return await view.payments.backlog(ports.clock.wall())
+        return await view.metrics.backlog(ports.clock.wall())
 
 
 async def get_webhook_stats(ports: Ports) -> WebhookStats:

@@ -40,7 +40,7 @@ async def find_response(
     """The answer kept for this call; RuleBroken `idempotency_mismatch` where the key was
     used for another request."""
     async with ports.store.read_view() as view:
-        stored = await view.bookings.stored_response(
+        stored = await view.idempotency.stored_response(
             idempotency.scope, idempotency.key, ports.clock.wall()
         )
     if stored is not None and stored.fingerprint != idempotency.fingerprint:
@@ -81,7 +81,7 @@ async def store_failure(
     response = _stored_response(ports, idempotency, status, body)
 
     async def unit(tx: Transaction) -> None:
-        await tx.bookings.save_response(response)
+        await tx.idempotency.save_response(response)
 
     try:
         await ports.store.run_transaction(unit)

@@ -3,30 +3,42 @@ forgotten."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
 from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
+from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.privacy import erase_companion, erase_user, has_open_obligations
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
-from staffbooking_core.ports import Ports, ReadView, Transaction
-from staffbooking_core.representations.records import (
-    Record,
-    api_key_record,
+from staffbooking_core.ports import CompanionsWritePort, Ports, ReadView, Transaction
+from staffbooking_core.representations.accounts import api_key_record, inquiry_record, user_record
+from staffbooking_core.representations.bookings import BookingRecord, booking_record
+from staffbooking_core.representations.calendars import (
     availability_record,
-    booking_record,
-    format_instant,
-    inquiry_record,
-    message_record,
+    busy_time_record,
+    calendar_feed_record,
+)
+from staffbooking_core.representations.companions import (
+    ReviewRecord,
     own_portfolio_record,
     profile_record,
     review_record,
-    user_record,
-    webhook_record,
 )
+from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.representations.messaging import message_record
+from staffbooking_core.representations.personal_data import (
+    AccountData,
+    BookingsData,
+    OpenedDisputeRecord,
+    PersonalDataRecord,
+    RebookingCreditRecord,
+    StaffData,
+    WritingsData,
+)
+from staffbooking_core.representations.webhooks import webhook_record
 from staffbooking_core.usecases.accounts import login_throttling
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.payments import payees
@@ -42,10 +54,11 @@ class _HasId(Protocol):
 
 
 N = TypeVar("N", bound=_HasId)
+R = TypeVar("R")
 Pages = AsyncIterator[Sequence[N]]
 
 
-async def export_user_data(ports: Ports, user_id: int) -> Record:
+async def export_user_data(ports: Ports, user_id: int) -> PersonalDataRecord:
     """All that is kept about a person, as records. What others wrote is theirs, but for reviews
     of this person. Lists without a bound are iterators of their pages, which are read as they
     are asked for. Raises NotFound."""
@@ -78,37 +91,35 @@ async def _read_pages(
         after = page[-1].id
 
 
-async def _to_records(
-    pages: Pages[N], to_record: Callable[[N], Record]
-) -> AsyncIterator[Sequence[Record]]:
+async def _to_records(pages: Pages[N], to_record: Callable[[N], R]) -> AsyncIterator[Sequence[R]]:
     async for page in pages:
         yield [to_record(each) for each in page]
 
 
-async def _staff_records(ports: Ports, view: ReadView, user: User) -> Record:
+async def _staff_records(ports: Ports, view: ReadView, user: User) -> StaffData:
     """What a staff member says of themself, and where they are paid out to."""
     companion = await view.companions.companion(user.id)
     busy = companion.calendar.busy if companion else ()
     payee = await payees.get_payee(ports, Actor(user.id, user.role))
     return {
-        "profile": companion and profile_record(companion, ports.policy.currency),
-        "availability": companion and availability_record(companion.calendar),
-        "busy_times": [
-            {"starts_at": format_instant(each.starts_at), "ends_at": format_instant(each.ends_at)}
-            for each in busy
-        ],
-        "payout_account": payee
-        and {
-            "provider": payee.provider,
-            "reference": payee.ref,
-            "status": payee.status,
-            "country": payee.command.country,
-            "needs": list(payee.needs),
-        },
+        "profile": profile_record(companion, ports.policy.currency) if companion else None,
+        "availability": availability_record(companion.calendar) if companion else None,
+        "busy_times": [busy_time_record(each) for each in busy],
+        "payout_account": _payout_account(payee) if payee else None,
     }
 
 
-def _booking_records(ports: Ports, user: User) -> Record:
+def _payout_account(payee: Payee) -> Mapping[str, object]:
+    return {
+        "provider": payee.provider,
+        "reference": payee.ref,
+        "status": payee.status,
+        "country": payee.command.country,
+        "needs": list(payee.needs),
+    }
+
+
+def _booking_records(ports: Ports, user: User) -> BookingsData:
     """Their bookings and those that they made for others, what they complained of in them, and
     what they may book again for."""
 
@@ -118,27 +129,32 @@ def _booking_records(ports: Ports, user: User) -> Record:
             lambda view, after: view.personal_data.bookings_of(user.id, after, EXPORT_PAGE_SIZE),
         )
 
+    def record_of(booking: Booking) -> BookingRecord:
+        party = booking.party_of(user.id)
+        assert party is not None, "these are bookings of the person"
+        return booking_record(booking, party)
+
     return {
-        "bookings": _to_records(
-            bookings(), lambda each: booking_record(each, each.party_of(user.id))
-        ),
+        "bookings": _to_records(bookings(), record_of),
         "disputes_opened": _disputes(bookings(), user),
         "rebooking_credits": _credits(ports, bookings(), user),
     }
 
 
-async def _disputes(bookings: Pages[Booking], user: User) -> AsyncIterator[Sequence[Record]]:
+async def _disputes(
+    bookings: Pages[Booking], user: User
+) -> AsyncIterator[Sequence[OpenedDisputeRecord]]:
     async for page in bookings:
         yield [
             {"booking_code": each.code, "reason": each.dispute_reason}
             for each in page
-            if each.disputed_by is not None and each.disputed_by is each.party_of(user.id)
+            if each.dispute_reason is not None and each.disputed_by is each.party_of(user.id)
         ]
 
 
 async def _credits(
     ports: Ports, bookings: Pages[Booking], user: User
-) -> AsyncIterator[Sequence[Record]]:
+) -> AsyncIterator[Sequence[RebookingCreditRecord]]:
     async for page in bookings:
         async with ports.store.read_view() as view:
             credits = [
@@ -157,7 +173,7 @@ async def _credits(
         ]
 
 
-async def _written_records(ports: Ports, view: ReadView, user: User) -> Record:
+async def _written_records(ports: Ports, view: ReadView, user: User) -> WritingsData:
     """What they wrote, and what was written of them."""
     # An address proves nothing unless it is known to be theirs.
     is_email_verified = user.email_verified_at is not None
@@ -178,7 +194,7 @@ async def _written_records(ports: Ports, view: ReadView, user: User) -> Record:
     }
 
 
-async def _received_reviews(ports: Ports, user: User) -> AsyncIterator[Sequence[Record]]:
+async def _received_reviews(ports: Ports, user: User) -> AsyncIterator[Sequence[ReviewRecord]]:
     page = 1
     while True:
         async with ports.store.read_view() as view:
@@ -189,7 +205,7 @@ async def _received_reviews(ports: Ports, user: User) -> AsyncIterator[Sequence[
         page += 1
 
 
-async def _account_records(view: ReadView, user: User) -> Record:
+async def _account_records(view: ReadView, user: User) -> AccountData:
     """What is theirs alone: names of secrets, never the secrets."""
     sessions = await view.accounts.sessions_of(user.id)
     feed_since = await view.portfolio.calendar_feed_created_at(user.id)
@@ -207,7 +223,7 @@ async def _account_records(view: ReadView, user: User) -> Record:
             own_portfolio_record(each) for each in await view.portfolio.portfolio_items_of(user.id)
         ],
         "images": [each.path for each in await view.portfolio.images_of(user.id)],
-        "calendar_feed": feed_since and {"created_at": format_instant(feed_since)},
+        "calendar_feed": calendar_feed_record(feed_since),
         "refused_notices": sorted(await view.notifications.muted_kinds_of(user.id)),
     }
 
@@ -268,9 +284,9 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         if companion is not None:
             await tx.companions.save_companion(erase_companion(companion, user))
         await tx.portfolio.delete_images(names)
-        await _refresh_companions(tx, reviewee_ids)
+        await _refresh_companions(tx.companions, reviewee_ids)
         for endpoint in await tx.webhooks.endpoints_of(user_id):
-            await erase_endpoint(tx, endpoint.id, now)
+            await erase_endpoint(tx.webhooks, endpoint.id, now)
         return user, names
 
     user, names = await ports.store.run_transaction(unit)
@@ -278,8 +294,10 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
     return user
 
 
-async def _refresh_companions(tx: Transaction, companion_ids: Sequence[int]) -> None:
+async def _refresh_companions(
+    companions: CompanionsWritePort, companion_ids: Sequence[int]
+) -> None:
     """What is shown of companions tells of their reviews, and who wrote them."""
     for number in companion_ids:
-        if (companion := await tx.companions.lock_companion(number)) is not None:
-            await tx.companions.save_companion(companion)
+        if (companion := await companions.lock_companion(number)) is not None:
+            await companions.save_companion(companion)

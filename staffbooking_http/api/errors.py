@@ -2,7 +2,6 @@
 
 import logging
 from http import HTTPStatus
-from typing import Any
 
 from litestar.exceptions import HTTPException
 
@@ -21,6 +20,13 @@ from staffbooking_core.errors import (
     StaffbookingError,
     StoreUnavailable,
     Unauthenticated,
+)
+from staffbooking_core.representations.errors import (
+    ErrorRecord,
+    InternalErrorRecord,
+    InvalidInputRecord,
+    RateLimitedRecord,
+    field_error_records,
 )
 from staffbooking_http.api.endpoint import Header, Reply
 
@@ -55,7 +61,7 @@ ERROR_CODE_DESCRIPTIONS = {
     "details before the booking is paid",
     "body_timeout": "the body took more than 10 seconds to come",
     "body_too_large": "the body is over 64 KiB, an event of the processor over 256 KiB, an image "
-    "over 10 MiB, a calendar over 1 MiB",
+    "over {max_image_bytes}, a calendar over {max_calendar_bytes}",
     "unsupported_media_type": "the body is not declared as JSON in UTF-8, an upload not as "
     "multipart/form-data, a calendar not as text/calendar in UTF-8",
     "malformed_form": "the body is not the form that it is declared to be",
@@ -82,7 +88,8 @@ ERROR_CODE_DESCRIPTIONS = {
     "internal": "a fault of ours; the log tells more under `request_id`",
     "unavailable": "the service is out of reach for now: see Retry-After",
 }
-"""What any call may be refused by, for the documents; rules have codes of their own."""
+"""What any call may be refused by, for the documents, with figures of the policy in braces; rules
+have codes of their own."""
 
 
 class HttpError(Exception):
@@ -144,12 +151,18 @@ def reply_to_error(error: BaseException, request_id: str, where: str) -> Reply:
     if (reply := to_reply(error)) is not None:
         return reply
     log.error("request %s to %s failed", request_id, where, exc_info=error)
-    return Reply(500, error_body("internal", "Internal server error", request_id=request_id))
+    record: InternalErrorRecord = {
+        "error": "Internal server error",
+        "code": "internal",
+        "request_id": request_id,
+    }
+    return Reply(500, codec.encode(record))
 
 
-def error_body(code: str, message: str, **extra_fields: Any) -> bytes:
+def error_body(code: str, message: str) -> bytes:
     """The body of an error (SPECIFICATION 7)."""
-    return codec.encode({"error": message, "code": code, **extra_fields})
+    record: ErrorRecord = {"error": message, "code": code}
+    return codec.encode(record)
 
 
 def _status_of(error: StaffbookingError) -> int | None:
@@ -165,14 +178,22 @@ def _error_body_of(error: StaffbookingError) -> bytes:
 def _input_error_body(error: InvalidInput) -> bytes:
     missing = isinstance(error, MissingField)
     message = "Required fields are missing" if missing else "Some fields are not valid"
-    errors = [{"field": fault.field, "message": fault.message} for fault in error.field_errors]
-    return error_body(error.code, message, errors=errors)
+    record: InvalidInputRecord = {
+        "error": message,
+        "code": error.code,
+        "errors": field_error_records(error.field_errors),
+    }
+    return codec.encode(record)
 
 
 def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
     seconds = error.decision.retry_after
-    body = error_body(error.code, error.message, retry_after=seconds)
-    return Reply(429, body, ((b"retry-after", b"%d" % seconds),))
+    record: RateLimitedRecord = {
+        "error": error.message,
+        "code": "rate_limited",
+        "retry_after": seconds,
+    }
+    return Reply(429, codec.encode(record), ((b"retry-after", b"%d" % seconds),))
 
 
 def _framework_error_reply(error: HTTPException) -> Reply:

@@ -17,25 +17,28 @@ from staffbooking_core.inputs import (
     Unset,
     UtcInstant,
 )
+from staffbooking_core.representations.json_types import (
+    ClockEndTime,
+    ClockTime,
+    Date,
+    ImagePath,
+    Timestamp,
+)
 from staffbooking_http.api.response_schemas import (
-    CLOCK_END_TIME,
-    CLOCK_TIME,
-    DATE,
-    RELATIVE_PATH,
-    TIMESTAMP,
     Schema,
     enum_schema,
     nullable_schema,
+    type_schema,
 )
 
 _FORM_KEYWORDS: dict[str, Schema] = {
     "email": {"format": "email"},
     "timezone": {"description": "IANA name of a timezone"},
     "country": {"pattern": "^[A-Za-z]{2}$", "description": "ISO 3166, two letters"},
-    "clock": {"pattern": CLOCK_TIME["pattern"]},
+    "clock": type_schema(ClockTime),
     "webhook": {"format": "iri"},
-    "clock_end": {"pattern": CLOCK_END_TIME["pattern"]},
-    "image": RELATIVE_PATH,
+    "clock_end": type_schema(ClockEndTime),
+    "image": type_schema(ImagePath),
     "listed": {"pattern": "^[^,]*$"},
 }
 
@@ -62,7 +65,7 @@ def field_schemas(cls: type) -> dict[str, tuple[Schema, bool]]:
 
 
 def _field_schema(field: "attrs.Attribute[Any]") -> Schema:
-    schema = type_schema(field.type)
+    schema = _input_schema(field.type)
     if isinstance(field.default, Unset):
         return nullable_schema(schema) if type(None) in get_args(field.type) else schema
     if field.default in (attrs.NOTHING, None):
@@ -70,17 +73,16 @@ def _field_schema(field: "attrs.Attribute[Any]") -> Schema:
     return {**schema, "default": field.default}
 
 
-def type_schema(kind: Any) -> Schema:
-    """The schema of a field's type."""
+def _input_schema(kind: Any) -> Schema:
     if get_origin(kind) in (Union, types.UnionType):
-        return type_schema(next(one for one in get_args(kind) if one is not type(None)))
+        return _input_schema(next(one for one in get_args(kind) if one is not type(None)))
     if hasattr(kind, "__metadata__"):
         inner, bound = get_args(kind)[:2]
         return _bounded_schema(inner, bound)
     if kind is bool:
         return {"type": "boolean"}
     if kind is date:
-        return DATE
+        return type_schema(Date)
     if issubclass(kind, StrEnum):
         return enum_schema(kind)
     return class_schema(kind)
@@ -99,11 +101,11 @@ def _bounded_schema(inner: Any, bound: Any) -> Schema:
         case QueryPriceBound():
             return {"type": "number", "minimum": 0, "maximum": _to_json_number(bound.le)}
         case UtcInstant():
-            return TIMESTAMP
+            return type_schema(Timestamp)
         case ListBounds():
             return {
                 "type": "array",
-                "items": type_schema(get_args(inner)[0]),
+                "items": _input_schema(get_args(inner)[0]),
                 "minItems": bound.min,
                 "maxItems": bound.max,
                 "uniqueItems": bound.unique,

@@ -14,11 +14,12 @@ from staffbooking_http.api.access import find_session_token
 from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Header, Reply, Scope, Send
 from staffbooking_http.api.errors import reply_to_error
 from staffbooking_http.api.pipeline import send_reply
-from staffbooking_http.channel.hub import ChannelConnection, Outbound
+from staffbooking_http.channel.connection import ChannelConnection
+from staffbooking_http.channel.outbound import Outbound
 
 log = logging.getLogger("staffbooking.channel")
 
-DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
+_DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
 
 
 def normalize_origins(origins: Iterable[str]) -> frozenset[str]:
@@ -103,7 +104,7 @@ def _header_values(scope: Scope, name: bytes) -> list[str]:
 def _normalize_origin(origin: str) -> str:
     """One spelling for each origin: in lower case, without a port that goes without saying."""
     origin = origin.lower()
-    for scheme, port in DEFAULT_PORT_SUFFIXES:
+    for scheme, port in _DEFAULT_PORT_SUFFIXES:
         if origin.startswith(scheme):
             return origin.removesuffix(port)
     return origin

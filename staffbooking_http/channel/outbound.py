@@ -8,13 +8,13 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import anyio
 
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_http.api.endpoint import AsgiMessage, Scope, Send
 from staffbooking_http.channel.frames import EncodedFrame
-from staffbooking_http.channel.hub import Outbound
 
 log = logging.getLogger("staffbooking.channel")
 
@@ -26,6 +26,26 @@ DRAINED_UNREAD_BYTES = 64 * 1024
 """Bytes of it that are no reason to wait."""
 CLOSE_TIMEOUT_SECONDS = 2.0
 """Seconds that a client has to read why it is closed."""
+
+
+class Outbound(Protocol):
+    """Carries frames to one client."""
+
+    def send(self, frame: EncodedFrame) -> bool:
+        """Queue a frame, without waiting. False, and the frame may be lost, if more bytes would
+        be unread than a client may leave. Does nothing after `close`."""
+        ...
+
+    def close(self, code: CloseCode, reason: str) -> None:
+        """End the connection soon, also if the client reads nothing."""
+        ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    async def wait_until_drained(self) -> None:
+        """Wait until the client has read most of what it was sent, or the pipe is closed."""
+        ...
 
 
 @asynccontextmanager

@@ -36,12 +36,13 @@ from staffbooking_http.api.errors import (
 )
 from staffbooking_http.api.pipeline import send_reply
 from staffbooking_http.channel import frames
+from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.handshake import (
     authenticate_handshake,
     open_or_close,
     send_error,
 )
-from staffbooking_http.channel.hub import ChannelConnection, ChannelHub
+from staffbooking_http.channel.hub import ChannelHub
 from staffbooking_http.channel.outbound import CLOSE_TIMEOUT_SECONDS
 from staffbooking_http.channel.socketio_client import (
     CLIENT_SCOPE_KEY,
@@ -58,11 +59,11 @@ from staffbooking_http.channel.socketio_engine import (
 log = logging.getLogger("staffbooking.channel")
 
 SOCKETIO_PATHS = ("/socket.io/", "/socket.io")
-MAX_PACKETS_PER_REQUEST = 512
+_MAX_PACKETS_PER_REQUEST = 512
 """Of one request: as events, so many would end a connection anyway."""
-RESPONSE_CHUNK_BYTES = 64 * 1024
+_RESPONSE_CHUNK_BYTES = 64 * 1024
 """Bytes of an answer that are sent at a time."""
-TEXT_MEDIA_TYPE = b"text/plain; charset=UTF-8"
+_TEXT_MEDIA_TYPE = b"text/plain; charset=UTF-8"
 
 _ALLOWED_METHODS = b"GET, POST, OPTIONS"
 _SAME_SITE_VALUES = (b"same-origin", b"none")
@@ -196,7 +197,7 @@ class SocketIoApp:
         """Whatever waits for the client, or comes next; of a closed one, what is left."""
         if client.is_closed:
             if rest := client.packet_queue.take_remaining():
-                return Reply(200, rest.encode(), media_type=TEXT_MEDIA_TYPE)
+                return Reply(200, rest.encode(), media_type=_TEXT_MEDIA_TYPE)
             raise NotFound("Connection")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch_disconnect, client, receive)
@@ -210,7 +211,7 @@ class SocketIoApp:
         """Take what the client has sent, packet by packet."""
         raw = await request_body.read(Call(self._site, scope, receive))
         packets = raw.split(b"\x1e")
-        if len(packets) > MAX_PACKETS_PER_REQUEST:
+        if len(packets) > _MAX_PACKETS_PER_REQUEST:
             client.close(CloseCode.FORBIDDEN, "too many packets")
         for packet in packets:
             heard = client.accept_packet(_decode_packet(packet))
@@ -219,7 +220,7 @@ class SocketIoApp:
             reply = await self._call_engine(client, "POST", heard.encode())
             if reply.status != 200:
                 return reply
-        return Reply(200, b"ok", media_type=TEXT_MEDIA_TYPE)
+        return Reply(200, b"ok", media_type=_TEXT_MEDIA_TYPE)
 
     async def _call_engine(self, client: SocketIoClient, method: str, body: bytes = b"") -> Reply:
         """The engine's answer to a request."""
@@ -236,17 +237,17 @@ class SocketIoApp:
         )
         start, end = answer
         if start["status"] == 200 and end["body"]:
-            return Reply(200, end["body"], media_type=TEXT_MEDIA_TYPE)
+            return Reply(200, end["body"], media_type=_TEXT_MEDIA_TYPE)
         return Reply(400, error_body("bad_handshake", "This connection takes no such request"))
 
     async def _send_in_chunks(self, reply: Reply, send: Send) -> None:
         """Send an answer as fast as the client reads it."""
 
         async def send_chunked(message: AsgiMessage) -> None:
-            while len(message.get("body", b"")) > RESPONSE_CHUNK_BYTES:
+            while len(message.get("body", b"")) > _RESPONSE_CHUNK_BYTES:
                 body = message["body"]
-                await send({**message, "body": body[:RESPONSE_CHUNK_BYTES], "more_body": True})
-                message = {**message, "body": body[RESPONSE_CHUNK_BYTES:]}
+                await send({**message, "body": body[:_RESPONSE_CHUNK_BYTES], "more_body": True})
+                message = {**message, "body": body[_RESPONSE_CHUNK_BYTES:]}
             await send(message)
 
         await send_reply(send_chunked, reply, self._site.default_headers)

@@ -11,8 +11,8 @@ from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_http.api.endpoint import AsgiMessage, Receive, Scope, Send
 from staffbooking_http.api.errors import HttpError
+from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.frames import EncodedFrame
-from staffbooking_http.channel.hub import ChannelConnection
 from staffbooking_http.channel.outbound import DRAINED_UNREAD_BYTES
 from staffbooking_http.channel.socketio_engine import (
     UPGRADE_PACKETS,
@@ -27,7 +27,7 @@ CLIENT_SCOPE_KEY = "staffbooking.client"
 MAX_QUEUED_BYTES = 256 * 1024
 """Bytes that may wait for one client. While they are sent by polling there are up to four
 copies of them: together no more than may lie unread over `/ws`."""
-MAX_PACKETS_BEFORE_CONNECT = 32
+_MAX_PACKETS_BEFORE_CONNECT = 32
 """Packets of a client that has not connected yet: nobody else counts them."""
 CONNECT_TIMEOUT_SECONDS = 10.0
 """Seconds that a client may take from Engine.IO's handshake to Socket.IO's."""
@@ -107,7 +107,7 @@ class SocketIoClient:
             self.close(CloseCode.SLOW, "too much lies unread")
         if self.connection is None:
             self._early_packet_count += 1
-            if self._early_packet_count > MAX_PACKETS_BEFORE_CONNECT:
+            if self._early_packet_count > _MAX_PACKETS_BEFORE_CONNECT:
                 self.close(CloseCode.FORBIDDEN, "too many packets")
         return filter_packet(packet, is_connected=self.connection is not None)
 

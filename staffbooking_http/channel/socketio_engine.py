@@ -33,11 +33,11 @@ log.setLevel(logging.ERROR)  # Below it the library tells what people say to eac
 PING_INTERVAL_SECONDS = 20.0
 PONG_TIMEOUT_SECONDS = 20.0
 """Seconds; who has gone without a word is noticed after both, and once more the latter."""
-MAX_PACKETS_PER_RESPONSE = 16
+_MAX_PACKETS_PER_RESPONSE = 16
 """Packets that clients take in one answer; those of python-socketio take no more."""
-PACKET_OVERHEAD_BYTES = 256
+_PACKET_OVERHEAD_BYTES = 256
 """What a packet takes besides its text."""
-NAMELESS_EVENT_PACKET = "42"
+_NAMELESS_EVENT_PACKET = "42"
 """The packet of an event without a name: in the place of whatever is no packet."""
 
 UPGRADE_PACKETS = ("2probe", "5")
@@ -76,7 +76,7 @@ def create_server(
 def filter_packet(text: str | None, *, is_connected: bool) -> str:
     """A packet as the engine may have it; None is a binary one."""
     allowed_packets = _PACKETS_AFTER_CONNECT if is_connected else _PACKETS_BEFORE_CONNECT
-    return text if text is not None and allowed_packets.fullmatch(text) else NAMELESS_EVENT_PACKET
+    return text if text is not None and allowed_packets.fullmatch(text) else _NAMELESS_EVENT_PACKET
 
 
 class PacketQueue(asyncio.Queue[Any]):
@@ -96,7 +96,7 @@ class PacketQueue(asyncio.Queue[Any]):
         return await super().get()
 
     def get_nowait(self) -> Any:
-        if len(self._taken_sizes) == MAX_PACKETS_PER_RESPONSE:
+        if len(self._taken_sizes) == _MAX_PACKETS_PER_RESPONSE:
             raise asyncio.QueueEmpty
         return super().get_nowait()
 
@@ -110,7 +110,7 @@ class PacketQueue(asyncio.Queue[Any]):
         """The next packets of a client that was closed, as one answer."""
         self.mark_sent()
         packets = []
-        while not self.empty() and len(self._taken_sizes) < MAX_PACKETS_PER_RESPONSE:
+        while not self.empty() and len(self._taken_sizes) < _MAX_PACKETS_PER_RESPONSE:
             if (item := self.get_nowait()) is not None:
                 packets.append(item.encode())
         return "\x1e".join(packets)
@@ -136,7 +136,7 @@ class PacketQueue(asyncio.Queue[Any]):
 
 
 def _packet_size(item: Any) -> int:
-    return 0 if item is None else sys.getsizeof(item.encode()) + PACKET_OVERHEAD_BYTES
+    return 0 if item is None else sys.getsizeof(item.encode()) + _PACKET_OVERHEAD_BYTES
 
 
 @frozen

@@ -22,12 +22,12 @@ from staffbooking_http.channel.outbound import (
     OUTBOUND_EXTENSION,
 )
 
-MAX_FRAGMENTS = 1024
+_MAX_FRAGMENTS = 1024
 """Of one message; empty ones take room, too."""
-SEND_BUFFER_BYTES = 128 * 1024
+_SEND_BUFFER_BYTES = 128 * 1024
 """Bytes that the system keeps for a client, besides: left alone it would keep megabytes."""
-MAX_HANDSHAKE_HEADERS = 100
-MAX_HEADER_BYTES = 8000
+_MAX_HANDSHAKE_HEADERS = 100
+_MAX_HEADER_BYTES = 8000
 """Bytes of its name and its value; uvicorn's handshake takes no longer ones."""
 
 _CONNECTION_HEADER = re.compile(rb"[\w-]+(\s*,\s*[\w-]+)*")
@@ -39,9 +39,9 @@ def is_valid_handshake(url: bytes, headers: Sequence[Header]) -> bool:
     for name, value in headers:
         found[name].append(value)
     return (
-        len(headers) <= MAX_HANDSHAKE_HEADERS
-        and all(len(name) + len(value) <= MAX_HEADER_BYTES for name, value in headers)
-        and len(url) <= MAX_HEADER_BYTES
+        len(headers) <= _MAX_HANDSHAKE_HEADERS
+        and all(len(name) + len(value) <= _MAX_HEADER_BYTES for name, value in headers)
+        and len(url) <= _MAX_HEADER_BYTES
         and len(found[b"upgrade"]) == 1
         and all(_CONNECTION_HEADER.fullmatch(value) for value in found[b"connection"])
         and found[b"sec-websocket-version"] == [b"13"]
@@ -66,7 +66,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         wire = transport.get_extra_info("socket")
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
     async def run_asgi(self) -> None:
         extensions: Any = self.scope["extensions"]
@@ -117,7 +117,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         super().handle_cont(event)
-        if len(self.frames) > MAX_FRAGMENTS and not self.close_sent:
+        if len(self.frames) > _MAX_FRAGMENTS and not self.close_sent:
             self.close_immediately(CloseCode.TOO_BIG, "too many fragments")
 
     def handle_ping(self) -> None:

@@ -8,13 +8,14 @@ from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Receive, Scope, Send
 from staffbooking_http.api.query_string import ConnectQuery
 from staffbooking_http.channel import frames
+from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.handshake import (
     authenticate_handshake,
     open_or_close,
     send_error,
 )
-from staffbooking_http.channel.hub import ChannelConnection, ChannelHub, Outbound
-from staffbooking_http.channel.outbound import open_outbound
+from staffbooking_http.channel.hub import ChannelHub
+from staffbooking_http.channel.outbound import Outbound, open_outbound
 
 
 class WebSocketApp:

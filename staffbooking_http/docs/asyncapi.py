@@ -9,22 +9,24 @@ from staffbooking_adapters import codec
 from staffbooking_core import __version__
 from staffbooking_core.policy import Policy
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
+from staffbooking_core.representations.frames import (
+    AckRecord,
+    FrameErrorRecord,
+    PresenceRecord,
+    ReadMarkRecord,
+    ReadyRecord,
+    TypingRecord,
+)
+from staffbooking_core.representations.messaging import MessageRecord
 from staffbooking_http.api.access import SESSION_COOKIE_NAME
 from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
 from staffbooking_http.api.input_schemas import class_schema
 from staffbooking_http.api.query_string import ConnectQuery
 from staffbooking_http.api.response_schemas import (
-    BOOLEAN,
     COMPONENT_SCHEMAS,
-    ID,
-    INTEGER,
-    STRING,
-    TIMESTAMP,
     Schema,
-    array_schema,
-    nullable_schema,
     object_schema,
-    schema_ref,
+    type_schema,
 )
 from staffbooking_http.channel.frames import CHANNEL_PATH, MAX_FRAME_BYTES, REQUEST_CLASSES
 
@@ -57,49 +59,45 @@ CLOSE_CODE_DESCRIPTIONS = {
 }
 
 CLIENT_EVENT_DESCRIPTIONS = {
-    ClientEvent.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is told by an `ack` "
-    "or an `error`; with a `client_message_id` it may be sent again, and is stored once",
-    ClientEvent.TYPING: "You type in a conversation, or do no more; to be sent again while it goes on",
+    ClientEvent.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is "
+    "told by an `ack` or an `error`; with a `client_message_id` it may be sent again, and "
+    "is stored once",
+    ClientEvent.TYPING: "You type in a conversation, or do no more; to be sent again while it "
+    "goes on",
     ClientEvent.READ: "You have read a conversation up to a message",
-    ClientEvent.PRESENCE: "Ask who of some people is there: people with whom you share a conversation",
-    ClientEvent.RESUME: "Ask for all messages newer than one, over all conversations; 0 for every one",
+    ClientEvent.PRESENCE: "Ask who of some people is there: people with whom you share a "
+    "conversation",
+    ClientEvent.RESUME: "Ask for all messages newer than one, over all conversations; 0 for "
+    "every one",
 }
 
 SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {
     ServerEvent.READY: (
-        object_schema({"user_id": ID, "last_message_id": {"type": "integer", "minimum": 0}}),
+        type_schema(ReadyRecord),
         "The first frame: who you are, and the last message that you may read, 0 with none",
     ),
     ServerEvent.NEW_MESSAGE: (
-        schema_ref("Message"),
+        type_schema(MessageRecord),
         "Somebody has said something; to each connection of each participant, the sender's too",
     ),
     ServerEvent.TYPING: (
-        object_schema(
-            {"conversation_id": ID, "user_id": ID, "sender_name": STRING, "is_typing": BOOLEAN}
-        ),
+        type_schema(TypingRecord),
         "Somebody else types, or does no more",
     ),
     ServerEvent.PRESENCE: (
-        object_schema({"user_id": ID, "online": BOOLEAN, "last_seen": nullable_schema(TIMESTAMP)}),
+        type_schema(PresenceRecord),
         "Somebody with whom you share a conversation has come or gone, or was asked for",
     ),
     ServerEvent.READ: (
-        object_schema({"conversation_id": ID, "message_id": ID, "user_id": ID}),
+        type_schema(ReadMarkRecord),
         "A participant, perhaps yourself elsewhere, has read up to a message",
     ),
     ServerEvent.ACK: (
-        object_schema({"message": schema_ref("Message")}),
+        type_schema(AckRecord),
         "What you said is stored, and survives whatever happens",
     ),
     ServerEvent.ERROR: (
-        object_schema(
-            {"error": STRING, "code": STRING},
-            {
-                "errors": array_schema(object_schema({"field": STRING, "message": STRING})),
-                "retry_after": INTEGER,
-            },
-        ),
+        type_schema(FrameErrorRecord),
         "A frame was refused; `x-codes` lists why. Nothing came of it, only after `unavailable` "
         "and `internal` nobody knows",
     ),

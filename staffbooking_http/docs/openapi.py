@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document, made of the table that the service runs on (CONTRACT 9)."""
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -8,9 +9,18 @@ from typing import Any, TypeAlias
 from attrs import asdict
 
 from staffbooking_core import __version__
+from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
+from staffbooking_core.representations.errors import (
+    ErrorRecord,
+    InternalErrorRecord,
+    InvalidInputRecord,
+    RateLimitedRecord,
+)
+from staffbooking_core.representations.events import EVENT_RECORDS
+from staffbooking_core.representations.json_types import BookingCode, Success
 from staffbooking_http.api.access import (
     SAFE_METHODS,
     SESSION_COOKIE_NAME,
@@ -22,19 +32,17 @@ from staffbooking_http.api.endpoint import Endpoint
 from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
 from staffbooking_http.api.input_schemas import class_schema, field_schemas
 from staffbooking_http.api.response_schemas import (
-    BOOLEAN,
     COMPONENT_SCHEMAS,
-    EVENT_DESCRIPTIONS,
-    INTEGER,
-    STRING,
-    SUCCESS_FLAG,
     Schema,
-    event_schema_ref,
     object_schema,
-    schema_ref,
+    reply_schema,
+    type_schema,
 )
 
 JsonObject: TypeAlias = dict[str, Any]
+
+_STRING = type_schema(str)
+_INTEGER = type_schema(int)
 
 DESCRIPTION = """\
 Search staff, request bookings and follow them from acceptance to payout.
@@ -93,17 +101,22 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "x-codes": {
-            **ERROR_CODE_DESCRIPTIONS,
+            **{
+                code: text.format_map(policy_values)
+                for code, text in ERROR_CODE_DESCRIPTIONS.items()
+            },
             **dict.fromkeys(_rule_codes(families), "a rule forbids it"),
         },
         "servers": [{"url": policy.base_url}],
         "tags": [{"name": family} for family in families],
         "paths": paths,
-        "webhooks": {str(event): _webhook_operation(event) for event in EVENT_DESCRIPTIONS},
+        "webhooks": {
+            str(event): _webhook_operation(event, policy_values) for event in EVENT_RECORDS
+        },
         "components": {
             "schemas": dict(COMPONENT_SCHEMAS),
             "headers": {
-                name: {"description": text, "schema": INTEGER}
+                name: {"description": text, "schema": _INTEGER}
                 for name, text in RATE_LIMIT_HEADERS.items()
             },
             "securitySchemes": _SECURITY_SCHEMES,
@@ -136,7 +149,7 @@ def _hosted_page_operation(
             **{
                 str(status): {
                     "description": STATUS_DESCRIPTIONS[status],
-                    "content": {"application/json": {"schema": schema_ref("Error")}},
+                    "content": {"application/json": {"schema": type_schema(ErrorRecord)}},
                 }
                 for status in (400, 404, 413, 415, 422)
             },
@@ -154,7 +167,7 @@ _HOSTED_PAGES: JsonObject = {
             "checkout",
             "Act on the hosted checkout page, as its form does",
             object_schema({"outcome": _CHECKOUT_OUTCOME_SCHEMA}),
-            object_schema({"success": SUCCESS_FLAG, "state": STRING}),
+            reply_schema(success=Success, state=str),
         )
     },
     "/sandbox/payees/{id}": {
@@ -162,7 +175,7 @@ _HOSTED_PAGES: JsonObject = {
             "payee",
             "Complete a payout account, as its page does",
             object_schema({}),
-            object_schema({"success": SUCCESS_FLAG, "ready": BOOLEAN}),
+            reply_schema(success=Success, ready=bool),
         )
     },
 }
@@ -194,25 +207,35 @@ def _format_description(policy: Policy) -> str:
 
 
 def _format_rule(rule: RateLimit) -> str:
-    return f"{rule.name} {rule.limit} in {_format_duration(rule.window)}"
+    return f"{rule.name} {rule.limit} in {format_duration(rule.window)}"
 
 
 def _policy_values(policy: Policy) -> JsonObject:
-    """What descriptions may name in braces: the figures of a deployment."""
-    figures = asdict(policy, recurse=False)
-    spans = {
-        name: _format_duration(value)
-        for name, value in figures.items()
-        if isinstance(value, timedelta)
+    """What texts may name in braces: the figures of a deployment, with their units.
+
+    Each limit of `policy.limits` gives `<name>_limit`, a number, `<name>_window` ("an hour", "15
+    minutes") and `<name>_rate`, what follows a number ("an hour", "in 15 minutes").
+    """
+    values = {
+        name: _format_value(name, value) for name, value in asdict(policy, recurse=False).items()
     }
-    return figures | spans
+    for name, rule in asdict(policy.limits, recurse=False).items():
+        is_hourly, window = rule.window == timedelta(hours=1), format_duration(rule.window)
+        values[f"{name}_limit"] = rule.limit
+        values[f"{name}_window"] = "an hour" if is_hourly else window
+        values[f"{name}_rate"] = "an hour" if is_hourly else f"in {window}"
+    return values
 
 
-def _format_duration(duration: timedelta) -> str:
-    if duration.days > 1:
-        return f"{duration.days} days"
-    minutes = int(duration.total_seconds()) // 60
-    return f"{minutes} minutes" if minutes else f"{duration.seconds} seconds"
+def _format_value(name: str, value: Any) -> Any:
+    match value:
+        case timedelta():
+            return format_duration(value)
+        case (timedelta(), *_):
+            return format_duration(*value)
+        case int() if name.endswith("_bytes"):
+            return f"{value // 2**10} KiB" if value % 2**20 else f"{value // 2**20} MiB"
+    return value
 
 
 def _operation(
@@ -239,11 +262,12 @@ def _operation(
     if endpoint.file:
         operation["requestBody"] = {
             "required": True,
-            "content": {"multipart/form-data": {"schema": _upload_form_schema(policy)}},
+            "content": {"multipart/form-data": {"schema": _upload_form_schema(policy_values)}},
         }
     if endpoint.raw is not None:
         media = endpoint.raw_media or "*/*"
-        most = f"At most {endpoint.raw_byte_limit(policy) // 1024} KiB of {endpoint.raw_media or 'any type'}"
+        kibibytes = endpoint.raw_byte_limit(policy) // 1024
+        most = f"At most {kibibytes} KiB of {endpoint.raw_media or 'any type'}"
         operation["requestBody"] = {
             "required": True,
             "content": {media: {"schema": {"description": most}}},
@@ -251,11 +275,11 @@ def _operation(
     return operation
 
 
-def _upload_form_schema(policy: Policy) -> Schema:
+def _upload_form_schema(policy_values: JsonObject) -> Schema:
     file: Schema = {
         "type": "string",
         "contentMediaType": "application/octet-stream",
-        "description": f"JPEG, PNG or WebP, at most {policy.max_image_bytes // 2**20} MiB",
+        "description": f"JPEG, PNG or WebP, at most {policy_values['max_image_bytes']}",
     }
     return {"type": "object", "properties": {"file": file}, "required": ["file"]}
 
@@ -278,10 +302,10 @@ _ID_SCHEMA: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
 _PATH_PARAMETER_SCHEMAS: dict[str, Schema] = {
     "id": _ID_SCHEMA,
     "delivery_id": _ID_SCHEMA,
-    "code": COMPONENT_SCHEMAS["Booking"]["properties"]["booking_code"],
-    "provider": STRING,
-    "name": STRING,
-    "secret": STRING,
+    "code": type_schema(BookingCode),
+    "provider": _STRING,
+    "name": _STRING,
+    "secret": _STRING,
 }
 
 
@@ -322,8 +346,8 @@ def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
 def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]:
     """Every status that an operation may answer, in order, and what with."""
     error, faults = (
-        schema_ref("Error"),
-        {"anyOf": [schema_ref("InvalidInput"), schema_ref("Error")]},
+        type_schema(ErrorRecord),
+        type_schema(InvalidInputRecord | ErrorRecord),
     )
     sends = endpoint.body is not None or endpoint.file or bool(endpoint.raw_media)
     takes = sends or endpoint.query is not None
@@ -344,10 +368,10 @@ def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]
     if sends:
         yield 415, error
     if takes:
-        yield 422, schema_ref("InvalidInput")
+        yield 422, type_schema(InvalidInputRecord)
     if endpoint.access.is_rate_limited:
-        yield 429, schema_ref("RateLimited")
-    yield 500, schema_ref("InternalError")
+        yield 429, type_schema(RateLimitedRecord)
+    yield 500, type_schema(InternalErrorRecord)
     yield 503, error
 
 
@@ -356,28 +380,28 @@ _WEBHOOK_HEADERS: dict[str, tuple[str, Schema]] = {
         "Lowercase hexadecimal HMAC-SHA256 of the raw body; its key is the whole secret",
         {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     ),
-    "X-Webhook-Event": ("The event's name", STRING),
-    "X-Webhook-Id": ("The event's id, the same on each retry", STRING),
+    "X-Webhook-Event": ("The event's name", _STRING),
+    "X-Webhook-Id": ("The event's id, the same on each retry", _STRING),
     "X-Webhook-Attempt": ("Counts the attempts of a delivery", _ID_SCHEMA),
-    "webhook-id": ("Standard Webhooks: the event's id", STRING),
-    "webhook-timestamp": ("Standard Webhooks: when it was sent, as Unix time", INTEGER),
+    "webhook-id": ("Standard Webhooks: the event's id", _STRING),
+    "webhook-timestamp": ("Standard Webhooks: when it was sent, as Unix time", _INTEGER),
     "webhook-signature": (
         "Standard Webhooks: `v1,` and a signature; two of them while a secret is rotated",
-        STRING,
+        _STRING,
     ),
 }
 
 _WEBHOOK_RESPONSES = {
-    "2XX": "Received, within 10 seconds",
+    "2XX": "Received, within {webhook_attempt_timeout}",
     "3XX": "Not received: redirects are not followed",
-    "default": "Not received: tried again after 1, 4 and 16 seconds, a test never",
+    "default": "Not received: tried again after {webhook_retry_delays}, a test never",
 }
 
 
-def _webhook_operation(event: str) -> JsonObject:
+def _webhook_operation(event: str, policy_values: JsonObject) -> JsonObject:
     return {
         "post": {
-            "summary": EVENT_DESCRIPTIONS[event],
+            "summary": inspect.getdoc(EVENT_RECORDS[event]),
             "operationId": event.replace(".", "_"),
             "parameters": [
                 {
@@ -391,10 +415,11 @@ def _webhook_operation(event: str) -> JsonObject:
             ],
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": event_schema_ref(event)}},
+                "content": {"application/json": {"schema": type_schema(EVENT_RECORDS[event])}},
             },
             "responses": {
-                status: {"description": text} for status, text in _WEBHOOK_RESPONSES.items()
+                status: {"description": text.format_map(policy_values)}
+                for status, text in _WEBHOOK_RESPONSES.items()
             },
         }
     }

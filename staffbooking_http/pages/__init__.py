@@ -1,1 +1,3 @@
 """HTML pages for people."""
+
+__all__ = ["app"]

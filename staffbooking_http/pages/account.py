@@ -9,6 +9,7 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts.users import hash_session_token
+from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ForgotPassword, Login, Register
@@ -140,7 +141,8 @@ async def submit_forgot_password(request: PageRequest) -> Template:
         )
     except (InvalidInput, RateLimitExceeded) as error:
         return render_error("forgot.html", None, error, way=way)
-    return render("forgot.html", done=True, way=way)
+    lifetime = format_duration(call.ports.policy.reset_lifetime)
+    return render("forgot.html", done=True, way=way, lifetime=lifetime)
 
 
 @get(_VERIFY_EMAIL_PATH)

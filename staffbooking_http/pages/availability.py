@@ -23,7 +23,7 @@ from staffbooking_core.domain.companions.availability import (
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import FieldError, InvalidInput
 from staffbooking_core.inputs import DateHours, SetAvailability
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.companions import calendars, profiles
 from staffbooking_http.api import query_string, rate_limits
 from staffbooking_http.api.endpoint import Call

@@ -14,6 +14,7 @@ from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.reviews import REVIEWING_PARTIES
+from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.errors import (
     InvalidInput,
     ProcessorUnavailable,
@@ -28,7 +29,7 @@ from staffbooking_core.inputs import (
     MultilineText,
     TextBounds,
 )
-from staffbooking_core.representations.records import booking_record
+from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.usecases.bookings import actions
 from staffbooking_core.usecases.bookings.actions import RebookingOffer
 from staffbooking_core.usecases.companions import reviews
@@ -141,6 +142,7 @@ async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, A
         "quote": await actions.quote_cancellation(call.ports, actor, number)
         if cancelling
         else None,
+        "quote_lifetime": format_duration(call.ports.policy.quote_lifetime),
         "rebooking": None if rebooking is None else _rebooking_context(rebooking),
         "open_page": await _open_checkout(call, booking) if party is Party.CUSTOMER else None,
         "waits": has_flash_code(call, b"done"),

@@ -3,7 +3,7 @@
 from litestar import get
 from litestar.response import Template
 
-from staffbooking_core.representations.records import conversation_record
+from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases.bookings import actions
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_http.pages.session import PageRequest, find_visitor, get_call, page_number, render

@@ -10,7 +10,7 @@ from litestar.response import Redirect, Template
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import Forbidden, InvalidInput
 from staffbooking_core.inputs import Id, SendMessage
-from staffbooking_core.representations.records import conversation_record, message_record
+from staffbooking_core.representations.messaging import conversation_record, message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import query_string

@@ -27,7 +27,11 @@ from staffbooking_core.inputs import (
     TextBounds,
     TimezoneName,
 )
-from staffbooking_core.representations.records import Record, own_portfolio_record, profile_record
+from staffbooking_core.representations.companions import (
+    ProfileRecord,
+    own_portfolio_record,
+    profile_record,
+)
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.companions import images, profiles, search
 from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
@@ -166,10 +170,13 @@ def _split_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _profile_draft(profile: Record) -> _ProfileDraft:
+def _profile_draft(profile: ProfileRecord) -> _ProfileDraft:
     """The form as it is filled in first: with what is stored."""
-    every = {name: profile[name] for name in _ProfileDraft.__annotations__}
-    texts = {name: _format_field(value) for name, value in every.items() if value is not None}
+    texts = {
+        name: _format_field(value)
+        for name, value in profile.items()
+        if name in _ProfileDraft.__annotations__ and value is not None
+    }
     return _ProfileDraft(**texts)
 
 

@@ -11,7 +11,8 @@ from staffbooking_core.domain.companions.reviews import check_reviewer
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
-from staffbooking_core.representations.records import booking_record, review_record
+from staffbooking_core.representations.bookings import booking_record
+from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.bookings import actions
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_http.api import query_string

@@ -11,7 +11,7 @@ from staffbooking_core.domain.notifications.notifications import NotificationKin
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ChangePassword, EraseAccount
-from staffbooking_core.representations.records import session_record
+from staffbooking_core.representations.accounts import session_record
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import notifications

@@ -5,7 +5,6 @@ from attrs import asdict
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.notifications.notifications import (
-    OPTIONAL_NOTIFICATION_KINDS,
     NotificationKind,
 )
 from staffbooking_core.inputs import (
@@ -17,7 +16,16 @@ from staffbooking_core.inputs import (
     SubmitInquiry,
     VerifyEmail,
 )
-from staffbooking_core.representations.records import session_record, user_record
+from staffbooking_core.representations.accounts import (
+    NotificationPreferencesRecord,
+    SessionRecord,
+    UserRecord,
+    notification_preferences_record,
+    session_record,
+    user_record,
+)
+from staffbooking_core.representations.json_types import Success
+from staffbooking_core.representations.personal_data import PersonalDataRecord
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import inquiries, notifications
@@ -25,21 +33,12 @@ from staffbooking_http.api import rate_limits
 from staffbooking_http.api.access import SessionAccess, SignedOutAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    BOOLEAN,
-    STRING,
-    SUCCESS_FLAG,
-    TIMESTAMP,
-    array_schema,
-    enum_schema,
-    nullable_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
+    type_schema,
 )
 
-_SUCCESS_SCHEMA = object_schema({"success": SUCCESS_FLAG})
-_CHOICES_SCHEMA = object_schema(
-    {"notifications": object_schema({str(kind): BOOLEAN for kind in OPTIONAL_NOTIFICATION_KINDS})}
-)
+_SUCCESS_SCHEMA = reply_schema(success=Success)
+_CHOICES_SCHEMA = reply_schema(notifications=NotificationPreferencesRecord)
 
 
 def _success_reply(status: int = 200) -> Reply:
@@ -72,8 +71,9 @@ async def change_password(call: Call) -> Reply:
     "/auth/forgot-password",
     SignedOutAccess(),
     summary="Have a link sent by which a password can be set",
-    description="The answer is the same whether there is such an account or not. At most 3 times "
-    "an hour for an account, and 20 times from an address.",
+    description="The answer is the same whether there is such an account or not. At most "
+    "{reset_account_limit} times {reset_account_rate} for an account, and {reset_address_limit} "
+    "times from an address.",
     body=ForgotPassword,
     answer=_SUCCESS_SCHEMA,
 )
@@ -107,7 +107,7 @@ async def reset_password(call: Call) -> Reply:
     SessionAccess(),
     summary="Where one is signed in",
     description="The newest first.",
-    answer=object_schema({"sessions": array_schema(schema_ref("Session"))}),
+    answer=reply_schema(sessions=list[SessionRecord]),
 )
 async def list_sessions(call: Call) -> Reply:
     found = await accounts.list_sessions(call.ports, call.user)
@@ -148,7 +148,8 @@ async def end_other_sessions(call: Call) -> Reply:
     "/auth/verification",
     SessionAccess(),
     summary="Have the link sent again that confirms the address",
-    description="At most 3 times an hour, and 20 times from an address.",
+    description="At most {verification_limit} times {verification_rate}, and "
+    "{verification_address_limit} times from an address.",
     answer=_SUCCESS_SCHEMA,
     codes=("already_verified",),
 )
@@ -164,7 +165,7 @@ async def send_verification(call: Call) -> Reply:
     summary="Confirm the address by the token of a mail",
     description="The token works once, for {verification_lifetime}.",
     body=VerifyEmail,
-    answer=object_schema({"success": SUCCESS_FLAG, "user": schema_ref("User")}),
+    answer=reply_schema(success=Success, user=UserRecord),
     codes=("token_invalid",),
 )
 async def verify_email(call: Call) -> Reply:
@@ -176,7 +177,8 @@ async def verify_email(call: Call) -> Reply:
 
 
 def _choices_reply(chosen: dict[NotificationKind, bool]) -> Reply:
-    return Reply(200, codec.encode({"notifications": chosen}))
+    record = notification_preferences_record(chosen)
+    return Reply(200, codec.encode({"notifications": record}))
 
 
 @endpoint(
@@ -215,41 +217,9 @@ async def choose_notifications(call: Call) -> Reply:
     summary="All that is kept about oneself",
     description="Records as they stand elsewhere in the interface; a profile that never was is "
     "null. Secrets are not in it. The answer comes as it is made: one that breaks off is no JSON. "
-    "At most 10 times an hour.",
+    "At most {export_limit} times {export_rate}.",
     window="export",
-    answer=object_schema(
-        {
-            "exported_at": TIMESTAMP,
-            "user": schema_ref("User"),
-            "profile": nullable_schema({"type": "object"}),
-            "availability": nullable_schema({"type": "object"}),
-            "busy_times": array_schema(
-                object_schema({"starts_at": TIMESTAMP, "ends_at": TIMESTAMP})
-            ),
-            "payout_account": nullable_schema({"type": "object"}),
-            "bookings": array_schema(schema_ref("Booking")),
-            "disputes_opened": array_schema(
-                object_schema({"booking_code": STRING, "reason": STRING})
-            ),
-            "rebooking_credits": array_schema(
-                object_schema({"booking_code": STRING, "expires_at": TIMESTAMP, "used": BOOLEAN})
-            ),
-            "messages": array_schema(schema_ref("Message")),
-            "reviews_written": array_schema(schema_ref("Review")),
-            "reviews_received": array_schema(schema_ref("Review")),
-            "inquiries": array_schema({"type": "object"}),
-            "sessions": array_schema(
-                object_schema({"created_at": TIMESTAMP, "last_seen_at": TIMESTAMP})
-            ),
-            "api_keys": array_schema(schema_ref("ApiKey")),
-            "webhooks": array_schema(schema_ref("Webhook")),
-            "portfolio": array_schema({"type": "object"}),
-            "images": array_schema(STRING),
-            "calendar_feed": nullable_schema(object_schema({"created_at": TIMESTAMP})),
-            "refused_notices": array_schema(enum_schema(OPTIONAL_NOTIFICATION_KINDS)),
-            "last_seen_at": nullable_schema(TIMESTAMP),
-        }
-    ),
+    answer=type_schema(PersonalDataRecord),
 )
 async def export_data(call: Call) -> Reply:
     return Reply(

@@ -5,16 +5,17 @@ import logging
 from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.users import User, csrf_token
 from staffbooking_core.inputs import Login, Register
-from staffbooking_core.representations.records import user_record
+from staffbooking_core.representations.accounts import UserRecord, user_record
+from staffbooking_core.representations.json_types import Success
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import rate_limits
 from staffbooking_http.api.access import SessionAccess, SignedOutAccess, session_cookie_header
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import STRING, SUCCESS_FLAG, object_schema, schema_ref
+from staffbooking_http.api.response_schemas import (
+    reply_schema,
+)
 
 log = logging.getLogger("staffbooking.http")
-
-_SIGNED_IN_FIELDS = {"user": schema_ref("User"), "csrf_token": STRING}
 
 
 @endpoint(
@@ -23,11 +24,11 @@ _SIGNED_IN_FIELDS = {"user": schema_ref("User"), "csrf_token": STRING}
     SignedOutAccess(),
     summary="Sign up",
     description="Makes an account; it does not sign in. A link to confirm the e-mail is sent, but "
-    "only for the first 20 accounts in an hour from a network address: the others can have it sent "
-    "by `/auth/verification`.",
+    "only for the first {register_address_limit} accounts in {register_address_window} from a "
+    "network address: the others can have it sent by `/auth/verification`.",
     body=Register,
     status=201,
-    answer=object_schema({"success": SUCCESS_FLAG, "user": schema_ref("User")}),
+    answer=reply_schema(success=Success, user=UserRecord),
 )
 async def register(call: Call) -> Reply:
     user = await sign_up(call, call.parsed_input)
@@ -50,7 +51,7 @@ async def sign_up(call: Call, given: Register) -> User:
     summary="Sign in",
     description="Sets the cookie `connect.sid`. After too many failures the answer is 429.",
     body=Login,
-    answer=object_schema({"success": SUCCESS_FLAG, **_SIGNED_IN_FIELDS}),
+    answer=reply_schema(success=Success, user=UserRecord, csrf_token=str),
     codes=("bad_credentials",),
 )
 async def login(call: Call) -> Reply:
@@ -64,7 +65,7 @@ async def login(call: Call) -> Reply:
     "/auth/logout",
     SessionAccess(),
     summary="Sign out",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
 )
 async def logout(call: Call) -> Reply:
     await sessions.logout(call.ports, call.session.digest)
@@ -78,7 +79,7 @@ async def logout(call: Call) -> Reply:
     "/auth/session",
     SessionAccess(),
     summary="Who is signed in",
-    answer=object_schema(_SIGNED_IN_FIELDS),
+    answer=reply_schema(user=UserRecord, csrf_token=str),
 )
 async def read_session(call: Call) -> Reply:
     answer = {"user": user_record(call.user), "csrf_token": csrf_token(call.token)}

@@ -1,6 +1,7 @@
 """Bookings: requesting, reading, and what the parties do with them (CONTRACT 4)."""
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
@@ -11,38 +12,29 @@ from staffbooking_core.inputs import (
     RequestBooking,
     RequestBookingFor,
 )
-from staffbooking_core.representations.records import (
+from staffbooking_core.representations.bookings import (
+    BookingGlimpseRecord,
+    BookingRecord,
+    CancellationQuoteRecord,
+    RebookingRecord,
+    booking_glimpse_record,
     booking_record,
-    booking_status_record,
-    format_instant,
 )
+from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.query_string import ListBookings, ListMyBookings
 from staffbooking_http.api.response_schemas import (
-    BOOKING_REPLY_SCHEMA,
-    BOOLEAN,
-    INTEGER,
-    MONEY,
-    STRING,
-    SUCCESS_FLAG,
-    TIMESTAMP,
-    array_schema,
-    nullable_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
+    type_schema,
 )
 
 _RESOURCE_NAME = "Booking"
+_BOOKING_REPLY_SCHEMA = reply_schema(success=Success, booking=BookingRecord)
 _BOOKING_CODE_LENGTH = 14
-_BOOKING_PAGE_SCHEMA = object_schema(
-    {
-        "bookings": array_schema(schema_ref("Booking")),
-        "page": INTEGER,
-        "limit": INTEGER,
-        "has_more": BOOLEAN,
-    }
+_BOOKING_PAGE_SCHEMA = reply_schema(
+    bookings=list[BookingRecord], page=int, limit=int, has_more=bool
 )
 _REQUEST_CODES = (
     "companion_unavailable",
@@ -53,8 +45,8 @@ _REQUEST_CODES = (
 )
 
 
-def _record_for_caller(call: Call, booking: Booking) -> dict[str, object]:
-    return booking_record(booking, actions.party_of(call.actor, booking))
+def _record_for_caller(call: Call, booking: Booking) -> BookingRecord:
+    return booking_record(*actions.require_party(call.actor, booking))
 
 
 def _booking_reply(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:
@@ -76,17 +68,22 @@ async def _request_booking(call: Call) -> Reply:
     return _created_reply(call, booking)
 
 
+_CREATION_DESCRIPTION = (
+    "{bookings_limit} {bookings_rate}. An Idempotency-Key makes it safe to repeat for "
+    "{idempotency_lifetime}."
+)
+
 request_by_key = endpoint(
     "POST",
     "/api/v1/bookings",
     ApiKeyAccess(Permission.BOOK),
     summary="Create a booking request for a registered customer",
-    description="10 an hour. An Idempotency-Key makes it safe to repeat for 24 hours.",
+    description=_CREATION_DESCRIPTION,
     body=RequestBookingFor,
     status=201,
     window="bookings",
     kept=_created_reply,
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=_REQUEST_CODES,
     not_found="Companion",
 )(_request_booking)
@@ -96,12 +93,12 @@ request_by_session = endpoint(
     "/bookings",
     SessionAccess(check_user=require_customer),
     summary="Create a booking request for yourself",
-    description="10 an hour. An Idempotency-Key makes it safe to repeat for 24 hours.",
+    description=_CREATION_DESCRIPTION,
     body=RequestBooking,
     status=201,
     window="bookings",
     kept=_created_reply,
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=(*_REQUEST_CODES, "customers_only"),
     not_found="Companion",
 )(_request_booking)
@@ -116,9 +113,7 @@ request_by_session = endpoint(
     ApiKeyAccess(Permission.READ),
     summary="Read a booking by its code",
     description="Whoever has no part in it gets `booking_code`, `status` and `event_date`.",
-    answer=object_schema(
-        {"booking": {"anyOf": [schema_ref("Booking"), schema_ref("BookingGlimpse")]}}
-    ),
+    answer=reply_schema(booking=BookingRecord | BookingGlimpseRecord),
     not_found=_RESOURCE_NAME,
 )
 async def read_by_code(call: Call) -> Reply:
@@ -127,8 +122,9 @@ async def read_by_code(call: Call) -> Reply:
         raise NotFound(_RESOURCE_NAME)
     booking = await actions.get_by_code(call.ports, code)
     viewer = actions.party_of(call.actor, booking)
-    record = booking_status_record(booking) if viewer is None else booking_record(booking, viewer)
-    return Reply(200, codec.encode({"booking": record}))
+    if viewer is None:
+        return Reply(200, codec.encode({"booking": booking_glimpse_record(booking)}))
+    return Reply(200, codec.encode({"booking": booking_record(booking, viewer)}))
 
 
 @endpoint(
@@ -137,29 +133,18 @@ async def read_by_code(call: Call) -> Reply:
     SessionAccess(),
     summary="Read a booking",
     description="With the customer's priority rebooking, where there is one to use.",
-    answer=object_schema(
-        {
-            "booking": schema_ref("Booking"),
-            "rebooking": nullable_schema(
-                object_schema(
-                    {"expires_at": TIMESTAMP, "companions": array_schema(schema_ref("Companion"))}
-                )
-            ),
-        }
-    ),
+    answer=reply_schema(booking=BookingRecord, rebooking=RebookingRecord | None),
     not_found=_RESOURCE_NAME,
 )
 async def read_by_id(call: Call) -> Reply:
     booking, party, rebooking = await actions.get_by_id(
         call.ports, call.actor, call.path_id(_RESOURCE_NAME)
     )
-    record = codec.encode(booking_record(booking, party))
-    offer = b"null"
-    if rebooking is not None:
-        until = codec.encode(format_instant(rebooking.expires_at))
-        rows = b",".join(rebooking.companions)
-        offer = b'{"expires_at":' + until + b',"companions":[' + rows + b"]}"
-    return Reply(200, b'{"booking":' + record + b',"rebooking":' + offer + b"}")
+    offer = rebooking and {
+        "expires_at": format_instant(rebooking.expires_at),
+        "companions": [*map(RawJson, rebooking.companions)],
+    }
+    return Reply(200, codec.encode({"booking": booking_record(booking, party), "rebooking": offer}))
 
 
 async def _list_bookings(call: Call, role: str | None) -> Reply:
@@ -226,7 +211,7 @@ def _transition_endpoint(
     path = f"/bookings/{{id}}/{path_segment}"
     described = {
         "summary": summary,
-        "answer": BOOKING_REPLY_SCHEMA,
+        "answer": _BOOKING_REPLY_SCHEMA,
         "codes": codes,
         "not_found": _RESOURCE_NAME,
     }
@@ -258,7 +243,7 @@ confirm = _transition_endpoint(
     SessionAccess(),
     summary="Accept a request",
     description="Takes the slot: other requests that overlap it are cancelled.",
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=("booking_not_pending", "event_started", "companion_unavailable"),
     not_found=_RESOURCE_NAME,
 )
@@ -273,13 +258,8 @@ async def accept(call: Call) -> Reply:
     SessionAccess(),
     summary="Open the hosted checkout",
     description="Safe to repeat. 500 `processor_unavailable` where the processor is away.",
-    answer=object_schema(
-        {
-            "success": SUCCESS_FLAG,
-            "booking": schema_ref("Booking"),
-            "checkout_url": STRING,
-            "expires_at": TIMESTAMP,
-        }
+    answer=reply_schema(
+        success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
     ),
     codes=("booking_not_accepted", "event_started"),
     not_found=_RESOURCE_NAME,
@@ -296,16 +276,8 @@ async def checkout(call: Call) -> Reply:
     "/bookings/{id}/cancellation-quote",
     SessionAccess(),
     summary="Ask what cancelling would give back",
-    description="The quote holds for 10 minutes, handed back to `cancel`.",
-    answer=object_schema(
-        {
-            "refund_percent": INTEGER,
-            "refund_amount": MONEY,
-            "rule": STRING,
-            "quote": STRING,
-            "expires_at": TIMESTAMP,
-        }
-    ),
+    description="The quote holds for {quote_lifetime}, handed back to `cancel`.",
+    answer=type_schema(CancellationQuoteRecord),
     codes=("booking_not_cancellable",),
     not_found=_RESOURCE_NAME,
 )
@@ -323,7 +295,7 @@ async def read_cancellation_quote(call: Call) -> Reply:
     body=CancelBooking,
     body_optional=True,
     find=_authorization_check(Trigger.CANCEL),
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=("booking_not_cancellable", "quote_invalid"),
     not_found=_RESOURCE_NAME,
 )
@@ -341,7 +313,7 @@ async def cancel(call: Call) -> Reply:
     summary="Dispute a booking",
     body=DisputeBooking,
     find=_authorization_check(Trigger.DISPUTE),
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=("booking_not_disputable", "event_not_started", "payout_released"),
     not_found=_RESOURCE_NAME,
 )

@@ -1,27 +1,24 @@
 """Calendars of other programs: the feed of a companion's bookings, and busy times (CONTRACT 3)."""
 
 import hashlib
-from datetime import datetime
 
 from staffbooking_adapters import codec
 from staffbooking_core.errors import NotFound
-from staffbooking_core.representations.records import Record, format_instant
+from staffbooking_core.representations.calendars import (
+    BusyTimeRecord,
+    CalendarFeedRecord,
+    busy_time_record,
+    calendar_feed_record,
+)
+from staffbooking_core.representations.json_types import Date, Success
 from staffbooking_core.usecases.companions import calendars
 from staffbooking_http.api.access import SecretPathAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    DATE,
-    INTEGER,
-    STRING,
-    SUCCESS_FLAG,
-    TIMESTAMP,
-    array_schema,
-    nullable_schema,
-    object_schema,
+    reply_schema,
 )
 
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
-_FEED_SCHEMA = object_schema({"created_at": TIMESTAMP})
 
 ICALENDAR_MEDIA_TYPE = "text/calendar"
 FEED_SUFFIX = ".ics"
@@ -36,22 +33,18 @@ def feed_url(call: Call, secret: str) -> str:
     return f"{call.ports.policy.base_url}/calendars/{secret}{FEED_SUFFIX}"
 
 
-def _feed_record(created_at: datetime | None) -> Record | None:
-    return None if created_at is None else {"created_at": format_instant(created_at)}
-
-
 @endpoint(
     "GET",
     "/staff/calendar-feed",
     _STAFF_SESSION,
     summary="See whether your bookings have a calendar feed",
     description="Its address is told once, when it is made.",
-    answer=object_schema({"feed": nullable_schema(_FEED_SCHEMA)}),
+    answer=reply_schema(feed=CalendarFeedRecord | None),
     codes=("staff_only",),
 )
 async def read_feed(call: Call) -> Reply:
     since = await calendars.feed_created_at(call.ports, call.actor)
-    return Reply(200, codec.encode({"feed": _feed_record(since)}))
+    return Reply(200, codec.encode({"feed": calendar_feed_record(since)}))
 
 
 @endpoint(
@@ -64,13 +57,15 @@ async def read_feed(call: Call) -> Reply:
         "your calendar program only. The one before stops working at once."
     ),
     status=201,
-    answer=object_schema({"success": SUCCESS_FLAG, "url": STRING, "feed": _FEED_SCHEMA}),
+    answer=reply_schema(success=Success, url=str, feed=CalendarFeedRecord),
     codes=("staff_only",),
 )
 async def create_feed(call: Call) -> Reply:
     secret, since = await calendars.create_feed(call.ports, call.actor)
     url = feed_url(call, secret)
-    return Reply(201, codec.encode({"success": True, "url": url, "feed": _feed_record(since)}))
+    return Reply(
+        201, codec.encode({"success": True, "url": url, "feed": calendar_feed_record(since)})
+    )
 
 
 @endpoint(
@@ -79,7 +74,7 @@ async def create_feed(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Revoke your calendar feed",
     description="Its address stops working at once.",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     codes=("staff_only",),
 )
 async def revoke_feed(call: Call) -> Reply:
@@ -132,7 +127,7 @@ async def download_feed(call: Call) -> Reply:
     raw="max_calendar_bytes",
     raw_media=ICALENDAR_MEDIA_TYPE,
     in_turn=True,
-    answer=object_schema({"success": SUCCESS_FLAG, "busy_times": INTEGER, "until": DATE}),
+    answer=reply_schema(success=Success, busy_times=int, until=Date),
     codes=("staff_only",),
 )
 async def set_busy_times(call: Call) -> Reply:
@@ -147,22 +142,12 @@ async def set_busy_times(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List the busy times that were taken from your calendar",
     description="Those that meet are one. `until` is the day up to which they were looked for.",
-    answer=object_schema(
-        {
-            "busy_times": array_schema(
-                object_schema({"starts_at": TIMESTAMP, "ends_at": TIMESTAMP})
-            ),
-            "until": nullable_schema(DATE),
-        }
-    ),
+    answer=reply_schema(busy_times=list[BusyTimeRecord], until=Date | None),
     codes=("staff_only",),
 )
 async def list_busy_times(call: Call) -> Reply:
     taken = await calendars.get_busy_times(call.ports, call.actor)
-    listed = [
-        {"starts_at": format_instant(span.starts_at), "ends_at": format_instant(span.ends_at)}
-        for span in taken.times
-    ]
+    listed = [busy_time_record(span) for span in taken.times]
     return Reply(200, codec.encode({"busy_times": listed, "until": taken.until}))
 
 
@@ -171,7 +156,7 @@ async def list_busy_times(call: Call) -> Reply:
     "/staff/busy-times",
     _STAFF_SESSION,
     summary="Forget your busy times",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     codes=("staff_only",),
 )
 async def clear_busy_times(call: Call) -> Reply:

@@ -2,10 +2,11 @@
 
 from typing import NoReturn
 
+from staffbooking_core.representations.errors import ErrorRecord
 from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, endpoint
 from staffbooking_http.api.errors import HttpError
-from staffbooking_http.api.response_schemas import schema_ref
+from staffbooking_http.api.response_schemas import type_schema
 from staffbooking_http.channel.frames import CHANNEL_PATH
 
 _UPGRADE_HEADERS = (
@@ -21,9 +22,9 @@ _UPGRADE_HEADERS = (
     PublicAccess(),
     summary="The real-time channel",
     description="A WebSocket, for whoever has a session: 401 without one, 403 for a page of a "
-    "foreign origin or of none, 429 for the eleventh connection of a user. What goes over it is "
-    "in the AsyncAPI document, `/asyncapi.json`.",
-    answer=schema_ref("Error"),
+    "foreign origin or of none, 429 for more than {max_connections} connections of a "
+    "user. What goes over it is in the AsyncAPI document, `/asyncapi.json`.",
+    answer=type_schema(ErrorRecord),
     status=426,
 )
 async def require_upgrade(_: Call) -> NoReturn:

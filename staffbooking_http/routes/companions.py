@@ -1,25 +1,23 @@
-"""Finding companions (SPECIFICATION 4.2 to 4.4). Answers are spliced from ready-made bytes."""
+"""Finding companions (SPECIFICATION 4.2 to 4.4). Summaries and details are ready-made bytes."""
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.representations.calendars import FreeDaysRecord
+from staffbooking_core.representations.companions import (
+    CompanionDetailReply,
+    CompanionSummaryRecord,
+    ServiceTypeRecord,
+    service_type_record,
+)
 from staffbooking_core.usecases.companions import search as companions_search
 from staffbooking_http.api.access import ApiKeyAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ReadAvailability, SearchCompanions
 from staffbooking_http.api.response_schemas import (
-    BOOLEAN,
-    DATE,
-    ID,
-    INTEGER,
-    STRING,
-    array_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
+    type_schema,
 )
-
-_SEARCH_REPLY_ENDS = {
-    more: b'],"page":%%d,"limit":%%d,"has_more":%s}' % more for more in (b"false", b"true")
-}
 
 
 @endpoint(
@@ -29,22 +27,21 @@ _SEARCH_REPLY_ENDS = {
     summary="Search available staff members",
     description="By rating, then number of reviews, then id. All filters given must hold.",
     query=SearchCompanions,
-    answer=object_schema(
-        {
-            "companions": array_schema(schema_ref("Companion")),
-            "page": INTEGER,
-            "limit": INTEGER,
-            "has_more": BOOLEAN,
-        }
+    answer=reply_schema(
+        companions=list[CompanionSummaryRecord], page=int, limit=int, has_more=bool
     ),
 )
 async def search_companions(call: Call) -> Reply:
     query = call.parsed_input.to_core(call.ports.policy.currency)
     rows = await companions_search.search(call.ports, query)
     page, limit = query.page, query.limit
-    more = b"true" if len(rows) > limit else b"false"
-    end = _SEARCH_REPLY_ENDS[more] % (page, limit)
-    return Reply(200, b'{"companions":[' + b",".join(rows[:limit]) + end)
+    answer = {
+        "companions": [*map(RawJson, rows[:limit])],
+        "page": page,
+        "limit": limit,
+        "has_more": len(rows) > limit,
+    }
+    return Reply(200, codec.encode(answer))
 
 
 async def _companion_reply(call: Call) -> Reply:
@@ -56,7 +53,7 @@ async def _companion_reply(call: Call) -> Reply:
     "/api/v1/companions/{id}",
     ApiKeyAccess(Permission.READ),
     summary="Read the profile of a staff member",
-    answer=object_schema({"companion": schema_ref("CompanionDetail")}),
+    answer=type_schema(CompanionDetailReply),
     not_found="Companion",
 )
 async def read_companion(call: Call) -> Reply:
@@ -68,18 +65,11 @@ async def read_companion(call: Call) -> Reply:
     "/api/v1/companions/{id}/availability",
     ApiKeyAccess(Permission.READ),
     summary="Read the free slots of a staff member",
-    description="Local days of the companion's timezone, both ends included, at most 92.",
+    description="Local days of the companion's timezone, both ends included, at most "
+    "{availability_days}.",
     query=ReadAvailability,
     find=_companion_reply,
-    answer=object_schema(
-        {
-            "companion_id": ID,
-            "timezone": STRING,
-            "start_date": DATE,
-            "end_date": DATE,
-            "availability": array_schema(schema_ref("Day")),
-        }
-    ),
+    answer=type_schema(FreeDaysRecord),
     not_found="Companion",
 )
 async def read_availability(call: Call) -> Reply:
@@ -96,11 +86,9 @@ async def read_availability(call: Call) -> Reply:
     "/api/v1/service-types",
     ApiKeyAccess(Permission.READ),
     summary="List the service types on offer",
-    answer=object_schema(
-        {"service_types": array_schema(object_schema({"name": STRING, "companions": INTEGER}))}
-    ),
+    answer=reply_schema(service_types=list[ServiceTypeRecord]),
 )
 async def list_service_types(call: Call) -> Reply:
     found = await companions_search.count_service_types(call.ports)
-    rows = [{"name": name, "companions": number} for name, number in found]
+    rows = [service_type_record(name, number) for name, number in found]
     return Reply(200, codec.encode({"service_types": rows}))

@@ -3,27 +3,15 @@
 from staffbooking_adapters import codec
 from staffbooking_core.domain.companions.portfolio import ImageKind, image_kind_of
 from staffbooking_core.errors import NotFound
-from staffbooking_core.representations.records import Record, format_instant
+from staffbooking_core.representations.companions import ImageRecord, image_record
+from staffbooking_core.representations.json_types import ImagePath, Success
 from staffbooking_core.usecases.companions import images
 from staffbooking_http.api.access import PublicAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Header, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    INTEGER,
-    RELATIVE_PATH,
-    STRING,
-    SUCCESS_FLAG,
-    TIMESTAMP,
-    Schema,
-    array_schema,
-    object_schema,
+    reply_schema,
 )
 
-_IMAGE_FIELDS: dict[str, Schema] = {
-    "name": STRING,
-    "image": RELATIVE_PATH,
-    "size": INTEGER,
-    "created_at": TIMESTAMP,
-}
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
 
 IMAGE_CACHE_CONTROL = b"public, max-age=31536000, immutable"
@@ -45,7 +33,7 @@ IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
     file=True,
     in_turn=True,
     status=201,
-    answer=object_schema({"success": SUCCESS_FLAG, "image": RELATIVE_PATH}),
+    answer=reply_schema(success=Success, image=ImagePath),
     codes=("malformed_form", "staff_only", "too_many_images"),
 )
 async def upload_image(call: Call) -> Reply:
@@ -61,21 +49,12 @@ async def upload_image(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List your images",
     description="The newest first. `size` is in bytes.",
-    answer=object_schema({"images": array_schema(object_schema(_IMAGE_FIELDS))}),
+    answer=reply_schema(images=list[ImageRecord]),
     codes=("staff_only",),
 )
 async def list_images(call: Call) -> Reply:
     found = await images.list_own_images(call.ports, call.actor)
-    records: list[Record] = [
-        {
-            "name": image.name,
-            "image": image.path,
-            "size": image.size,
-            "created_at": format_instant(image.created_at),
-        }
-        for image in found
-    ]
-    return Reply(200, codec.encode({"images": records}))
+    return Reply(200, codec.encode({"images": [image_record(image) for image in found]}))
 
 
 @endpoint(
@@ -84,7 +63,7 @@ async def list_images(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Delete an image of yours",
     description="Refused while your profile or your portfolio shows it.",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     codes=("image_in_use", "staff_only"),
     not_found="Image",
 )

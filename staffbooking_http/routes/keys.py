@@ -1,16 +1,16 @@
 """API keys (SPECIFICATION 4.1, CONTRACT 2)."""
 
+from typing import Annotated
+
 from staffbooking_adapters import codec
 from staffbooking_core.inputs import CreateApiKey
-from staffbooking_core.representations.records import api_key_record
+from staffbooking_core.representations.accounts import ApiKeyRecord, api_key_record
+from staffbooking_core.representations.json_types import JsonSchema, Success
 from staffbooking_core.usecases.accounts import api_keys
 from staffbooking_http.api.access import SessionAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    SUCCESS_FLAG,
-    array_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
 )
 
 
@@ -19,15 +19,14 @@ from staffbooking_http.api.response_schemas import (
     "/api/keys",
     SessionAccess(check_user=api_keys.check_subscription),
     summary="Create an API key",
-    description="The key itself is shown this once. An account has at most 5 active ones.",
+    description="The key itself is shown this once. An account has at most {max_active_keys} "
+    "active ones.",
     body=CreateApiKey,
     status=201,
-    answer=object_schema(
-        {
-            "success": SUCCESS_FLAG,
-            "key": {"type": "string", "pattern": "^ps_[0-9A-Za-z]{65}$"},
-            "api_key": schema_ref("ApiKey"),
-        }
+    answer=reply_schema(
+        success=Success,
+        key=Annotated[str, JsonSchema(pattern="^ps_[0-9A-Za-z]{65}$")],
+        api_key=ApiKeyRecord,
     ),
     codes=("too_many_keys", "subscription_required"),
 )
@@ -42,7 +41,7 @@ async def create_key(call: Call) -> Reply:
     "/api/keys",
     SessionAccess(),
     summary="List your API keys, masked",
-    answer=object_schema({"keys": array_schema(schema_ref("ApiKey"))}),
+    answer=reply_schema(keys=list[ApiKeyRecord]),
 )
 async def list_keys(call: Call) -> Reply:
     found = await api_keys.list_keys(call.ports, call.user)
@@ -54,7 +53,7 @@ async def list_keys(call: Call) -> Reply:
     "/api/keys/{id}",
     SessionAccess(),
     summary="Revoke an API key",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     not_found="API key",
 )
 async def revoke_key(call: Call) -> Reply:

@@ -3,22 +3,24 @@
 from staffbooking_adapters import codec
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.inputs import SendMessage
-from staffbooking_core.representations.records import conversation_record, message_record
+from staffbooking_core.representations.json_types import Success
+from staffbooking_core.representations.messaging import (
+    ConversationRecord,
+    MessageRecord,
+    conversation_record,
+    message_record,
+)
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api.access import SessionAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ListConversations, ReadHistory
 from staffbooking_http.api.response_schemas import (
-    BOOLEAN,
-    SUCCESS_FLAG,
-    array_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
 )
 
 _RESOURCE_NAME = "Conversation"
-_SENT_SCHEMA = object_schema({"success": SUCCESS_FLAG, "message": schema_ref("Message")})
+_SENT_SCHEMA = reply_schema(success=Success, message=MessageRecord)
 _REFUSAL_DESCRIPTION = (
     " Refused as `content_blocked`: words that are not allowed here, and contact or payment "
     "details before the booking is paid."
@@ -43,9 +45,7 @@ def _sent_reply(message: Message) -> Reply:
         "booked any more still reads what was said until then."
     ),
     query=ListConversations,
-    answer=object_schema(
-        {"conversations": array_schema(schema_ref("Conversation")), "has_more": BOOLEAN}
-    ),
+    answer=reply_schema(conversations=list[ConversationRecord], has_more=bool),
 )
 async def list_conversations(call: Call) -> Reply:
     limit = call.parsed_input.limit
@@ -70,12 +70,8 @@ async def _check_readable(call: Call) -> Reply:
     ),
     query=ReadHistory,
     find=_check_readable,
-    answer=object_schema(
-        {
-            "conversation": schema_ref("Conversation"),
-            "messages": array_schema(schema_ref("Message")),
-            "has_more": BOOLEAN,
-        }
+    answer=reply_schema(
+        conversation=ConversationRecord, messages=list[MessageRecord], has_more=bool
     ),
     not_found=_RESOURCE_NAME,
 )

@@ -1,15 +1,17 @@
 """Is it alive, is it ready, what does it do: for whoever runs the service (CONTRACT 9)."""
 
+from typing import Literal
+
 from staffbooking_adapters import codec
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases import health
 from staffbooking_http.api import metrics
 from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import object_schema
+from staffbooking_http.api.response_schemas import reply_schema
 from staffbooking_http.docs import asyncapi
 
-_OK_SCHEMA = object_schema({"status": {"const": "ok"}})
+_OK_SCHEMA = reply_schema(status=Literal["ok"])
 OK_BODY = codec.encode({"status": "ok"})
 
 

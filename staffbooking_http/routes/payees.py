@@ -3,20 +3,17 @@
 from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.payees import Payee, PayeeStatus
 from staffbooking_core.inputs import OpenPayoutAccount
-from staffbooking_core.representations.records import Record, format_instant
+from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
+from staffbooking_core.representations.payments import PayoutAccountRecord
 from staffbooking_core.usecases.payments import payees
 from staffbooking_http.api.access import SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    STRING,
-    SUCCESS_FLAG,
-    TIMESTAMP,
-    object_schema,
-    schema_ref,
+    reply_schema,
 )
 
 
-def _payout_account_record(call: Call, payee: Payee | None) -> Record:
+def _payout_account_record(call: Call, payee: Payee | None) -> PayoutAccountRecord:
     """How the account stands; `message` says why it was refused."""
     status = PayeeStatus.NONE if payee is None else payee.status
     return {
@@ -34,7 +31,7 @@ def _payout_account_record(call: Call, payee: Payee | None) -> Record:
     SessionAccess(check_user=require_staff),
     summary="See how your payout account stands",
     description="`needs` names what the payment processor still asks for.",
-    answer=object_schema({"payout_account": schema_ref("PayoutAccount")}),
+    answer=reply_schema(payout_account=PayoutAccountRecord),
     codes=("staff_only",),
 )
 async def read_payout_account(call: Call) -> Reply:
@@ -53,13 +50,11 @@ async def read_payout_account(call: Call) -> Reply:
     ),
     body=OpenPayoutAccount,
     body_optional=True,
-    answer=object_schema(
-        {
-            "success": SUCCESS_FLAG,
-            "payout_account": schema_ref("PayoutAccount"),
-            "onboarding_url": STRING,
-            "expires_at": TIMESTAMP,
-        }
+    answer=reply_schema(
+        success=Success,
+        payout_account=PayoutAccountRecord,
+        onboarding_url=str,
+        expires_at=Timestamp,
     ),
     codes=("payout_account_refused", "staff_only"),
 )

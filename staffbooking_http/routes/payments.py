@@ -5,7 +5,7 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import INTEGER, object_schema
+from staffbooking_http.api.response_schemas import reply_schema
 
 MAX_PROCESSOR_EVENT_BYTES = 256 * 1024
 
@@ -27,7 +27,7 @@ async def _check_provider(call: Call) -> Reply:
     ),
     raw=MAX_PROCESSOR_EVENT_BYTES,
     find=_check_provider,
-    answer=object_schema({"received": INTEGER}),
+    answer=reply_schema(received=int),
     codes=("bad_signature",),
     not_found="Processor",
 )

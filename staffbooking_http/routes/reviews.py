@@ -4,21 +4,17 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.inputs import RespondToReview, SubmitReview
-from staffbooking_core.representations.records import review_record
+from staffbooking_core.representations.companions import ReviewRecord, review_record
+from staffbooking_core.representations.json_types import AverageRating, Success
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_http.api.access import ApiKeyOrSessionAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ListReviews
 from staffbooking_http.api.response_schemas import (
-    INTEGER,
-    RATING_AVG,
-    SUCCESS_FLAG,
-    array_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
 )
 
-_REVIEW_REPLY_SCHEMA = object_schema({"success": SUCCESS_FLAG, "review": schema_ref("Review")})
+_REVIEW_REPLY_SCHEMA = reply_schema(success=Success, review=ReviewRecord)
 
 
 def _review_reply(review: Review, status: int) -> Reply:
@@ -80,14 +76,8 @@ async def _first_review_reply(call: Call) -> Reply:
     description="The newest first, with what all of them come to.",
     query=ListReviews,
     find=_first_review_reply,
-    answer=object_schema(
-        {
-            "reviews": array_schema(schema_ref("Review")),
-            "rating_avg": RATING_AVG,
-            "total_reviews": INTEGER,
-            "page": INTEGER,
-            "limit": INTEGER,
-        }
+    answer=reply_schema(
+        reviews=list[ReviewRecord], rating_avg=AverageRating, total_reviews=int, page=int, limit=int
     ),
     not_found="User",
 )

@@ -9,13 +9,15 @@ from attrs import frozen
 from staffbooking_adapters import codec
 from staffbooking_core.errors import FieldError, MissingField, invalid_field
 from staffbooking_core.inputs import IntegerBounds, TextBounds, UtcInstant
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import SUCCESS_FLAG, TIMESTAMP, object_schema
+from staffbooking_http.api.response_schemas import (
+    reply_schema,
+)
 
-_SUCCESS_SCHEMA = object_schema({"success": SUCCESS_FLAG})
+_SUCCESS_SCHEMA = reply_schema(success=Success)
 _CENTURY_SECONDS = 100 * 366 * 24 * 3600
 
 
@@ -56,7 +58,7 @@ class FaultRequest:
     PublicAccess(),
     summary="Move the service's clock ahead",
     body=ClockRequest,
-    answer=object_schema({"now": TIMESTAMP}),
+    answer=reply_schema(now=Timestamp),
     codes=("clock_backwards",),
 )
 async def move_clock(call: Call) -> Reply:

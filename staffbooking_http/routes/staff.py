@@ -2,19 +2,19 @@
 
 from staffbooking_adapters import codec
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile, SetAvailability
-from staffbooking_core.representations.records import (
-    availability_record,
+from staffbooking_core.representations.calendars import AvailabilityRecord, availability_record
+from staffbooking_core.representations.companions import (
+    OwnPortfolioItemRecord,
+    ProfileRecord,
     own_portfolio_record,
     profile_record,
 )
+from staffbooking_core.representations.json_types import Success
 from staffbooking_core.usecases.companions import profiles
 from staffbooking_http.api.access import SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    SUCCESS_FLAG,
-    array_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
 )
 
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
@@ -29,7 +29,7 @@ _RESOURCE_NAME = "Portfolio item"
     _STAFF_SESSION,
     summary="Read your profile",
     description="`missing` names what it still needs before it can be approved.",
-    answer=object_schema({"profile": schema_ref("Profile")}),
+    answer=reply_schema(profile=ProfileRecord),
     codes=("staff_only",),
 )
 async def read_profile(call: Call) -> Reply:
@@ -48,7 +48,7 @@ async def read_profile(call: Call) -> Reply:
         "keep the approval. An image under `media/` must be one that you uploaded."
     ),
     body=ChangeProfile,
-    answer=object_schema({"success": SUCCESS_FLAG, "profile": schema_ref("Profile")}),
+    answer=reply_schema(success=Success, profile=ProfileRecord),
     codes=("staff_only",),
 )
 async def change_profile(call: Call) -> Reply:
@@ -66,7 +66,7 @@ async def change_profile(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Read the hours that you set",
     description="Before any booking. No weekly hours at all mean free all day.",
-    answer=object_schema({"availability": schema_ref("Availability")}),
+    answer=reply_schema(availability=AvailabilityRecord),
     codes=("staff_only",),
 )
 async def read_availability(call: Call) -> Reply:
@@ -85,7 +85,7 @@ async def read_availability(call: Call) -> Reply:
         "without slots it is a day off. What is left out stays as it is, and so do bookings."
     ),
     body=SetAvailability,
-    answer=object_schema({"success": SUCCESS_FLAG, "availability": schema_ref("Availability")}),
+    answer=reply_schema(success=Success, availability=AvailabilityRecord),
     codes=("staff_only",),
 )
 async def set_availability(call: Call) -> Reply:
@@ -103,7 +103,7 @@ async def set_availability(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List your portfolio",
     description="The newest first. Others see what is approved.",
-    answer=object_schema({"items": array_schema(schema_ref("PortfolioItem"))}),
+    answer=reply_schema(items=list[OwnPortfolioItemRecord]),
     codes=("staff_only",),
 )
 async def list_portfolio(call: Call) -> Reply:
@@ -120,7 +120,7 @@ async def list_portfolio(call: Call) -> Reply:
     "{max_portfolio_items} items.",
     body=AddPortfolioItem,
     status=201,
-    answer=object_schema({"success": SUCCESS_FLAG, "item": schema_ref("PortfolioItem")}),
+    answer=reply_schema(success=Success, item=OwnPortfolioItemRecord),
     codes=("too_many_portfolio_items", "staff_only"),
 )
 async def add_item(call: Call) -> Reply:
@@ -133,7 +133,7 @@ async def add_item(call: Call) -> Reply:
     "/staff/portfolio/{id}",
     _STAFF_SESSION,
     summary="Take an item out of your portfolio",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     codes=("staff_only",),
     not_found=_RESOURCE_NAME,
 )

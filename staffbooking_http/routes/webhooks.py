@@ -3,14 +3,26 @@
 Admins too have only their own here: everybody's are for operators, at the command line.
 """
 
+from typing import Annotated
+
 from staffbooking_adapters import codec
+from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
-from staffbooking_core.representations.records import (
-    delivery_record,
+from staffbooking_core.representations.events import EventRecord
+from staffbooking_core.representations.json_types import (
+    JsonSchema,
+    Success,
+    Timestamp,
     format_instant,
+)
+from staffbooking_core.representations.webhooks import (
+    DeliveryRecord,
+    WebhookRecord,
+    WebhookTestRecord,
+    delivery_record,
     webhook_record,
+    webhook_test_record,
 )
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
 from staffbooking_core.usecases.webhooks import endpoints
@@ -18,14 +30,7 @@ from staffbooking_http.api.access import ApiKeyOrSessionAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ListDeliveries, ReadEvents
 from staffbooking_http.api.response_schemas import (
-    BOOLEAN,
-    SUCCESS_FLAG,
-    TIMESTAMP,
-    Schema,
-    array_schema,
-    event_schema_ref,
-    object_schema,
-    schema_ref,
+    reply_schema,
 )
 
 _RESOURCE_NAME = "Webhook"
@@ -36,8 +41,8 @@ _WRITE_ACCESS = ApiKeyOrSessionAccess(
     Permission.BOOK, check_subscription, rate_limit_name="webhooks"
 )
 
-_SECRET_SCHEMA: Schema = {"type": "string", "pattern": "^whsec_"}
-_WEBHOOK_REPLY_SCHEMA = object_schema({"success": SUCCESS_FLAG, "webhook": schema_ref("Webhook")})
+_Secret = Annotated[str, JsonSchema(pattern="^whsec_")]
+_WEBHOOK_REPLY_SCHEMA = reply_schema(success=Success, webhook=WebhookRecord)
 
 
 async def _check_owner(call: Call) -> Reply:
@@ -56,13 +61,11 @@ async def _check_owner(call: Call) -> Reply:
     description=(
         "An https URL that leads to public addresses. It gets the events of bookings that you "
         "are a party of or made; all five unless `events` says which. The secret is shown this "
-        "once. A user has at most 10."
+        "once. A user has at most {max_webhooks}."
     ),
     body=CreateWebhook,
     status=201,
-    answer=object_schema(
-        {"success": SUCCESS_FLAG, "webhook": schema_ref("Webhook"), "secret": _SECRET_SCHEMA}
-    ),
+    answer=reply_schema(success=Success, webhook=WebhookRecord, secret=_Secret),
     codes=("too_many_webhooks",),
 )
 async def register_webhook(call: Call) -> Reply:
@@ -77,7 +80,7 @@ async def register_webhook(call: Call) -> Reply:
     _READ_ACCESS,
     summary="List your webhook endpoints",
     description="The oldest first.",
-    answer=object_schema({"webhooks": array_schema(schema_ref("Webhook"))}),
+    answer=reply_schema(webhooks=list[WebhookRecord]),
 )
 async def list_webhooks(call: Call) -> Reply:
     found = await endpoints.list_endpoints(call.ports, call.user)
@@ -91,8 +94,8 @@ async def list_webhooks(call: Call) -> Reply:
     summary="Change, pause or enable a webhook endpoint",
     description=(
         "What is not given stays; an empty `description` takes it away. Without `active` its "
-        "deliveries are held, for 7 days at most; made active again, also after it was disabled, "
-        "it gets them, and its count of failures starts anew."
+        "deliveries are held, for {webhook_held_retention} at most; made active again, "
+        "also after it was disabled, it gets them, and its count of failures starts anew."
     ),
     body=ChangeWebhook,
     find=_check_owner,
@@ -112,7 +115,7 @@ async def change_webhook(call: Call) -> Reply:
     _WRITE_ACCESS,
     summary="Delete a webhook endpoint",
     description="What has not been sent to it is cancelled.",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     not_found=_RESOURCE_NAME,
 )
 async def delete_webhook(call: Call) -> Reply:
@@ -132,9 +135,7 @@ async def delete_webhook(call: Call) -> Reply:
         "It is shown this once. Until `previous_valid_until`, or until it is activated, "
         "`X-Webhook-Signature` is still by the old secret, and `webhook-signature` by both."
     ),
-    answer=object_schema(
-        {"success": SUCCESS_FLAG, "secret": _SECRET_SCHEMA, "previous_valid_until": TIMESTAMP}
-    ),
+    answer=reply_schema(success=Success, secret=_Secret, previous_valid_until=Timestamp),
     not_found=_RESOURCE_NAME,
 )
 async def rotate_secret(call: Call) -> Reply:
@@ -171,19 +172,13 @@ async def activate_secret(call: Call) -> Reply:
         "One attempt, also where the endpoint is paused or disabled; its failure counts "
         "nowhere. `success` says whether it was received."
     ),
-    answer=object_schema({"success": BOOLEAN, "delivery": schema_ref("TestDelivery")}),
+    answer=reply_schema(success=bool, delivery=WebhookTestRecord),
     not_found=_RESOURCE_NAME,
 )
 async def send_test_event(call: Call) -> Reply:
     sent = await endpoints.send_test_event(call.ports, call.user, call.path_id(_RESOURCE_NAME))
     attempt = sent.attempts[-1]
-    delivery = {
-        "id": sent.delivery.id,
-        "status": sent.delivery.status,
-        "response_status": attempt.response_status,
-        "duration_ms": attempt.duration_ms,
-        "error": attempt.error,
-    }
+    delivery = webhook_test_record(sent.delivery, attempt)
     return Reply(200, codec.encode({"success": attempt.error is None, "delivery": delivery}))
 
 
@@ -192,10 +187,11 @@ async def send_test_event(call: Call) -> Reply:
     "/api/webhooks/{id}/deliveries",
     _READ_ACCESS,
     summary="List the deliveries of a webhook endpoint",
-    description="The newest first, each with its attempts. They are kept for 30 days.",
+    description="The newest first, each with its attempts. They are kept for "
+    "{webhook_delivery_retention}.",
     query=ListDeliveries,
     find=_check_owner,
-    answer=object_schema({"deliveries": array_schema(schema_ref("Delivery")), "has_more": BOOLEAN}),
+    answer=reply_schema(deliveries=list[DeliveryRecord], has_more=bool),
     not_found=_RESOURCE_NAME,
 )
 async def list_deliveries(call: Call) -> Reply:
@@ -215,7 +211,7 @@ async def list_deliveries(call: Call) -> Reply:
         "The same id and bytes, with the usual retries, at once: or once the endpoint is active "
         "again. It never counts as a failure. One that is still on its way is left as it is."
     ),
-    answer=object_schema({"success": SUCCESS_FLAG, "delivery": schema_ref("Delivery")}),
+    answer=reply_schema(success=Success, delivery=DeliveryRecord),
     not_found="Delivery",
 )
 async def redeliver(call: Call) -> Reply:
@@ -238,16 +234,11 @@ async def redeliver(call: Call) -> Reply:
         "as `after`: what a receiver missed is here, and nothing ever slips in before."
     ),
     query=ReadEvents,
-    answer=object_schema(
-        {
-            "events": array_schema({"anyOf": [event_schema_ref(event) for event in EventName]}),
-            "has_more": BOOLEAN,
-        }
-    ),
+    answer=reply_schema(events=list[EventRecord], has_more=bool),
     codes=("unknown_event",),
 )
 async def list_events(call: Call) -> Reply:
     wanted: ReadEvents = call.parsed_input
     found, has_more = await endpoints.read_feed(call.ports, call.user, wanted.after, wanted.limit)
-    more = codec.encode(has_more)
-    return Reply(200, b'{"events":[' + b",".join(found) + b'],"has_more":' + more + b"}")
+    answer = {"events": [*map(RawJson, found)], "has_more": has_more}
+    return Reply(200, codec.encode(answer))

@@ -211,7 +211,7 @@ def test_the_largest_image_is_taken() -> None:
 
 PEAK = """
 import resource, sys
-from staffbooking_adapters.pictures.remaking import remake
+from staffbooking_adapters.pictures.remaking import reencode_image
 from staffbooking_core.errors import InvalidField
 
 def peak():
@@ -220,7 +220,7 @@ def peak():
 before = peak()
 for content in sys.stdin.buffer.read().split(b"--next--"):
     try:
-        remake(content)
+        reencode_image(content)
     except InvalidField as error:
         continue
     sys.exit("it was taken")

@@ -14,6 +14,7 @@ from staffbooking_adapters import wiring
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisPubSubTransport
 from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.fake.sandbox import FakeSandbox
 from staffbooking_adapters.settings import Settings, SettingsError, load_settings
 from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
 from staffbooking_adapters.stripe.processor import StripeProcessor
@@ -53,7 +54,7 @@ async def test_by_default_payments_are_pretended(database_url: str) -> None:
     """The pretended processor is its own test bench, on a clock that can be moved."""
     async with wiring.open_ports(settings(database_url)) as ports:
         assert isinstance(ports.payments, FakeProcessor)
-        assert isinstance(ports.sandbox, FakeProcessor)
+        assert isinstance(ports.sandbox, FakeSandbox)
         assert isinstance(ports.clock, SandboxClock)
 
 

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from staffbooking_core.domain.bookings import lifecycle
+from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def test_the_lifecycle_page_is_generated() -> None:
     """docs/lifecycle.md is what the table prints (`make docs` remakes it)."""
     written = (ROOT / "docs/lifecycle.md").read_text(encoding="utf-8")
 
-    assert written == lifecycle.render_lifecycle_page() + "\n"
+    assert written == render_lifecycle_page() + "\n"
 
 
 def sources() -> Iterator[Path]:

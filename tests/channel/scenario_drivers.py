@@ -19,8 +19,9 @@ from websockets.exceptions import ConnectionClosed
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
+from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.frames import EncodedFrame, parse_frame
-from staffbooking_http.channel.hub import ChannelConnection, ChannelHub
+from staffbooking_http.channel.hub import ChannelHub
 from tests.channel.scenarios import (
     ConnectionEnded,
     Data,

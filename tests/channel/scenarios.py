@@ -24,7 +24,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
-from staffbooking_core.representations.records import message_record
+from staffbooking_core.representations.messaging import message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from tests.channel.asyncapi_validation import FrameValidator
@@ -33,7 +33,7 @@ from tests.support.memory_deployment import BookingScenario, actor_of, memory_po
 from tests.support.message_doubles import SimpleContentFilter
 
 Frame: TypeAlias = dict[str, Any]
-Data: TypeAlias = dict[str, Any]
+Data: TypeAlias = Mapping[str, Any]
 
 UNKNOWN_ID = 10**9
 """The id of nothing."""

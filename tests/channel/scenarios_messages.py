@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import format_instant
 from tests.channel.scenarios import UNKNOWN_ID, Data, ScenarioStage, make_frame, scenario
 from tests.support.message_doubles import BLOCKED_TERM, CONTACT_TEXT
 
@@ -197,7 +197,7 @@ async def a_stranger_has_no_say(stage: ScenarioStage) -> None:
     for number in (talk, UNKNOWN_ID):
         await sam.send_message(number, "Me too", ref=1)
         await sam.send_typing(number, ref=2)
-        await sam.send_read(hello | {"conversation_id": number}, ref=3)
+        await sam.send_read({**hello, "conversation_id": number}, ref=3)
         for ref in (1, 2, 3):
             await sam.expect_error("not_found", ref=ref)
     await stage.clients[1].expect_new_messages(hello)

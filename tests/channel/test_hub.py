@@ -19,9 +19,10 @@ from staffbooking_core.errors import Conflict, ConstraintViolated, StoreUnavaila
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, ClientEvent, CloseCode, ServerEvent
-from staffbooking_core.representations.records import message_record
+from staffbooking_core.representations.messaging import message_record
+from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.frames import EncodedFrame, parse_frame
-from staffbooking_http.channel.hub import ChannelConnection, ChannelHub
+from staffbooking_http.channel.hub import ChannelHub
 from tests.channel.flaky_store import FlakyStore, PauseHook
 from tests.channel.scenario_drivers import DirectOutbound
 from tests.channel.scenarios import (

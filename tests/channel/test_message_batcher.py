@@ -141,7 +141,7 @@ async def test_nobody_waits_for_a_sending_that_was_cancelled(office: Office) -> 
     assert sending[0] is not None
     sending[0].cancel()
 
-    assert await answers(first + later) == [asyncio.CancelledError] * 4
+    assert await answers(first + later) == [StoreUnavailable] * 4
 
 
 async def test_the_post_goes_on_after_a_sending_that_was_cancelled(office: Office) -> None:

@@ -66,7 +66,7 @@ def make_cli_ports(policy: Policy) -> Ports:
         files=MemoryFiles(),
         image_processor=PillowPictures(),
         policy=policy,
-        sandbox=processor,
+        sandbox=processor.sandbox,
     )
 
 

@@ -204,7 +204,7 @@ def test_events_that_nobody_asks_for_are_told(
 
     async def caught_up(ports):
         at = ports.clock.wall() - ago
-        await ports.store.run_transaction(lambda tx: tx.payments.save_event_cursor("fake", "7", at))
+        await ports.store.run_transaction(lambda tx: tx.cursors.save_cursor("fake", "7", at))
 
     deployment.run_on_ports(caught_up)
     found, detail = check(deployment, "events")

@@ -16,7 +16,7 @@ from staffbooking_adapters.sql.store import SqlStore
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.inputs import RespondToReview, SubmitInquiry, SubmitReview
 from staffbooking_core.ports import ImportProgress, SkippedRow, Transaction
-from staffbooking_core.representations.records import conversation_record
+from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.messaging import messages

@@ -176,7 +176,9 @@ async def test_each_operation_is_claimed_once(processes):
 
     def claim(store, limit):
         lease = make_lease()
-        return store.run_transaction(lambda unit: unit.payments.claim_operations(NOW, lease, limit))
+        return store.run_transaction(
+            lambda unit: unit.operations.claim_operations(NOW, lease, limit)
+        )
 
     for _ in range(ROUNDS):
         bookings = [await add() for _ in range(10)]
@@ -198,9 +200,7 @@ async def test_each_timer_is_claimed_once(processes):
 
     def claim(store, limit=2):
         lease = make_lease()
-        return store.run_transaction(
-            lambda unit: unit.payments.claim_timers(due, NOW, lease, limit)
-        )
+        return store.run_transaction(lambda unit: unit.timers.claim_timers(due, NOW, lease, limit))
 
     for _ in range(ROUNDS):
         bookings = [await add() for _ in range(20)]

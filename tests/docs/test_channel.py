@@ -23,12 +23,12 @@ from attrs import define, field
 from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
-from staffbooking_core.representations.records import message_record
+from staffbooking_core.representations.messaging import message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import metrics
+from staffbooking_http.channel.delivery import TAIL_POLL_INTERVAL
 from staffbooking_http.channel.frames import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
-from staffbooking_http.channel.hub import TAIL_POLL_INTERVAL
 from staffbooking_http.channel.outbound import MAX_UNREAD_BYTES
 from staffbooking_http.channel.socketio_client import MAX_QUEUED_BYTES
 from staffbooking_http.docs import asyncapi
@@ -369,6 +369,7 @@ async def test_your_own_program_has_its_say(page: dict[str, Any]) -> None:
 
 async def test_the_channel_can_be_embedded(page: dict[str, Any]) -> None:
     """It is open as long as the application is."""
-    async with page["embedded"](memory_ports()) as application:
+    application = page["embedded"](memory_ports())
+    async with application.lifespan():
         assert application.hub.is_open
     assert not application.hub.is_open

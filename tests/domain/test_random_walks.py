@@ -12,13 +12,15 @@ from random import Random
 from attrs import evolve
 from hypothesis import example, given, settings, strategies as st
 
-from staffbooking_core.domain.bookings.booking import (
-    PayoutStatus,
+from staffbooking_core.domain.bookings.booking import PayoutStatus, next_timer
+from staffbooking_core.domain.bookings.lifecycle import (
+    TRANSITIONS,
+    BookingStatus,
+    Party,
     TimerKind,
-    TransitionResult,
-    next_timer,
+    Trigger,
 )
-from staffbooking_core.domain.bookings.lifecycle import TRANSITIONS, BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
@@ -31,6 +33,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.domain.reconciliation.debts import Debt, net_debts
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
+from staffbooking_core.domain.reconciliation.state import record_fact
 from staffbooking_core.domain.reconciliation.statement import find_differences
 from staffbooking_core.domain.shared.money import split_fee
 from staffbooking_core.errors import RuleBroken
@@ -199,8 +202,7 @@ class Walk:
                 operation.kind is OperationKind.PAY_OUT
                 and booking.payout_status is PayoutStatus.SCHEDULED
             ):
-                failed = TransitionResult(booking).with_changes(version=booking.version + 1)
-                self.journey.keep(failed.with_changes(payout_status=PayoutStatus.FAILED))
+                self.journey.keep(move_payout(record_fact(booking), PayoutTrigger.REFUSED))
 
     def refund_anew(self) -> None:
         """An operator tries failed refunds again."""

@@ -13,7 +13,8 @@ import httpx
 import jsonschema_rs
 from attrs import field, frozen
 
-from staffbooking_http.api.response_schemas import CLOCK_END_TIME, CLOCK_TIME
+from staffbooking_core.representations.json_types import ClockEndTime, ClockTime
+from staffbooking_http.api.response_schemas import type_schema
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 HOSTED_PAGE_PREFIXES = ("/sandbox/checkout/", "/sandbox/payees/")
@@ -98,8 +99,8 @@ class ApiDocument:
 # Well-formed values ---------------------------------------------------------------------
 
 _EXAMPLES_BY_PATTERN = {
-    CLOCK_TIME["pattern"]: "10:00",
-    CLOCK_END_TIME["pattern"]: "12:00",
+    type_schema(ClockTime)["pattern"]: "10:00",
+    type_schema(ClockEndTime)["pattern"]: "12:00",
     "^[A-Za-z]{2}$": "PT",
 }
 _EXAMPLES_BY_FORMAT = {

@@ -73,7 +73,7 @@ class HttpDeployment:
             files=MemoryFiles(),
             image_processor=PillowPictures(),
             policy=POLICY,
-            sandbox=self.processor,
+            sandbox=self.processor.sandbox,
         )
         self.restart(**options)
 

@@ -33,7 +33,7 @@ def make_fake_bench(**options: Any) -> ProcessorBench:
 async def statement_lines(bench: ProcessorBench) -> list[Movement]:
     """The whole statement. It always adds up to the balance."""
     found = [movement async for movement in bench.payments.statement()]
-    assert sum(line.amount for line in found) == await fake_processor_of(bench).balance()
+    assert sum(line.amount for line in found) == await fake_processor_of(bench).sandbox.balance()
     return found
 
 

@@ -165,7 +165,7 @@ class PaymentScenario(BookingScenario):
             [payment] = (await self.processor_snapshot(booking)).payments
             await self.bench.outside_world.refund_by_hand(payment, amount)
         else:
-            await fake_processor_of(self.bench).refund_by_hand(booking.id, amount)
+            await fake_processor_of(self.bench).dashboard.refund(booking.id, amount)
 
     async def onboard(self, ready: bool = True) -> None:
         """The companion opens an account, which can be paid at once or not yet."""
@@ -181,7 +181,7 @@ class PaymentScenario(BookingScenario):
         if self.is_stripe:
             await self.bench.outside_world.set_ready(payee.ref, ready)
         else:
-            await fake_processor_of(self.bench).set_payee_ready(self.staff.user_id, ready)
+            await fake_processor_of(self.bench).dashboard.set_payee_ready(self.staff.user_id, ready)
 
     # The network ----------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class PaymentScenario(BookingScenario):
     async def owed_by_account(self, booking: Booking) -> dict[Account, int]:
         """What the ledger says is owed for a booking, by account."""
         async with self.ports.store.read_view() as view:
-            sums = account_balances(await view.payments.postings_of(booking.id))
+            sums = account_balances(await view.ledger.postings_of(booking.id))
         return {
             account: -sums[account]
             for account in (*LIABILITY_ACCOUNTS, Account.SUSPENSE)
@@ -246,9 +246,7 @@ class PaymentScenario(BookingScenario):
         assert await self.faults() == []
         assert await self.differences() == []
         async with self.ports.store.read_view() as view:
-            assert (
-                await view.payments.account_balance(Account.PROCESSOR_BALANCE) == await self.held()
-            )
+            assert await view.ledger.account_balance(Account.PROCESSOR_BALANCE) == await self.held()
 
     async def finish(self, booking: Booking) -> Booking:
         """Let everything come to rest, check it, and see that nothing is owed any more."""

@@ -98,31 +98,31 @@ class FakeProcessorWorld:
     processor: FakeProcessor
 
     async def pay(self, checkout: Checkout) -> None:
-        await self.processor.simulate_checkout(checkout.ref, "succeed")
+        await self.processor.sandbox.simulate_checkout(checkout.ref, "succeed")
 
     async def decline(self, checkout: Checkout) -> None:
-        await self.processor.simulate_checkout(checkout.ref, "decline")
+        await self.processor.sandbox.simulate_checkout(checkout.ref, "decline")
 
     async def charge_back(self, intent_id: int, outcome: str) -> None:
-        await self.processor.chargeback(intent_id, outcome)
+        await self.processor.sandbox.chargeback(intent_id, outcome)
 
     async def refund_by_hand(self, payment: Payment, amount: int) -> None:
-        await self.processor.refund_by_hand(INTENT_ID, amount)
+        await self.processor.dashboard.refund(INTENT_ID, amount)
 
     async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
-        await self.processor.reverse_by_hand(INTENT_ID, amount)
+        await self.processor.dashboard.reverse_payout(INTENT_ID, amount)
 
     async def break_next(self, op: OperationKind, kind: str) -> None:
-        await self.processor.add_fault(op, kind, 1)
+        await self.processor.sandbox.add_fault(op, kind, 1)
 
     async def set_ready(self, payee_ref: str, ready: bool) -> None:
-        await self.processor.set_payee_ready(COMPANION_ID, ready)
+        await self.processor.dashboard.set_payee_ready(COMPANION_ID, ready)
 
     async def events(self) -> Sequence[tuple[Mapping[str, str], bytes]]:
-        return await self.processor.take_due_events(100)
+        return await self.processor.sandbox.take_due_events(100)
 
     async def balance(self) -> int:
-        return await self.processor.balance()
+        return await self.processor.sandbox.balance()
 
 
 STRIPE_FAULT_NAMES = {
@@ -281,7 +281,8 @@ def stub_of(bench: ProcessorBench) -> StripeStub:
 async def due_event_ids(bench: ProcessorBench, limit: int = 100) -> list[str]:
     """The ids of the events that the fake processor brings now."""
     return [
-        json.loads(body)["id"] for _, body in await fake_processor_of(bench).take_due_events(limit)
+        json.loads(body)["id"]
+        for _, body in await fake_processor_of(bench).sandbox.take_due_events(limit)
     ]
 
 

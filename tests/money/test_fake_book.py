@@ -37,7 +37,9 @@ async def test_sixteen_clients_pay_once(bench: ProcessorBench) -> None:
     checkout, pages = await bench.open_checkout(), []
 
     async def pay(_: int) -> None:
-        pages.append(await fake_processor_of(bench).simulate_checkout(checkout.ref, "succeed"))
+        pages.append(
+            await fake_processor_of(bench).sandbox.simulate_checkout(checkout.ref, "succeed")
+        )
 
     await run_concurrently(16, pay)
     notes = sorted(page.message for page in pages if page is not None)
@@ -54,7 +56,9 @@ async def test_two_processes_see_one_truth(two: tuple[ProcessorBench, ProcessorB
     await other.outside_world.pay(checkout)
     assert len((await one.snapshot()).payments) == 1
     assert (
-        await fake_processor_of(one).balance() == await fake_processor_of(other).balance() == 20_000
+        await fake_processor_of(one).sandbox.balance()
+        == await fake_processor_of(other).sandbox.balance()
+        == 20_000
     )
 
 
@@ -84,12 +88,12 @@ async def test_two_processes_stay_within_a_payment(
 
     await run_concurrently(8, refund)
     assert refused == [RefusalCode.EXCEEDS_REMAINING] * 5
-    assert await fake_processor_of(two[1]).balance() == 2_000
+    assert await fake_processor_of(two[1]).sandbox.balance() == 2_000
 
 
 async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """A fault strikes as often as it was told to, wherever it was set and wherever it hits."""
-    await fake_processor_of(two[0]).add_fault("open_checkout", "rate_limit", 3)
+    await fake_processor_of(two[0]).sandbox.add_fault("open_checkout", "rate_limit", 3)
     busy = []
 
     async def open_one(number: int) -> None:

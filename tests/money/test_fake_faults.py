@@ -48,35 +48,35 @@ async def attempt(bench: ProcessorBench) -> str:
 
 async def test_faults_strike_in_their_order(bench: ProcessorBench) -> None:
     """Each fault strikes its calls, the older first, and is used up by them."""
-    await fake_processor_of(bench).add_fault("any", "rate_limit", 2)
-    await fake_processor_of(bench).add_fault("refund", "conflict", 1)
-    await fake_processor_of(bench).add_fault("open_checkout", "refuse", 1)
+    await fake_processor_of(bench).sandbox.add_fault("any", "rate_limit", 2)
+    await fake_processor_of(bench).sandbox.add_fault("refund", "conflict", 1)
+    await fake_processor_of(bench).sandbox.add_fault("open_checkout", "refuse", 1)
     assert [await attempt(bench) for _ in range(4)] == ["Busy", "Busy", "invalid", "done"]
 
 
 async def test_faults_are_cleared(bench: ProcessorBench) -> None:
     """Cleared faults strike no more."""
-    await fake_processor_of(bench).add_fault("any", "timeout_before", 5)
-    await fake_processor_of(bench).clear_faults()
+    await fake_processor_of(bench).sandbox.add_fault("any", "timeout_before", 5)
+    await fake_processor_of(bench).sandbox.clear_faults()
     assert await attempt(bench) == "done"
 
 
 async def test_a_fault_of_events_spares_calls(fake: ProcessorBench) -> None:
     """Events have faults of their own."""
-    await fake_processor_of(fake).add_fault("event", "drop", 1)
+    await fake_processor_of(fake).sandbox.add_fault("event", "drop", 1)
     assert await attempt(fake) == "done"
 
 
 @pytest.mark.parametrize("code", list(RefusalCode))
 async def test_a_refusal_of_choice(fake: ProcessorBench, code: RefusalCode) -> None:
     """The processor refuses with the code that was asked for."""
-    await fake_processor_of(fake).add_fault("open_checkout", f"refuse:{code}", 1)
+    await fake_processor_of(fake).sandbox.add_fault("open_checkout", f"refuse:{code}", 1)
     assert await attempt(fake) == code
 
 
 async def test_a_slow_call_is_answered(fake: ProcessorBench) -> None:
     """Two seconds late, within the deadline, the answer still comes."""
-    await fake_processor_of(fake).add_fault("open_checkout", "slow", 1)
+    await fake_processor_of(fake).sandbox.add_fault("open_checkout", "slow", 1)
     await fake.payments.open_checkout(
         make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 2.5
     )
@@ -85,7 +85,7 @@ async def test_a_slow_call_is_answered(fake: ProcessorBench) -> None:
 
 async def test_a_slow_call_outlasts_a_short_deadline(fake: ProcessorBench) -> None:
     """With less time than that the outcome is unknown, though it was executed."""
-    await fake_processor_of(fake).add_fault("open_checkout", "slow", 1)
+    await fake_processor_of(fake).sandbox.add_fault("open_checkout", "slow", 1)
     with pytest.raises(Unknown):
         await fake.payments.open_checkout(
             make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 1.5
@@ -97,7 +97,7 @@ async def test_a_slow_call_outlasts_a_short_deadline(fake: ProcessorBench) -> No
 async def test_a_refund_may_take_another_course(bench: ProcessorBench, kind: str) -> None:
     """It stands as told at first, ends by itself, and an event tells of its end."""
     payment = await bench.make_payment()
-    await fake_processor_of(bench).add_fault("refund", kind, 1)
+    await fake_processor_of(bench).sandbox.add_fault("refund", kind, 1)
     refund = await bench.refund(payment, 5_000)
     before = set(await due_event_ids(bench))
     await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
@@ -128,7 +128,7 @@ async def test_an_unknown_fault_is_named(
 ) -> None:
     """Every wrong field is told at once."""
     with pytest.raises(InvalidField) as invalid:
-        await fake_processor_of(fake).add_fault(op, kind, times)
+        await fake_processor_of(fake).sandbox.add_fault(op, kind, times)
     assert [fault.field for fault in invalid.value.field_errors] == fields
 
 
@@ -136,7 +136,7 @@ async def test_an_unknown_fault_is_named(
 @pytest.mark.parametrize("kind", CALL_FAULT_KINDS)
 async def test_every_published_fault_is_taken(fake: ProcessorBench, op: str, kind: str) -> None:
     """Each op goes with each kind of a call's fault."""
-    await fake_processor_of(fake).add_fault(op, kind, 1)
+    await fake_processor_of(fake).sandbox.add_fault(op, kind, 1)
 
 
 # Chance ----------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ async def test_a_fault_may_strike_by_chance() -> None:
         return kinds.pop(0)
 
     bench = make_fake_bench(injector=chance)
-    await fake_processor_of(bench).add_fault("any", "timeout_before", 1)
+    await fake_processor_of(bench).sandbox.add_fault("any", "timeout_before", 1)
     assert [await attempt(bench) for _ in range(4)] == ["Unknown", "Busy", "done", "disputed"]
     assert asked == ["open_checkout"] * 3
 
@@ -233,7 +233,7 @@ async def test_faults_of_events(
 ) -> None:
     """Each kind does to the first of three events what its name says."""
     await bench.refund(await bench.make_payment(), 1)
-    await fake_processor_of(bench).add_fault("event", kind, 1)
+    await fake_processor_of(bench).sandbox.add_fault("event", kind, 1)
     assert [event[-1] for event in await due_event_ids(bench)] == first
     bench.clock.advance(DELAYED_EFFECT_PERIOD)
     assert sorted(event[-1] for event in await due_event_ids(bench)) == later
@@ -242,8 +242,8 @@ async def test_faults_of_events(
 async def test_a_badly_signed_event_is_refused(fake: ProcessorBench) -> None:
     """The service can tell the forged event from the others."""
     await fake.make_payment()
-    await fake_processor_of(fake).add_fault("event", "bad_signature", 1)
-    forged, genuine = await fake_processor_of(fake).take_due_events(2)
+    await fake_processor_of(fake).sandbox.add_fault("event", "bad_signature", 1)
+    forged, genuine = await fake_processor_of(fake).sandbox.take_due_events(2)
     with pytest.raises(BadEventSignature):
         fake.payments.parse_webhook(*forged, fake.clock.wall())
     assert fake.payments.parse_webhook(*genuine, fake.clock.wall())
@@ -256,7 +256,7 @@ async def test_events_are_signed_by_the_wall(fake: ProcessorBench) -> None:
     await fake.payments.open_checkout(
         command, make_operation_key(OperationKind.OPEN_CHECKOUT), CALL_TIMEOUT_SECONDS
     )
-    [(headers, body)] = await fake_processor_of(fake).take_due_events(1)
+    [(headers, body)] = await fake_processor_of(fake).sandbox.take_due_events(1)
     assert fake.payments.parse_webhook(headers, body, fake.clock.wall())
 
 

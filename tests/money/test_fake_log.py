@@ -92,7 +92,7 @@ async def test_changes_come_in_pages(bench: ProcessorBench) -> None:
 async def test_a_lost_event_is_listed(bench: ProcessorBench, kind: str) -> None:
     """That is what heals it."""
     await bench.open_checkout()
-    await fake_processor_of(bench).add_fault("event", kind, 1)
+    await fake_processor_of(bench).sandbox.add_fault("event", kind, 1)
     await bench.outside_world.events()
     bench.clock.advance(MINUTE)
     assert await due_event_ids(bench) == []

@@ -94,7 +94,7 @@ async def test_a_reference_names_the_companion_and_cannot_be_guessed(fake: Proce
 async def test_an_opening_is_repeated_under_its_key(manual: ProcessorBench) -> None:
     """The first answer comes again, though the account is complete by now."""
     first = await opened(manual)
-    await fake_processor_of(manual).complete_payee(first.ref)
+    await fake_processor_of(manual).sandbox.complete_payee(first.ref)
     assert await opened(manual) == first
 
 
@@ -102,7 +102,7 @@ async def test_a_companion_has_one_account(bench: ProcessorBench) -> None:
     """Another key leads to the same account, with the newer name."""
     first = await opened(bench)
     assert (await opened(bench, 2, name="Mia L.")).ref == first.ref
-    page = await fake_processor_of(bench).payee_page(first.ref)
+    page = await fake_processor_of(bench).sandbox.payee_page(first.ref)
     assert page is not None
     assert page.name == "Mia L."
 
@@ -123,7 +123,7 @@ async def test_a_key_opens_one_account(bench: ProcessorBench) -> None:
 async def test_faults_strike_openings(bench: ProcessorBench, kind: str, there: bool) -> None:
     """An account was opened or not when the answer is lost, and a repeat heals both."""
     fake = fake_processor_of(bench)
-    await fake.add_fault("open_payee", kind, 1)
+    await fake.sandbox.add_fault("open_payee", kind, 1)
     with pytest.raises(Unknown):
         await opened(bench)
     made = await fake._store.read(lambda view: view.get("payee", str(COMPANION_ID)))
@@ -142,8 +142,8 @@ async def test_an_unknown_payee_is_missing(bench: ProcessorBench, ref: str) -> N
         with pytest.raises(ProcessorRefused) as refused:
             await call
         assert refused.value.reason is RefusalCode.MISSING
-    assert await fake.payee_page(ref) is None
-    assert await fake.complete_payee(ref) is None
+    assert await fake.sandbox.payee_page(ref) is None
+    assert await fake.sandbox.complete_payee(ref) is None
 
 
 # The page --------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ async def test_a_link_leads_to_the_page(bench: ProcessorBench) -> None:
     )
     assert link.url == f"http://test/sandbox/payees/{ref}"
     assert link.expires_at == NOW + 15 * MINUTE
-    page = await fake_processor_of(bench).payee_page(ref)
+    page = await fake_processor_of(bench).sandbox.payee_page(ref)
     assert page == PayeePage(ref, "Mia Lindqvist", True, "http://back")
 
 
@@ -166,7 +166,7 @@ async def test_a_payee_is_completed_on_the_page(manual: ProcessorBench) -> None:
     """One act makes the account ready, for good."""
     ref = (await opened(manual)).ref
     for _ in range(2):
-        page = await fake_processor_of(manual).complete_payee(ref)
+        page = await fake_processor_of(manual).sandbox.complete_payee(ref)
         assert page is not None
         assert page.ready
     assert (await manual.payments.payee(ref, CALL_TIMEOUT_SECONDS)) == PayeeState(ref, True)
@@ -177,7 +177,7 @@ async def test_completing_is_told_of_once(manual: ProcessorBench) -> None:
     ref = (await opened(manual)).ref
     assert await nudges_of(manual) == []
     for _ in range(2):
-        await fake_processor_of(manual).complete_payee(ref)
+        await fake_processor_of(manual).sandbox.complete_payee(ref)
     assert await nudges_of(manual) == [ProcessorEvent("fev_p2_000001", payee_ref=ref)]
 
 
@@ -185,7 +185,7 @@ async def test_each_change_of_readiness_is_told_of(bench: ProcessorBench) -> Non
     """By an event with a name of its own."""
     ref, fake = (await opened(bench)).ref, fake_processor_of(bench)
     for ready in (False, False, True):
-        await fake.set_payee_ready(COMPANION_ID, ready)
+        await fake.dashboard.set_payee_ready(COMPANION_ID, ready)
     assert [nudge.event_id for nudge in await nudges_of(bench)] == [
         "fev_p2_000001",
         "fev_p2_000002",
@@ -195,13 +195,13 @@ async def test_each_change_of_readiness_is_told_of(bench: ProcessorBench) -> Non
 
 async def test_nobody_is_told_of_no_account(fake: ProcessorBench) -> None:
     """There is nothing that an event could point to."""
-    await fake_processor_of(fake).set_payee_ready(COMPANION_ID, False)
+    await fake_processor_of(fake).dashboard.set_payee_ready(COMPANION_ID, False)
     assert await nudges_of(fake) == []
 
 
 async def test_an_account_opened_unready_stays_so(bench: ProcessorBench) -> None:
     """Who was not to be paid is not to be paid with an account either."""
-    await fake_processor_of(bench).set_payee_ready(COMPANION_ID, False)
+    await fake_processor_of(bench).dashboard.set_payee_ready(COMPANION_ID, False)
     assert not (await opened(bench)).ready
 
 
@@ -217,11 +217,11 @@ async def test_anybody_can_be_paid(bench: ProcessorBench, payee_ref: str) -> Non
 async def test_an_unready_companion_is_not_paid(bench: ProcessorBench) -> None:
     """Until it is ready again."""
     payment, fake = await bench.make_payment(), fake_processor_of(bench)
-    await fake.set_payee_ready(COMPANION_ID, False)
+    await fake.dashboard.set_payee_ready(COMPANION_ID, False)
     with pytest.raises(ProcessorRefused) as refused:
         await paid_out(bench, payment)
     assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
-    await fake.set_payee_ready(COMPANION_ID, True)
+    await fake.dashboard.set_payee_ready(COMPANION_ID, True)
     assert (await paid_out(bench, payment)).amount == 1
 
 
@@ -234,14 +234,14 @@ async def test_only_a_ready_account_is_paid(manual: ProcessorBench) -> None:
             with pytest.raises(ProcessorRefused) as refused:
                 await paid_out(manual, payment, ref)
             assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
-        await fake_processor_of(manual).complete_payee(payee.ref)
+        await fake_processor_of(manual).sandbox.complete_payee(payee.ref)
     assert (await paid_out(manual, payment, payee.ref)).amount == 1
 
 
 async def test_readiness_without_an_account_is_not_enough(manual: ProcessorBench) -> None:
     """Where payees are completed by hand a payout has to name an account."""
     payment = await manual.make_payment()
-    await fake_processor_of(manual).set_payee_ready(COMPANION_ID, True)
+    await fake_processor_of(manual).dashboard.set_payee_ready(COMPANION_ID, True)
     with pytest.raises(ProcessorRefused):
         await paid_out(manual, payment, "")
 
@@ -249,7 +249,7 @@ async def test_readiness_without_an_account_is_not_enough(manual: ProcessorBench
 async def test_the_account_of_another_is_not_paid(manual: ProcessorBench) -> None:
     """A payout goes to its own companion's account."""
     payment, other = await manual.make_payment(), await opened(manual, companion_id=3)
-    await fake_processor_of(manual).complete_payee(other.ref)
-    await fake_processor_of(manual).set_payee_ready(COMPANION_ID, True)
+    await fake_processor_of(manual).sandbox.complete_payee(other.ref)
+    await fake_processor_of(manual).dashboard.set_payee_ready(COMPANION_ID, True)
     with pytest.raises(ProcessorRefused):
         await paid_out(manual, payment, other.ref)

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
-from staffbooking_adapters.fake.processor import NOT_A_TEST_CARD
+from staffbooking_adapters.fake.sandbox import NOT_A_TEST_CARD
 from staffbooking_core.domain.payments.processor import OperationKind, RefundPayment, ReversePayout
 from staffbooking_core.errors import InvalidField, RuleBroken
 from staffbooking_core.ports import CheckoutPage, PaymentProcessor, SandboxProcessor
@@ -27,11 +27,9 @@ pytestmark = pytest.mark.anyio
 
 
 def test_it_implements_both_ports(fake: ProcessorBench) -> None:
-    """It is the processor, and its own test bench."""
-    both: tuple[PaymentProcessor, SandboxProcessor] = (
-        fake_processor_of(fake),
-        fake_processor_of(fake),
-    )
+    """The fake is a payment processor, and its sandbox is the sandbox port."""
+    processor = fake_processor_of(fake)
+    both: tuple[PaymentProcessor, SandboxProcessor] = (processor, processor.sandbox)
     assert both[0].name == "fake"
 
 
@@ -41,7 +39,7 @@ def test_it_implements_both_ports(fake: ProcessorBench) -> None:
 async def test_a_page_shows_what_is_paid(bench: ProcessorBench) -> None:
     """The page has all that its hosted form shows."""
     checkout, command = await bench.open_checkout(), make_checkout_command()
-    assert await fake_processor_of(bench).checkout_page(checkout.ref) == CheckoutPage(
+    assert await fake_processor_of(bench).sandbox.checkout_page(checkout.ref) == CheckoutPage(
         ref=checkout.ref,
         intent_id=INTENT_ID,
         amount=command.amount,
@@ -66,16 +64,16 @@ async def test_a_page_has_an_unguessable_name(fake: ProcessorBench) -> None:
 @pytest.mark.parametrize("ref", ["0" * 32, "", "\0", "é", "a/b", "\ud800", "x" * 3000])
 async def test_an_unknown_page_is_none(bench: ProcessorBench, ref: str) -> None:
     """What names no page, or can't name one, is answered by none, on every book."""
-    fake = fake_processor_of(bench)
-    assert await fake.checkout_page(ref) is None
-    assert await fake.simulate_checkout(ref, "succeed") is None
+    sandbox = fake_processor_of(bench).sandbox
+    assert await sandbox.checkout_page(ref) is None
+    assert await sandbox.simulate_checkout(ref, "succeed") is None
 
 
 async def test_a_lapsed_page_is_shown_as_expired(fake: ProcessorBench) -> None:
     """The page says so from its time on, though nobody has acted on it."""
     checkout = await fake.open_checkout()
     await fake.clock.set_business(NOW + 12 * HOUR)
-    page = await fake_processor_of(fake).checkout_page(checkout.ref)
+    page = await fake_processor_of(fake).sandbox.checkout_page(checkout.ref)
     assert page is not None
     assert page.state == "expired"
 
@@ -83,7 +81,9 @@ async def test_a_lapsed_page_is_shown_as_expired(fake: ProcessorBench) -> None:
 async def test_a_card_pays(fake: ProcessorBench) -> None:
     """What the page's form was given is played by its number."""
     checkout = await fake.open_checkout()
-    page = await fake_processor_of(fake).simulate_checkout(checkout.ref, "card:4242 4242 4242 4242")
+    page = await fake_processor_of(fake).sandbox.simulate_checkout(
+        checkout.ref, "card:4242 4242 4242 4242"
+    )
     assert page is not None
     assert page.state == "paid"
 
@@ -91,16 +91,22 @@ async def test_a_card_pays(fake: ProcessorBench) -> None:
 async def test_a_real_card_is_kept_nowhere(fake: ProcessorBench) -> None:
     """A number that is no test card changes nothing, and the page says why."""
     checkout = await fake.open_checkout()
-    page = await fake_processor_of(fake).simulate_checkout(checkout.ref, "card:4111111111111111")
+    page = await fake_processor_of(fake).sandbox.simulate_checkout(
+        checkout.ref, "card:4111111111111111"
+    )
     assert page is not None
     assert (page.state, page.message) == ("open", NOT_A_TEST_CARD)
-    assert await fake_processor_of(fake).checkout_page(checkout.ref) == evolve(page, message="")
+    assert await fake_processor_of(fake).sandbox.checkout_page(checkout.ref) == evolve(
+        page, message=""
+    )
 
 
 async def test_an_unknown_outcome_is_refused(fake: ProcessorBench) -> None:
     """A script that asks for an unknown outcome is told the field."""
     with pytest.raises(InvalidField) as invalid:
-        await fake_processor_of(fake).simulate_checkout((await fake.open_checkout()).ref, "win")
+        await fake_processor_of(fake).sandbox.simulate_checkout(
+            (await fake.open_checkout()).ref, "win"
+        )
     assert [fault.field for fault in invalid.value.field_errors] == ["outcome"]
 
 
@@ -110,7 +116,7 @@ async def test_an_unknown_outcome_is_refused(fake: ProcessorBench) -> None:
 async def test_the_balance_is_what_is_held(bench: ProcessorBench) -> None:
     """Over all intents: payments, less what settled refunds, payouts and chargebacks took,
     with what came back."""
-    fake, payment = fake_processor_of(bench), await bench.make_payment(amount=20_000)
+    sandbox, payment = fake_processor_of(bench).sandbox, await bench.make_payment(amount=20_000)
     payout = await bench.pay_out(payment, 17_000)
     await bench.payments.reverse_payout(
         ReversePayout(1, 2_000, "usd"),
@@ -123,26 +129,26 @@ async def test_the_balance_is_what_is_held(bench: ProcessorBench) -> None:
     await bench.payments.refund(
         command, make_operation_key(OperationKind.REFUND, 13), CALL_TIMEOUT_SECONDS
     )
-    assert await fake.balance() == 20_000 - 17_000 + 2_000 + 9_000 - 1_000
-    await fake.chargeback(13, "open")
-    assert await fake.balance() == 5_000
-    await fake.chargeback(13, "won")
-    assert await fake.balance() == 13_000
+    assert await sandbox.balance() == 20_000 - 17_000 + 2_000 + 9_000 - 1_000
+    await sandbox.chargeback(13, "open")
+    assert await sandbox.balance() == 5_000
+    await sandbox.chargeback(13, "won")
+    assert await sandbox.balance() == 13_000
 
 
 async def test_the_balance_moves_with_time(bench: ProcessorBench) -> None:
     """A refund that settles by itself is in the balance, though nobody asked for the intent."""
     payment = await bench.make_payment(amount=20_000)
-    await fake_processor_of(bench).add_fault("refund", "pending_then_settled", 1)
+    await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_settled", 1)
     await bench.refund(payment, 5_000)
-    assert await fake_processor_of(bench).balance() == 20_000
+    assert await fake_processor_of(bench).sandbox.balance() == 20_000
     await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
-    assert await fake_processor_of(bench).balance() == 15_000
+    assert await fake_processor_of(bench).sandbox.balance() == 15_000
 
 
 async def test_an_empty_book_holds_nothing(bench: ProcessorBench) -> None:
     """At first the balance is zero."""
-    assert await fake_processor_of(bench).balance() == 0
+    assert await fake_processor_of(bench).sandbox.balance() == 0
 
 
 async def test_an_unpaid_intent_is_not_charged_back(bench: ProcessorBench) -> None:
@@ -150,7 +156,7 @@ async def test_an_unpaid_intent_is_not_charged_back(bench: ProcessorBench) -> No
     await bench.open_checkout()
     for intent_id in (INTENT_ID, 404):
         with pytest.raises(RuleBroken) as broken:
-            await fake_processor_of(bench).chargeback(intent_id, "lost")
+            await fake_processor_of(bench).sandbox.chargeback(intent_id, "lost")
         assert broken.value.code == "not_paid"
 
 
@@ -158,7 +164,7 @@ async def test_an_unknown_verdict_is_refused(fake: ProcessorBench) -> None:
     """A chargeback is open, won or lost."""
     await fake.make_payment()
     with pytest.raises(InvalidField) as invalid:
-        await fake_processor_of(fake).chargeback(INTENT_ID, "draw")
+        await fake_processor_of(fake).sandbox.chargeback(INTENT_ID, "draw")
     assert [fault.field for fault in invalid.value.field_errors] == ["outcome"]
 
 
@@ -198,7 +204,7 @@ async def test_the_checkup_knows_how_payees_are_completed() -> None:
 
 async def test_the_checkup_names_waiting_faults(bench: ProcessorBench) -> None:
     """Misbehaviour that was asked for and has not struck yet is not in order."""
-    await fake_processor_of(bench).add_fault("refund", "timeout_after", 2)
+    await fake_processor_of(bench).sandbox.add_fault("refund", "timeout_after", 2)
     found = {each.name: each for each in await bench.payments.checkup(CALL_TIMEOUT_SECONDS)}
     assert not found["faults"].ok
     assert found["faults"].detail == "refund timeout_after x 2"

@@ -60,7 +60,7 @@ async def test_what_moves_nothing_has_no_line(bench: ProcessorBench) -> None:
     """Neither an open page, nor a refund on its way."""
     await bench.open_checkout(intent_id=13)
     payment = await bench.make_payment()
-    await fake_processor_of(bench).add_fault("refund", "pending_then_settled", 1)
+    await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_settled", 1)
     await bench.refund(payment, 5_000)
     assert await kinds(bench) == [("payment", 20_000)]
 
@@ -68,7 +68,7 @@ async def test_what_moves_nothing_has_no_line(bench: ProcessorBench) -> None:
 async def test_a_refund_is_a_line_when_it_settles(bench: ProcessorBench) -> None:
     """Nobody has to ask for the intent: the time alone makes the line."""
     payment = await bench.make_payment()
-    await fake_processor_of(bench).add_fault("refund", "pending_then_settled", 1)
+    await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_settled", 1)
     state = await bench.refund(payment, 5_000)
     await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
     assert (await statement_lines(bench))[1:] == [
@@ -79,7 +79,7 @@ async def test_a_refund_is_a_line_when_it_settles(bench: ProcessorBench) -> None
 async def test_a_refund_that_never_settled_has_no_line(bench: ProcessorBench) -> None:
     """It failed before any cash moved."""
     payment = await bench.make_payment()
-    await fake_processor_of(bench).add_fault("refund", "pending_then_failed", 1)
+    await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_failed", 1)
     await bench.refund(payment, 5_000)
     await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
     assert await kinds(bench) == [("payment", 20_000)]
@@ -88,7 +88,7 @@ async def test_a_refund_that_never_settled_has_no_line(bench: ProcessorBench) ->
 async def test_a_settled_refund_that_fails_comes_back(bench: ProcessorBench) -> None:
     """It went, and it came back, each by a line with its reference."""
     payment = await bench.make_payment()
-    await fake_processor_of(bench).add_fault("refund", "settled_then_failed", 1)
+    await fake_processor_of(bench).sandbox.add_fault("refund", "settled_then_failed", 1)
     state = await bench.refund(payment, 5_000)
     assert await kinds(bench) == [("payment", 20_000), ("refund", -5_000)]
     await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
@@ -117,8 +117,8 @@ async def test_a_won_chargeback_goes_and_comes_back(
     """Also where the verdict came together with the claim."""
     await bench.make_payment()
     if opened_first:
-        await fake_processor_of(bench).chargeback(INTENT_ID, "open")
-    await fake_processor_of(bench).chargeback(INTENT_ID, "won")
+        await fake_processor_of(bench).sandbox.chargeback(INTENT_ID, "open")
+    await fake_processor_of(bench).sandbox.chargeback(INTENT_ID, "won")
     [chargeback] = (await bench.snapshot()).chargebacks
     assert [(line.kind, line.ref, line.amount) for line in (await statement_lines(bench))[1:]] == [
         (MovementKind.CHARGEBACK, chargeback.ref, -20_000),
@@ -130,7 +130,7 @@ async def test_a_lost_chargeback_stays_gone(bench: ProcessorBench) -> None:
     """The verdict moves nothing more."""
     await bench.make_payment()
     for outcome in ("open", "lost"):
-        await fake_processor_of(bench).chargeback(INTENT_ID, outcome)
+        await fake_processor_of(bench).sandbox.chargeback(INTENT_ID, outcome)
     assert await kinds(bench) == [("payment", 20_000), ("chargeback", -20_000)]
 
 
@@ -138,7 +138,7 @@ async def test_fees_are_lines() -> None:
     """Of the payment and of the chargeback, with the references of the snapshot."""
     bench = make_fake_bench(fee_ppm=29_000)
     await bench.make_payment(amount=20_000)
-    await fake_processor_of(bench).chargeback(INTENT_ID, "lost")
+    await fake_processor_of(bench).sandbox.chargeback(INTENT_ID, "lost")
     fees = [line for line in await statement_lines(bench) if line.kind is MovementKind.FEE]
     assert [(line.ref, -line.amount) for line in fees] == [
         (fee.ref, fee.amount) for fee in (await bench.snapshot()).fees
@@ -156,8 +156,8 @@ async def test_what_was_done_by_hand_is_listed(bench: ProcessorBench) -> None:
     """Like any other movement, though no operation is behind it."""
     payment = await bench.make_payment()
     await bench.pay_out(payment, 10_000)
-    await fake_processor_of(bench).refund_by_hand(INTENT_ID, 3_000)
-    await fake_processor_of(bench).reverse_by_hand(INTENT_ID, 4_000)
+    await fake_processor_of(bench).dashboard.refund(INTENT_ID, 3_000)
+    await fake_processor_of(bench).dashboard.reverse_payout(INTENT_ID, 4_000)
     assert (await kinds(bench))[2:] == [("refund", -3_000), ("reversal", 4_000)]
     snapshot = await bench.snapshot()
     assert (snapshot.refunds[0].op_id, snapshot.reversals[0].op_id) == (None, None)
@@ -167,7 +167,7 @@ async def test_intents_come_in_their_order(bench: ProcessorBench) -> None:
     """By number, not by name, and whatever happened last."""
     for intent_id in (10, 9, 100):
         await bench.make_payment(intent_id=intent_id)
-    await fake_processor_of(bench).chargeback(9, "open")
+    await fake_processor_of(bench).sandbox.chargeback(9, "open")
     assert [line.intent_id for line in await statement_lines(bench)] == [9, 9, 10, 100]
 
 

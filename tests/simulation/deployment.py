@@ -138,17 +138,17 @@ class SimulatedScenario(BookingScenario):
 
     @property
     def fake(self) -> FakeProcessor:
-        assert isinstance(self.ports.sandbox, FakeProcessor)
-        return self.ports.sandbox
+        assert isinstance(self.ports.payments, CrashingProcessor)
+        return self.ports.payments.inner
 
     async def audited_bookings(self) -> list[AuditedBooking]:
         async with self.ports.store.read_view() as view:
-            return list(await view.payments.audited_bookings(0, 10_000))
+            return list(await view.ledger.audited_bookings(0, 10_000))
 
     async def onboard_payee(self) -> None:
         """The companion opens an account at the processor and completes it."""
         _, link = await payees.open_onboarding(self.ports, self.staff, None)
-        await self.fake.complete_payee(link.url.rpartition("/")[2])
+        await self.fake.sandbox.complete_payee(link.url.rpartition("/")[2])
 
 
 @frozen
@@ -198,7 +198,7 @@ async def make_simulation_world(manual_payees: bool, fee_ppm: int) -> Simulation
         ports,
         store=CrashingStore(store, fate),
         payments=CrashingProcessor(fake, store, fate),
-        sandbox=fake,
+        sandbox=fake.sandbox,
     )
     scenes = await _add_people(ports)
     mail = await add_webhook_endpoints(

@@ -43,7 +43,7 @@ async def finish_history(world: SimulationWorld, verdict: str, by_hand: set[int]
     scene = world.scene
     await scene.clear_faults()
     for companion in world.companions:
-        await companion.fake.set_payee_ready(companion.staff.user_id, True)
+        await companion.fake.dashboard.set_payee_ready(companion.staff.user_id, True)
         await _onboard_companion(companion)
     await _drain_until_finished(scene)
     for _ in range(MAX_ROUNDS):

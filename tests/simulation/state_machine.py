@@ -157,7 +157,7 @@ class MoneyMachine(RuleBasedStateMachine):
             case "due":
                 await scene.jump_to(booking.ends_at + DAY)
             case "charged back" | "paid out and charged back":
-                await scene.fake.chargeback(booking.id, "open")
+                await scene.fake.sandbox.chargeback(booking.id, "open")
             case "owing":
                 await scene.fault("reverse_payout", "refuse")
                 await scene.charge_back(booking, "lost")
@@ -284,7 +284,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(number=PICK_NUMBERS, outcome=st.sampled_from(["open", "open", "won", "lost"]))
     def charge_back(self, number: int, outcome: str) -> None:
         scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
-        self.run_as_process(scene.fake.chargeback(booking.id, outcome))
+        self.run_as_process(scene.fake.sandbox.chargeback(booking.id, outcome))
 
     @rule(
         number=PICK_NUMBERS,
@@ -294,7 +294,8 @@ class MoneyMachine(RuleBasedStateMachine):
     def move_money_manually(self, number: int, what: str, amount: int) -> None:
         """Somebody moves money on the processor's own pages."""
         scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
-        move = scene.fake.refund_by_hand if what == "refund" else scene.fake.reverse_by_hand
+        dashboard = scene.fake.dashboard
+        move = dashboard.refund if what == "refund" else dashboard.reverse_payout
         self.manually_moved_ids.add(booking.id)
         self.run_as_process(move(booking.id, amount))
 
@@ -303,7 +304,7 @@ class MoneyMachine(RuleBasedStateMachine):
         """The processor lets a companion be paid, or wants to know more first."""
         companions = self.world.companions
         chosen = companions[number % len(companions)]
-        self.run_as_process(chosen.fake.set_payee_ready(chosen.staff.user_id, ready))
+        self.run_as_process(chosen.fake.dashboard.set_payee_ready(chosen.staff.user_id, ready))
 
     @rule(
         op=st.sampled_from([*PROCESSOR_CALLS, "any"]),

@@ -72,7 +72,7 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "files": MemoryFiles(),
         "image_processor": PillowPictures(),
         "policy": policy,
-        "sandbox": processor,
+        "sandbox": processor.sandbox,
     }
     return Ports(**{**made, **ports})
 
@@ -126,11 +126,11 @@ class BookingScenario:
 
     async def operations(self, booking: Booking) -> list[Operation]:
         async with self.ports.store.read_view() as view:
-            return list(await view.payments.operations_of(booking.id))
+            return list(await view.operations.operations_of(booking.id))
 
     async def unfinished(self) -> list[Operation]:
         async with self.ports.store.read_view() as view:
-            every = await view.payments.audited_bookings(0, 10_000)
+            every = await view.ledger.audited_bookings(0, 10_000)
         return [op for one in every for op in one.operations if not op.is_finished]
 
     async def faults(self) -> list[str]:

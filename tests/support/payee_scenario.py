@@ -55,7 +55,7 @@ def ports_with_manual_payees() -> Ports:
         secret=b"events",
         manual_payees=True,
     )
-    return evolve(ports, payments=RecordingProcessor(fake), sandbox=fake)
+    return evolve(ports, payments=RecordingProcessor(fake), sandbox=fake.sandbox)
 
 
 @frozen

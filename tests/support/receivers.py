@@ -220,8 +220,9 @@ def compression_bomb() -> bytes:
 async def gzip_bomb(connection: ReceiverConnection) -> None:
     """A body that is far larger than it looks."""
     await connection.request()
-    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(compression_bomb())}\r\n\r\n"
-    await connection.write(head.encode() + compression_bomb())
+    bomb = compression_bomb()
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
+    await connection.write(head.encode() + bomb)
     await connection.request()
 
 

@@ -85,7 +85,9 @@ async def make_scenario_with_fees() -> BookingScenario:
         make_ref=lambda: f"page{next(refs)}",
         fee_ppm=29_000,
     )
-    return await make_booking_scenario(ports=evolve(ports, payments=processor, sandbox=processor))
+    return await make_booking_scenario(
+        ports=evolve(ports, payments=processor, sandbox=processor.sandbox)
+    )
 
 
 async def slip(scene: BookingScenario, booking: Booking, key: str, amount: int = 7) -> None:

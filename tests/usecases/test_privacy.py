@@ -20,7 +20,7 @@ from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, Unauthenticated
 from staffbooking_core.inputs import CreateWebhook, Login, SubmitInquiry, SubmitReview
 from staffbooking_core.ports import Ports, Transaction
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.companions import calendars, images, reviews

@@ -124,6 +124,26 @@ async def test_what_cannot_be_settled_for_one_keeps_no_other(
     assert "a bug" in caplog.text
 
 
+async def test_a_cancelled_dispatcher_finishes_its_transaction(
+    post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outcomes that are being saved are saved when it returns, so that nothing is sent again."""
+    real, began = deliveries.settle_results, anyio.Event()
+
+    async def slow(*args: Any) -> Any:
+        began.set()
+        await anyio.sleep(1)
+        return await real(*args)
+
+    monkeypatch.setattr(deliveries, "settle_results", slow)
+    endpoint = await add_endpoint_with_deliveries(post)
+    async with anyio.create_task_group() as group:
+        group.start_soon(webhook_dispatcher.run_dispatcher, post.ports, anyio.Event())
+        await began.wait()
+        group.cancel_scope.cancel()
+    assert await post.delivery_statuses(endpoint) == [SUCCEEDED]
+
+
 async def test_slow_endpoints_hold_up_no_other(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

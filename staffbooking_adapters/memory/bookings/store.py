@@ -1,4 +1,4 @@
-"""Bookings in memory, each change with all its rows; answers and credits."""
+"""Bookings in memory, each step with all its rows; rebooking credits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from datetime import UTC, date, datetime, time
 from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.accounts.store import find_by_email
+from staffbooking_adapters.memory.idempotency import store_response
 from staffbooking_adapters.memory.notifications.store import add_notices
-from staffbooking_adapters.memory.payments.store import add_operation, add_posting
+from staffbooking_adapters.memory.payments.inbox import intents_with_pending_events
+from staffbooking_adapters.memory.payments.ledger import add_posting
+from staffbooking_adapters.memory.payments.operations import add_operation
 from staffbooking_adapters.memory.slots import (
+    bookings_after,
     bookings_of,
     busy_intervals,
     overlaps,
@@ -19,19 +23,21 @@ from staffbooking_adapters.memory.slots import (
 from staffbooking_adapters.memory.state import AlertRow, MemoryTransaction, TimerRow
 from staffbooking_adapters.memory.webhooks.feed import add_event
 from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import (
+    OPEN_PAYOUT_STATUSES,
+    UNSETTLED_PAYMENT_STATUSES,
+    Booking,
+)
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import (
-    IDEMPOTENCY_KEY_TAKEN,
     PARTY_DISABLED,
     BookableCompanion,
     BookingQuery,
     BookingRequestContext,
     BookingWrite,
     RebookingCredit,
-    StoredResponse,
 )
 
 BOOKING_ID_TAKEN = "pk_bookings"
@@ -53,7 +59,7 @@ class BookingsReader:
         found = [each for each in self.tx.state.bookings.values() if _matches_query(each, query)]
         found.sort(key=lambda booking: (booking.starts_at, booking.id), reverse=True)
         if query.priority_first:
-            found.sort(key=lambda booking: not _is_pending_priority(booking))
+            found.sort(key=lambda booking: not booking.is_urgent)
         start = (query.page - 1) * query.limit
         return found[start : start + query.limit + 1]
 
@@ -66,7 +72,7 @@ class BookingsReader:
             if booking.ends_at > since and booking.status is not BookingStatus.CANCELLED
         ]
         found.sort(key=lambda booking: (booking.starts_at, booking.id))
-        kept = sorted(found, key=lambda booking: booking.status is BookingStatus.PENDING)[:limit]
+        kept = sorted(found, key=lambda booking: booking.status not in CONFIRMED_STATUSES)[:limit]
         return sorted(kept, key=lambda booking: (booking.starts_at, booking.id))
 
     async def request_context(
@@ -111,14 +117,31 @@ class BookingsReader:
     async def rebooking_credit(self, booking_id: int) -> RebookingCredit | None:
         return self.tx.state.credits.get(booking_id)
 
-    async def stored_response(self, scope: str, key: str, now: datetime) -> StoredResponse | None:
-        kept = self.tx.state.stored_responses.get((scope, key))
-        return kept if kept is not None and now < kept.expires_at else None
-
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
         state = self.tx.state
         rows = [state.events[number] for number in state.events_of.get(booking_id) or ()]
         return sorted((row.event.sequence, row.body) for row in rows)
+
+    async def open_payouts(self, limit: int) -> Sequence[Booking]:
+        bookings = self.tx.state.bookings.values()
+        found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUT_STATUSES]
+        return sorted(found, key=_payout_sort_key)[:limit]
+
+    async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
+        return sorted(
+            booking.id
+            for booking in bookings_of(self.tx.state, companion_id)
+            if booking.has_staff_debt
+        )
+
+    async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
+        state = self.tx.state
+        pending = intents_with_pending_events(state)
+        return [
+            booking
+            for booking in bookings_after(state, after_id)
+            if booking.payment_status in UNSETTLED_PAYMENT_STATUSES and booking.id not in pending
+        ][:limit]
 
 
 @frozen
@@ -179,7 +202,7 @@ class BookingsWriter(BookingsReader):
         if change.rebooking_credit is not None:
             state.credits[change.rebooking_credit.booking_id] = change.rebooking_credit
         if change.response is not None:
-            self._store_response(change.response)
+            store_response(self.tx, change.response)
 
     def _set_timer(self, change: BookingWrite) -> None:
         timers, due = self.tx.state.timers, change.due
@@ -195,16 +218,6 @@ class BookingsWriter(BookingsReader):
             return False
         credits[kept.booking_id] = evolve(kept, used_by=used_by_booking_id)
         return True
-
-    async def save_response(self, response: StoredResponse) -> None:
-        self._store_response(response)
-
-    def _store_response(self, answer: StoredResponse) -> None:
-        answers, name = self.tx.state.stored_responses, (answer.scope, answer.key)
-        made_at = answer.expires_at - self.tx.policy.idempotency_lifetime
-        if (stored := answers.get(name)) and made_at < stored.expires_at:
-            raise ConstraintViolated(IDEMPOTENCY_KEY_TAKEN)
-        answers[name] = answer
 
 
 def _matches_query(booking: Booking, query: BookingQuery) -> bool:
@@ -222,5 +235,7 @@ def _matches_query(booking: Booking, query: BookingQuery) -> bool:
     )
 
 
-def _is_pending_priority(booking: Booking) -> bool:
-    return booking.priority and booking.status is BookingStatus.PENDING
+def _payout_sort_key(booking: Booking) -> tuple[bool, datetime, int]:
+    """The earliest due first, those without a date last."""
+    due_at = booking.payout_due_at
+    return due_at is None, due_at or booking.created_at, booking.id

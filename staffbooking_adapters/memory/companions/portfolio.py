@@ -17,7 +17,7 @@ from staffbooking_core.domain.companions.portfolio import (
 
 
 @frozen
-class StaffReader:
+class PortfolioReader:
     tx: MemoryTransaction
 
     async def portfolio_items_of(self, companion_id: int) -> Sequence[PortfolioItem]:
@@ -54,7 +54,7 @@ class StaffReader:
 
 
 @frozen
-class StaffWriter(StaffReader):
+class PortfolioWriter(PortfolioReader):
     async def add_portfolio_item(self, item: NewPortfolioItem) -> PortfolioItem:
         added = PortfolioItem(id=next(self.tx.shared.portfolio_ids), **asdict(item, recurse=False))
         self.tx.state.portfolio[added.id] = added

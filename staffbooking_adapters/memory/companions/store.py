@@ -20,7 +20,7 @@ from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
 from staffbooking_core.domain.companions.companion import Companion, CompanionQuery, normalize_text
 from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
-from staffbooking_core.representations.records import companion_detail, companion_summary
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 
 
 @frozen

@@ -21,9 +21,9 @@ from staffbooking_adapters.memory.messaging.presence import online_users
 from staffbooking_adapters.memory.slots import bookings_of
 from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES
 from staffbooking_core.domain.messaging.conversations import (
     CONTACT_SHARING_STATUSES,
-    GROUP_MEMBER_STATUSES,
     Conversation,
     ConversationKind,
     ConversationMember,
@@ -185,7 +185,7 @@ class MessagesWriter(MessagesReader):
             (booking.companion_id, state.users[booking.companion_id].name)
             for booking in state.bookings.values()
             if (booking.customer_id, booking.event_ref) == (customer_id, event_ref)
-            and booking.status in GROUP_MEMBER_STATUSES
+            and booking.status in CONFIRMED_STATUSES
         ]
 
     async def save_group(self, group: Conversation, *, is_open: bool) -> None:

@@ -19,7 +19,7 @@ from staffbooking_core.ports import DueNotification, Lease
 
 
 @frozen
-class NoticesReader:
+class NotificationsReader:
     tx: MemoryTransaction
 
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
@@ -31,7 +31,7 @@ class NoticesReader:
 
 
 @frozen
-class NoticesWriter(NoticesReader):
+class NotificationsWriter(NotificationsReader):
     async def add_notifications(
         self, notifications: Sequence[Notification], due_at: datetime
     ) -> None:

@@ -48,7 +48,7 @@ class PayeesWriter(PayeesReader):
             row.payee
             for (its_provider, number), row in payees.items()
             if its_provider == provider
-            and (_is_payee_due(row.payee, now) if companion_id is None else number == companion_id)
+            and (row.payee.is_due(now) if companion_id is None else number == companion_id)
             and not is_lease_active(row.lease, now)
         ]
         due.sort(key=lambda payee: (payee.next_at or now, payee.companion_id))
@@ -74,7 +74,3 @@ class PayeesWriter(PayeesReader):
                 raise ConstraintViolated(PAYEE_REF_TAKEN)
             state.payee_by_ref[payee.provider, payee.ref] = payee.companion_id
         state.payees[name] = PayeeRow(payee, lease)
-
-
-def _is_payee_due(payee: Payee, now: datetime) -> bool:
-    return payee.next_at is not None and payee.next_at <= now

@@ -1,1 +1,3 @@
 """Webhook endpoints, deliveries and the event feed in memory."""
+
+__all__ = ["receivers"]

@@ -37,8 +37,7 @@ from staffbooking_core.ports import (
     NewWebhookEndpoint,
     WebhookStats,
 )
-
-OPEN_DELIVERY_STATUSES = frozenset({DeliveryStatus.PENDING, DeliveryStatus.HELD})
+from staffbooking_core.representations.events import WebhookTestEvent
 
 
 @frozen
@@ -174,7 +173,7 @@ class WebhooksWriter(WebhooksReader):
                 await self.schedule_endpoint(each.endpoint_id, each.next_at)
 
     async def add_test_delivery(
-        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+        self, new_delivery: NewDelivery, envelope: WebhookTestEvent
     ) -> DueDelivery:
         body = codec.encode(envelope)
         return DueDelivery(_add_delivery(self._tx, new_delivery, body).delivery, body)
@@ -292,7 +291,7 @@ def drop_deliveries(state: MemoryState, before: datetime) -> int:
     old = [
         row.delivery
         for row in state.deliveries.values()
-        if row.delivery.status not in OPEN_DELIVERY_STATUSES and row.due_at <= before
+        if row.delivery.is_finished and row.due_at <= before
     ]
     for delivery in old:
         state.deliveries.discard(delivery.id)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from attrs import define, field, frozen
 
+from staffbooking_adapters.batcher import Batcher
 from staffbooking_adapters.sql.accounts import rate_limits as accounts_rate_limits
 from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
 from staffbooking_adapters.sql.accounts.api_keys import (
@@ -28,7 +29,6 @@ from staffbooking_adapters.sql.accounts.store import (
     to_session,
     to_user,
 )
-from staffbooking_adapters.sql.engine.batcher import PendingRequest, RequestBatcher
 from staffbooking_adapters.sql.engine.connection import Database
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import check_api_key, is_session_valid
@@ -42,6 +42,8 @@ from staffbooking_core.errors import StaffbookingError, StoreUnavailable, Unauth
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import ApiKeyCaller, SessionCaller
 
+MAX_BATCH_SIZE = 500
+"""Requests that are admitted in one statement."""
 MAX_LOCAL_WINDOWS = 10_000
 """From so many windows on, those counted alone are gone through for ended ones."""
 
@@ -63,8 +65,8 @@ class _AdmissionRequest:
 
 
 _AdmissionResult: TypeAlias = tuple[ApiKeyCaller | None, list[RateLimitDecision]]
-_PendingAdmission: TypeAlias = PendingRequest[_AdmissionRequest, _AdmissionResult]
-_AdmittedRequest: TypeAlias = tuple[_PendingAdmission, ApiKeyCaller | None]
+_JudgedRequest: TypeAlias = tuple[_AdmissionRequest, ApiKeyCaller | StaffbookingError | None]
+"""A request with its caller, with None without a key, or with the error that refuses it."""
 
 
 @define
@@ -74,12 +76,12 @@ class SqlAdmission:
     """Where windows are; on PostgreSQL the keys too."""
     policy: Policy
     key_usage: ApiKeyUsageRecorder
-    _batcher: RequestBatcher[_AdmissionRequest, _AdmissionResult] = field(init=False)
+    _batcher: Batcher[_AdmissionRequest, _AdmissionResult] = field(init=False)
     _local_windows: dict[str, RateLimitWindow] = field(factory=dict, init=False)
     """Windows of this process, for as long as those of all are out of reach."""
 
     def __attrs_post_init__(self) -> None:
-        self._batcher = RequestBatcher(self._flush_batch)
+        self._batcher = Batcher(self._admit_batch, max_batch_size=MAX_BATCH_SIZE)
 
     async def authenticate_api_key(
         self,
@@ -124,37 +126,40 @@ class SqlAdmission:
         await self._batcher.close()
         await self.key_usage.close()
 
-    async def _flush_batch(self, batch: Sequence[_PendingAdmission]) -> None:
-        now = max(pending.request.now for pending in batch)
+    async def _admit_batch(
+        self, requests: Sequence[_AdmissionRequest]
+    ) -> Sequence[_AdmissionResult | StaffbookingError]:
+        now = max(request.now for request in requests)
+        windows_by_scope: Mapping[str, RateLimitWindow] | None
         try:
-            callers, windows_by_scope = await self._find_callers(batch, now)
+            callers, windows_by_scope = await self._find_callers(requests, now)
         except StoreUnavailable as error:
-            batch = _reject_key_requests(batch, error)
-            callers, windows_by_scope = (
-                {},
-                self._count_locally(_collect_hits(_admit(batch, {}, now)), now),
-            )
-        admitted = _admit(batch, callers, now)
-        hits = _collect_hits(admitted)
+            judged: list[_JudgedRequest] = [
+                (request, error if request.digest else None) for request in requests
+            ]
+            hits = _collect_hits(judged)
+            windows_by_scope = self._count_locally(hits, now)
+        else:
+            judged = [_judge(request, callers, now) for request in requests]
+            hits = _collect_hits(judged)
         if windows_by_scope is None:
             windows_by_scope = await self._count_hits(hits, now)
-        _resolve_verdicts(admitted, hits, windows_by_scope)
+        return _decide(judged, hits, windows_by_scope)
 
     async def _find_callers(
-        self, batch: Sequence[_PendingAdmission], now: datetime
+        self, requests: Sequence[_AdmissionRequest], now: datetime
     ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow] | None]:
         """The callers, and on PostgreSQL how the windows stand by now."""
-        requests = [pending.request for pending in batch]
         digests = {request.digest for request in requests if request.digest}
         if self._counts_separately:
             return (await find_callers(self.database, digests) if digests else {}), None
         key_hits = Counter(
-            ApiKeyHit(question.digest, question.permission, rule)
-            for question in requests
-            for rule in question.rules
-            if question.digest
+            ApiKeyHit(request.digest, request.permission, rule)
+            for request in requests
+            for rule in request.rules
+            if request.digest
         )
-        keyless = [(each, None) for each in batch if not each.request.digest]
+        keyless: list[_JudgedRequest] = [(each, None) for each in requests if not each.digest]
         return await find_callers_and_count_hits(
             self.counter_database, digests, key_hits, _collect_hits(keyless), now
         )
@@ -188,63 +193,51 @@ class SqlAdmission:
         return {scope: self._local_windows[scope] for scope in hits}
 
 
-def _admit(
-    batch: Sequence[_PendingAdmission], callers: Mapping[str, ApiKeyCaller], now: datetime
-) -> list[_AdmittedRequest]:
-    """Those whose hits count; the others are told why not."""
-    admitted: list[_AdmittedRequest] = []
-    for pending in batch:
-        request = pending.request
-        caller = callers.get(request.digest)
-        try:
-            if request.digest:
-                _check_key(caller, request.permission, now)
-        except StaffbookingError as error:
-            pending.reject(error)
-        else:
-            admitted.append((pending, caller))
-    return admitted
-
-
-def _check_key(caller: ApiKeyCaller | None, permission: Permission | None, now: datetime) -> None:
+def _judge(
+    request: _AdmissionRequest, callers: Mapping[str, ApiKeyCaller], now: datetime
+) -> _JudgedRequest:
+    if not request.digest:
+        return request, None
+    caller = callers.get(request.digest)
     if caller is None:
-        raise Unauthenticated("invalid_api_key", "The API key is not valid")
-    check_api_key(caller.key, caller.owner, permission, now)
+        return request, Unauthenticated("invalid_api_key", "The API key is not valid")
+    try:
+        check_api_key(caller.key, caller.owner, request.permission, now)
+    except StaffbookingError as error:
+        return request, error
+    return request, caller
 
 
-def _reject_key_requests(
-    batch: Sequence[_PendingAdmission], error: StoreUnavailable
-) -> list[_PendingAdmission]:
-    """Those that need no key to be known; the others get the error."""
-    for pending in batch:
-        if pending.request.digest:
-            pending.reject(error)
-    return [waiting for waiting in batch if not waiting.request.digest]
-
-
-def _collect_hits(admitted: Sequence[_AdmittedRequest]) -> dict[str, HitCount]:
-    """All hits by scope, the scopes in order: so that flushes wait for each other in line."""
+def _collect_hits(judged: Sequence[_JudgedRequest]) -> dict[str, HitCount]:
+    """The hits of those that are not refused, by scope. The scopes are sorted, so that flushes
+    of several processes lock them in the same order."""
     hits: dict[str, HitCount] = {}
-    for pending, caller in admitted:
-        request = pending.request
+    for request, caller in judged:
+        if isinstance(caller, StaffbookingError):
+            continue
         for scope, rule in zip(request.window_scopes(caller), request.rules, strict=True):
             earlier = hits.get(scope)
             hits[scope] = HitCount(rule, 1 if earlier is None else earlier.count + 1)
     return dict(sorted(hits.items()))
 
 
-def _resolve_verdicts(
-    admitted: Sequence[_AdmittedRequest],
+def _decide(
+    judged: Sequence[_JudgedRequest],
     hits: Mapping[str, HitCount],
     windows_by_scope: Mapping[str, RateLimitWindow],
-) -> None:
-    """Give each its own verdicts: hits that were counted together still come one by one."""
+) -> Sequence[_AdmissionResult | StaffbookingError]:
+    """The result of each request: hits that were counted together are judged one by one."""
     remaining = {scope: hit.count for scope, hit in hits.items()}
-    for pending, caller in admitted:
-        request, verdicts = pending.request, []
+    results: list[_AdmissionResult | StaffbookingError] = []
+    for request, caller in judged:
+        if isinstance(caller, StaffbookingError):
+            results.append(caller)
+            continue
+        decisions = []
         for scope, rule in zip(request.window_scopes(caller), request.rules, strict=True):
             remaining[scope] -= 1
             window = windows_by_scope[scope]
             count = window.count - remaining[scope]
-            verdicts.append(shared_rate_limits.decide(rule, count, window.resets_at, request.now))
-        pending.resolve((caller, verdicts))
+            decisions.append(shared_rate_limits.decide(rule, count, window.resets_at, request.now))
+        results.append((caller, decisions))
+    return results

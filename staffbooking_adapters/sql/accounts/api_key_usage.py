@@ -32,6 +32,11 @@ SAVE_KEY_USAGE = Statement(
 
 @define
 class ApiKeyUsageRecorder:
+    """Keeps the last use of each key and writes it within WRITE_INTERVAL_SECONDS.
+
+    This is no Batcher: nobody waits for the write, and uses of the same key merge.
+    """
+
     database: Database
     unwritten_uses: dict[int, datetime] = field(factory=dict)
     _timer: asyncio.TimerHandle | None = None

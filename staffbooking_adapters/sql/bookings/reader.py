@@ -14,6 +14,9 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    exists,
+    false,
+    func,
     literal_column,
     or_,
     select,
@@ -36,15 +39,18 @@ from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import (
-    answers,
     booking_numbers,
     bookings,
     companions,
     events,
+    has_staff_debt,
+    is_open_payout,
+    is_unsettled,
     is_urgent,
     rebooking_credits,
     users,
 )
+from staffbooking_adapters.sql.schema.payments import processor_inbox
 from staffbooking_core.domain.accounts.users import full_name, normalize_email
 from staffbooking_core.domain.bookings.booking import (
     Booking,
@@ -53,7 +59,7 @@ from staffbooking_core.domain.bookings.booking import (
     PayoutStatus,
     TimelineEntry,
 )
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.ports import (
@@ -61,7 +67,6 @@ from staffbooking_core.ports import (
     BookingQuery,
     BookingRequestContext,
     RebookingCredit,
-    StoredResponse,
 )
 
 
@@ -89,7 +94,6 @@ to_booking = RowMapper(
     intent=_parse_intent,
 )
 to_credit = RowMapper(RebookingCredit, tuple(rebooking_credits.c))
-to_stored_response = RowMapper(StoredResponse, tuple(answers.c))
 
 _NEWEST_FIRST = (bookings.c.starts_at.desc(), bookings.c.id.desc())
 _SOONEST_FIRST = (bookings.c.starts_at, bookings.c.id)
@@ -119,13 +123,6 @@ LOCK_CONTENDERS = Statement(
 
 GET_CREDIT = Statement(
     select(*rebooking_credits.c).where(rebooking_credits.c.booking_id == bindparam("booking_id"))
-)
-GET_STORED_RESPONSE = Statement(
-    select(*answers.c).where(
-        answers.c.scope == bindparam("answer_scope"),
-        answers.c.key == bindparam("answer_key"),
-        answers.c.expires_at > bindparam("now", type_=Instant),
-    )
 )
 EVENTS_OF = Statement(
     select(events.c.sequence, events.c.body)
@@ -239,9 +236,9 @@ def _select_newest_ids(
 def companion_bookings_since(size: int) -> Statement:
     """Bookings of a companion, the soonest first, and behind them requests."""
     requests = bookings.c.status == BookingStatus.PENDING
-    others = bookings.c.status.not_in([BookingStatus.CANCELLED, BookingStatus.PENDING])
+    is_confirmed = bookings.c.status.in_(sorted(CONFIRMED_STATUSES))
     page_ids = union_all(
-        _select_soonest_ids(size, others), _select_soonest_ids(size, requests)
+        _select_soonest_ids(size, is_confirmed), _select_soonest_ids(size, requests)
     ).subquery("chosen")
     page = select(*BOOKING_COLUMNS).join_from(page_ids, bookings, bookings.c.id == page_ids.c.id)
     return Statement(page.order_by(case((requests, 1), else_=0), *_SOONEST_FIRST).limit(size))
@@ -261,6 +258,31 @@ def _select_soonest_ids(size: int, condition: ColumnElement[bool]) -> Select[tup
         .subquery()
     )
     return select(soonest.c.id)
+
+
+@cache
+def open_payouts(size: int) -> Statement:
+    due_at, created_at = bookings.c.payout_due_at, bookings.c.created_at
+    earliest = (due_at.is_(None), func.coalesce(due_at, created_at), bookings.c.id)
+    return Statement(select(*BOOKING_COLUMNS).where(is_open_payout).order_by(*earliest).limit(size))
+
+
+@cache
+def unsettled_bookings(size: int) -> Statement:
+    has_open_processor_event = exists().where(
+        processor_inbox.c.intent_id == bookings.c.id, processor_inbox.c.done == false()
+    )
+    unsettled_rows = select(*BOOKING_COLUMNS).where(
+        is_unsettled, bookings.c.id > bindparam("after_id"), ~has_open_processor_event
+    )
+    return Statement(unsettled_rows.order_by(bookings.c.id).limit(size))
+
+
+DEBTS_OF = Statement(
+    select(bookings.c.id)
+    .where(has_staff_debt, bookings.c.companion_id == bindparam("companion_id"))
+    .order_by(bookings.c.id)
+)
 
 
 @frozen
@@ -339,15 +361,23 @@ class BookingsReader:
             await self.connection.fetch_one(GET_CREDIT, booking_id=booking_id)
         )
 
-    async def stored_response(self, scope: str, key: str, now: datetime) -> StoredResponse | None:
-        row = await self.connection.fetch_one(
-            GET_STORED_RESPONSE, answer_scope=scope, answer_key=key, now=now
-        )
-        return to_stored_response.map_optional(row)
-
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
         rows = await self.connection.fetch_all(EVENTS_OF, booking_id=booking_id)
         return [(sequence, body) for sequence, body in rows]
+
+    async def open_payouts(self, limit: int) -> Sequence[Booking]:
+        rows = await self.connection.fetch_all(open_payouts(page_size(limit)))
+        return [to_booking(row) for row in rows[:limit]]
+
+    async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
+        rows = await self.connection.fetch_all(DEBTS_OF, companion_id=companion_id)
+        return [booking_id for (booking_id,) in rows]
+
+    async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
+        rows = await self.connection.fetch_all(
+            unsettled_bookings(page_size(limit)), after_id=after_id
+        )
+        return [to_booking(row) for row in rows[:limit]]
 
 
 def _to_bookable(row: Sequence[Any], rows: Sequence[Row]) -> BookableCompanion:

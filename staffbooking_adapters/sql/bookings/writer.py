@@ -8,36 +8,37 @@ from typing import Any
 
 from attrs import frozen
 from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    Insert,
     Text,
     bindparam,
     delete,
     exists,
-    func,
     insert,
     literal,
     literal_column,
     select,
-    true,
     update,
 )
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import reader as reading
-from staffbooking_adapters.sql.bookings.ledger import add_postings
+from staffbooking_adapters.sql.bookings.postings import add_postings
 from staffbooking_adapters.sql.bookings.reader import BookingsReader, to_booking
-from staffbooking_adapters.sql.engine.composite import (
-    CompositeStatement,
-    WriteStatement,
-    parameters_for,
-)
+from staffbooking_adapters.sql.engine.composite import CompositeStatement, ConditionalWrite
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.notifications.store import INSERT_NOTIFICATIONS, notification_params
+from staffbooking_adapters.sql.idempotency import (
+    RESPONSE_WRITES,
+    SQLITE_RESPONSE_WRITES,
+    stored_response_params,
+)
+from staffbooking_adapters.sql.notifications.store import insert_notifications, notification_params
 from staffbooking_adapters.sql.schema.bookings import (
     alerts,
-    answers,
     bookings,
     events,
     rebooking_credits,
@@ -49,13 +50,7 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import (
-    PARTY_DISABLED,
-    BookingWrite,
-    Hint,
-    RebookingCredit,
-    StoredResponse,
-)
+from staffbooking_core.ports import PARTY_DISABLED, BookingWrite, Hint, RebookingCredit
 
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
@@ -91,60 +86,88 @@ _TIMER_VALUES = {
     "due_at": bindparam("timer_due_at", type_=Instant),
     "attempts": literal_column("0"),
 }
-_UPSERT_TIMER = (
-    upsert(timers)
-    .from_select(
-        ["booking_id", *_TIMER_VALUES], select(_BOOKING_ID, *_TIMER_VALUES.values()).where(true())
+
+
+def _upsert_timer(condition: ColumnElement[bool]) -> Insert:
+    return (
+        upsert(timers)
+        .from_select(
+            ["booking_id", *_TIMER_VALUES],
+            select(_BOOKING_ID, *_TIMER_VALUES.values()).where(condition),
+        )
+        .on_conflict_do_update(
+            index_elements=["booking_id"],
+            set_={**_TIMER_VALUES, "not_before": None, "lease_token": None, "lease_until": None},
+        )
     )
-    .on_conflict_do_update(
-        index_elements=["booking_id"],
-        set_={**_TIMER_VALUES, "not_before": None, "lease_token": None, "lease_until": None},
-    )
-)
-_DELETE_TIMER = delete(timers).where(timers.c.booking_id == _BOOKING_ID)
+
+
+def _delete_timer(condition: ColumnElement[bool]) -> Delete:
+    return delete(timers).where(timers.c.booking_id == _BOOKING_ID, condition)
+
 
 _EVENT_VALUES = {
     column.name: bindparam(f"event_{column.name}", type_=column.type)
     for column in events.c
     if column.name not in ("booking_id", "position")
 }
-_INSERT_EVENT = insert(events).from_select(
-    ["booking_id", *_EVENT_VALUES], select(_BOOKING_ID, *_EVENT_VALUES.values()).where(true())
-)
+
+
+def _insert_event(condition: ColumnElement[bool]) -> Insert:
+    return insert(events).from_select(
+        ["booking_id", *_EVENT_VALUES],
+        select(_BOOKING_ID, *_EVENT_VALUES.values()).where(condition),
+    )
+
 
 _AT_PARAM = bindparam("at", type_=Instant)
 _NEW_OPERATION_ROWS = array_rows(
     "given", n=("order_numbers", BigInt), kind=("order_kinds", Text()), command=("commands", Text())
 )
-_INSERT_OPERATIONS = insert(payment_operations).from_select(
-    "booking_id n kind command created_at next_at generation status attempts".split(),
-    select(
-        *(
-            _BOOKING_ID,
-            _NEW_OPERATION_ROWS.c.n,
-            _NEW_OPERATION_ROWS.c.kind,
-            _NEW_OPERATION_ROWS.c.command,
-            _AT_PARAM,
-            _AT_PARAM,
-        ),
-        *(literal_column("1"), literal(OperationStatus.PENDING.value, Text()), literal_column("0")),
-    ).where(true()),
-)
+
+
+def _insert_operations(condition: ColumnElement[bool]) -> Insert:
+    return insert(payment_operations).from_select(
+        "booking_id n kind command created_at next_at generation status attempts".split(),
+        select(
+            *(
+                _BOOKING_ID,
+                _NEW_OPERATION_ROWS.c.n,
+                _NEW_OPERATION_ROWS.c.kind,
+                _NEW_OPERATION_ROWS.c.command,
+                _AT_PARAM,
+                _AT_PARAM,
+            ),
+            *(
+                literal_column("1"),
+                literal(OperationStatus.PENDING.value, Text()),
+                literal_column("0"),
+            ),
+        ).where(condition),
+    )
+
 
 _ALERT_ROWS = array_rows("given", text=("alert_texts", Text()))
-_INSERT_ALERTS = insert(alerts).from_select(
-    ["at", "booking_id", "text", "told"],
-    select(_AT_PARAM, _BOOKING_ID, _ALERT_ROWS.c.text, literal(False)).where(true()),
-)
 
-_INSERT_CREDIT = insert(rebooking_credits).from_select(
-    ["booking_id", "customer_id", "expires_at"],
-    select(
-        _BOOKING_ID,
-        bindparam("credit_customer", type_=BigInt),
-        bindparam("credit_expires_at", type_=Instant),
-    ).where(true()),
-)
+
+def _insert_alerts(condition: ColumnElement[bool]) -> Insert:
+    return insert(alerts).from_select(
+        ["at", "booking_id", "text", "told"],
+        select(_AT_PARAM, _BOOKING_ID, _ALERT_ROWS.c.text, literal(False)).where(condition),
+    )
+
+
+def _insert_credit(condition: ColumnElement[bool]) -> Insert:
+    return insert(rebooking_credits).from_select(
+        ["booking_id", "customer_id", "expires_at"],
+        select(
+            _BOOKING_ID,
+            bindparam("credit_customer", type_=BigInt),
+            bindparam("credit_expires_at", type_=Instant),
+        ).where(condition),
+    )
+
+
 USE_CREDIT = Statement(
     update(rebooking_credits)
     .values(used_by=bindparam("user"))
@@ -153,30 +176,6 @@ USE_CREDIT = Statement(
         rebooking_credits.c.used_by.is_(None),
     )
 )
-
-_STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
-_DELETE_EXPIRED_RESPONSE = delete(answers).where(
-    answers.c.scope == _STORED_RESPONSE_VALUES["scope"],
-    answers.c.key == _STORED_RESPONSE_VALUES["key"],
-    answers.c.expires_at <= bindparam("answer_made_at", type_=Instant),
-)
-_INSERT_RESPONSE = insert(answers).values(_STORED_RESPONSE_VALUES)
-
-
-def _delete_expired_and_insert_response() -> WriteStatement:
-    """PostgreSQL's: the insertion waits for the deletion, since it is made from its count."""
-    deleted = _DELETE_EXPIRED_RESPONSE.returning(literal_column("1").label("one")).cte("dropped")
-    deleted_count = select(func.count().label("rows")).select_from(deleted).subquery("then")
-    return insert(answers).from_select(
-        list(_STORED_RESPONSE_VALUES),
-        select(*_STORED_RESPONSE_VALUES.values())
-        .select_from(deleted_count)
-        .where(deleted_count.c.rows >= 0),
-    )
-
-
-DELETE_EXPIRED_RESPONSE = Statement(sqlite=_DELETE_EXPIRED_RESPONSE)
-SAVE_RESPONSE = Statement(postgresql=_delete_expired_and_insert_response(), sqlite=_INSERT_RESPONSE)
 
 
 @frozen
@@ -195,27 +194,25 @@ class _BookingWriteVariant:
 
 @cache
 def _booking_write_statement(variant: _BookingWriteVariant) -> CompositeStatement:
-    statements: list[WriteStatement] = [_INSERT_BOOKING if variant.is_new else _UPDATE_BOOKING]
+    writes: list[ConditionalWrite] = []
     if variant.has_timer:
-        statements.append(_UPSERT_TIMER)
+        writes.append(_upsert_timer)
     elif not variant.is_new:
-        statements.append(_DELETE_TIMER)
-    for is_there, statement in (
-        (variant.has_event, _INSERT_EVENT),
-        (variant.has_operations, _INSERT_OPERATIONS),
-        (variant.has_alerts, _INSERT_ALERTS),
-        (variant.has_notifications, INSERT_NOTIFICATIONS),
-        (variant.has_credit, _INSERT_CREDIT),
+        writes.append(_delete_timer)
+    for is_there, write in (
+        (variant.has_event, _insert_event),
+        (variant.has_operations, _insert_operations),
+        (variant.has_alerts, _insert_alerts),
+        (variant.has_notifications, insert_notifications),
+        (variant.has_credit, _insert_credit),
     ):
         if is_there:
-            statements.append(statement)
-    if variant.has_response:
-        return CompositeStatement(
-            *statements,
-            _delete_expired_and_insert_response(),
-            sqlite_statements=(*statements, _DELETE_EXPIRED_RESPONSE, _INSERT_RESPONSE),
-        )
-    return CompositeStatement(*statements)
+            writes.append(write)
+    return CompositeStatement(
+        _INSERT_BOOKING if variant.is_new else _UPDATE_BOOKING,
+        if_touched=[*writes, *(RESPONSE_WRITES if variant.has_response else ())],
+        sqlite_if_touched=[*writes, *(SQLITE_RESPONSE_WRITES if variant.has_response else ())],
+    )
 
 
 async def save_booking_write(
@@ -269,13 +266,8 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
     if (credit := booking_write.rebooking_credit) is not None:
         rows |= {"credit_customer": credit.customer_id, "credit_expires_at": credit.expires_at}
     if booking_write.response is not None:
-        rows |= _stored_response_params(booking_write.response, policy)
+        rows |= stored_response_params(booking_write.response, policy)
     return rows
-
-
-def _stored_response_params(response: StoredResponse, policy: Policy) -> dict[str, Any]:
-    row = {f"answer_{name}": getattr(response, name) for name in _STORED_RESPONSE_VALUES}
-    return {**row, "answer_made_at": response.expires_at - policy.idempotency_lifetime}
 
 
 @frozen
@@ -307,10 +299,3 @@ class BookingsWriter(BookingsReader):
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
         return bool(await self.connection.execute(USE_CREDIT, **params))
-
-    async def save_response(self, response: StoredResponse) -> None:
-        row = _stored_response_params(response, self.policy)
-        for statement in (DELETE_EXPIRED_RESPONSE, SAVE_RESPONSE):
-            await self.connection.execute(
-                statement, **parameters_for(statement, self.connection, row)
-            )

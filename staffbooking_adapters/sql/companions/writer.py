@@ -48,7 +48,7 @@ from staffbooking_core.domain.companions.search_index import (
     weekday_mask,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.representations.records import companion_detail, companion_summary
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 
 V = TypeVar("V")
 
@@ -103,14 +103,16 @@ SAVE_COMPANIONS = BatchStatement(
         index_elements=["id"],
         set_={column.name: _UPSERT_COMPANIONS.excluded[column.name] for column in companions.c[1:]},
     ),
-    upsert(locations)
-    .from_select(["city_folded", "country_folded"], select(_LOCATION_ROWS).where(true()))
-    .on_conflict_do_nothing(index_elements=["city_folded", "country_folded"]),
-    upsert(services)
-    .from_select(["name_folded"], select(_SERVICE_ROWS).where(true()))
-    .on_conflict_do_nothing(index_elements=["name_folded"]),
-    delete(companion_search).where(in_array(companion_search.c.companion_id, "known")),
-    delete(companion_days).where(in_array(companion_days.c.companion_id, "known")),
+    once=(
+        upsert(locations)
+        .from_select(["city_folded", "country_folded"], select(_LOCATION_ROWS).where(true()))
+        .on_conflict_do_nothing(index_elements=["city_folded", "country_folded"]),
+        upsert(services)
+        .from_select(["name_folded"], select(_SERVICE_ROWS).where(true()))
+        .on_conflict_do_nothing(index_elements=["name_folded"]),
+        delete(companion_search).where(in_array(companion_search.c.companion_id, "known")),
+        delete(companion_days).where(in_array(companion_days.c.companion_id, "known")),
+    ),
 )
 
 

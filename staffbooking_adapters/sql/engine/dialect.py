@@ -160,7 +160,7 @@ def _batch_rows_on_sqlite(element: _BatchRows, compiler: SQLCompiler, **kw: Any)
 
 
 def batch_rows(name: str, /, **columns: TypeEngine[Any]) -> TableValuedAlias:
-    """Rows of a `Batch`, to select and insert from: all of them on PostgreSQL, as parallel
+    """Rows of a `BatchStatement`, to select and insert from: all of them on PostgreSQL, as parallel
     lists, and one at a time on SQLite, for which wide lists are slow to take apart. The
     parameters are named as the columns are."""
     alias_columns = [column(key, kind) for key, kind in columns.items()]

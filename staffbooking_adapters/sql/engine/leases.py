@@ -16,6 +16,9 @@ MAX_CLAIM_SIZE = 500
 """So many rows are claimed at a time, at most."""
 
 NOW_PARAM = bindparam("now", type_=Instant)
+"""Wall time."""
+BUSINESS_NOW_PARAM = bindparam("business", type_=Instant)
+"""Business time, which the sandbox moves."""
 LEASE_VALUES: Mapping[str, Any] = {
     "lease_token": bindparam("token"),
     "lease_until": bindparam("until", type_=Instant),

@@ -1,1 +1,3 @@
 """Conversations, messages and presence in SQL."""
+
+__all__ = ["pubsub"]

@@ -36,9 +36,9 @@ from staffbooking_adapters.sql.schema.messaging import (
     messages,
 )
 from staffbooking_core.domain.accounts.users import full_name
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES
 from staffbooking_core.domain.messaging.conversations import (
     CONTACT_SHARING_STATUSES,
-    GROUP_MEMBER_STATUSES,
     Conversation,
     ConversationKind,
     ConversationMember,
@@ -290,7 +290,7 @@ LIST_BOOKED_STAFF = Statement(
     .where(
         bookings.c.customer_id == bindparam("customer"),
         bookings.c.event_ref == bindparam("event_ref"),
-        bookings.c.status.in_(sorted(GROUP_MEMBER_STATUSES)),
+        bookings.c.status.in_(sorted(CONFIRMED_STATUSES)),
     )
     .order_by(bookings.c.id)
 )

@@ -7,7 +7,17 @@ from datetime import datetime
 from functools import cache
 
 from attrs import asdict, fields, frozen
-from sqlalchemy import bindparam, delete, insert, literal_column, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Insert,
+    bindparam,
+    delete,
+    insert,
+    literal_column,
+    select,
+    true,
+    update,
+)
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
@@ -39,12 +49,18 @@ _NOTIFICATION_ROWS = array_rows(
     "told", **{c.name: (f"notice_{c.name}s", c.type) for c in NOTIFICATION_COLUMNS}
 )
 _AT_PARAM = bindparam("at", type_=Instant)
-INSERT_NOTIFICATIONS = insert(notices).from_select(
-    [*(column.name for column in NOTIFICATION_COLUMNS), "at", "due_at", "attempts"],
-    select(*_NOTIFICATION_ROWS.c, _AT_PARAM, _AT_PARAM, literal_column("0")).where(true()),
-)
-"""Notices of the parameters that `told_rows` makes, and of `at`."""
-ADD_NOTIFICATIONS = Statement(INSERT_NOTIFICATIONS)
+
+
+def insert_notifications(condition: ColumnElement[bool]) -> Insert:
+    """The notifications in the parameters of `notification_params`, due at the parameter `at`,
+    if the condition holds."""
+    return insert(notices).from_select(
+        [*(column.name for column in NOTIFICATION_COLUMNS), "at", "due_at", "attempts"],
+        select(*_NOTIFICATION_ROWS.c, _AT_PARAM, _AT_PARAM, literal_column("0")).where(condition),
+    )
+
+
+ADD_NOTIFICATIONS = Statement(insert_notifications(true()))
 
 _IS_LEASED_NOTIFICATION = (notices.c.id == bindparam("notice_id"), is_held_by_caller(notices))
 DELETE_NOTIFICATION = Statement(delete(notices).where(*_IS_LEASED_NOTIFICATION))

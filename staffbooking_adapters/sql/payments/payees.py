@@ -16,7 +16,6 @@ from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.leases import (
     LEASE_VALUES,
     MAX_CLAIM_SIZE,
-    NOW_PARAM,
     RELEASED_LEASE_VALUES,
     claim_with_lease,
     is_held_by_caller,
@@ -24,7 +23,7 @@ from staffbooking_adapters.sql.engine.leases import (
 )
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.payments import payees
+from staffbooking_adapters.sql.schema.payments import is_payee_due, payees
 from staffbooking_core.domain.payments.payees import OpenPayee, Payee
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease
@@ -62,7 +61,7 @@ SAVE_AND_RELEASE_PAYEE = Statement(
 @cache
 def claim_payees_statement(limit: int, is_for_companion: bool) -> Statement:
     is_due: ColumnElement[bool] = (
-        _IS_PAYEE if is_for_companion else and_(_IS_OF_PROVIDER, payees.c.next_at <= NOW_PARAM)
+        _IS_PAYEE if is_for_companion else and_(_IS_OF_PROVIDER, is_payee_due)
     )
     return claim_with_lease(
         payees,

@@ -28,7 +28,11 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
 from staffbooking_adapters.sql.schema.metadata import metadata
-from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.booking import (
+    OPEN_PAYOUT_STATUSES,
+    UNPAID_PAYOUT_STATUSES,
+    UNSETTLED_PAYMENT_STATUSES,
+)
 from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
 
 
@@ -279,13 +283,12 @@ counters = Table(
 
 holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
 is_urgent = and_(bookings.c.priority, bookings.c.status == BookingStatus.PENDING)
-is_open_payout = bookings.c.payout_status.in_(
-    [PayoutStatus.FAILED, PayoutStatus.FROZEN, PayoutStatus.SCHEDULED]
+is_open_payout = bookings.c.payout_status.in_(sorted(OPEN_PAYOUT_STATUSES))
+is_unpaid_payout = and_(  # The databases find the index of open payouts by its own condition.
+    is_open_payout, bookings.c.payout_status.in_(sorted(UNPAID_PAYOUT_STATUSES))
 )
 has_staff_debt = bookings.c.owed_by_staff > 0
-is_unsettled = bookings.c.payment_status.in_(
-    [PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING, PaymentStatus.REQUIRES_PAYMENT]
-)
+is_unsettled = bookings.c.payment_status.in_(sorted(UNSETTLED_PAYMENT_STATUSES))
 
 _NEWEST_FIRST = (desc(bookings.c.starts_at), desc(bookings.c.id))
 Index("ix_bookings_newest", *_NEWEST_FIRST)

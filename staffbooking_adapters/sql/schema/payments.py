@@ -16,10 +16,12 @@ from sqlalchemy import (
     true,
 )
 
+from staffbooking_adapters.sql.engine.leases import NOW_PARAM
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import partial_index
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_core.domain.payments.processor import (
+    FAILED_OPERATION_STATUSES,
     UNFINISHED_OPERATION_STATUSES,
     OperationKind,
     OperationStatus,
@@ -60,12 +62,19 @@ is_failed_refund = and_(
     payment_operations.c.kind == OperationKind.REFUND,
     payment_operations.c.status != OperationStatus.VOID,
     or_(
-        payment_operations.c.status.in_([OperationStatus.DEAD, OperationStatus.REFUSED]),
+        payment_operations.c.status.in_(sorted(FAILED_OPERATION_STATUSES)),
         payment_operations.c.settlement == SettlementStatus.FAILED,
     ),
 )
 partial_index(
     "ix_payment_operations_failed_refunds", payment_operations.c.id, where=is_failed_refund
+)
+is_in_flight = and_(is_unfinished, payment_operations.c.first_sent_at.is_not(None))
+is_operation_due = and_(is_unfinished, payment_operations.c.next_at <= NOW_PARAM)
+is_delayed_payout = and_(
+    payment_operations.c.kind == OperationKind.PAY_OUT,
+    payment_operations.c.status == OperationStatus.PENDING,
+    payment_operations.c.next_at > NOW_PARAM,
 )
 
 ledger_postings = Table(
@@ -156,6 +165,7 @@ payees = Table(
 )
 """A column for each field of the domain's `Payee`, in its order, and the lease."""
 
+is_payee_due = payees.c.next_at <= NOW_PARAM
 partial_index(
     "ix_payees_due",
     *(payees.c.provider, payees.c.next_at, payees.c.companion_id),

@@ -96,7 +96,10 @@ async def find_schema_mismatch(url: str) -> str | None:
             f"the schema is of version {found_version}, newer than this program's {HEAD_REVISION}"
         )
     if found_version != HEAD_REVISION:
-        return f"the schema is of version {found_version}, not {HEAD_REVISION}: run `staffbooking db upgrade`"
+        return (
+            f"the schema is of version {found_version}, not {HEAD_REVISION}: "
+            "run `staffbooking db upgrade`"
+        )
     return None
 
 

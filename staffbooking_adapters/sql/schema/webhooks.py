@@ -23,7 +23,7 @@ from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import events, partial_index, users
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
+from staffbooking_core.domain.webhooks.deliveries import FINISHED_DELIVERY_STATUSES, DeliveryStatus
 
 # Endpoints --------------------------------------------------------------------------------
 
@@ -102,15 +102,11 @@ deliveries = Table(
 its event stands in no feed. `next_at` of one that is done is when it was due last: from
 then on it is kept for a while. Its number is not given again: owners ask for deliveries by it."""
 
-DONE_STATUSES = frozenset(
-    {DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED}
-)
-
 is_pending_delivery = deliveries.c.status == DeliveryStatus.PENDING
 is_retry = and_(is_pending_delivery, deliveries.c.tries > 0)
 is_first_try = and_(is_pending_delivery, deliveries.c.tries == 0)
 is_held_delivery = deliveries.c.status == DeliveryStatus.HELD
-is_done_delivery = deliveries.c.status.in_(sorted(DONE_STATUSES))
+is_finished_delivery = deliveries.c.status.in_(sorted(FINISHED_DELIVERY_STATUSES))
 
 _QUEUE_COLUMNS = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
 partial_index("ix_webhook_deliveries_retries", *_QUEUE_COLUMNS, where=is_retry)
@@ -123,7 +119,7 @@ partial_index(
     where=is_held_delivery,
 )
 partial_index(
-    "ix_webhook_deliveries_done", deliveries.c.next_at, deliveries.c.id, where=is_done_delivery
+    "ix_webhook_deliveries_done", deliveries.c.next_at, deliveries.c.id, where=is_finished_delivery
 )
 
 attempts = Table(

@@ -30,7 +30,6 @@ from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.bookings import users
 from staffbooking_adapters.sql.schema.webhooks import (
-    DONE_STATUSES,
     attempts,
     deliveries,
     endpoints,
@@ -43,6 +42,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
 from staffbooking_adapters.sql.webhooks import feed
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
+    FINISHED_DELIVERY_STATUSES,
     Delivery,
     DeliveryAttempt,
     DeliveryStatus,
@@ -300,7 +300,7 @@ def to_subscriber(row: Row) -> EndpointSubscription:
 
 def to_delivery(row: Row) -> Delivery:
     """From the columns of DELIVERY; what follows them is left."""
-    next_at = None if row[_STATUS_INDEX] in DONE_STATUSES else row[_NEXT_AT_INDEX]
+    next_at = None if row[_STATUS_INDEX] in FINISHED_DELIVERY_STATUSES else row[_NEXT_AT_INDEX]
     return _map_delivery((*row[:_NEXT_AT_INDEX], next_at, *row[_NEXT_AT_INDEX + 1 :]))
 
 

@@ -78,6 +78,7 @@ from staffbooking_core.ports import (
     Lease,
     NewWebhookEndpoint,
 )
+from staffbooking_core.representations.events import WebhookTestEvent
 
 # Endpoints --------------------------------------------------------------------------------
 
@@ -279,7 +280,7 @@ class WebhooksWriter(WebhooksReader):
         await self._schedule_endpoints(first)
 
     async def add_test_delivery(
-        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+        self, new_delivery: NewDelivery, envelope: WebhookTestEvent
     ) -> DueDelivery:
         body = codec.encode(envelope)
         new_fields = asdict(new_delivery, recurse=False)

@@ -147,8 +147,13 @@ def is_session_valid(
     session: Session, user: User, now: datetime, *, idle_timeout: timedelta, lifetime: timedelta
 ) -> bool:
     """Whether a session still signs its user in."""
-    return (
-        user.disabled_at is None
-        and now < session.seen_at + idle_timeout
-        and now < session.created_at + lifetime
+    return user.disabled_at is None and not is_session_expired(
+        session, now, idle_timeout=idle_timeout, lifetime=lifetime
     )
+
+
+def is_session_expired(
+    session: Session, now: datetime, *, idle_timeout: timedelta, lifetime: timedelta
+) -> bool:
+    """Whether a session was unused for too long, or has lived its time, whoever's it is."""
+    return session.seen_at + idle_timeout <= now or session.created_at + lifetime <= now

@@ -1,10 +1,12 @@
 """A booking, its price and its payment intent; what happens to it, and what follows.
 
-`moves.advance(booking, occurrence, policy) -> Step` is the only way to a new status.
+The only ways to a new status are `transitions.apply_transition`, `payment_lifecycle.move_payment`
+and `payout_lifecycle.move_payout`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -13,9 +15,12 @@ from attrs import evolve, frozen
 from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.lifecycle import (
     SLOT_HOLDING_STATUSES,
+    TIMER_TRIGGERS,
+    BookingNotification,
     BookingStatus,
     EventName,
     Party,
+    TimerKind,
     Trigger,
 )
 from staffbooking_core.domain.payments.ledger import Posting
@@ -51,15 +56,16 @@ class PayoutStatus(StrEnum):
     REVERSED = "reversed"
 
 
+UNSETTLED_PAYMENT_STATUSES = frozenset(
+    {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
+)
+"""A payment or a refund is awaited: the processor may have news of it."""
+
 UNPAID_PAYOUT_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
 """A payout is to be made, and nothing stands in its way."""
 
-
-class TimerKind(StrEnum):
-    EXPIRE = "expire"
-    AUTO_COMPLETE = "auto_complete"
-    PAY_OUT = "pay_out"
-    PAYOUT_ALARM = "payout_alarm"
+OPEN_PAYOUT_STATUSES = UNPAID_PAYOUT_STATUSES | {PayoutStatus.FROZEN}
+"""A payout is not made yet, and may still be: unpaid, or on hold."""
 
 
 @frozen
@@ -190,6 +196,24 @@ class Booking:
     def holds_slot(self) -> bool:
         return self.status in SLOT_HOLDING_STATUSES
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it is a priority request without an answer: listed before all others."""
+        return self.priority and self.status is BookingStatus.PENDING
+
+    @property
+    def has_staff_debt(self) -> bool:
+        """Whether the staff member owes money for it."""
+        return self.owed_by_staff > 0
+
+    def payout_due_since(self, now: datetime) -> datetime | None:
+        """Since when (business time) the unpaid payout is due, or else released; None where it
+        is neither."""
+        if self.payout_status not in UNPAID_PAYOUT_STATUSES:
+            return None
+        due_at = self.payout_due_at
+        return due_at if due_at is not None and due_at <= now else self.payout_released_at
+
     def party_of(self, user_id: int) -> Party | None:
         """Which side of this booking a user is on; None for a stranger."""
         if user_id == self.customer_id:
@@ -257,6 +281,7 @@ class TransitionResult:
     orders: tuple[OperationOrder, ...] = ()
     alerts: tuple[str, ...] = ()
     grants_credit: bool = False
+    notifications: tuple[BookingNotification, ...] = ()
 
     def with_postings(self, *postings: Posting) -> TransitionResult:
         return evolve(self, postings=(*self.postings, *postings))
@@ -273,29 +298,33 @@ class TransitionResult:
 
 
 def next_timer(booking: Booking, policy: Policy) -> DueTimer | None:
-    """What comes due next by itself: a function of the booking, so it can't go stale."""
-    match booking.status:
-        case BookingStatus.PENDING:
-            return DueTimer(TimerKind.EXPIRE, booking.starts_at)
-        case BookingStatus.ACCEPTED:
-            return DueTimer(TimerKind.EXPIRE, payment_deadline(booking, policy))
-        case BookingStatus.PAID:
-            return DueTimer(TimerKind.AUTO_COMPLETE, booking.ends_at + policy.auto_complete_after)
-        case BookingStatus.COMPLETED | BookingStatus.CANCELLED if (
-            booking.payout_status is PayoutStatus.SCHEDULED
-            and booking.payout_released_at is None
-            and booking.payout_due_at is not None
-        ):
-            return DueTimer(TimerKind.PAY_OUT, booking.payout_due_at)
-        case BookingStatus.COMPLETED | BookingStatus.CANCELLED if (
-            booking.payout_status in UNPAID_PAYOUT_STATUSES
-            and booking.payout_due_at is not None
-            and booking.payout_alarmed_at is None
-        ):
-            return DueTimer(
-                TimerKind.PAYOUT_ALARM, payout_alarm_time(booking.payout_due_at, policy)
-            )
+    """The timer that comes due next, of those that the lifecycle table has for the status: a
+    function of the booking, so it can't go stale."""
+    for kind in TIMER_TRIGGERS[booking.status]:
+        at = _TIMER_TIMES[kind](booking, policy)
+        if at is not None:
+            return DueTimer(kind, at)
     return None
+
+
+def _completion_time(booking: Booking, policy: Policy) -> datetime:
+    return booking.ends_at + policy.auto_complete_after
+
+
+def _payout_release_time(booking: Booking, _: Policy) -> datetime | None:
+    if booking.payout_status is PayoutStatus.SCHEDULED and booking.payout_released_at is None:
+        return booking.payout_due_at
+    return None
+
+
+def _pending_alarm_time(booking: Booking, policy: Policy) -> datetime | None:
+    if (
+        booking.payout_status not in UNPAID_PAYOUT_STATUSES
+        or booking.payout_due_at is None
+        or booking.payout_alarmed_at is not None
+    ):
+        return None
+    return payout_alarm_time(booking.payout_due_at, policy)
 
 
 def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
@@ -309,7 +338,16 @@ def payout_alarm_time(due_at: datetime, policy: Policy) -> datetime:
 
 
 def payment_deadline(booking: Booking, policy: Policy) -> datetime:
-    """When an accepted booking that nobody has paid lapses."""
+    """When a booking that nobody has accepted or paid lapses."""
     if policy.payment_window is None or booking.accepted_at is None:
         return booking.starts_at
     return min(booking.starts_at, booking.accepted_at + policy.payment_window)
+
+
+_TIMER_TIMES: dict[TimerKind, Callable[[Booking, Policy], datetime | None]] = {
+    TimerKind.EXPIRE: payment_deadline,
+    TimerKind.AUTO_COMPLETE: _completion_time,
+    TimerKind.PAY_OUT: _payout_release_time,
+    TimerKind.PAYOUT_ALARM: _pending_alarm_time,
+}
+"""When each timer comes due; None where it is not set."""

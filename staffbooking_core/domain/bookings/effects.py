@@ -15,7 +15,6 @@ from staffbooking_core.domain.bookings import cancellation
 from staffbooking_core.domain.bookings.booking import (
     Booking,
     PaymentIntent,
-    PaymentStatus,
     PayoutStatus,
     TransitionInput,
     TransitionResult,
@@ -23,6 +22,8 @@ from staffbooking_core.domain.bookings.booking import (
     payout_deadline,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party
+from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
+from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Split
 from staffbooking_core.domain.payments.processor import (
@@ -42,7 +43,7 @@ from staffbooking_core.policy import Policy
 def _open_intent(
     result: TransitionResult, inputs: TransitionInput, policy: Policy
 ) -> TransitionResult:
-    result = result.with_changes(payment_status=PaymentStatus.REQUIRES_PAYMENT)
+    result = move_payment(result, PaymentTrigger.INTENT_CREATED)
     return _order_checkout(result, inputs, policy)
 
 
@@ -93,15 +94,14 @@ def _build_open_checkout(booking: Booking, inputs: TransitionInput, policy: Poli
 
 
 def _void_intent(result: TransitionResult, _: TransitionInput, __: Policy) -> TransitionResult:
-    result = result.with_changes(payment_status=PaymentStatus.VOID)
+    result = move_payment(result, PaymentTrigger.INTENT_VOIDED)
     return result.with_order(CloseCheckout(_require_intent(result.booking).checkout_n))
 
 
 def _hold_escrow(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     booking, payment = result.booking, _require_payment(inputs)
-    result = result.with_changes(
+    result = move_payment(result, PaymentTrigger.PAYMENT_SUCCEEDED).with_changes(
         escrow=payment.amount,
-        payment_status=PaymentStatus.SUCCEEDED,
         intent=evolve(_require_intent(booking), payment_ref=payment.ref),
     )
     return result.with_postings(
@@ -117,9 +117,8 @@ def _refund_late(result: TransitionResult, inputs: TransitionInput, _: Policy) -
         _require_intent(result.booking),
     )
     if booking.status is BookingStatus.CANCELLED and intent.payment_ref is None:
-        result = result.with_changes(
-            payment_status=PaymentStatus.REFUND_PENDING, refunded_amount=payment.amount
-        )
+        result = move_payment(result, PaymentTrigger.LATE_PAYMENT)
+        result = result.with_changes(refunded_amount=payment.amount)
     extra = (*intent.extra_payments, payment.ref)
     refund = RefundPayment(payment.ref, payment.amount, payment.currency)
     return (
@@ -206,7 +205,6 @@ def _distribute_escrow(
 ) -> TransitionResult:
     booking = result.booking
     settlement_number = booking.settlements + 1
-    was_sent = booking.paid_out or booking.payout_status is PayoutStatus.REVERSED
     if split.total:
         result = result.with_postings(
             ledger.settlement_posting(booking.id, settlement_number, split, inputs.now)
@@ -217,15 +215,13 @@ def _distribute_escrow(
         platform_fee=split.fee,
         payout_amount=split.payout,
         refunded_amount=booking.refunded_amount + split.refund,
-        payout_status=PayoutStatus.REVERSED if was_sent else PayoutStatus.NONE,
         payout_due_at=None,
         payout_released_at=None,
         payout_alarmed_at=None,
     )
     if split.refund:
         command = RefundPayment(_require_payment_ref(booking), split.refund, booking.currency)
-        result = result.with_changes(payment_status=PaymentStatus.REFUND_PENDING)
-        result = result.with_order(command)
+        result = move_payment(result, PaymentTrigger.REFUND_ORDERED).with_order(command)
     return _schedule_payout(result, inputs, policy)
 
 
@@ -234,6 +230,10 @@ def _schedule_payout(
 ) -> TransitionResult:
     """What the staff member still owes of an earlier payout is netted first."""
     booking = result.booking
+    if not booking.payout_amount:
+        was_sent = booking.paid_out > 0
+        trigger = PayoutTrigger.TAKEN_BACK if was_sent else PayoutTrigger.NOTHING_EARNED
+        return move_payout(result, trigger)
     netted_amount = min(booking.payout_amount, booking.owed_by_staff)
     if netted_amount:
         owed = booking.owed_by_staff - netted_amount
@@ -243,20 +243,18 @@ def _schedule_payout(
         # The reversal on its way asks for too much. What is back already is not asked for again.
         if 0 < owed < booking.paid_out and booking.payout_n is not None:
             result = result.with_order(ReversePayout(booking.payout_n, owed, booking.currency))
-    if not booking.payout_amount:
-        return result
     if not result.booking.payout_left:
-        return result.with_changes(payout_status=PayoutStatus.PAID)
+        return move_payout(result, PayoutTrigger.NETTED)
     began = booking.completed_at or inputs.now
     due_at = max(inputs.now, began + policy.payout_delay)
-    return result.with_changes(payout_status=PayoutStatus.SCHEDULED, payout_due_at=due_at)
+    return move_payout(result, PayoutTrigger.SCHEDULED).with_changes(payout_due_at=due_at)
 
 
 def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     booking = result.booking
     result = result.with_changes(payout_released_at=inputs.now)
     if not booking.payout_left:  # All of it was kept for debts of other bookings.
-        return result.with_changes(payout_status=PayoutStatus.PAID)
+        return move_payout(result, PayoutTrigger.NETTED)
     command = PayOut(
         payment_ref=_require_payment_ref(booking),
         companion_id=booking.companion_id,
@@ -264,12 +262,13 @@ def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -
         currency=booking.currency,
     )
     result = result.with_order(command)
-    return result.with_changes(payout_n=result.booking.orders, payout_status=PayoutStatus.SCHEDULED)
+    result = result.with_changes(payout_n=result.booking.orders)
+    return move_payout(result, PayoutTrigger.SENT)
 
 
 def _hold_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     text = f"the payout of booking {result.booking.code} is on hold: {inputs.reason or 'no reason'}"
-    result = result.with_changes(payout_status=PayoutStatus.FROZEN)
+    result = move_payout(result, PayoutTrigger.HELD)
     return evolve(result, alerts=(*result.alerts, text))
 
 
@@ -277,8 +276,7 @@ def _resume_payout(
     result: TransitionResult, inputs: TransitionInput, _: Policy
 ) -> TransitionResult:
     due_at = max(inputs.now, result.booking.payout_due_at or inputs.now)
-    return result.with_changes(
-        payout_status=PayoutStatus.SCHEDULED,
+    return move_payout(result, PayoutTrigger.RESUMED).with_changes(
         payout_due_at=due_at,
         payout_released_at=None,
         payout_alarmed_at=None,
@@ -310,10 +308,8 @@ def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> Tra
     if booking.payout_status is PayoutStatus.FROZEN:
         text = f"booking {booking.code} is disputed: the hold on its payout ends with the dispute"
         result = evolve(result, alerts=(*result.alerts, text))
-    status = PayoutStatus.FROZEN if booking.payout_amount else PayoutStatus.NONE
-    return claim_back_payout(
-        result.with_changes(escrow=split.total, payout_status=status), inputs.now
-    )
+    result = move_payout(result, PayoutTrigger.DISPUTED).with_changes(escrow=split.total)
+    return claim_back_payout(result, inputs.now)
 
 
 def claim_back_payout(result: TransitionResult, now: datetime) -> TransitionResult:
@@ -364,12 +360,12 @@ def _lose_chargeback(
     premium = min(booking.insurance_premium, booking.escrow - taken)
     fee, payout = _split_earned(booking, booking.escrow - taken - premium, policy)
     result = _distribute_escrow(result, Split(0, fee, premium, payout, taken), inputs, policy)
-    result = result.with_changes(payment_status=PaymentStatus.CHARGED_BACK)
+    result = move_payment(result, PaymentTrigger.CHARGEBACK_LOST)
     return _post_chargeback_loss(result, booking.chargeback_amount - taken, inputs)
 
 
 def _write_off(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    result = result.with_changes(payment_status=PaymentStatus.CHARGED_BACK)
+    result = move_payment(result, PaymentTrigger.CHARGEBACK_LOST)
     return _post_chargeback_loss(result, result.booking.chargeback_amount, inputs)
 
 

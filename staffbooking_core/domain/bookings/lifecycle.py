@@ -1,13 +1,13 @@
 """The lifecycle of a booking: one table, and nothing else decides.
 
-Two rules hold for this file. Everything that may follow a status stands here, and
-only `moves.advance` reads it. A move that is not in the table does not exist:
-asking for it is one typed error, and changes nothing.
+Everything that may follow a status stands here. A transition that is not in the table does not
+exist: asking for it is one typed error, and changes nothing. The payment and the payout have
+tables of their own (`payment_lifecycle`, `payout_lifecycle`); `lifecycle_page` draws all three.
 
-How to read the table: status -> trigger -> who may, what must hold, the next status,
-what happens with it, and the event that tells of it. A row that leads back to its own
-status is a fact that is noted without a change of status. `page()` writes the page
-`docs/lifecycle.md`.
+How to read the table: status -> trigger -> who may, what must hold, the next status, what
+happens with it, the event that publishes it, the people who are notified, and the timer that
+fires it where the service does it by itself. A row that leads back to its own status records
+a fact without a change of status.
 """
 
 from __future__ import annotations
@@ -107,6 +107,29 @@ class Effect(StrEnum):
     ALERT = "alert the operators"
 
 
+class BookingNotification(StrEnum):
+    """What people are told of a booking; `notifications` has one function for each."""
+
+    REQUEST_TO_STAFF = "request to the staff member"
+    ACCEPTANCE_TO_CUSTOMER = "acceptance to the customer"
+    CONFIRMATION_TO_STAFF = "confirmation to the staff member"
+    RECEIPT_TO_CUSTOMER = "receipt to the customer"
+    CANCELLATION_TO_CUSTOMER = "cancellation to the customer (if not by them)"
+    CANCELLATION_TO_STAFF = "cancellation to the staff member (if not by them)"
+    DISPUTE_TO_CUSTOMER = "dispute to the customer"
+    DISPUTE_TO_STAFF = "dispute to the staff member"
+    PAYOUT_TO_STAFF = "payout to the staff member"
+
+
+class TimerKind(StrEnum):
+    """What the service does with a booking by itself; `booking.next_timer` says when."""
+
+    EXPIRE = "expire"
+    AUTO_COMPLETE = "auto_complete"
+    PAY_OUT = "pay_out"
+    PAYOUT_ALARM = "payout_alarm"
+
+
 class EventName(StrEnum):
     """SPECIFICATION 6.1."""
 
@@ -124,9 +147,17 @@ class Transition:
     guards: tuple[Guard, ...] = ()
     effects: tuple[Effect, ...] = ()
     event: EventName | None = None
+    notifications: tuple[BookingNotification, ...] = ()
+    timer: TimerKind | None = None
+    """The timer that fires this transition."""
 
 
-S, T, G, E = BookingStatus, Trigger, Guard, Effect
+class MissingTransition(Exception):
+    """A payment or payout has no transition from its status by a trigger: a defect of this
+    program, never of a request."""
+
+
+S, T, G, E, N = BookingStatus, Trigger, Guard, Effect, BookingNotification
 
 
 def _party_set(*parties: Party) -> frozenset[Party]:
@@ -141,112 +172,135 @@ ADMIN_ONLY = _party_set(Party.ADMIN)
 SYSTEM_ONLY = _party_set(Party.SYSTEM)
 PROCESSOR_ONLY = _party_set(Party.PROCESSOR)
 
-_COMPLETED_EVENT = EventName.BOOKING_COMPLETED
-_CANCELLED_EVENT = EventName.BOOKING_CANCELLED
-
 REQUEST_TRANSITION = Transition(
     _party_set(Party.CUSTOMER, Party.API),
     S.PENDING,
     event=EventName.BOOKING_CREATED,
+    notifications=(N.REQUEST_TO_STAFF,),
 )
-"""How a booking comes into being: the only move that starts from nothing."""
+"""How a booking comes into being: the only transition that starts from nothing."""
 
-_LATE_PAYMENT_EFFECTS = (E.REFUND_LATE, E.ALERT)
+
+def _cancellation(
+    parties: frozenset[Party],
+    guards: tuple[Guard, ...] = (),
+    effects: tuple[Effect, ...] = (),
+    timer: TimerKind | None = None,
+) -> Transition:
+    notifications = (N.CANCELLATION_TO_CUSTOMER, N.CANCELLATION_TO_STAFF)
+    event = EventName.BOOKING_CANCELLED
+    return Transition(parties, S.CANCELLED, guards, effects, event, notifications, timer)
+
+
+def _completion(
+    parties: frozenset[Party],
+    guards: tuple[Guard, ...],
+    effects: tuple[Effect, ...],
+    timer: TimerKind | None = None,
+) -> Transition:
+    event = EventName.BOOKING_COMPLETED
+    return Transition(parties, S.COMPLETED, guards, effects, event, timer=timer)
+
+
+def _dispute(
+    parties: frozenset[Party],
+    guards: tuple[Guard, ...] = (),
+    effects: tuple[Effect, ...] = (),
+) -> Transition:
+    notifications = (N.DISPUTE_TO_CUSTOMER, N.DISPUTE_TO_STAFF)
+    return Transition(parties, S.DISPUTED, guards, effects, notifications=notifications)
+
+
+def _late_payment(status: BookingStatus) -> Transition:
+    return Transition(PROCESSOR_ONLY, status, (), (E.REFUND_LATE, E.ALERT))
 
 
 def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
     """What may become of the payout of a booking that has ended, one way or the other."""
     return {
-        T.RELEASE_PAYOUT: Transition(SYSTEM_ONLY, status, (G.PAYOUT_SCHEDULED,), (E.SEND_PAYOUT,)),
-        T.PAYOUT_ALARM: Transition(SYSTEM_ONLY, status, (G.PAYOUT_PENDING,), (E.NOTE_ALARM,)),
+        T.RELEASE_PAYOUT: Transition(
+            SYSTEM_ONLY,
+            status,
+            (G.PAYOUT_SCHEDULED,),
+            (E.SEND_PAYOUT,),
+            timer=TimerKind.PAY_OUT,
+        ),
+        T.PAYOUT_ALARM: Transition(
+            SYSTEM_ONLY,
+            status,
+            (G.PAYOUT_PENDING,),
+            (E.NOTE_ALARM,),
+            timer=TimerKind.PAYOUT_ALARM,
+        ),
         T.HOLD_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
         T.RESUME_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
         T.RETRY_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
     }
 
 
-_CHARGEBACK_TRANSITION = Transition(
-    PROCESSOR_ONLY, S.DISPUTED, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT)
-)
+_CHARGEBACK_TRANSITION = _dispute(PROCESSOR_ONLY, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
 
 TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
     S.PENDING: {
-        T.ACCEPT: Transition(STAFF_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.OPEN_INTENT,)),
-        T.DECLINE: Transition(STAFF_ONLY, S.CANCELLED, event=_CANCELLED_EVENT),
-        T.LOSE_SLOT: Transition(SYSTEM_ONLY, S.CANCELLED, event=_CANCELLED_EVENT),
-        T.EXPIRE: Transition(SYSTEM_ONLY, S.CANCELLED, event=_CANCELLED_EVENT),
-        T.CANCEL: Transition(CUSTOMER_STAFF_OR_ADMIN, S.CANCELLED, event=_CANCELLED_EVENT),
+        T.ACCEPT: Transition(
+            STAFF_ONLY,
+            S.ACCEPTED,
+            (G.BEFORE_START,),
+            (E.OPEN_INTENT,),
+            notifications=(N.ACCEPTANCE_TO_CUSTOMER,),
+        ),
+        T.DECLINE: _cancellation(STAFF_ONLY),
+        T.LOSE_SLOT: _cancellation(SYSTEM_ONLY),
+        T.EXPIRE: _cancellation(SYSTEM_ONLY, timer=TimerKind.EXPIRE),
+        T.CANCEL: _cancellation(CUSTOMER_STAFF_OR_ADMIN),
     },
     S.ACCEPTED: {
         T.CHECKOUT: Transition(CUSTOMER_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.RENEW_CHECKOUT,)),
         T.PAYMENT: Transition(
-            PROCESSOR_ONLY, S.PAID, (), (E.HOLD_ESCROW,), event=EventName.PAYMENT_COMPLETED
-        ),
-        T.EXPIRE: Transition(
-            SYSTEM_ONLY, S.CANCELLED, (), (E.VOID_INTENT,), event=_CANCELLED_EVENT
-        ),
-        T.CANCEL: Transition(
-            CUSTOMER_STAFF_OR_ADMIN,
-            S.CANCELLED,
+            PROCESSOR_ONLY,
+            S.PAID,
             (),
-            (E.VOID_INTENT, E.GRANT_CREDIT),
-            event=_CANCELLED_EVENT,
+            (E.HOLD_ESCROW,),
+            EventName.PAYMENT_COMPLETED,
+            (N.CONFIRMATION_TO_STAFF, N.RECEIPT_TO_CUSTOMER),
         ),
+        T.EXPIRE: _cancellation(SYSTEM_ONLY, (), (E.VOID_INTENT,), TimerKind.EXPIRE),
+        T.CANCEL: _cancellation(CUSTOMER_STAFF_OR_ADMIN, (), (E.VOID_INTENT, E.GRANT_CREDIT)),
     },
     S.PAID: {
         T.CHECK_IN: Transition(STAFF_ONLY, S.PAID, (G.CHECK_IN_OPEN,), (E.NOTE_CHECK_IN,)),
-        T.CANCEL: Transition(
-            CUSTOMER_STAFF_OR_ADMIN,
-            S.CANCELLED,
-            (G.CANCELLABLE,),
-            (E.REFUND_BY_RULE, E.GRANT_CREDIT),
-            event=_CANCELLED_EVENT,
+        T.CANCEL: _cancellation(
+            CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), (E.REFUND_BY_RULE, E.GRANT_CREDIT)
         ),
-        T.CONFIRM: Transition(
-            CUSTOMER_ONLY, S.COMPLETED, (G.AFTER_END,), (E.EARN,), event=_COMPLETED_EVENT
+        T.CONFIRM: _completion(CUSTOMER_ONLY, (G.AFTER_END,), (E.EARN,)),
+        T.AUTO_COMPLETE: _completion(
+            SYSTEM_ONLY, (G.AFTER_END,), (E.EARN,), TimerKind.AUTO_COMPLETE
         ),
-        T.AUTO_COMPLETE: Transition(
-            SYSTEM_ONLY, S.COMPLETED, (G.AFTER_END,), (E.EARN,), event=_COMPLETED_EVENT
-        ),
-        T.DISPUTE: Transition(CUSTOMER_OR_STAFF, S.DISPUTED, (G.AFTER_START,)),
+        T.DISPUTE: _dispute(CUSTOMER_OR_STAFF, (G.AFTER_START,)),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,
-        T.PAYMENT: Transition(PROCESSOR_ONLY, S.PAID, (), _LATE_PAYMENT_EFFECTS),
+        T.PAYMENT: _late_payment(S.PAID),
     },
     S.COMPLETED: {
-        T.DISPUTE: Transition(CUSTOMER_ONLY, S.DISPUTED, (G.PAYOUT_NOT_RELEASED,), (E.FREEZE,)),
+        T.DISPUTE: _dispute(CUSTOMER_ONLY, (G.PAYOUT_NOT_RELEASED,), (E.FREEZE,)),
         **_payout_transitions(S.COMPLETED),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,
-        T.PAYMENT: Transition(PROCESSOR_ONLY, S.COMPLETED, (), _LATE_PAYMENT_EFFECTS),
+        T.PAYMENT: _late_payment(S.COMPLETED),
     },
     S.DISPUTED: {
-        T.RELEASE: Transition(
-            ADMIN_ONLY, S.COMPLETED, (G.NO_CHARGEBACK,), (E.EARN,), event=_COMPLETED_EVENT
-        ),
-        T.REFUND: Transition(
-            ADMIN_ONLY, S.CANCELLED, (G.NO_CHARGEBACK,), (E.REFUND_FULL,), event=_CANCELLED_EVENT
-        ),
-        T.SPLIT: Transition(
-            ADMIN_ONLY, S.COMPLETED, (G.NO_CHARGEBACK,), (E.REFUND_PART,), event=_COMPLETED_EVENT
-        ),
+        T.RELEASE: _completion(ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
+        T.REFUND: _cancellation(ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
+        T.SPLIT: _completion(ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
         T.CHARGEBACK: Transition(PROCESSOR_ONLY, S.DISPUTED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
-        T.CHARGEBACK_WON: Transition(
-            PROCESSOR_ONLY,
-            S.COMPLETED,
-            (G.CHARGEBACK_OPEN,),
-            (E.NOTE_CHARGEBACK, E.EARN),
-            event=_COMPLETED_EVENT,
+        T.CHARGEBACK_WON: _completion(
+            PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.EARN)
         ),
-        T.CHARGEBACK_LOST: Transition(
-            PROCESSOR_ONLY,
-            S.CANCELLED,
-            (G.CHARGEBACK_OPEN,),
-            (E.NOTE_CHARGEBACK, E.LOSE_CHARGEBACK),
-            event=_CANCELLED_EVENT,
+        T.CHARGEBACK_LOST: _cancellation(
+            PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.LOSE_CHARGEBACK)
         ),
-        T.PAYMENT: Transition(PROCESSOR_ONLY, S.DISPUTED, (), _LATE_PAYMENT_EFFECTS),
+        T.PAYMENT: _late_payment(S.DISPUTED),
     },
     S.CANCELLED: {
-        T.PAYMENT: Transition(PROCESSOR_ONLY, S.CANCELLED, (), _LATE_PAYMENT_EFFECTS),
+        T.PAYMENT: _late_payment(S.CANCELLED),
         **_payout_transitions(S.CANCELLED),
         T.CHARGEBACK: Transition(PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
         T.CHARGEBACK_WON: Transition(PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK,)),
@@ -255,6 +309,12 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
         ),
     },
 }
+
+TIMER_TRIGGERS: dict[BookingStatus, dict[TimerKind, Trigger]] = {
+    status: {row.timer: trigger for trigger, row in rows.items() if row.timer is not None}
+    for status, rows in TRANSITIONS.items()
+}
+"""By status: the timers that may run, the first to be set first, and what each fires."""
 
 REFUSAL_CODES: dict[Trigger, str] = {
     T.ACCEPT: "booking_not_pending",
@@ -292,48 +352,8 @@ def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
 SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
 """Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
 
+CONFIRMED_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.COMPLETED, S.DISPUTED})
+"""Statuses after the staff member's acceptance, unless the booking was cancelled."""
 
-def _join_names(names: frozenset[Party] | tuple[StrEnum, ...]) -> str:
-    return ", ".join(sorted(names) if isinstance(names, frozenset) else names) or "-"
-
-
-def render_lifecycle_page() -> str:
-    """The page docs/lifecycle.md: the table for reading, and its picture."""
-    rows = [
-        (status, trigger, move)
-        for status, moves in TRANSITIONS.items()
-        for trigger, move in moves.items()
-    ]
-    lines = [
-        "# The lifecycle of a booking",
-        "",
-        "Generated from the table in `staffbooking_core/domain/bookings/lifecycle.py`;",
-        "`make check` compares them.",
-        "",
-        "```mermaid",
-        "stateDiagram-v2",
-        f"    [*] --> {REQUEST_TRANSITION.to_status}: {Trigger.REQUEST}",
-        *(
-            f"    {was} --> {move.to_status}: {trigger}"
-            for was, trigger, move in rows
-            if was != move.to_status
-        ),
-        "```",
-        "",
-        "| From | Trigger | By | Refused with | To | Effects | Event |",
-        "|---|---|---|---|---|---|---|",
-        f"| (none) | {Trigger.REQUEST} | {_join_names(REQUEST_TRANSITION.allowed_parties)} | - | {REQUEST_TRANSITION.to_status} | - "
-        f"| {REQUEST_TRANSITION.event} |",
-        *(
-            f"| {was} | {trigger} | {_join_names(move.allowed_parties)} | {_join_names(move.guards)} | {move.to_status} "
-            f"| {_join_names(move.effects)} | {move.event or '-'} |"
-            for was, trigger, move in rows
-        ),
-        "",
-        "Any other pair of status and trigger is refused, and nothing changes:",
-        "",
-        "| Trigger | Code |",
-        "|---|---|",
-        *(f"| {trigger} | `{code}` |" for trigger, code in REFUSAL_CODES.items()),
-    ]
-    return "\n".join(lines)
+ENDED_STATUSES = frozenset({S.COMPLETED, S.CANCELLED})
+"""Statuses in which the escrow is shared out; only a dispute or a chargeback leads out of them."""

@@ -33,6 +33,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     find_allowed_parties,
 )
 from staffbooking_core.domain.payments.processor import ChargebackStatus
+from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.errors import Forbidden, RuleBroken
 from staffbooking_core.policy import Policy
 
@@ -43,7 +44,8 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
     transition = find_transition(booking.status, inputs.trigger, inputs.party)
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
-    result = TransitionResult(_enter_status(booking, transition, inputs))
+    entered = _enter_status(booking, transition, inputs)
+    result = TransitionResult(entered, notifications=transition.notifications)
     for effect in transition.effects:
         result = EFFECTS[effect](result, inputs, policy)
     return _with_event(result, transition.event)
@@ -165,7 +167,8 @@ def _check_check_in_open(booking: Booking, inputs: TransitionInput, policy: Poli
     if booking.checked_in_at is not None:
         return
     if not booking.starts_at - policy.check_in_lead <= inputs.now <= booking.ends_at:
-        _refuse(Guard.CHECK_IN_OPEN, "Check-in opens 2 hours before the start, closes at the end")
+        lead = format_duration(policy.check_in_lead)
+        _refuse(Guard.CHECK_IN_OPEN, f"Check-in opens {lead} before the start, closes at the end")
 
 
 def _check_payout_not_released(booking: Booking, _: TransitionInput, __: Policy) -> None:

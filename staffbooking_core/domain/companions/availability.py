@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from attrs import Attribute, evolve, field, frozen
 
-MINUTES_PER_DAY = 24 * 60
+_MINUTES_PER_DAY = 24 * 60
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -65,11 +65,11 @@ class Slot:
     end: int
 
     def __attrs_post_init__(self) -> None:
-        if not 0 <= self.start < self.end <= MINUTES_PER_DAY:
+        if not 0 <= self.start < self.end <= _MINUTES_PER_DAY:
             raise ValueError("start must be before end, both within the day")
 
 
-ALL_DAY_SLOT = Slot(0, MINUTES_PER_DAY)
+_ALL_DAY_SLOT = Slot(0, _MINUTES_PER_DAY)
 
 
 @frozen
@@ -155,7 +155,7 @@ class Calendar:
             if override.date == day:
                 return override.slots
         if not self.weekly:
-            return (ALL_DAY_SLOT,)
+            return (_ALL_DAY_SLOT,)
         return (weekly.slot for weekly in self.weekly if weekly.weekday == day.weekday())
 
 
@@ -241,7 +241,7 @@ def local_time_to_utc(timezone: str, day: date, minutes: int) -> datetime:
     Raises SkippedTime where it never comes, UnknownTimezone, or ValueError for minutes
     outside 0..1439 and days that no calendar knows.
     """
-    if not 0 <= minutes < MINUTES_PER_DAY:
+    if not 0 <= minutes < _MINUTES_PER_DAY:
         raise ValueError("a time of day is from 00:00 to 23:59")
     first, second = _possible_instants(
         _load_zone(timezone), _midnight(_check_supported_day(day)) + minutes * MINUTE
@@ -280,7 +280,7 @@ def add_years(day: date, years: int) -> date:
 def parse_hhmm(text: str, *, ending: bool = False) -> int:
     """Minutes of the day of `HH:MM` in ASCII digits; `24:00` only as an end. ValueError else."""
     if ending and text == "24:00":
-        return MINUTES_PER_DAY
+        return _MINUTES_PER_DAY
     if not (match := _HHMM_PATTERN.fullmatch(text)):
         raise ValueError("is not a time of the form HH:MM")
     return int(match[1]) * 60 + int(match[2])
@@ -350,7 +350,7 @@ class _LocalDay:
         """The first minute of the day that is reached at an instant or after it."""
         if self.has_no_clock_change:
             return _ceil_minutes(instant - self.starts_at)
-        return bisect_left(range(MINUTES_PER_DAY), instant, key=self.instant_at)
+        return bisect_left(range(_MINUTES_PER_DAY), instant, key=self.instant_at)
 
 
 @lru_cache(maxsize=4096)

@@ -13,11 +13,6 @@ from staffbooking_core.errors import FieldError, Forbidden, InvalidField, NotFou
 
 MAX_MESSAGE_LENGTH = 5000
 
-GROUP_MEMBER_STATUSES = frozenset(
-    {BookingStatus.ACCEPTED, BookingStatus.PAID, BookingStatus.COMPLETED, BookingStatus.DISPUTED}
-)
-"""Who has a booking of an event in one of these is in the event's group."""
-
 CONTACT_SHARING_STATUSES = frozenset(
     {BookingStatus.PAID, BookingStatus.COMPLETED, BookingStatus.DISPUTED}
 )

@@ -7,17 +7,19 @@ the operators, is told with the address and in the words of who asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from attrs import field, frozen
 
-from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
+from staffbooking_core.domain.bookings.lifecycle import BookingNotification, BookingStatus, Party
 from staffbooking_core.domain.notifications.inquiries import Inquiry
+from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.webhooks.deliveries import WebhookEndpoint
 from staffbooking_core.errors import StaffbookingError
+from staffbooking_core.policy import Policy
 
 
 class NotificationKind(StrEnum):
@@ -51,7 +53,7 @@ ACTION_LABELS: Mapping[NotificationKind, str] = {
 }
 """What one does where the link of a notice leads."""
 
-DEFAULT_ACTION_LABEL = "See more"
+_DEFAULT_ACTION_LABEL = "See more"
 
 
 @frozen
@@ -93,7 +95,7 @@ class Email:
     @property
     def action(self) -> str:
         """What one does at the URL."""
-        return ACTION_LABELS.get(self.kind, DEFAULT_ACTION_LABEL)
+        return ACTION_LABELS.get(self.kind, _DEFAULT_ACTION_LABEL)
 
 
 class UndeliverableEmail(StaffbookingError):
@@ -113,11 +115,12 @@ def new_message_notification(
     return Notification(user_id, NotificationKind.NEW_MESSAGE, "You have a new message", text, page)
 
 
-def webhook_disabled_notification(endpoint: WebhookEndpoint) -> Notification:
+def webhook_disabled_notification(endpoint: WebhookEndpoint, policy: Policy) -> Notification:
     """To its owner, that nothing is sent to an endpoint any more."""
+    retention = format_duration(policy.webhook_held_retention)
     text = (
         f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "
-        "Its deliveries are kept for 7 days, and sent once it is enabled again."
+        f"Its deliveries are kept for {retention}, and sent once it is enabled again."
     )
     subject = "Your webhook endpoint was disabled"
     return Notification(endpoint.owner_id, NotificationKind.WEBHOOK_DISABLED, subject, text)
@@ -174,32 +177,18 @@ def password_changed_notification(user_id: int) -> Notification:
 # Of a booking -------------------------------------------------------------------------------
 
 
-def notifications_for(before: Booking | None, after: Booking) -> tuple[Notification, ...]:
-    """Who is told what of a step of a booking; `before` is None for a new one."""
-    if before is None:
-        return (_request_notification(after),)
-    notifications: tuple[Notification, ...] = ()
-    if after.status is not before.status:
-        notifications = _status_notifications(before, after)
-    if after.payout_status is PayoutStatus.PAID and after.payout_status != before.payout_status:
-        notifications = (*notifications, _payout_notification(before, after))
-    return notifications
+def notifications_for(before: Booking | None, result: TransitionResult) -> tuple[Notification, ...]:
+    """The texts of what the lifecycle tables say that people are told; `before` is None for a
+    new booking."""
+    booking = result.booking
+    return tuple(
+        _WRITERS[name](before or booking, booking)
+        for name in result.notifications
+        if (name, booking.cancelled_by) not in _OWN_CANCELLATIONS
+    )
 
 
-def _status_notifications(before: Booking, after: Booking) -> tuple[Notification, ...]:
-    match after.status:
-        case BookingStatus.ACCEPTED:
-            return (_accepted_notification(after),)
-        case BookingStatus.PAID if before.paid_at is None:
-            return _paid_notifications(after)
-        case BookingStatus.CANCELLED:
-            return _cancelled_notifications(before, after)
-        case BookingStatus.DISPUTED:
-            return _disputed_notifications(after)
-    return ()
-
-
-def _request_notification(booking: Booking) -> Notification:
+def _request_notification(_: Booking, booking: Booking) -> Notification:
     text = (
         f"{booking.customer_name} would like to book you: {_describe_event(booking)}. "
         f"You would be paid {_format_amount(booking, booking.payout_amount)}. "
@@ -208,7 +197,7 @@ def _request_notification(booking: Booking) -> Notification:
     return _to_staff(booking, NotificationKind.REQUEST, f"New request {booking.code}", text)
 
 
-def _accepted_notification(booking: Booking) -> Notification:
+def _accepted_notification(_: Booking, booking: Booking) -> Notification:
     text = (
         f"{booking.companion_name} accepted your booking: {_describe_event(booking)}. "
         f"Please pay {_format_amount(booking, booking.total_amount)} to confirm it."
@@ -218,25 +207,24 @@ def _accepted_notification(booking: Booking) -> Notification:
     )
 
 
-def _paid_notifications(booking: Booking) -> tuple[Notification, ...]:
+def _receipt_notification(_: Booking, booking: Booking) -> Notification:
     amount = _format_amount(booking, booking.total_amount)
-    receipt = (
+    text = (
         f"This is your receipt for booking {booking.code}: {amount} for {_describe_event(booking)} "
         f"with {booking.companion_name}. The money is held until the event has taken place."
     )
     if booking.insurance_premium:
         premium = _format_amount(booking, booking.insurance_premium)
-        receipt += f" {premium} of it is the cancellation insurance."
+        text += f" {premium} of it is the cancellation insurance."
+    return _to_customer(booking, NotificationKind.PAID, f"Receipt for booking {booking.code}", text)
+
+
+def _confirmation_notification(_: Booking, booking: Booking) -> Notification:
     text = (
         f"{booking.customer_name} has paid, the booking is confirmed: {_describe_event(booking)}. "
         f"You will be paid {_format_amount(booking, booking.payout_amount)} after the event."
     )
-    return (
-        _to_staff(booking, NotificationKind.PAID, f"Booking {booking.code} confirmed", text),
-        _to_customer(
-            booking, NotificationKind.PAID, f"Receipt for booking {booking.code}", receipt
-        ),
-    )
+    return _to_staff(booking, NotificationKind.PAID, f"Booking {booking.code} confirmed", text)
 
 
 _SYSTEM_CANCEL_REASONS: Mapping[str | None, str] = {
@@ -246,24 +234,30 @@ _SYSTEM_CANCEL_REASONS: Mapping[str | None, str] = {
 }
 
 
-def _cancelled_notifications(before: Booking, after: Booking) -> tuple[Notification, ...]:
-    """Who cancelled knows it. Reasons that people give stay in the booking."""
-    if after.cancelled_by is Party.STAFF and before.status is BookingStatus.PENDING:
-        subject = f"Booking {after.code} declined"
-        text = f"{after.companion_name} can't take your booking: {_describe_event(after)}."
-        return (_to_customer(after, NotificationKind.CANCELLED, subject, text),)
-    subject = f"Booking {after.code} cancelled"
-    text = f"The booking {after.code} was cancelled{_cancellation_cause(after)}. It was for {_describe_event(after)}."
-    refund, payout = "", ""
-    if after.refunded_amount:
-        refund = f" {_format_amount(after, after.refunded_amount)} is refunded to you."
-    if after.payout_amount:
-        payout = f" You will be paid {_format_amount(after, after.payout_amount)} for it."
-    both = {
-        Party.CUSTOMER: _to_customer(after, NotificationKind.CANCELLED, subject, text + refund),
-        Party.STAFF: _to_staff(after, NotificationKind.CANCELLED, subject, text + payout),
-    }
-    return tuple(notice for party, notice in both.items() if party is not after.cancelled_by)
+def _cancellation_to_customer(before: Booking, booking: Booking) -> Notification:
+    if booking.cancelled_by is Party.STAFF and before.status is BookingStatus.PENDING:
+        subject = f"Booking {booking.code} declined"
+        text = f"{booking.companion_name} can't take your booking: {_describe_event(booking)}."
+        return _to_customer(booking, NotificationKind.CANCELLED, subject, text)
+    text = _describe_cancellation(booking)
+    if booking.refunded_amount:
+        text += f" {_format_amount(booking, booking.refunded_amount)} is refunded to you."
+    subject = f"Booking {booking.code} cancelled"
+    return _to_customer(booking, NotificationKind.CANCELLED, subject, text)
+
+
+def _cancellation_to_staff(_: Booking, booking: Booking) -> Notification:
+    text = _describe_cancellation(booking)
+    if booking.payout_amount:
+        text += f" You will be paid {_format_amount(booking, booking.payout_amount)} for it."
+    subject = f"Booking {booking.code} cancelled"
+    return _to_staff(booking, NotificationKind.CANCELLED, subject, text)
+
+
+def _describe_cancellation(booking: Booking) -> str:
+    """Reasons that people give stay in the booking."""
+    cause, event = _cancellation_cause(booking), _describe_event(booking)
+    return f"The booking {booking.code} was cancelled{cause}. It was for {event}."
 
 
 def _cancellation_cause(booking: Booking) -> str:
@@ -278,16 +272,21 @@ def _cancellation_cause(booking: Booking) -> str:
     return f": {reason}" if reason else ""
 
 
-def _disputed_notifications(booking: Booking) -> tuple[Notification, ...]:
+def _dispute_to_customer(_: Booking, booking: Booking) -> Notification:
+    return _to_customer(booking, NotificationKind.DISPUTED, *_describe_dispute(booking))
+
+
+def _dispute_to_staff(_: Booking, booking: Booking) -> Notification:
+    return _to_staff(booking, NotificationKind.DISPUTED, *_describe_dispute(booking))
+
+
+def _describe_dispute(booking: Booking) -> tuple[str, str]:
+    """Subject and text, the same for both sides."""
     text = (
         f"A dispute was opened about booking {booking.code}: {_describe_event(booking)}. "
         "The money is held until it is resolved. You don't have to do anything now."
     )
-    subject = f"Dispute about booking {booking.code}"
-    return (
-        _to_customer(booking, NotificationKind.DISPUTED, subject, text),
-        _to_staff(booking, NotificationKind.DISPUTED, subject, text),
-    )
+    return f"Dispute about booking {booking.code}", text
 
 
 def _payout_notification(before: Booking, after: Booking) -> Notification:
@@ -298,6 +297,26 @@ def _payout_notification(before: Booking, after: Booking) -> Notification:
         text = f"Your payout for booking {code} was kept for what you owed of other bookings."
     text += f" It was for {_describe_event(after)}."
     return _to_staff(after, NotificationKind.PAYOUT, f"Payout for booking {code}", text)
+
+
+_WRITERS: Mapping[BookingNotification, Callable[[Booking, Booking], Notification]] = {
+    BookingNotification.REQUEST_TO_STAFF: _request_notification,
+    BookingNotification.ACCEPTANCE_TO_CUSTOMER: _accepted_notification,
+    BookingNotification.CONFIRMATION_TO_STAFF: _confirmation_notification,
+    BookingNotification.RECEIPT_TO_CUSTOMER: _receipt_notification,
+    BookingNotification.CANCELLATION_TO_CUSTOMER: _cancellation_to_customer,
+    BookingNotification.CANCELLATION_TO_STAFF: _cancellation_to_staff,
+    BookingNotification.DISPUTE_TO_CUSTOMER: _dispute_to_customer,
+    BookingNotification.DISPUTE_TO_STAFF: _dispute_to_staff,
+    BookingNotification.PAYOUT_TO_STAFF: _payout_notification,
+}
+"""Each writes its text from the booking before and after the transition."""
+
+_OWN_CANCELLATIONS = {
+    (BookingNotification.CANCELLATION_TO_CUSTOMER, Party.CUSTOMER),
+    (BookingNotification.CANCELLATION_TO_STAFF, Party.STAFF),
+}
+"""Whoever cancelled is not told of it."""
 
 
 def _to_customer(booking: Booking, kind: NotificationKind, subject: str, text: str) -> Notification:

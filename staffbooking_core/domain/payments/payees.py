@@ -92,6 +92,10 @@ class Payee:
             return PayeeStatus.READY if self.ready else PayeeStatus.INCOMPLETE
         return PayeeStatus.REFUSED if self.next_at is None else PayeeStatus.OPENING
 
+    def is_due(self, now: datetime) -> bool:
+        """Whether it is to be opened, or looked at; `now` is wall time."""
+        return self.next_at is not None and self.next_at <= now
+
 
 PAYEE_POLL_MIN_INTERVAL = timedelta(minutes=10)
 PAYEE_POLL_MAX_INTERVAL = timedelta(days=1)

@@ -10,7 +10,6 @@ Nothing here is a vendor's word. Amounts are minor units of the deployment's cur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -308,6 +307,10 @@ class OperationStatus(StrEnum):
 
 
 UNFINISHED_OPERATION_STATUSES = frozenset({OperationStatus.PENDING, OperationStatus.UNKNOWN})
+"""Statuses in which the service still has to send the operation, or to look for its outcome."""
+
+FAILED_OPERATION_STATUSES = frozenset({OperationStatus.REFUSED, OperationStatus.DEAD})
+"""Statuses in which the operation moved nothing, and is not tried again by itself."""
 
 
 class SettlementStatus(StrEnum):
@@ -360,6 +363,20 @@ class Operation:
     @property
     def is_finished(self) -> bool:
         return self.status not in UNFINISHED_OPERATION_STATUSES
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether it was sent and its outcome is not known for certain."""
+        return not self.is_finished and self.first_sent_at is not None
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether it is to be worked on; `now` is wall time."""
+        return not self.is_finished and self.next_at <= now
+
+    def is_delayed_payout(self, now: datetime) -> bool:
+        """Whether it is a payout that waits for its next try; `now` is wall time."""
+        is_waiting = self.kind is OperationKind.PAY_OUT and self.status is OperationStatus.PENDING
+        return is_waiting and self.next_at > now
 
 
 RETRY_BACKOFF_DELAYS = tuple(
@@ -419,20 +436,3 @@ def apply_operation_failure(
         next_at=now + wait,
         last_error=str(error) or type(error).__name__,
     )
-
-
-def find_result_ref(operation: Operation, snapshot: Snapshot) -> str | None:
-    """The reference of what this operation made, if the processor has it."""
-    states: Sequence[Checkout | RefundState | PayoutState | ReversalState]
-    match operation.kind:
-        case OperationKind.OPEN_CHECKOUT:
-            states = snapshot.checkouts
-        case OperationKind.REFUND:
-            states = snapshot.refunds
-        case OperationKind.PAY_OUT:
-            states = snapshot.payouts
-        case OperationKind.REVERSE_PAYOUT:
-            states = snapshot.reversals
-        case _:
-            states = ()
-    return next((state.ref for state in states if state.op_id == operation.id), None)

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
-    UNPAID_PAYOUT_STATUSES,
     Booking,
-    PayoutStatus,
     TransitionInput,
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.processor import (
@@ -100,8 +99,8 @@ def _reconcile_changed_verdict(
     result = result.with_postings(
         ledger.chargeback_verdict_changed_posting(booking.id, ref, version, balance_change, now)
     )
-    if booking.payout_status in UNPAID_PAYOUT_STATUSES and not won:
-        result = result.with_changes(payout_status=PayoutStatus.FROZEN)
+    if not won:
+        result = move_payout(result, PayoutTrigger.APPEAL_LOST)
     text = f"chargeback {ref} of booking {booking.code} was judged anew: {chargeback.status}"
     yield ReconciledFact(evolve(result, alerts=(text,)))
 

@@ -12,15 +12,15 @@ from datetime import datetime
 from attrs import frozen
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import ENDED_STATUSES
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.processor import (
-    UNFINISHED_OPERATION_STATUSES,
     Operation,
     OperationKind,
     OperationStatus,
     ReversePayout,
 )
+from staffbooking_core.domain.reconciliation.state import record_fact
 
 
 @frozen
@@ -35,9 +35,8 @@ class Debt:
         """Whether the debt is final and no reversal may still bring the money: the booking has
         ended, no reversal is on its way, and one that waits was refused before."""
         reversals = [one for one in self.operations if one.kind is OperationKind.REVERSE_PAYOUT]
-        waiting = [one for one in reversals if one.status in UNFINISHED_OPERATION_STATUSES]
-        ended = self.booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
-        return ended and all(
+        waiting = [one for one in reversals if not one.is_finished]
+        return self.booking.status in ENDED_STATUSES and all(
             one.status is OperationStatus.PENDING and one.generation > 1 for one in waiting
         )
 
@@ -61,9 +60,7 @@ def net_debts(payer: Booking, debts: Sequence[Debt], now: datetime) -> list[Tran
 
 
 def _withhold_for_debt(payer: Booking, amount: int, now: datetime) -> TransitionResult:
-    result = TransitionResult(payer).with_changes(
-        version=payer.version + 1, netted=payer.netted + amount
-    )
+    result = record_fact(payer, netted=payer.netted + amount)
     return result.with_postings(
         ledger.debt_withholding_posting(payer.id, payer.version + 1, amount, now)
     )
@@ -73,9 +70,7 @@ def _repay_debt(debt: Debt, amount: int, now: datetime) -> TransitionResult:
     """What is left of the debt is claimed anew: the waiting reversal asks for too much."""
     booking = debt.booking
     remaining_debt = booking.owed_by_staff - amount
-    result = TransitionResult(booking).with_changes(
-        version=booking.version + 1, owed_by_staff=remaining_debt, netted=booking.netted - amount
-    )
+    result = record_fact(booking, owed_by_staff=remaining_debt, netted=booking.netted - amount)
     result = result.with_postings(
         ledger.debt_repayment_posting(booking.id, booking.version + 1, amount, now)
     )

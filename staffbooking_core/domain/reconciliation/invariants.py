@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import TRANSITIONS, BookingStatus, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    ENDED_STATUSES,
+    TRANSITIONS,
+    BookingStatus,
+    Trigger,
+)
 from staffbooking_core.domain.payments.ledger import (
     LIABILITY_ACCOUNTS,
     Account,
@@ -55,8 +60,7 @@ def _check_accounts(
     )
     if booking.escrow > booking.total_amount:
         yield f"escrow {booking.escrow} is above the total {booking.total_amount}"
-    ended = booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
-    if ended:
+    if booking.status in ENDED_STATUSES:
         fees = liabilities.get(Account.PLATFORM_FEES, 0)
         yield from _check_equal("platform_fees", fees, booking.platform_fee)
         yield from _check_equal(

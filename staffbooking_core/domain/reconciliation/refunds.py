@@ -6,39 +6,52 @@ from collections.abc import Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.payments.processor import (
+    FAILED_OPERATION_STATUSES,
     Operation,
+    OperationKind,
     OperationStatus,
     RefundPayment,
     SettlementStatus,
 )
+from staffbooking_core.domain.reconciliation.state import record_fact
+
+
+def is_failed_refund(operation: Operation) -> bool:
+    """Whether an operation is a refund that was not executed, or came back, and is owed still."""
+    return (
+        operation.kind is OperationKind.REFUND
+        and operation.status is not OperationStatus.VOID
+        and (
+            operation.status in FAILED_OPERATION_STATUSES
+            or operation.settlement is SettlementStatus.FAILED
+        )
+    )
 
 
 def outstanding_refunds(operations: Sequence[Operation]) -> list[Operation]:
     """The refunds that the client does not have yet: on their way, refused or failed."""
-    refunds = [one for one in operations if isinstance(one.command, RefundPayment)]
-    replaced = {one.command.replaces for one in refunds if isinstance(one.command, RefundPayment)}
     return [
         one
-        for one in refunds
-        if one.settlement is not SettlementStatus.SETTLED
-        and one.status is not OperationStatus.VOID
-        and one.n not in replaced
+        for one in _latest_refunds(operations)
+        if one.settlement is not SettlementStatus.SETTLED and one.status is not OperationStatus.VOID
     ]
 
 
 def failed_refunds(operations: Sequence[Operation]) -> list[Operation]:
-    """Those of them that nobody will try again by themselves."""
-    return [
-        one
-        for one in outstanding_refunds(operations)
-        if one.status in (OperationStatus.REFUSED, OperationStatus.DEAD)
-        or one.settlement is SettlementStatus.FAILED
-    ]
+    """Those of them that nobody will try again by themselves. `operations` are one booking's."""
+    return [one for one in _latest_refunds(operations) if is_failed_refund(one)]
+
+
+def _latest_refunds(operations: Sequence[Operation]) -> list[Operation]:
+    """The refunds in whose place no later order stands."""
+    refunds = [one for one in operations if isinstance(one.command, RefundPayment)]
+    replaced = {one.command.replaces for one in refunds if isinstance(one.command, RefundPayment)}
+    return [one for one in refunds if one.n not in replaced]
 
 
 def reorder_refunds(booking: Booking, failed: Sequence[Operation]) -> TransitionResult:
     """Order each of these refunds once more; the new order stands for the old one."""
-    step = TransitionResult(booking).with_changes(version=booking.version + 1)
+    step = record_fact(booking)
     for one in failed:
         command = one.command
         assert isinstance(command, RefundPayment)

@@ -15,16 +15,20 @@ from typing import Any
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
-    UNPAID_PAYOUT_STATUSES,
     Booking,
     PaymentIntent,
-    PaymentStatus,
-    PayoutStatus,
     TransitionInput,
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.effects import claim_back_payout
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    ENDED_STATUSES,
+    BookingStatus,
+    Party,
+    Trigger,
+)
+from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
+from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind, Posting
@@ -207,35 +211,21 @@ def _reconcile_refund(
         text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
         result = evolve(result, alerts=(text,))
     done = reconciliation.finish_operation(operation, refund.ref, settlement)
-    yield ReconciledFact(
-        result.with_changes(payment_status=_payment_status_after_refunds(booking, reconciliation)),
-        done,
-    )
+    yield ReconciledFact(move_payment(result, _refund_trigger(booking, reconciliation)), done)
 
 
-_REFUNDING_PAYMENT_STATUSES = (
-    PaymentStatus.REFUND_PENDING,
-    PaymentStatus.PARTIALLY_REFUNDED,
-    PaymentStatus.REFUNDED,
-)
-
-
-def _payment_status_after_refunds(
-    booking: Booking, reconciliation: ReconciliationState
-) -> PaymentStatus:
-    """What the refunds of the booking's own payment make of it; an extra payment's say nothing."""
-    if booking.payment_status not in _REFUNDING_PAYMENT_STATUSES or booking.intent is None:
-        return booking.payment_status
-    own = booking.intent.payment_ref
+def _refund_trigger(booking: Booking, reconciliation: ReconciliationState) -> PaymentTrigger:
+    """How far the refunds of the booking's own payment have come."""
+    own = None if booking.intent is None else booking.intent.payment_ref
     unsettled = (
         operation.command
         for operation in outstanding_refunds(list(reconciliation.operations.values()))
         if isinstance(operation.command, RefundPayment)
     )
     if any(own in (None, command.payment_ref) for command in unsettled):
-        return PaymentStatus.REFUND_PENDING
+        return PaymentTrigger.REFUND_OUTSTANDING
     full = booking.refunded_amount >= booking.total_amount
-    return PaymentStatus.REFUNDED if full else PaymentStatus.PARTIALLY_REFUNDED
+    return PaymentTrigger.REFUNDED_IN_FULL if full else PaymentTrigger.REFUNDED_IN_PART
 
 
 def _reconcile_payout(
@@ -252,15 +242,12 @@ def _reconcile_payout(
         return
     if operation.settlement is SettlementStatus.SETTLED:
         return
-    # One that was put on hold too late to be stopped is made all the same.
-    was_open = booking.payout_status in (*UNPAID_PAYOUT_STATUSES, PayoutStatus.FROZEN)
-    sent = booking.status is not BookingStatus.DISPUTED and was_open
     result = record_fact(booking, paid_out=booking.paid_out + payout.amount, payout_n=operation.n)
     result = result.with_postings(
         ledger.payout_posting(booking.id, operation.id, payout.amount, now)
     )
-    if sent:
-        result = result.with_changes(payout_status=PayoutStatus.PAID)
+    if booking.status is not BookingStatus.DISPUTED:
+        result = move_payout(result, PayoutTrigger.CONFIRMED)
     # A chargeback may have come between the order and its execution.
     result = claim_back_payout(result, now)
     yield ReconciledFact(
@@ -290,17 +277,16 @@ def _reconcile_reversal(
     ).with_postings(
         ledger.payout_reversal_posting(booking.id, operation.id, reversal.amount, claimed, now)
     )
-    ended = booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
+    ended = booking.status in ENDED_STATUSES
     if ended and result.booking.payout_left > 0:
         # The claim was settled otherwise in the meantime: what came back is owed again.
-        result = result.with_changes(
-            payout_status=PayoutStatus.SCHEDULED,
+        result = move_payout(result, PayoutTrigger.OWED_AGAIN).with_changes(
             payout_due_at=now + reconciliation.policy.payout_delay,
             payout_released_at=None,
             payout_alarmed_at=None,
         )
     elif not ended:
-        result = result.with_changes(payout_status=PayoutStatus.REVERSED)
+        result = move_payout(result, PayoutTrigger.TAKEN_BACK)
     yield ReconciledFact(
         result, reconciliation.finish_operation(operation, reversal.ref, SettlementStatus.SETTLED)
     )

@@ -12,10 +12,14 @@ from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Account, Posting
 from staffbooking_core.domain.payments.processor import (
+    Checkout,
     Operation,
     OperationKind,
     OperationStatus,
+    PayoutState,
     RefundPayment,
+    RefundState,
+    ReversalState,
     SettlementStatus,
     Snapshot,
 )
@@ -109,3 +113,20 @@ class ReconciliationState:
 def record_fact(booking: Booking, **fields: object) -> TransitionResult:
     """A fact that changes no status: the next version of the booking with these fields."""
     return TransitionResult(booking).with_changes(version=booking.version + 1, **fields)
+
+
+def find_result_ref(operation: Operation, snapshot: Snapshot) -> str | None:
+    """The reference of what this operation made, if the processor has it."""
+    states: Sequence[Checkout | RefundState | PayoutState | ReversalState]
+    match operation.kind:
+        case OperationKind.OPEN_CHECKOUT:
+            states = snapshot.checkouts
+        case OperationKind.REFUND:
+            states = snapshot.refunds
+        case OperationKind.PAY_OUT:
+            states = snapshot.payouts
+        case OperationKind.REVERSE_PAYOUT:
+            states = snapshot.reversals
+        case _:
+            states = ()
+    return next((state.ref for state in states if state.op_id == operation.id), None)

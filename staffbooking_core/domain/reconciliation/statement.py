@@ -126,4 +126,7 @@ def find_differences(book: CashPostings, movements: Iterable[Movement]) -> Itera
         elif name not in at_processor:
             yield f"the ledger has {kind} {ref} of {in_ledger[name]}, the processor does not"
         else:
-            yield f"{kind} {ref} is {at_processor[name]} at the processor, {in_ledger[name]} in the ledger"
+            yield (
+                f"{kind} {ref} is {at_processor[name]} at the processor, "
+                f"{in_ledger[name]} in the ledger"
+            )

@@ -16,7 +16,7 @@ PARTS_PER_MILLION = 1_000_000
 MAX_AMOUNT_MINOR_UNITS = 99_999_999_999
 """The largest amount of minor units that a rate or a total may have."""
 
-ZERO_DECIMAL_CURRENCIES = frozenset(
+_ZERO_DECIMAL_CURRENCIES = frozenset(
     "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(),
 )
 """Currencies whose smallest unit is the unit itself."""
@@ -35,7 +35,7 @@ class Currency:
 
     @property
     def decimals(self) -> int:
-        if self.code in ZERO_DECIMAL_CURRENCIES:
+        if self.code in _ZERO_DECIMAL_CURRENCIES:
             return 0
         return 3 if self.code in THREE_DECIMAL_CURRENCIES else 2
 

@@ -15,7 +15,7 @@ from attrs import Attribute, evolve, field, frozen
 from staffbooking_core.domain.shared.durations import parse_duration
 from staffbooking_core.errors import StaffbookingError
 
-MAX_RATE_LIMIT = 1_000_000_000
+_MAX_RATE_LIMIT = 1_000_000_000
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
@@ -33,8 +33,8 @@ class RateLimit:
 
     @limit.validator
     def _check_limit(self, _: Attribute[int], limit: int) -> None:
-        if not 1 <= limit <= MAX_RATE_LIMIT:
-            raise ValueError(f"a limit is from 1 to {MAX_RATE_LIMIT}")
+        if not 1 <= limit <= _MAX_RATE_LIMIT:
+            raise ValueError(f"a limit is from 1 to {_MAX_RATE_LIMIT}")
 
     @window.validator
     def _check_window(self, _: Attribute[timedelta], window: timedelta) -> None:

@@ -32,6 +32,12 @@ class DeliveryStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+FINISHED_DELIVERY_STATUSES = frozenset(
+    {DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED}
+)
+"""Statuses in which no attempt follows by itself."""
+
+
 class DeliveryFailure(StrEnum):
     """Why an attempt failed, as far as its owner is told: never what the receiver said."""
 
@@ -152,10 +158,14 @@ class Delivery:
     """Whether its failure counts for its endpoint: not where it was sent again on demand."""
     held_at: datetime | None = None
 
+    @property
+    def is_finished(self) -> bool:
+        return self.status in FINISHED_DELIVERY_STATUSES
+
     def redeliver(self, now: datetime, *, is_deliverable: bool) -> Delivery:
         """Ordered once more on demand, from the first try on. One that is still under way is
         left as it is."""
-        if self.status in (DeliveryStatus.PENDING, DeliveryStatus.HELD):
+        if not self.is_finished:
             return self
         return evolve(
             self,

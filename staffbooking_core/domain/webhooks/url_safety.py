@@ -23,7 +23,7 @@ from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
 
 IpAddress = IPv4Address | IPv6Address
 
-UNSAFE_IPV4_NETWORKS: Final = tuple(
+_UNSAFE_IPV4_NETWORKS: Final = tuple(
     IPv4Network(network)
     for network in (
         "0.0.0.0/8",  # this network: 0.0.0.0 is the machine itself
@@ -45,10 +45,10 @@ UNSAFE_IPV4_NETWORKS: Final = tuple(
     )
 )
 
-GLOBAL_UNICAST_NETWORK: Final = IPv6Network("2000::/3")
+_GLOBAL_UNICAST_NETWORK: Final = IPv6Network("2000::/3")
 """No address of version 6 beyond it is safe, unless it stands for one of version 4."""
 
-UNSAFE_IPV6_NETWORKS: Final = tuple(
+_UNSAFE_IPV6_NETWORKS: Final = tuple(
     IPv6Network(network)
     for network in (
         "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID
@@ -58,13 +58,13 @@ UNSAFE_IPV6_NETWORKS: Final = tuple(
     )
 )
 
-IPV4_MAPPED_NETWORK: Final = IPv6Network("::ffff:0:0/96")
-NAT64_NETWORK: Final = IPv6Network("64:ff9b::/96")
+_IPV4_MAPPED_NETWORK: Final = IPv6Network("::ffff:0:0/96")
+_NAT64_NETWORK: Final = IPv6Network("64:ff9b::/96")
 """The way from a network of version 6 alone to version 4: so it is judged by what it stands
 for. Prefixes of local translators (64:ff9b:1::/48) are unsafe."""
 
-LOOPBACK_IPV4_NETWORK: Final = IPv4Network("127.0.0.0/8")
-LOOPBACK_IPV6_ADDRESS: Final = IPv6Address("::1")
+_LOOPBACK_IPV4_NETWORK: Final = IPv4Network("127.0.0.0/8")
+_LOOPBACK_IPV6_ADDRESS: Final = IPv6Address("::1")
 
 _URL_PATTERN: Final = re.compile(
     r"(?P<scheme>[a-z]+)://"
@@ -90,7 +90,7 @@ def is_safe_address(address: str, *, allow_loopback: bool = False) -> bool:
     except ValueError:
         return False
     if allow_loopback and (
-        parsed == LOOPBACK_IPV6_ADDRESS or _is_in_network(parsed, LOOPBACK_IPV4_NETWORK)
+        parsed == _LOOPBACK_IPV6_ADDRESS or _is_in_network(parsed, _LOOPBACK_IPV4_NETWORK)
     ):
         return True
     return _is_public_address(parsed)
@@ -99,7 +99,7 @@ def is_safe_address(address: str, *, allow_loopback: bool = False) -> bool:
 def embedded_ipv4_address(address: IpAddress) -> IpAddress:
     """The address of version 4 in a mapped one and in one of NAT64; any other is itself."""
     if isinstance(address, IPv6Address) and (
-        address in IPV4_MAPPED_NETWORK or address in NAT64_NETWORK
+        address in _IPV4_MAPPED_NETWORK or address in _NAT64_NETWORK
     ):
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address
@@ -144,9 +144,9 @@ def _is_public_address(address: IpAddress) -> bool:
         return False
     effective_address = embedded_ipv4_address(address)
     if isinstance(effective_address, IPv4Address):
-        return not any(effective_address in network for network in UNSAFE_IPV4_NETWORKS)
-    return effective_address in GLOBAL_UNICAST_NETWORK and not any(
-        effective_address in network for network in UNSAFE_IPV6_NETWORKS
+        return not any(effective_address in network for network in _UNSAFE_IPV4_NETWORKS)
+    return effective_address in _GLOBAL_UNICAST_NETWORK and not any(
+        effective_address in network for network in _UNSAFE_IPV6_NETWORKS
     )
 
 

@@ -21,16 +21,16 @@ from staffbooking_core.domain.notifications.notifications import (
 )
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ChangePassword, ForgotPassword, ResetPassword
-from staffbooking_core.ports import Ports, Transaction
+from staffbooking_core.ports import AccountsWritePort, Ports, Transaction
 from staffbooking_core.usecases.accounts import email_tokens, login_throttling
 from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
 
 
-async def lock_caller(tx: Transaction, user_id: int) -> None:
+async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
     """Hold whoever makes a call until the unit of work ends: what they store is erased with
     them, or is not stored. Raises Unauthenticated where they were disabled or erased since they
     were let in."""
-    held = await tx.accounts.lock_user(user_id)
+    held = await accounts.lock_user(user_id)
     if held is None or held.disabled_at is not None:
         raise Unauthenticated
 

@@ -204,4 +204,4 @@ async def list_bookings(
 async def list_payouts(ports: Ports, limit: int = 100) -> Sequence[Booking]:
     """Bookings whose payout is scheduled, failed or frozen, the earliest due first."""
     async with ports.store.read_view() as view:
-        return await view.payments.payouts(limit)
+        return await view.bookings.open_payouts(limit)

@@ -35,7 +35,7 @@ async def create(ports: Ports, user: User, command: CreateApiKey) -> tuple[str, 
     )
 
     async def unit(tx: Transaction) -> ApiKey:
-        await lock_caller(tx, user.id)
+        await lock_caller(tx.accounts, user.id)
         active = [key for key in await tx.accounts.api_keys_of(user.id) if key.is_active(now)]
         if len(active) >= ports.policy.max_active_keys:
             limit = ports.policy.max_active_keys

@@ -29,7 +29,8 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
-from staffbooking_core.representations.records import Record, format_instant
+from staffbooking_core.representations.bookings import CancellationQuoteRecord
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_booking
 from staffbooking_core.usecases.payments import operations
 
@@ -257,8 +258,10 @@ async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBoo
 # Quotes ---------------------------------------------------------------------------------
 
 
-async def quote_cancellation(ports: Ports, actor: Actor, booking_id: int) -> Record:
-    """What cancelling now would give back, signed so that it holds for ten minutes."""
+async def quote_cancellation(
+    ports: Ports, actor: Actor, booking_id: int
+) -> CancellationQuoteRecord:
+    """What cancelling now would give back, signed so that it holds for a while."""
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))

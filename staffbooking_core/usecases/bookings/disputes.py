@@ -31,7 +31,7 @@ async def resolve_dispute(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
-        booking = await lock_by_code(tx, code)
+        booking = await lock_by_code(tx.bookings, code)
         transition_input = TransitionInput(
             trigger, Party.ADMIN, now, reason=note, refund_amount=amount
         )

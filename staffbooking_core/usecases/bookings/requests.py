@@ -233,9 +233,10 @@ async def _save_booking(
         if idempotency_request is None
         else idempotency.response_for(ports, idempotency_request, booking)
     )
-    booking_write = to_booking_write(
-        ports, None, TransitionResult(booking, event=REQUEST_TRANSITION.event), now, response
+    result = TransitionResult(
+        booking, REQUEST_TRANSITION.event, notifications=REQUEST_TRANSITION.notifications
     )
+    booking_write = to_booking_write(ports, None, result, now, response)
     async with idempotency.replay_on_conflict(ports, idempotency_request):
         if rebooking_of is None:
             await ports.store.add_booking(booking_write)

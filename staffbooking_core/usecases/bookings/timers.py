@@ -1,4 +1,4 @@
-"""What comes due by itself: expiry, completion after 72 hours, payouts (CONTRACT 4)."""
+"""What comes due by itself: expiry, completion, payouts (CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -7,27 +7,19 @@ from datetime import datetime
 
 from staffbooking_core.domain.bookings.booking import (
     Booking,
-    TimerKind,
     TransitionInput,
     next_timer as due_of,
 )
-from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, TimerKind
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
-from staffbooking_core.ports import Lease, Ports, Timer, Transaction
+from staffbooking_core.ports import BookingsWritePort, Lease, Ports, Timer, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking, to_booking_write
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
 from staffbooking_core.usecases.webhooks import deliveries
-
-TRIGGER_BY_TIMER_KIND = {
-    TimerKind.EXPIRE: Trigger.EXPIRE,
-    TimerKind.AUTO_COMPLETE: Trigger.AUTO_COMPLETE,
-    TimerKind.PAY_OUT: Trigger.RELEASE_PAYOUT,
-    TimerKind.PAYOUT_ALARM: Trigger.PAYOUT_ALARM,
-}
 
 TIMER_BATCH_SIZE = 16
 
@@ -39,7 +31,7 @@ async def fire_due_timers(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
     async def claim(tx: Transaction) -> list[Timer]:
-        return list(await tx.payments.claim_timers(business_now, now, lease, limit))
+        return list(await tx.timers.claim_timers(business_now, now, lease, limit))
 
     timers = await ports.store.run_transaction(claim)
     for timer in timers:
@@ -49,17 +41,18 @@ async def fire_due_timers(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
 
 async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: datetime) -> None:
     async def unit(tx: Transaction) -> None:
-        debts = await _lock_debtors(tx, timer)
+        debts = await _lock_debtors(tx.bookings, timer)
         booking = await tx.bookings.lock_booking(timer.booking_id)
         due = None if booking is None else due_of(booking, ports.policy)
         if booking is None or due is None or due.kind is not timer.kind:
             return  # Somebody else moved the booking, and with it the timer.
         if due.at > business_now:  # The policy gives more time now than when the timer was set.
             until = ports.clock.wall() + (due.at - business_now)
-            await tx.payments.defer_timer(timer.booking_id, lease, until)
+            await tx.timers.defer_timer(timer.booking_id, lease, until)
             return
         booking = await _net_debts(tx, ports, booking, debts, due.at)
-        transition_input = TransitionInput(TRIGGER_BY_TIMER_KIND[timer.kind], Party.SYSTEM, due.at)
+        trigger = TIMER_TRIGGERS[booking.status][timer.kind]
+        transition_input = TransitionInput(trigger, Party.SYSTEM, due.at)
         await advance_booking(tx, ports, booking, transition_input)
 
     try:
@@ -73,18 +66,18 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
         )
 
 
-async def _lock_debtors(tx: Transaction, timer: Timer) -> Sequence[int]:
+async def _lock_debtors(bookings: BookingsWritePort, timer: Timer) -> Sequence[int]:
     """Before a payout: the bookings for which its staff member owes money, held in the order
     of their ids, as all bookings are; those that come after this one are held later."""
     if timer.kind is not TimerKind.PAY_OUT:
         return ()
-    booking = await tx.bookings.booking(timer.booking_id)
+    booking = await bookings.booking(timer.booking_id)
     indebted_booking_ids = (
-        () if booking is None else await tx.payments.indebted_booking_ids(booking.companion_id)
+        () if booking is None else await bookings.indebted_booking_ids(booking.companion_id)
     )
     for debtor in indebted_booking_ids:
         if debtor < timer.booking_id:
-            await tx.bookings.lock_booking(debtor)
+            await bookings.lock_booking(debtor)
     return indebted_booking_ids
 
 
@@ -100,7 +93,7 @@ async def _net_debts(
     for booking_id in indebted_booking_ids:
         debtor = await tx.bookings.lock_booking(booking_id)
         if debtor is not None and debtor.id != payer.id:
-            operations = await tx.payments.operations_of(debtor.id)
+            operations = await tx.operations.operations_of(debtor.id)
             debts.append(Debt(debtor, tuple(operations)))
     known = {payer.id: payer, **{debt.booking.id: debt.booking for debt in debts}}
     for step in reconciliation_debts.net_debts(payer, debts, now):
@@ -114,7 +107,7 @@ async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
     until = ports.clock.wall() + reconciliation.SYNC_RETRY_DELAY * 2 ** min(timer.attempts, 8)
 
     async def unit(tx: Transaction) -> None:
-        await tx.payments.defer_timer(timer.booking_id, lease, until)
+        await tx.timers.defer_timer(timer.booking_id, lease, until)
 
     await ports.store.run_transaction(unit)
 
@@ -123,7 +116,7 @@ async def send_alerts(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
     """Tell the operators of new alerts; how many there were."""
 
     async def take(tx: Transaction) -> list[tuple[int, str]]:
-        return list(await tx.payments.take_alerts(limit))
+        return list(await tx.alerts.take_alerts(limit))
 
     taken = await ports.store.run_transaction(take)
     for booking_id, text in taken:

@@ -14,7 +14,7 @@ from staffbooking_core.domain.companions.portfolio import (
     image_name,
 )
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, invalid_field
-from staffbooking_core.ports import Ports, ReadView, Transaction
+from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 
 ORPHANED_FILE_BATCH_SIZE = 200
 """Names of left files that are read at a time."""
@@ -59,11 +59,11 @@ async def list_own_images(ports: Ports, actor: Actor) -> Sequence[Image]:
         return await view.portfolio.images_of(actor.user_id)
 
 
-async def find_own_image(view: ReadView, actor: Actor, path: str) -> Image | None:
+async def find_own_image(portfolio: PortfolioReadPort, actor: Actor, path: str) -> Image | None:
     """The image of one's own that is published under a path, if it is one."""
     if not path.startswith(MEDIA_PATH_PREFIX):
         return None
-    image = await view.portfolio.image(path.removeprefix(MEDIA_PATH_PREFIX))
+    image = await portfolio.image(path.removeprefix(MEDIA_PATH_PREFIX))
     return image if image is not None and image.owner_id == actor.user_id else None
 
 
@@ -75,7 +75,7 @@ async def remove_image(ports: Ports, actor: Actor, name: str) -> None:
     async def unit(tx: Transaction) -> None:
         # Held, as by whoever puts an image into the profile or the portfolio.
         await tx.accounts.lock_user(actor.user_id)
-        image = await find_own_image(tx, actor, MEDIA_PATH_PREFIX + name)
+        image = await find_own_image(tx.portfolio, actor, MEDIA_PATH_PREFIX + name)
         if image is None:
             raise NotFound("Image")
         if not await delete_unused_image(tx, image):

@@ -38,9 +38,9 @@ from staffbooking_core.inputs import (
     WeeklyHours,
     provided_fields,
 )
-from staffbooking_core.ports import Ports, ReadView, Transaction
-from staffbooking_core.usecases.companions import images
+from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 from staffbooking_core.usecases import idempotency
+from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
 
 # Profile --------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ async def update_profile(ports: Ports, actor: Actor, command: ChangeProfile) -> 
     async def unit(tx: Transaction) -> Companion:
         user, companion = await lock_staff_member(tx, actor)
         photo = provided.get("profile_photo", "")
-        if wrong := [*faults, *await _image_faults(tx, actor, "profile_photo", photo)]:
+        if wrong := [*faults, *await _image_faults(tx.portfolio, actor, "profile_photo", photo)]:
             raise InvalidField(wrong)
         changed = _with_changes(companion, changes)
         named = evolve(user, first_name=changed.first_name, last_name=changed.last_name)
@@ -85,11 +85,11 @@ async def set_profile_photo(ports: Ports, actor: Actor, path: str) -> None:
 
     async def unit(tx: Transaction) -> Sequence[str]:
         _, companion = await lock_staff_member(tx, actor)
-        if faults := await _image_faults(tx, actor, "profile_photo", path):
+        if faults := await _image_faults(tx.portfolio, actor, "profile_photo", path):
             raise InvalidField(faults)
         await tx.companions.save_companion(evolve(companion, profile_photo=path))
         return await images.delete_unused_image(
-            tx, await images.find_own_image(tx, actor, companion.profile_photo)
+            tx, await images.find_own_image(tx.portfolio, actor, companion.profile_photo)
         )
 
     await images.remove_files(ports, await ports.store.run_transaction(unit))
@@ -194,9 +194,9 @@ async def add_portfolio_item(
 
     async def unit(tx: Transaction) -> PortfolioItem:
         if response is not None:
-            await tx.bookings.save_response(response)  # First, so that a twin is told as such.
+            await tx.idempotency.save_response(response)  # First, so that a twin is told as such.
         _, companion = await lock_staff_member(tx, actor)
-        if faults := await _image_faults(tx, actor, "image", command.image):
+        if faults := await _image_faults(tx.portfolio, actor, "image", command.image):
             raise InvalidField(faults)
         if len(await tx.portfolio.portfolio_items_of(companion.id)) >= max_items:
             raise RuleBroken(
@@ -225,7 +225,7 @@ async def remove_portfolio_item_and_image(ports: Ports, actor: Actor, item_id: i
         await tx.accounts.lock_user(actor.user_id)  # Whoever drops images holds their owner.
         item = await _remove_item(tx, actor, item_id)
         return await images.delete_unused_image(
-            tx, await images.find_own_image(tx, actor, item.image)
+            tx, await images.find_own_image(tx.portfolio, actor, item.image)
         )
 
     await images.remove_files(ports, await ports.store.run_transaction(unit))
@@ -257,11 +257,13 @@ async def lock_staff_member(tx: Transaction, actor: Actor) -> tuple[User, Compan
     return user, companion
 
 
-async def _image_faults(view: ReadView, actor: Actor, field: str, path: str) -> list[FieldError]:
+async def _image_faults(
+    portfolio: PortfolioReadPort, actor: Actor, field: str, path: str
+) -> list[FieldError]:
     """What is wrong with the path of an image: uploads are for those who made them."""
     if (
         not path.startswith(MEDIA_PATH_PREFIX)
-        or await images.find_own_image(view, actor, path) is not None
+        or await images.find_own_image(portfolio, actor, path) is not None
     ):
         return []
     return [FieldError(field, "is not an image that you uploaded")]

@@ -60,7 +60,7 @@ async def submit_review(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Review:
-        await lock_caller(tx, actor.user_id)
+        await lock_caller(tx.accounts, actor.user_id)
         booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
         new = create_review(party, booking, ReviewContent(**asdict(command)), now)
         companion = None
@@ -105,7 +105,7 @@ async def respond_to_review(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Review:
-        await lock_caller(tx, actor.user_id)
+        await lock_caller(tx.accounts, actor.user_id)
         # Held first: its detail is remade of what others have said meanwhile, too.
         companion = await tx.companions.lock_companion(actor.user_id)
         review = _for_responder(actor, await tx.reviews.review(review_id))

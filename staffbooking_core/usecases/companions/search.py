@@ -14,7 +14,7 @@ from staffbooking_core.domain.companions.availability import (
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
 from staffbooking_core.ports import Ports
-from staffbooking_core.representations.records import Record, slot_record
+from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
 
 
 async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
@@ -35,7 +35,9 @@ async def get_detail(ports: Ports, companion_id: int) -> bytes:
     return found
 
 
-async def get_availability(ports: Ports, companion_id: int, start: date, end: date) -> Record:
+async def get_availability(
+    ports: Ports, companion_id: int, start: date, end: date
+) -> FreeDaysRecord:
     """The free slots of each local day from `start` to `end`, both included (CONTRACT 3)."""
     _check_range(start, end, ports.policy.availability_days)
     first = datetime.combine(start, time(), UTC) - DAY
@@ -45,20 +47,7 @@ async def get_availability(ports: Ports, companion_id: int, start: date, end: da
     if agenda is None:
         raise NotFound("Companion")
     days = companions_availability.daily_availability(agenda.calendar, agenda.busy, start, end)
-    return {
-        "companion_id": companion_id,
-        "timezone": agenda.calendar.timezone,
-        "start_date": start.isoformat(),
-        "end_date": end.isoformat(),
-        "availability": [
-            {
-                "date": day.date.isoformat(),
-                "available": bool(day.slots),
-                "slots": [slot_record(slot) for slot in day.slots],
-            }
-            for day in days
-        ],
-    }
+    return free_days_record(companion_id, agenda.calendar.timezone, start, end, days)
 
 
 def _check_range(start: date, end: date, max_days: int) -> None:

@@ -11,8 +11,8 @@ from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES
 from staffbooking_core.domain.messaging.conversations import (
-    GROUP_MEMBER_STATUSES,
     MIN_GROUP_BOOKINGS,
     ContentFindings,
     Conversation,
@@ -29,7 +29,13 @@ from staffbooking_core.domain.messaging.conversations import (
     sync_group_members,
 )
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, StaffbookingError
-from staffbooking_core.ports import CustomerCompanionPair, Ports, Transaction
+from staffbooking_core.ports import (
+    CustomerCompanionPair,
+    MessagesReadPort,
+    MessagesWritePort,
+    Ports,
+    Transaction,
+)
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
 
@@ -233,7 +239,7 @@ async def send_messages(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Sequence[Message | StaffbookingError]:
-        return await _store_messages(tx, screened_messages, now)
+        return await _store_messages(tx.messages, screened_messages, now)
 
     results = await ports.store.run_transaction(unit)
     ports.pubsub.publish_messages_stored()
@@ -241,15 +247,15 @@ async def send_messages(
 
 
 async def _store_messages(
-    tx: Transaction, screened_messages: Sequence[ScreenedMessage], now: datetime
+    messages: MessagesWritePort, screened_messages: Sequence[ScreenedMessage], now: datetime
 ) -> Sequence[Message | StaffbookingError]:
-    conversations = await tx.messages.lock_conversations(
+    conversations = await messages.lock_conversations(
         {each.draft.conversation_id for each in screened_messages}
     )
     client_keys = [
         each.draft.client_key for each in screened_messages if each.draft.client_key is not None
     ]
-    stored_before = await tx.messages.messages_by_client_id(client_keys) if client_keys else {}
+    stored_before = await messages.messages_by_client_id(client_keys) if client_keys else {}
     keys = [each.draft.client_key or index for index, each in enumerate(screened_messages)]
     stored: dict[_ClientKey | int, Message] = {}
     new: dict[_ClientKey | int, NewMessage] = {}
@@ -258,7 +264,7 @@ async def _store_messages(
         if key in new:
             continue
         try:
-            decision = await _check_message(tx, screened, conversations, stored_before, now)
+            decision = await _check_message(messages, screened, conversations, stored_before, now)
         except StaffbookingError as error:
             refused[place] = error
             continue
@@ -267,12 +273,12 @@ async def _store_messages(
         else:
             new[key] = decision
     if new:
-        stored.update(zip(new, await tx.messages.add_messages([*new.values()]), strict=True))
+        stored.update(zip(new, await messages.add_messages([*new.values()]), strict=True))
     return [refused.get(place) or stored[key] for place, key in enumerate(keys)]
 
 
 async def _check_message(
-    tx: Transaction,
+    messages: MessagesReadPort,
     screened: ScreenedMessage,
     conversations: Mapping[int, Conversation],
     stored_before: Mapping[_ClientKey, Message],
@@ -286,7 +292,7 @@ async def _check_message(
     new_message = compose_message(conversation, member, draft.content, draft.client_id, now)
     may_share = True
     if findings.has_contact:
-        may_share = can_share_contacts(conversation, await tx.messages.paid_staff_ids(conversation))
+        may_share = can_share_contacts(conversation, await messages.paid_staff_ids(conversation))
     check_content(findings, may_share_contacts=may_share)
     return new_message
 
@@ -303,18 +309,18 @@ async def send_to_user(ports: Ports, actor: Actor, user_id: int, content: str) -
 
 
 async def update_event_group(
-    tx: Transaction, before: Booking, after: Booking, now: datetime
+    messages: MessagesWritePort, before: Booking, after: Booking, now: datetime
 ) -> None:
     """Let the group of a booking's event follow who is booked, once the booking is saved."""
     was_booked, is_booked = (
-        before.status in GROUP_MEMBER_STATUSES,
-        after.status in GROUP_MEMBER_STATUSES,
+        before.status in CONFIRMED_STATUSES,
+        after.status in CONFIRMED_STATUSES,
     )
     if after.event_ref is None or was_booked == is_booked:
         return
     # Held before who is booked is looked at: two accepts at the same time see each other.
-    group = await tx.messages.lock_group(after.customer_id, after.event_ref, now)
-    booked = await tx.messages.booked_companions(after.customer_id, after.event_ref)
-    await tx.messages.save_group(
+    group = await messages.lock_group(after.customer_id, after.event_ref, now)
+    booked = await messages.booked_companions(after.customer_id, after.event_ref)
+    await messages.save_group(
         sync_group_members(group, dict(booked)), is_open=len(booked) >= MIN_GROUP_BOOKINGS
     )

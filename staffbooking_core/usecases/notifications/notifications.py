@@ -20,7 +20,14 @@ from staffbooking_core.domain.notifications.notifications import (
     UndeliverableEmail,
 )
 from staffbooking_core.errors import StaffbookingError
-from staffbooking_core.ports import DueNotification, Lease, Ports, ReadView, Transaction
+from staffbooking_core.ports import (
+    AccountsReadPort,
+    DueNotification,
+    Lease,
+    NotificationsReadPort,
+    Ports,
+    Transaction,
+)
 from staffbooking_core.usecases.accounts import email_tokens
 
 NOTIFICATION_BATCH_SIZE = 16
@@ -105,8 +112,8 @@ async def _build_email(ports: Ports, due: DueNotification) -> Email | None:
     if kind is NotificationKind.INQUIRY:
         return _build_operator_email(ports, due)
     async with ports.store.read_view() as view:
-        user = await _recipient(view, notification)
-        if user is None or not await _should_notify(view, user, kind):
+        user = await _recipient(view.accounts, notification)
+        if user is None or not await _should_notify(view.notifications, user, kind):
             return None
     return Email(
         notice_id=due.id,
@@ -135,17 +142,17 @@ def _build_operator_email(ports: Ports, due: DueNotification) -> Email:
     )
 
 
-async def _recipient(view: ReadView, notification: Notification) -> User | None:
+async def _recipient(accounts: AccountsReadPort, notification: Notification) -> User | None:
     if notification.user_id is not None:
-        return await view.accounts.user(notification.user_id)
+        return await accounts.user(notification.user_id)
     return (
-        None
-        if notification.address is None
-        else await view.accounts.user_by_email(notification.address)
+        None if notification.address is None else await accounts.user_by_email(notification.address)
     )
 
 
-async def _should_notify(view: ReadView, user: User, kind: NotificationKind) -> bool:
+async def _should_notify(
+    notifications: NotificationsReadPort, user: User, kind: NotificationKind
+) -> bool:
     """Who was erased hears nothing more, who is locked out what they still have to know."""
     if user.erased_at is not None:
         return False
@@ -157,7 +164,7 @@ async def _should_notify(view: ReadView, user: User, kind: NotificationKind) -> 
         return False
     return (
         kind not in OPTIONAL_NOTIFICATION_KINDS
-        or kind not in await view.notifications.muted_kinds_of(user.id)
+        or kind not in await notifications.muted_kinds_of(user.id)
     )
 
 

@@ -32,7 +32,7 @@ async def poll_events(ports: Ports) -> int:
 async def _poll_event_list(ports: Ports) -> int:
     name, wall = ports.payments.name, ports.clock.wall()
     async with ports.store.read_view() as view:
-        last_cursor = await view.payments.event_cursor(name)
+        last_cursor = await view.cursors.cursor(name)
     if (
         last_cursor is not None
         and wall < last_cursor[1] + ports.policy.processor_event_poll_interval
@@ -56,7 +56,7 @@ async def _enqueue_syncs(ports: Ports) -> int:
     """Once in a while: pages that could be paid by now, refunds that could have settled."""
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
-        last_cursor = await view.payments.event_cursor(SYNC_CURSOR_NAME)
+        last_cursor = await view.cursors.cursor(SYNC_CURSOR_NAME)
     since = None if last_cursor is None else datetime.fromisoformat(last_cursor[0])
     if since is not None and now < since + ports.policy.open_intent_poll_interval:
         return 0
@@ -72,7 +72,7 @@ async def _unsettled_batches(ports: Ports) -> AsyncIterator[Sequence[Booking]]:
     after_id = 0
     while True:
         async with ports.store.read_view() as view:
-            batch = await view.payments.unsettled_bookings(after_id, BOOKING_BATCH_SIZE)
+            batch = await view.bookings.unsettled_bookings(after_id, BOOKING_BATCH_SIZE)
         if not batch:
             return
         yield batch

@@ -19,12 +19,9 @@ async def add_events(
     now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> int:
-        added = [
-            await tx.payments.add_processor_event(ports.payments.name, nudge, now)
-            for nudge in events
-        ]
+        added = [await tx.inbox.add_event(ports.payments.name, nudge, now) for nudge in events]
         if cursor is not None:
-            await tx.payments.save_event_cursor(*cursor, now)
+            await tx.cursors.save_cursor(*cursor, now)
         return sum(added)
 
     return await ports.store.run_transaction(unit)

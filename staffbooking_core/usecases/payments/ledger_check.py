@@ -29,7 +29,7 @@ async def check_ledger(ports: Ports) -> AsyncIterator[LedgerFault | int]:
     """Every fault found; in between, after each batch, the number of bookings checked."""
     checked, after_id, in_flight = 0, 0, False
     async with ports.store.read_view() as view:
-        while batch := await view.payments.audited_bookings(after_id, AUDIT_BATCH_SIZE):
+        while batch := await view.ledger.audited_bookings(after_id, AUDIT_BATCH_SIZE):
             for audited_booking in batch:
                 for text in find_invariant_violations(
                     audited_booking.booking, audited_booking.postings, audited_booking.operations
@@ -40,9 +40,9 @@ async def check_ledger(ports: Ports) -> AsyncIterator[LedgerFault | int]:
                 )
             checked, after_id = checked + len(batch), batch[-1].booking.id
             yield checked
-        if imbalance := await view.payments.ledger_imbalance():
+        if imbalance := await view.ledger.imbalance():
             yield LedgerFault(None, f"all legs together sum to {imbalance}, not to zero")
-        netted = -await view.payments.account_balance(Account.STAFF_NETTING)
+        netted = -await view.ledger.account_balance(Account.STAFF_NETTING)
     if netted:
         yield LedgerFault(None, f"debts netted between bookings sum to {netted}, not to zero")
     if ports.sandbox is not None and not in_flight:
@@ -58,7 +58,7 @@ async def _compare_balances(ports: Ports, processor: SandboxProcessor) -> tuple[
         async with ports.store.read_view() as view:
             held, cash = (
                 await processor.balance(),
-                await view.payments.account_balance(CASH_ACCOUNT),
+                await view.ledger.account_balance(CASH_ACCOUNT),
             )
         if held == cash:
             break
@@ -81,6 +81,6 @@ async def get_booking_ledger(ports: Ports, code: str) -> BookingLedger:
         booking = await view.bookings.booking_by_code(code)
         if booking is None:
             raise NotFound("Booking")
-        postings = await view.payments.postings_of(booking.id)
-        operations = await view.payments.operations_of(booking.id)
+        postings = await view.ledger.postings_of(booking.id)
+        operations = await view.operations.operations_of(booking.id)
     return BookingLedger(booking, tuple(postings), tuple(operations))

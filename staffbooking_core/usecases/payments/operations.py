@@ -17,10 +17,14 @@ from staffbooking_core.domain.bookings.booking import (
     UNPAID_PAYOUT_STATUSES,
     Booking,
     PaymentIntent,
-    PayoutStatus,
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.payout_lifecycle import (
+    PAYOUT_TRANSITIONS,
+    PayoutTrigger,
+    move_payout,
+)
 from staffbooking_core.domain.payments.processor import (
     CheckoutStatus,
     CloseCheckout,
@@ -40,9 +44,9 @@ from staffbooking_core.domain.payments.processor import (
     Snapshot,
     apply_operation_failure,
     backoff_delay,
-    find_result_ref,
     must_look_up_outcome,
 )
+from staffbooking_core.domain.reconciliation.state import find_result_ref, record_fact
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import save_transition
@@ -86,7 +90,7 @@ async def run_booking_operations(ports: Ports, booking_id: int) -> None:
             if sent is not None:
                 await _run_claimed(ports, sent, ports.policy.processor_timeout)
                 async with ports.store.read_view() as view:
-                    ordered = await view.payments.operations_of(booking_id)
+                    ordered = await view.operations.operations_of(booking_id)
                 if any(one.id == sent.operation.id and not one.is_finished for one in ordered):
                     return
 
@@ -105,7 +109,7 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
                 await _run_claimed(ports, sent, remaining)
         async with ports.store.read_view() as view:
             booking = await view.bookings.booking(booking_id)
-            ordered = await view.payments.operations_of(booking_id)
+            ordered = await view.operations.operations_of(booking_id)
         if booking is None or booking.intent is None:
             raise NotFound("Booking")
         waiting = [one for one in ordered if not one.is_finished]
@@ -128,7 +132,7 @@ async def _claim_operation(
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
     async def unit(tx: Transaction) -> list[_ClaimedOperation | None]:
-        claimed = await tx.payments.claim_operations(now, lease, 1, booking_id, kinds)
+        claimed = await tx.operations.claim_operations(now, lease, 1, booking_id, kinds)
         return [await _prepare(tx, ports, operation, lease, now) for operation in claimed]
 
     return await ports.store.run_transaction(unit)
@@ -144,12 +148,12 @@ async def _prepare(
         tx.bookings.lock_booking if operation.kind in _STAFF_PAYMENT_KINDS else tx.bookings.booking
     )
     booking = await read(operation.booking_id)
-    others = await tx.payments.operations_of(operation.booking_id)
+    others = await tx.operations.operations_of(operation.booking_id)
     target_ref = _target_ref(operation, others)
     is_wanted = booking is not None and _is_still_wanted(operation, booking)
     may_be_sent = operation.status is OperationStatus.UNKNOWN
     if target_ref is None or not (is_wanted or may_be_sent):
-        await tx.payments.save_operation(evolve(operation, status=OperationStatus.VOID))
+        await tx.operations.save_operation(evolve(operation, status=OperationStatus.VOID))
         return None
     if must_look_up_outcome(operation, now) or (
         not is_wanted and operation.kind in _STAFF_PAYMENT_KINDS
@@ -163,7 +167,7 @@ async def _prepare(
         first_sent_at=operation.first_sent_at or now,
         last_sent_at=now,
     )
-    await tx.payments.save_operation(operation, lease)
+    await tx.operations.save_operation(operation, lease)
     return _ClaimedOperation(operation, lease, look_up=False, target_ref=target_ref)
 
 
@@ -172,7 +176,9 @@ async def _with_payee_ref(tx: Transaction, ports: Ports, operation: Operation) -
     is known when the key is first used."""
     command = operation.command
     if isinstance(command, PayOut) and operation.first_sent_at is None:
-        ref = await payees.payout_ref_of(tx, ports, command.companion_id)
+        ref = await payees.payout_ref_of(
+            tx.payees, tx.companions, ports.payments.name, command.companion_id
+        )
         return evolve(command, payee_ref=ref)
     return command
 
@@ -213,20 +219,20 @@ def _is_still_wanted(operation: Operation, booking: Booking) -> bool:
 # Call and record ------------------------------------------------------------------------
 
 
-async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta) -> None:
+async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
     try:
         if claimed.look_up:
-            await _look_up(ports, claimed, timeout)
+            await _look_up(ports, claimed, time_limit)
         else:
-            await _call_processor(ports, claimed, timeout)
+            await _call_processor(ports, claimed, time_limit)
     except ProcessorError as error:
         await _record_failure(ports, claimed, error)
     except Conflict:
         return  # The lease was lost: whoever has it now sees the operation through.
 
 
-async def _call_processor(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta) -> None:
-    operation, seconds = claimed.operation, timeout.total_seconds()
+async def _call_processor(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
+    operation, seconds = claimed.operation, time_limit.total_seconds()
     intent_id, call, key = operation.booking_id, ports.payments, operation.key
     match operation.command:
         case OpenCheckout() as command:
@@ -234,7 +240,7 @@ async def _call_processor(ports: Ports, claimed: _ClaimedOperation, timeout: tim
             snapshot = Snapshot(intent_id, checkouts=(checkout,))
         case CloseCheckout():
             closed = await call.close_checkout(claimed.target_ref, key, seconds)
-            await _record_closed_checkout(ports, claimed, closed.status, timeout)
+            await _record_closed_checkout(ports, claimed, closed.status, time_limit)
             return
         case RefundPayment() as command:
             refund = await call.refund(command, key, seconds)
@@ -260,26 +266,26 @@ async def _record_snapshot(ports: Ports, claimed: _ClaimedOperation, snapshot: S
 
 
 async def _record_closed_checkout(
-    ports: Ports, claimed: _ClaimedOperation, status: CheckoutStatus, timeout: timedelta
+    ports: Ports, claimed: _ClaimedOperation, status: CheckoutStatus, time_limit: timedelta
 ) -> None:
     """A page that had been paid before it could be closed is a payment to be looked at."""
     if status is CheckoutStatus.PAID:
-        await reconciliation.sync_intent(ports, claimed.operation.booking_id, timeout)
+        await reconciliation.sync_intent(ports, claimed.operation.booking_id, time_limit)
 
     async def unit(tx: Transaction) -> None:
-        operation = await tx.payments.lock_operation(claimed.operation.id, claimed.lease)
-        await tx.payments.save_operation(
+        operation = await tx.operations.lock_operation(claimed.operation.id, claimed.lease)
+        await tx.operations.save_operation(
             evolve(operation, status=OperationStatus.DONE, last_error=None)
         )
 
     await ports.store.run_transaction(unit)
 
 
-async def _look_up(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta) -> None:
+async def _look_up(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
     """Adopt what an earlier try has made; where it made nothing, a new key may send again:
     money after a rest, a checkout page at once, since nobody knows the lost one's address."""
     operation = claimed.operation
-    snapshot = await reconciliation.get_snapshot(ports, operation.booking_id, timeout)
+    snapshot = await reconciliation.get_snapshot(ports, operation.booking_id, time_limit)
     if find_result_ref(operation, snapshot) is not None:
         await _record_snapshot(ports, claimed, snapshot)
         return
@@ -287,9 +293,9 @@ async def _look_up(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta)
     resend_at = (operation.last_sent_at or now) + LOOK_UP_RESEND_DELAY
 
     async def unit(tx: Transaction) -> None:
-        held = await tx.payments.lock_operation(operation.id, claimed.lease)
+        held = await tx.operations.lock_operation(operation.id, claimed.lease)
         if now < resend_at and operation.kind is not OperationKind.OPEN_CHECKOUT:
-            await tx.payments.save_operation(evolve(held, next_at=resend_at))
+            await tx.operations.save_operation(evolve(held, next_at=resend_at))
             return
         again = evolve(
             held,
@@ -299,7 +305,7 @@ async def _look_up(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta)
             first_sent_at=None,
             next_at=now,
         )
-        await tx.payments.save_operation(again)
+        await tx.operations.save_operation(again)
 
     await ports.store.run_transaction(unit)
 
@@ -309,16 +315,16 @@ async def _record_failure(ports: Ports, claimed: _ClaimedOperation, error: Proce
 
     async def unit(tx: Transaction) -> None:
         booking = await tx.bookings.lock_booking(claimed.operation.booking_id)
-        operation = await tx.payments.lock_operation(claimed.operation.id, claimed.lease)
+        operation = await tx.operations.lock_operation(claimed.operation.id, claimed.lease)
         if claimed.look_up:
             failed = evolve(operation, next_at=now + backoff_delay(operation.attempts))
         else:
             failed = apply_operation_failure(operation, error, now)
-        await tx.payments.save_operation(failed)
+        await tx.operations.save_operation(failed)
         if failed.status is OperationStatus.REFUSED and failed.kind is OperationKind.REFUND:
             # Perhaps the bank gave the money back already: a look shows it.
             name = f"refused:{failed.id}:{failed.generation}"
-            await tx.payments.add_processor_event(
+            await tx.inbox.add_event(
                 ports.payments.name, ProcessorEvent(name, failed.booking_id), now
             )
         if isinstance(error, ProcessorRefused) and error.reason is RefusalCode.PAYEE_NOT_READY:
@@ -340,7 +346,9 @@ async def _record_failure(ports: Ports, claimed: _ClaimedOperation, error: Proce
 
 async def _mark_payee_unready(tx: Transaction, ports: Ports, operation: Operation) -> None:
     if isinstance(operation.command, PayOut):
-        await payees.mark_unready(tx, ports, operation.command.companion_id)
+        await payees.mark_unready(
+            tx.payees, ports.payments.name, operation.command.companion_id, ports.clock.wall()
+        )
 
 
 def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult | None:
@@ -354,16 +362,14 @@ def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult 
         return None
     if (
         operation.kind is OperationKind.PAY_OUT
-        and booking.payout_status is not PayoutStatus.SCHEDULED
+        and PayoutTrigger.REFUSED not in PAYOUT_TRANSITIONS[booking.payout_status]
     ):
         return None  # Told of before, or frozen: then there is nothing to send for now.
     text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
-    result = evolve(
-        TransitionResult(booking).with_changes(version=booking.version + 1), alerts=(text,)
-    )
+    result = evolve(record_fact(booking), alerts=(text,))
     match operation.kind, booking.intent:
         case OperationKind.PAY_OUT, _:
-            result = result.with_changes(payout_status=PayoutStatus.FAILED)
+            result = move_payout(result, PayoutTrigger.REFUSED)
         case OperationKind.OPEN_CHECKOUT, PaymentIntent() as intent if (
             intent.checkout_n == operation.n
         ):

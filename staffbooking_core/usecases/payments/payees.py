@@ -32,7 +32,14 @@ from staffbooking_core.domain.payments.processor import (
     ProcessorRefused,
 )
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable, RuleBroken
-from staffbooking_core.ports import Lease, Ports, ReadView, Transaction
+from staffbooking_core.ports import (
+    CompanionsReadPort,
+    Lease,
+    PayeesReadPort,
+    PayeesWritePort,
+    Ports,
+    Transaction,
+)
 from staffbooking_core.usecases.payments import inbox
 
 REFUSED_MESSAGE = "The payment processor did not open the account; try another country, or ask us"
@@ -57,7 +64,7 @@ async def get_payee(ports: Ports, actor: Actor) -> Payee | None:
         known = await view.payees.payee(ports.payments.name, actor.user_id)
         if known is not None:
             return known
-        ref = await _imported_ref(view, ports, actor.user_id)
+        ref = await _imported_ref(view.payees, view.companions, ports.payments.name, actor.user_id)
         user = await view.accounts.user(actor.user_id)
     return None if ref is None else evolve(_new_payee(ports, user, None), ref=ref)
 
@@ -104,7 +111,9 @@ async def _imported_payee(ports: Ports, companion_id: int, deadline: datetime) -
     be taken over, or the processor does not know it."""
     async with ports.store.read_view() as view:
         known = await view.payees.payee(ports.payments.name, companion_id)
-        ref = None if known is not None else await _imported_ref(view, ports, companion_id)
+        if known is not None:
+            return None
+        ref = await _imported_ref(view.payees, view.companions, ports.payments.name, companion_id)
     if ref is None:
         return None
     try:
@@ -113,11 +122,13 @@ async def _imported_payee(ports: Ports, companion_id: int, deadline: datetime) -
         return None
 
 
-async def _imported_ref(view: ReadView, ports: Ports, companion_id: int) -> str | None:
+async def _imported_ref(
+    payees: PayeesReadPort, companions: CompanionsReadPort, provider: str, companion_id: int
+) -> str | None:
     """The account that was imported, unless it is somebody else's here already."""
-    companion = await view.companions.companion(companion_id)
+    companion = await companions.companion(companion_id)
     ref = None if companion is None else companion.payout_account
-    if not ref or await view.payees.payee_by_ref(ports.payments.name, ref) is not None:
+    if not ref or await payees.payee_by_ref(provider, ref) is not None:
         return None
     return ref
 
@@ -192,7 +203,7 @@ async def run_due_payee(ports: Ports) -> int:
     return 1
 
 
-async def sync_payee(ports: Ports, ref: str, timeout: timedelta) -> None:
+async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
     """Ask the processor how an account stands, and take note; nothing where it is none of
     ours. Raises PaymentsError, and Conflict while somebody else is at it: look again later."""
     async with ports.store.read_view() as view:
@@ -202,23 +213,27 @@ async def sync_payee(ports: Ports, ref: str, timeout: timedelta) -> None:
     claimed = await _claim_payee(ports, known.companion_id)
     if claimed is None:
         raise Conflict("payee")
-    await _call_processor(ports, claimed, timeout)
+    await _call_processor(ports, claimed, time_limit)
 
 
-async def mark_unready(tx: Transaction, ports: Ports, companion_id: int) -> None:
+async def mark_unready(
+    payees: PayeesWritePort, provider: str, companion_id: int, now: datetime
+) -> None:
     """The processor says that an account is not ready: look at it soon, whatever is known of
     it here. Should it be ready by then, the payouts that wait for it go out."""
-    payee = await tx.payees.payee(ports.payments.name, companion_id)
+    payee = await payees.payee(provider, companion_id)
     if payee is not None and payee.ref is not None:
-        await tx.payees.save_payee(evolve(payee, ready=False, next_at=ports.clock.wall()))
+        await payees.save_payee(evolve(payee, ready=False, next_at=now))
 
 
-async def payout_ref_of(view: ReadView, ports: Ports, companion_id: int) -> str:
+async def payout_ref_of(
+    payees: PayeesReadPort, companions: CompanionsReadPort, provider: str, companion_id: int
+) -> str:
     """What a payout to a companion is sent to; empty where there is no account."""
-    payee = await view.payees.payee(ports.payments.name, companion_id)
+    payee = await payees.payee(provider, companion_id)
     if payee is not None:
         return payee.ref or ""
-    return await _imported_ref(view, ports, companion_id) or ""
+    return await _imported_ref(payees, companions, provider, companion_id) or ""
 
 
 # Claim, call and record -----------------------------------------------------------------
@@ -242,10 +257,10 @@ async def _claim_payee(ports: Ports, companion_id: int | None = None) -> _Claime
     return await ports.store.run_transaction(unit)
 
 
-async def _call_processor(ports: Ports, claimed: _ClaimedPayee, timeout: timedelta) -> Payee:
+async def _call_processor(ports: Ports, claimed: _ClaimedPayee, time_limit: timedelta) -> Payee:
     """Open the payee or look at it, and save what came of it. Raises PaymentsError, saved too,
     and Conflict where the lease was lost."""
-    payee, seconds = claimed.payee, timeout.total_seconds()
+    payee, seconds = claimed.payee, time_limit.total_seconds()
     try:
         if payee.ref is None:
             state = await ports.payments.open_payee(payee.command, payee.key, seconds)
@@ -284,4 +299,4 @@ async def _save_payee(tx: Transaction, before: Payee | None, payee: Payee, now: 
     """Save a payee; the payouts that wait for it go out once it is ready."""
     await tx.payees.save_payee(payee)
     if payee.ready and not (before is not None and before.ready):
-        await tx.payments.wake_payouts(payee.companion_id, now)
+        await tx.operations.wake_payouts(payee.companion_id, now)

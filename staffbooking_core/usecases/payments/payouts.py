@@ -45,7 +45,7 @@ async def _apply_trigger(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
-        booking = await lock_by_code(tx, code)
+        booking = await lock_by_code(tx.bookings, code)
         return await advance_booking(
             tx, ports, booking, TransitionInput(trigger, Party.ADMIN, now, reason=note)
         )

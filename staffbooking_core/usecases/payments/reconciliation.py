@@ -21,9 +21,9 @@ SYNC_RETRY_DELAY = timedelta(seconds=5)
 EVENT_BATCH_SIZE = 16
 
 
-async def sync_intent(ports: Ports, intent_id: int, timeout: timedelta) -> None:
+async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
     """Ask the processor all about one intent, and apply what is new. Safe at any time."""
-    snapshot = await get_snapshot(ports, intent_id, timeout)
+    snapshot = await get_snapshot(ports, intent_id, time_limit)
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> None:
@@ -32,22 +32,22 @@ async def sync_intent(ports: Ports, intent_id: int, timeout: timedelta) -> None:
     await ports.store.run_transaction(unit)
 
 
-async def sync_intent_on_visit(ports: Ports, intent_id: int, timeout: timedelta) -> None:
+async def sync_intent_on_visit(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
     """A look for somebody who waits on a page, at most one every few seconds."""
     name = inbox.visit_event_id(intent_id, ports.clock.wall())
     if await inbox.add_events(ports, [ProcessorEvent(name, intent_id=intent_id)]):
-        await sync_intent(ports, intent_id, timeout)
+        await sync_intent(ports, intent_id, time_limit)
 
 
-async def get_snapshot(ports: Ports, intent_id: int, timeout: timedelta) -> Snapshot:
+async def get_snapshot(ports: Ports, intent_id: int, time_limit: timedelta) -> Snapshot:
     """All that the processor knows of one intent; nothing of one that is not ours."""
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking(intent_id)
-        operations = await view.payments.operations_of(intent_id)
+        operations = await view.operations.operations_of(intent_id)
     if booking is None:
         return Snapshot(intent_id)
     refs = find_intent_refs(booking, operations)
-    return await ports.payments.snapshot(refs, timeout.total_seconds())
+    return await ports.payments.snapshot(refs, time_limit.total_seconds())
 
 
 async def apply_snapshot(
@@ -64,14 +64,14 @@ async def apply_snapshot(
     if booking is None:
         return
     if operation_id is not None and lease is not None:
-        await tx.payments.lock_operation(operation_id, lease)
-    operations = await tx.payments.operations_of(booking.id)
-    postings = await tx.payments.postings_of(booking.id)
+        await tx.operations.lock_operation(operation_id, lease)
+    operations = await tx.operations.operations_of(booking.id)
+    postings = await tx.ledger.postings_of(booking.id)
     for found in reconcile(booking, operations, postings, snapshot, now, ports.policy):
         await save_transition(tx, ports, booking, found.result, now)
         booking = found.result.booking
         if found.operation is not None:
-            await tx.payments.save_operation(found.operation)
+            await tx.operations.save_operation(found.operation)
 
 
 async def receive_webhook(ports: Ports, headers: Mapping[str, str], body: bytes) -> int:
@@ -89,7 +89,7 @@ async def process_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
     async def claim(tx: Transaction) -> list[tuple[str, ProcessorEvent]]:
-        return list(await tx.payments.claim_processor_events(now, lease, limit))
+        return list(await tx.inbox.claim_events(now, lease, limit))
 
     claimed = await ports.store.run_transaction(claim)
     for provider, nudge in claimed:
@@ -109,7 +109,7 @@ async def _process_event(ports: Ports, provider: str, event: ProcessorEvent, lea
         retry_at = ports.clock.wall() + SYNC_RETRY_DELAY
 
     async def unit(tx: Transaction) -> None:
-        await tx.payments.finish_processor_event(provider, event.event_id, lease, retry_at)
+        await tx.inbox.finish_event(provider, event.event_id, lease, retry_at)
 
     try:
         await ports.store.run_transaction(unit)
@@ -118,13 +118,13 @@ async def _process_event(ports: Ports, provider: str, event: ProcessorEvent, lea
 
 
 async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
-    timeout, intent_id = ports.policy.processor_timeout, event.intent_id
+    time_limit, intent_id = ports.policy.processor_timeout, event.intent_id
     if event.payee_ref is not None:
-        await payees.sync_payee(ports, event.payee_ref, timeout)
+        await payees.sync_payee(ports, event.payee_ref, time_limit)
     if event.payment_ref is not None:
-        intent_id = await ports.payments.find_intent(event.payment_ref, timeout.total_seconds())
+        intent_id = await ports.payments.find_intent(event.payment_ref, time_limit.total_seconds())
     if intent_id is not None:
-        await sync_intent(ports, intent_id, timeout)
+        await sync_intent(ports, intent_id, time_limit)
 
 
 async def deliver_sandbox_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:

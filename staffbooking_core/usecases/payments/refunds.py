@@ -18,7 +18,7 @@ async def list_failed_refunds(
 ) -> Sequence[tuple[Booking, Operation]]:
     """Refunds that nobody will try again by themselves, the oldest first."""
     async with ports.store.read_view() as view:
-        return await view.payments.failed_refunds(limit)
+        return await view.operations.failed_refunds(limit)
 
 
 async def retry_refunds(ports: Ports, code: str) -> Booking:
@@ -27,8 +27,8 @@ async def retry_refunds(ports: Ports, code: str) -> Booking:
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> int:
-        booking = await lock_by_code(tx, code)
-        owed = failed_refunds(await tx.payments.operations_of(booking.id))
+        booking = await lock_by_code(tx.bookings, code)
+        owed = failed_refunds(await tx.operations.operations_of(booking.id))
         if not owed:
             raise RuleBroken("no_failed_refund", "No refund of this booking has failed")
         await save_transition(tx, ports, booking, reorder_refunds(booking, owed), now)

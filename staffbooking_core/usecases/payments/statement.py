@@ -111,7 +111,7 @@ async def _compare(
     except (RuleBroken, ConstraintViolated, Conflict) as error:
         return [*found, f"could not be applied: {error}"], False
     async with ports.store.read_view() as view:
-        [book] = await view.payments.cash_books(book.booking_id - 1, 1)
+        [book] = await view.ledger.cash_books(book.booking_id - 1, 1)
     return [*find_differences(book, lines)], True
 
 
@@ -154,7 +154,7 @@ async def _cash_books(ports: Ports) -> AsyncIterator[CashPostings]:
     after_id = 0
     while True:
         async with ports.store.read_view() as view:
-            batch = await view.payments.cash_books(after_id, STATEMENT_BATCH_SIZE)
+            batch = await view.ledger.cash_books(after_id, STATEMENT_BATCH_SIZE)
         if not batch:
             return
         for book in batch:

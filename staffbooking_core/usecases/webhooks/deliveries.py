@@ -199,7 +199,8 @@ async def _save_results(
     await tx.webhooks.save_endpoints([endpoints[number] for number in sorted(touched)])
     for endpoint in disabled:
         await tx.webhooks.hold_deliveries(endpoint.id, now)
-        await tx.notifications.add_notifications([webhook_disabled_notification(endpoint)], now)
+        notification = webhook_disabled_notification(endpoint, ports.policy)
+        await tx.notifications.add_notifications([notification], now)
     return endpoints
 
 

@@ -26,7 +26,14 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 from staffbooking_core.errors import NotFound, RuleBroken, SealBroken, invalid_field
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
-from staffbooking_core.ports import DueDelivery, NewWebhookEndpoint, Ports, Transaction
+from staffbooking_core.ports import (
+    AccountsReadPort,
+    DueDelivery,
+    NewWebhookEndpoint,
+    Ports,
+    Transaction,
+    WebhooksWritePort,
+)
 from staffbooking_core.representations.events import TEST_EVENT_NAME, envelope_for_test_event
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
@@ -54,7 +61,7 @@ async def register_endpoint(
     )
 
     async def unit(tx: Transaction) -> WebhookEndpoint:
-        await lock_caller(tx, user.id)
+        await lock_caller(tx.accounts, user.id)
         limit = ports.policy.max_webhooks
         if len(await tx.webhooks.endpoints_of(user.id)) >= limit:
             raise RuleBroken("too_many_webhooks", f"A user has at most {limit} webhooks")
@@ -134,7 +141,7 @@ async def _set_active(
         await tx.webhooks.hold_deliveries(endpoint.id, now)
         return endpoint.pause()
     endpoint = endpoint.enable()
-    if await _is_served(tx, endpoint, now):
+    if await _is_served(tx.accounts, endpoint, now):
         await tx.webhooks.resume_deliveries(endpoint.id, now)
     return endpoint
 
@@ -150,12 +157,12 @@ async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:
     await _update_endpoint(ports, user, endpoint_id, work)
 
 
-async def erase_endpoint(tx: Transaction, endpoint_id: int, now: datetime) -> None:
+async def erase_endpoint(webhooks: WebhooksWritePort, endpoint_id: int, now: datetime) -> None:
     """Delete an endpoint of a person who is erased, with where it led."""
-    if (endpoint := await tx.webhooks.lock_endpoint(endpoint_id)) is not None:
-        await tx.webhooks.cancel_deliveries(endpoint_id, now)
+    if (endpoint := await webhooks.lock_endpoint(endpoint_id)) is not None:
+        await webhooks.cancel_deliveries(endpoint_id, now)
         erased = evolve(_deleted(endpoint, now), url="https://erased.invalid", description=None)
-        await tx.webhooks.save_endpoints([erased])
+        await webhooks.save_endpoints([erased])
 
 
 def _deleted(endpoint: WebhookEndpoint, now: datetime) -> WebhookEndpoint:
@@ -275,7 +282,7 @@ async def redeliver(
         if not locked:  # Dropped just now: it was too old.
             raise NotFound("Delivery")
         delivery = locked[0]
-        again = delivery.redeliver(now, is_deliverable=await _is_served(tx, endpoint, now))
+        again = delivery.redeliver(now, is_deliverable=await _is_served(tx.accounts, endpoint, now))
         if again != delivery:
             await tx.webhooks.save_deliveries([again])
             if again.status is DeliveryStatus.PENDING:
@@ -301,24 +308,24 @@ async def send_test_event(ports: Ports, user: User, endpoint_id: int) -> Deliver
     url, secrets, due = await ports.store.run_transaction(add)
     outcome = await deliveries.attempt_delivery(ports, url, secrets, due)
     return await ports.store.run_transaction(
-        lambda tx: _save_test_result(tx, endpoint_id, due, outcome)
+        lambda tx: _save_test_result(tx.webhooks, endpoint_id, due, outcome)
     )
 
 
 async def _save_test_result(
-    tx: Transaction, endpoint_id: int, due: DueDelivery, outcome: AttemptOutcome
+    webhooks: WebhooksWritePort, endpoint_id: int, due: DueDelivery, outcome: AttemptOutcome
 ) -> DeliveryLog:
-    endpoint = await tx.webhooks.lock_endpoint(endpoint_id)
+    endpoint = await webhooks.lock_endpoint(endpoint_id)
     if endpoint is not None and outcome.error is None:
-        await tx.webhooks.save_endpoints([evolve(endpoint, consecutive_failures=0)])
-    (kept,) = await tx.webhooks.lock_deliveries([due.delivery.id])
+        await webhooks.save_endpoints([evolve(endpoint, consecutive_failures=0)])
+    (kept,) = await webhooks.lock_deliveries([due.delivery.id])
     made = outcome.to_attempt(kept.attempts + 1)
     done = evolve(kept, attempts=made.number, tries=kept.tries + 1)
     if kept == due.delivery:  # Else it was ordered once more while it was under way.
         status = DeliveryStatus.SUCCEEDED if outcome.error is None else DeliveryStatus.FAILED
         done = evolve(done, status=status)
-    await tx.webhooks.save_deliveries([done])
-    await tx.webhooks.add_attempts([(done.id, made)])
+    await webhooks.save_deliveries([done])
+    await webhooks.add_attempts([(done.id, made)])
     return DeliveryLog(done, [made])
 
 
@@ -357,8 +364,8 @@ def _require_owned(
     return endpoint
 
 
-async def _is_served(tx: Transaction, endpoint: WebhookEndpoint, now: datetime) -> bool:
-    owner = await tx.accounts.user(endpoint.owner_id)
+async def _is_served(accounts: AccountsReadPort, endpoint: WebhookEndpoint, now: datetime) -> bool:
+    owner = await accounts.user(endpoint.owner_id)
     return owner is not None and endpoint.is_deliverable(owner, now)
 
 

@@ -153,13 +153,13 @@ async def test_events_are_in_order(store):
 
 
 async def keep(store, answer):
-    await store.run_transaction(lambda unit: unit.bookings.save_response(answer))
+    await store.run_transaction(lambda unit: unit.idempotency.save_response(answer))
     return answer
 
 
 async def kept(store, answer, now=NOW):
     return await read_store(
-        store, lambda view: view.bookings.stored_response(answer.scope, answer.key, now)
+        store, lambda view: view.idempotency.stored_response(answer.scope, answer.key, now)
     )
 
 

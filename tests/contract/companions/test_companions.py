@@ -18,7 +18,7 @@ from staffbooking_core.domain.companions.availability import (
 )
 from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
 from staffbooking_core.ports import CompanionAvailability
-from staffbooking_core.representations.records import companion_detail, companion_summary
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.companions.booked_days import (
     add_accepted_booking,
     cancel_booking,

@@ -19,7 +19,7 @@ from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.ports import ALREADY_REVIEWED
-from staffbooking_core.representations.records import review_record
+from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.companions import reviews
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
 from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion, add_user

@@ -12,7 +12,7 @@ import pytest
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.companions.companion import CompanionQuery
-from staffbooking_core.representations.records import companion_summary
+from staffbooking_core.representations.companions import companion_summary
 from tests.contract.companions.booked_days import change_companion
 from tests.contract.companions.search_dataset import (
     OVERRIDE_DATES,

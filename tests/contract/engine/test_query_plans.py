@@ -13,9 +13,13 @@ import asyncpg
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.sql import bulk_import, privacy, store
+from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
 from staffbooking_adapters.sql.accounts import store as accounts_store
-from staffbooking_adapters.sql.bookings import reader as bookings_reader, writer as bookings_writer
+from staffbooking_adapters.sql.bookings import (
+    reader as bookings_reader,
+    timers,
+    writer as bookings_writer,
+)
 from staffbooking_adapters.sql.companions import (
     reader as companions_reader,
     reviews,
@@ -30,12 +34,7 @@ from staffbooking_adapters.sql.messaging import (
     writer as messaging_writer,
 )
 from staffbooking_adapters.sql.notifications import store as notifications_store
-from staffbooking_adapters.sql.payments import (
-    payees,
-    reader as payments_reader,
-    statement_reader,
-    writer as payments_writer,
-)
+from staffbooking_adapters.sql.payments import cash_books, inbox, operations, payees
 from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.webhooks import (
     endpoint_claims,
@@ -87,7 +86,7 @@ OTHERS = {
     "people by e-mail": bulk_import.LOCK_USERS_BY_EMAIL,
     "people by id": bulk_import.LOCK_COMPANIONS_BY_ID,
     "candidates": companions_reader.rebooking_candidates_page(51),
-    "timers": payments_writer.claim_timers_statement(16),
+    "timers": timers.claim_timers_statement(16),
     "credit": bookings_writer.USE_CREDIT,
     "review": reviews.GET_REVIEW,
     "newest reviews": reviews.newest_reviews_of(13),
@@ -98,26 +97,26 @@ OTHERS = {
 }
 ALL = frozenset(OperationKind)
 MONEY = {
-    "operations": payments_writer.claim_operations_statement(1, False, ALL),
-    "payouts to make": payments_writer.claim_operations_statement(
+    "operations": operations.claim_operations_statement(1, False, ALL),
+    "payouts to make": operations.claim_operations_statement(
         1, False, frozenset({OperationKind.PAY_OUT})
     ),
-    "other operations": payments_writer.claim_operations_statement(
+    "other operations": operations.claim_operations_statement(
         1, False, ALL - {OperationKind.PAY_OUT}
     ),
-    "operation of a booking": payments_writer.claim_operations_statement(1, True, ALL),
-    "waiting payouts": payments_writer.WAKE_PAYOUTS,
-    "events": payments_writer.claim_processor_events_statement(16),
+    "operation of a booking": operations.claim_operations_statement(1, True, ALL),
+    "waiting payouts": operations.WAKE_PAYOUTS,
+    "events": inbox.claim_events_statement(16),
     "old events": store.DELETE_OLD_PROCESSOR_EVENTS,
     "payees": payees.claim_payees_statement(1, False),
     "payee of a companion": payees.claim_payees_statement(1, True),
     "payee by reference": payees.GET_PAYEE_BY_REF,
-    "cash books": statement_reader.cash_book_rows(51),
-    "failed refunds": payments_reader.failed_refunds_statement(101),
-    "debts": payments_reader.DEBTS_OF,
-    "unsettled": payments_reader.unsettled_bookings(501),
-    "pending": payments_reader.COUNT_PENDING,
-    "backlog": payments_reader.GET_BACKLOG,
+    "cash books": cash_books.cash_book_rows(51),
+    "failed refunds": operations.failed_refunds_statement(101),
+    "debts": bookings_reader.DEBTS_OF,
+    "unsettled": bookings_reader.unsettled_bookings(501),
+    "pending": metrics.COUNT_PENDING,
+    "backlog": metrics.GET_BACKLOG,
 }
 WEBHOOKS = {
     "endpoints of a user": webhooks_reader.ENDPOINTS_OF,

@@ -114,7 +114,7 @@ async def test_a_batch_of_cash_books_is_one_trip(store):
         store, intent=PaymentIntent(1, NOW), change={"orders": (make_refund_order(),)}
     )
     async with store.read_view() as view:
-        assert await trips(store.database, view.payments.cash_books(0, 100)) == 1
+        assert await trips(store.database, view.ledger.cash_books(0, 100)) == 1
 
 
 async def test_turns_are_claimed_in_three_trips(store):

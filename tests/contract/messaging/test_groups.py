@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus
 from staffbooking_core.domain.messaging.conversations import (
-    GROUP_MEMBER_STATUSES,
     Conversation,
     ConversationKind,
     ConversationMember,
@@ -354,7 +353,7 @@ async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
 async def test_who_is_booked_depends_on_the_status(store, status):
     """With the companion's id and name, once for each booking."""
     booking = await add_booking(store, event_ref=EVENT_REF, status=status)
-    expected = [(booking.companion_id, "Mia Lindqvist")] if status in GROUP_MEMBER_STATUSES else []
+    expected = [(booking.companion_id, "Mia Lindqvist")] if status in CONFIRMED_STATUSES else []
     assert await booked(store, booking.customer_id) == expected
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
-from staffbooking_core.domain.notifications.notifications import NotificationKind, notifications_for
+from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import DueNotification
 from tests.support.builders import (
     NOW,
@@ -172,7 +172,7 @@ async def test_tidings_are_saved_with_their_step(store):
 async def test_a_step_that_fails_tells_nothing(store):
     """Nor does one that collides with another."""
     booking = await add_booking(store)
-    change = make_booking_write(booking, notifications=notifications_for(None, booking))
+    change = make_booking_write(booking, notifications=(make_notification(),))
 
     async def unit(tx):
         await tx.bookings.save_booking(

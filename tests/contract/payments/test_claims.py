@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import DueTimer, TimerKind
+from staffbooking_core.domain.bookings.booking import DueTimer
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.payments.processor import OperationKind, OperationStatus
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease, Timer
@@ -37,7 +38,7 @@ TWO = (make_refund_order(1), make_payout_order(2))
 
 async def operation_ids(store, booking):
     async with store.read_view() as view:
-        return [operation.id for operation in await view.payments.operations_of(booking.id)]
+        return [operation.id for operation in await view.operations.operations_of(booking.id)]
 
 
 async def claim(
@@ -46,7 +47,7 @@ async def claim(
     """What is claimed, and by which lease."""
     lease = lease or make_lease(now)
     found = await store.run_transaction(
-        lambda unit: unit.payments.claim_operations(now, lease, limit, booking_id, kinds)
+        lambda unit: unit.operations.claim_operations(now, lease, limit, booking_id, kinds)
     )
     return list(found), lease
 
@@ -56,12 +57,12 @@ async def claimed_ids(store, now=NOW, **given):
 
 
 async def save_operation(store, operation, lease=None):
-    await store.run_transaction(lambda unit: unit.payments.save_operation(operation, lease))
+    await store.run_transaction(lambda unit: unit.operations.save_operation(operation, lease))
 
 
 async def lock(store, operation, lease):
     return await store.run_transaction(
-        lambda unit: unit.payments.lock_operation(operation.id, lease)
+        lambda unit: unit.operations.lock_operation(operation.id, lease)
     )
 
 
@@ -73,7 +74,7 @@ async def test_a_due_operation_is_claimed_once(store):
     booking = await add_booking(store, change={"orders": TWO[:1]})
     (operation,), _ = await claim(store)
     async with store.read_view() as view:
-        assert list(await view.payments.operations_of(booking.id)) == [operation]
+        assert list(await view.operations.operations_of(booking.id)) == [operation]
     assert await claimed_ids(store) == []
 
 
@@ -194,7 +195,7 @@ async def test_payouts_that_wait_may_be_woken(store):
     )
     await add_booking(store, change={"orders": payout, "operations_due_at": later})
     woken = [
-        await store.run_transaction(lambda unit: unit.payments.wake_payouts(companion.id, NOW))
+        await store.run_transaction(lambda unit: unit.operations.wake_payouts(companion.id, NOW))
         for _ in "ab"
     ]
     assert woken == [2, 0]
@@ -210,7 +211,7 @@ async def test_only_what_is_to_be_sent_is_woken(store, status):
     (operation,), _ = await claim(store)
     await save_operation(store, evolve(operation, status=status, next_at=NOW + HOUR))
     woken = await store.run_transaction(
-        lambda unit: unit.payments.wake_payouts(booking.companion_id, NOW)
+        lambda unit: unit.operations.wake_payouts(booking.companion_id, NOW)
     )
     assert woken == 0
 
@@ -264,7 +265,7 @@ async def test_an_unclaimed_operation_cannot_be_locked(store):
     for number in [*await operation_ids(store, booking), 404]:
         with pytest.raises(Conflict):
             await store.run_transaction(
-                lambda unit, number=number: unit.payments.lock_operation(number, make_lease())
+                lambda unit, number=number: unit.operations.lock_operation(number, make_lease())
             )
 
 
@@ -298,7 +299,7 @@ async def claim_timers(store, business=NOW, now=NOW, lease=None, limit=10):
     lease = lease or make_lease(now)
     return list(
         await store.run_transaction(
-            lambda unit: unit.payments.claim_timers(business, now, lease, limit)
+            lambda unit: unit.timers.claim_timers(business, now, lease, limit)
         )
     )
 
@@ -371,7 +372,7 @@ async def test_a_step_ends_the_claim_on_its_timer(store):
 
 
 async def defer(store, booking, lease, until):
-    await store.run_transaction(lambda unit: unit.payments.defer_timer(booking.id, lease, until))
+    await store.run_transaction(lambda unit: unit.timers.defer_timer(booking.id, lease, until))
 
 
 async def test_a_timer_may_be_put_off(store):

@@ -22,23 +22,19 @@ LEASE = POLICY.lease_duration
 
 
 async def add(store, nudge, provider="fake", now=NOW):
-    return await store.run_transaction(
-        lambda unit: unit.payments.add_processor_event(provider, nudge, now)
-    )
+    return await store.run_transaction(lambda unit: unit.inbox.add_event(provider, nudge, now))
 
 
 async def claim(store, now=NOW, lease=None, limit=10):
     lease = lease or make_lease(now)
     return list(
-        await store.run_transaction(
-            lambda unit: unit.payments.claim_processor_events(now, lease, limit)
-        )
+        await store.run_transaction(lambda unit: unit.inbox.claim_events(now, lease, limit))
     )
 
 
 async def finish(store, nudge, lease, retry_at=None, provider="fake"):
     await store.run_transaction(
-        lambda unit: unit.payments.finish_processor_event(provider, nudge.event_id, lease, retry_at)
+        lambda unit: unit.inbox.finish_event(provider, nudge.event_id, lease, retry_at)
     )
 
 

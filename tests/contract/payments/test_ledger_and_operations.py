@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus, TimerKind
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, TimerKind
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.domain.payments.processor import (
     CloseCheckout,
@@ -54,11 +54,11 @@ ORDERS = (
 
 
 async def operations_of(store, booking):
-    return list(await read_store(store, lambda view: view.payments.operations_of(booking.id)))
+    return list(await read_store(store, lambda view: view.operations.operations_of(booking.id)))
 
 
 async def postings_of(store, booking):
-    return list(await read_store(store, lambda view: view.payments.postings_of(booking.id)))
+    return list(await read_store(store, lambda view: view.ledger.postings_of(booking.id)))
 
 
 # Operations -------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ async def test_an_operations_progress_is_kept(store):
         settlement=SettlementStatus.PENDING,
         last_error="card refused \N{GRINNING FACE}",
     )
-    await store.run_transaction(lambda unit: unit.payments.save_operation(changed))
+    await store.run_transaction(lambda unit: unit.operations.save_operation(changed))
     assert await operations_of(store, booking) == [*others, changed, last]
 
 
@@ -176,13 +176,13 @@ async def test_a_posting_is_made_once(store):
 
 async def test_the_books_balance(store):
     """All legs of all postings sum to zero, with postings and without."""
-    before = await read_store(store, lambda view: view.payments.ledger_imbalance())
+    before = await read_store(store, lambda view: view.ledger.imbalance())
     for amount in (1, 40_000, 99_999_999_999):
         booking = await add_booking(store)
         await save_booking(
             store, next_version(booking), postings=(make_posting(booking.id, amount),)
         )
-    assert (before, await read_store(store, lambda view: view.payments.ledger_imbalance())) == (
+    assert (before, await read_store(store, lambda view: view.ledger.imbalance())) == (
         0,
         0,
     )
@@ -195,7 +195,7 @@ async def test_an_audit_sees_everything_of_a_booking(store):
     booking = await save_booking(store, next_version(booking), postings=postings)
     bare = await add_booking(store)
     operations = tuple(await operations_of(store, booking))
-    assert list(await read_store(store, lambda view: view.payments.audited_bookings(0, 10))) == [
+    assert list(await read_store(store, lambda view: view.ledger.audited_bookings(0, 10))) == [
         AuditedBooking(booking, postings, operations),
         AuditedBooking(bare, (), ()),
     ]
@@ -206,7 +206,7 @@ async def test_an_audit_goes_through_all_bookings(store):
     bookings = [await add_booking(store, change={"orders": ORDERS[:2]}) for _ in range(5)]
     seen, after = [], 0
     async with store.read_view() as view:
-        while batch := await view.payments.audited_bookings(after, 2):
+        while batch := await view.ledger.audited_bookings(after, 2):
             assert len(batch) <= 2
             seen += [audited.booking for audited in batch]
             after = seen[-1].id
@@ -235,8 +235,8 @@ async def test_open_payouts_are_told_by_due_time(store):
     for status in (PayoutStatus.NONE, PayoutStatus.PAID, PayoutStatus.REVERSED):
         await add(status, NOW)
     async with store.read_view() as view:
-        assert list(await view.payments.payouts(10)) == [soon, twin, late, undated]
-        assert list(await view.payments.payouts(2)) == [soon, twin]
+        assert list(await view.bookings.open_payouts(10)) == [soon, twin, late, undated]
+        assert list(await view.bookings.open_payouts(2)) == [soon, twin]
 
 
 # Alerts -----------------------------------------------------------------------------------
@@ -252,12 +252,12 @@ async def test_the_newest_alerts_come_first(store):
         store, next_version(second), alerts=("three",), operations_due_at=FINE + HOUR
     )
     async with store.read_view() as view:
-        assert list(await view.payments.alerts(10)) == [
+        assert list(await view.alerts.alerts(10)) == [
             (FINE + HOUR, second.id, "three"),
             (FINE, first.id, "two \N{GRINNING FACE}"),
             (FINE, first.id, "one"),
         ]
-        assert len(await view.payments.alerts(2)) == 2
+        assert len(await view.alerts.alerts(2)) == 2
 
 
 async def test_an_alert_is_taken_once(store):
@@ -265,11 +265,11 @@ async def test_an_alert_is_taken_once(store):
     booking = await add_booking(store)
     await save_booking(store, next_version(booking), alerts=("one", "two", "three"))
     taken = [
-        list(await store.run_transaction(lambda unit, n=n: unit.payments.take_alerts(n)))
+        list(await store.run_transaction(lambda unit, n=n: unit.alerts.take_alerts(n)))
         for n in (2, 10, 10)
     ]
     assert taken == [[(booking.id, "one"), (booking.id, "two")], [(booking.id, "three")], []]
-    assert len(await read_store(store, lambda view: view.payments.alerts(10))) == 3
+    assert len(await read_store(store, lambda view: view.alerts.alerts(10))) == 3
 
 
 async def test_an_alert_is_taken_with_its_unit_of_work(store):
@@ -278,12 +278,12 @@ async def test_an_alert_is_taken_with_its_unit_of_work(store):
     await save_booking(store, next_version(booking), alerts=("one",))
 
     async def unit(tx):
-        await tx.payments.take_alerts(10)
+        await tx.alerts.take_alerts(10)
         raise LookupError
 
     with pytest.raises(LookupError):
         await store.run_transaction(unit)
-    taken = await store.run_transaction(lambda unit: unit.payments.take_alerts(10))
+    taken = await store.run_transaction(lambda unit: unit.alerts.take_alerts(10))
     assert list(taken) == [(booking.id, "one")]
 
 
@@ -291,7 +291,7 @@ async def test_an_alert_is_taken_with_its_unit_of_work(store):
 
 
 async def pending(store, now=NOW):
-    return await read_store(store, lambda view: view.payments.count_pending_work(now))
+    return await read_store(store, lambda view: view.metrics.count_pending_work(now))
 
 
 async def test_nothing_is_due_at_first(store):
@@ -306,7 +306,9 @@ async def test_due_operations_are_counted(store):
     waits = evolve(operations[1], next_at=NOW + HOUR)
     done = evolve(operations[2], status=OperationStatus.VOID)
     for operation in (waits, done):
-        await store.run_transaction(lambda unit, each=operation: unit.payments.save_operation(each))
+        await store.run_transaction(
+            lambda unit, each=operation: unit.operations.save_operation(each)
+        )
     assert [await pending(store, NOW + wait) for wait in (-SECOND, 0 * DAY, HOUR)] == [0, 1, 2]
 
 
@@ -318,8 +320,8 @@ async def test_due_timers_are_counted_by_business_time(store):
     due, lease = await pending(store), make_lease()
 
     async def put_off(tx):
-        await tx.payments.claim_timers(NOW + DAY, NOW, lease, 1)
-        await tx.payments.defer_timer(booking.id, lease, NOW + HOUR)
+        await tx.timers.claim_timers(NOW + DAY, NOW, lease, 1)
+        await tx.timers.defer_timer(booking.id, lease, NOW + HOUR)
 
     await store.run_transaction(put_off)
     assert (before, due, await pending(store), await pending(store, NOW + HOUR)) == (0, 1, 0, 1)
@@ -328,12 +330,12 @@ async def test_due_timers_are_counted_by_business_time(store):
 async def test_nudges_are_counted_until_they_are_done(store):
     """Each that waits in the inbox and is not put off."""
     nudge, lease = make_processor_event(), make_lease()
-    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
     counts = [await pending(store)]
 
     async def finish(tx, retry_at):
-        await tx.payments.claim_processor_events(NOW + HOUR, lease, 1)
-        await tx.payments.finish_processor_event("fake", nudge.event_id, lease, retry_at)
+        await tx.inbox.claim_events(NOW + HOUR, lease, 1)
+        await tx.inbox.finish_event("fake", nudge.event_id, lease, retry_at)
 
     for retry_at in (NOW + HOUR, None):
         await store.run_transaction(lambda unit, at=retry_at: finish(unit, at))

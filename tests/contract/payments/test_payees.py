@@ -251,4 +251,4 @@ async def test_due_payees_are_counted(store):
     await claim(store)
     async with store.read_view() as view:
         waits = (-SECOND, 0 * DAY, HOUR)
-        assert [await view.payments.count_pending_work(NOW + wait) for wait in waits] == [0, 1, 2]
+        assert [await view.metrics.count_pending_work(NOW + wait) for wait in waits] == [0, 1, 2]

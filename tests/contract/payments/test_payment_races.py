@@ -47,7 +47,7 @@ async def ports(processes):
                 admission=store.admission,
                 clock=clock,
                 payments=processor,
-                sandbox=processor,
+                sandbox=processor.sandbox,
             )
         )
     return made

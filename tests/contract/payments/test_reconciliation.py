@@ -12,8 +12,8 @@ from staffbooking_core.domain.bookings.booking import (
     PaymentIntent,
     PaymentStatus,
     PayoutStatus,
-    TimerKind,
 )
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.domain.payments.processor import (
     OperationOrder,
@@ -58,13 +58,13 @@ async def add_accepted(store, *orders, **given):
 
 
 async def operations_of(store, booking):
-    return list(await read_store(store, lambda view: view.payments.operations_of(booking.id)))
+    return list(await read_store(store, lambda view: view.operations.operations_of(booking.id)))
 
 
 async def change(store, operation, **fields):
     """The operation as it is from now on."""
     changed = evolve(operation, **fields)
-    await store.run_transaction(lambda unit: unit.payments.save_operation(changed))
+    await store.run_transaction(lambda unit: unit.operations.save_operation(changed))
     return changed
 
 
@@ -72,8 +72,8 @@ async def finish_nudge(store, nudge):
     lease = make_lease()
 
     async def unit(tx):
-        await tx.payments.claim_processor_events(NOW, lease, 10)
-        await tx.payments.finish_processor_event("fake", nudge.event_id, lease, None)
+        await tx.inbox.claim_events(NOW, lease, 10)
+        await tx.inbox.finish_event("fake", nudge.event_id, lease, None)
 
     await store.run_transaction(unit)
 
@@ -82,15 +82,13 @@ async def finish_nudge(store, nudge):
 
 
 async def cash_books(store, after_id=0, limit=100):
-    return list(await read_store(store, lambda view: view.payments.cash_books(after_id, limit)))
+    return list(await read_store(store, lambda view: view.ledger.cash_books(after_id, limit)))
 
 
 async def test_an_account_has_a_balance(store):
     """The sum of its legs alone; nothing at first."""
     sums = [
-        await read_store(
-            store, lambda view: view.payments.account_balance(Account.PROCESSOR_BALANCE)
-        )
+        await read_store(store, lambda view: view.ledger.account_balance(Account.PROCESSOR_BALANCE))
     ]
     for amount in (99_999_999_999, -40_000):
         booking, _ = await add_accepted(store)
@@ -100,7 +98,7 @@ async def test_an_account_has_a_balance(store):
         )
         sums.append(
             await read_store(
-                store, lambda view: view.payments.account_balance(Account.PROCESSOR_BALANCE)
+                store, lambda view: view.ledger.account_balance(Account.PROCESSOR_BALANCE)
             )
         )
     assert sums == [0, 99_999_999_999, 99_999_959_999]
@@ -176,7 +174,7 @@ async def test_an_event_is_in_flight_until_it_is_followed(store):
     booking, _ = await add_accepted(store)
     await add_accepted(store)
     nudge = make_processor_event(intent_id=booking.id)
-    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
     under_way = [book.has_in_flight for book in await cash_books(store)]
     await finish_nudge(store, nudge)
     assert under_way == [True, False]
@@ -187,7 +185,7 @@ async def test_an_event_is_in_flight_until_it_is_followed(store):
 
 
 async def failed_refunds(store, limit=10):
-    return list(await read_store(store, lambda view: view.payments.failed_refunds(limit)))
+    return list(await read_store(store, lambda view: view.operations.failed_refunds(limit)))
 
 
 FAILURES = (
@@ -251,7 +249,7 @@ async def test_debts_are_told_by_companion(store):
     owed = (1, 0, 99_999_999_999)
     debts = [await add_booking(store, companion, customer, owed_by_staff=amount) for amount in owed]
     await add_booking(store, customer=customer, owed_by_staff=1)
-    found = await read_store(store, lambda view: view.payments.indebted_booking_ids(companion.id))
+    found = await read_store(store, lambda view: view.bookings.indebted_booking_ids(companion.id))
     assert list(found) == [debts[0].id, debts[2].id]
 
 
@@ -268,13 +266,13 @@ async def test_what_an_event_tells_of_is_not_told_besides(store):
     waits = PaymentStatus.REQUIRES_PAYMENT
     booking = await add_booking(store, companion, customer, payment_status=waits)
     nudge, lease = make_processor_event(intent_id=booking.id), make_lease()
-    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
-    assert list(await read_store(store, lambda view: view.payments.unsettled_bookings(0, 10))) == []
-    await store.run_transaction(lambda unit: unit.payments.claim_processor_events(NOW, lease, 1))
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
+    assert list(await read_store(store, lambda view: view.bookings.unsettled_bookings(0, 10))) == []
+    await store.run_transaction(lambda unit: unit.inbox.claim_events(NOW, lease, 1))
     await store.run_transaction(
-        lambda unit: unit.payments.finish_processor_event("fake", nudge.event_id, lease, None)
+        lambda unit: unit.inbox.finish_event("fake", nudge.event_id, lease, None)
     )
-    (told,) = await read_store(store, lambda view: view.payments.unsettled_bookings(0, 10))
+    (told,) = await read_store(store, lambda view: view.bookings.unsettled_bookings(0, 10))
     assert told.id == booking.id
 
 
@@ -288,7 +286,7 @@ async def test_unsettled_payments_are_told_in_batches(store):
     ]
     seen, after = [], 0
     async with store.read_view() as view:
-        while batch := await view.payments.unsettled_bookings(after, 2):
+        while batch := await view.bookings.unsettled_bookings(after, 2):
             assert len(batch) <= 2
             seen += batch
             after = seen[-1].id
@@ -302,15 +300,13 @@ async def test_a_cursor_stays_where_it_was_put(store):
     """Each provider's own, with the time of the last move."""
 
     async def put(provider, cursor, at):
-        await store.run_transaction(
-            lambda unit: unit.payments.save_event_cursor(provider, cursor, at)
-        )
+        await store.run_transaction(lambda unit: unit.cursors.save_cursor(provider, cursor, at))
 
     await put("stripe", "evt_1", NOW)
     await put("fake", "", NOW)
     await put("stripe", "evt_2 \N{GRINNING FACE}", FINE)
     async with store.read_view() as view:
-        found = [await view.payments.event_cursor(name) for name in ("stripe", "fake", "other")]
+        found = [await view.cursors.cursor(name) for name in ("stripe", "fake", "other")]
     assert found == [("evt_2 \N{GRINNING FACE}", FINE), ("", NOW), None]
 
 
@@ -318,7 +314,7 @@ async def test_a_cursor_stays_where_it_was_put(store):
 
 
 async def backlog(store, now=NOW):
-    found = await read_store(store, lambda view: view.payments.backlog(now))
+    found = await read_store(store, lambda view: view.metrics.backlog(now))
     return sorted(found, key=lambda part: part.kind)
 
 
@@ -357,7 +353,7 @@ async def test_due_timers_are_counted(store):
 async def test_due_events_and_payees_are_counted(store):
     """Those that wait, by the wall clock."""
     nudge = make_processor_event()
-    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
     await add_payee(store, next_at=NOW + MINUTE)
     later = NOW + 2 * MINUTE
     assert await backlog(store, later) == [Backlog("event", 1, 120.0), Backlog("payee", 1, 60.0)]

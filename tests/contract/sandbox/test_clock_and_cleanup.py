@@ -70,7 +70,9 @@ async def test_a_sweep_takes_what_has_expired(store):
     ]
     answers = [make_stored_response(expires_at=NOW), make_stored_response(expires_at=NOW + SECOND)]
     for answer in answers:
-        await store.run_transaction(lambda unit, answer=answer: unit.bookings.save_response(answer))
+        await store.run_transaction(
+            lambda unit, answer=answer: unit.idempotency.save_response(answer)
+        )
     rule = RateLimit("general", 5, MINUTE)
     for scope, started_at in (("old", NOW - MINUTE), ("new", NOW - MINUTE + SECOND)):
         await store.admission.count_hit(scope, rule, started_at)
@@ -79,7 +81,9 @@ async def test_a_sweep_takes_what_has_expired(store):
 
     async with store.read_view() as view:
         left = [await view.accounts.session(session.digest) is None for session in sessions]
-        kept = [await view.bookings.stored_response(each.scope, each.key, NOW) for each in answers]
+        kept = [
+            await view.idempotency.stored_response(each.scope, each.key, NOW) for each in answers
+        ]
     assert (left, kept) == ([True, False, True, False], [None, answers[1]])
     assert (await store.admission.peek("new", rule, NOW)).remaining == 4
 
@@ -90,23 +94,18 @@ async def test_a_sweep_forgets_old_events(store):
 
     async def finish(tx, nudge, at):
         lease = make_lease(at)
-        await tx.payments.add_processor_event("fake", nudge, at)
-        await tx.payments.claim_processor_events(at, lease, 1)
-        await tx.payments.finish_processor_event("fake", nudge.event_id, lease, None)
+        await tx.inbox.add_event("fake", nudge, at)
+        await tx.inbox.claim_events(at, lease, 1)
+        await tx.inbox.finish_event("fake", nudge.event_id, lease, None)
 
     await store.run_transaction(lambda unit: finish(unit, old, NOW))
     await store.run_transaction(lambda unit: finish(unit, recent, NOW + SECOND))
-    await store.run_transaction(
-        lambda unit: unit.payments.add_processor_event("fake", waiting, NOW)
-    )
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", waiting, NOW))
 
     assert [await store.delete_expired(NOW + 7 * DAY, POLICY) for _ in range(2)] == [1, 0]
 
     async def add(tx):
-        return [
-            await tx.payments.add_processor_event("fake", each, NOW)
-            for each in (old, recent, waiting)
-        ]
+        return [await tx.inbox.add_event("fake", each, NOW) for each in (old, recent, waiting)]
 
     assert await store.run_transaction(add) == [True, False, False]
 
@@ -117,12 +116,10 @@ async def test_a_sweep_leaves_all_else(store):
     user = await add_user(store)
     await add_api_key(store, user.id, expires_at=NOW)
     nudge, lease = make_processor_event(), make_lease()
-    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
     assert await store.delete_expired(NOW + 4_000 * DAY, POLICY) == 0
     async with store.read_view() as view:
         assert await view.bookings.booking(booking.id) == booking
         assert await view.accounts.api_keys_of(user.id)
-        assert await view.payments.count_pending_work(NOW + 4_000 * DAY) == 2
-    assert await store.run_transaction(
-        lambda unit: unit.payments.claim_processor_events(NOW, lease, 1)
-    )
+        assert await view.metrics.count_pending_work(NOW + 4_000 * DAY) == 2
+    assert await store.run_transaction(lambda unit: unit.inbox.claim_events(NOW, lease, 1))

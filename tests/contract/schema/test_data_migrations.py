@@ -19,7 +19,7 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_on_sqlalchemy_connection,
 )
 from staffbooking_core.domain.payments.processor import ProcessorEvent
-from staffbooking_core.representations.records import companion_detail, companion_summary
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.stores import open_sql_store, read_store
 from tests.support.builders import (
     DAY,
@@ -70,9 +70,7 @@ async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
         new = select(bookings.c.id, bookings.c.netted, bookings.c.payout_alarmed_at)
         assert await store.database.fetch_all(Statement(new)) == [(1, 0, None)]
         lease = make_lease()
-        claimed = await store.run_transaction(
-            lambda unit: unit.payments.claim_processor_events(NOW, lease, 10)
-        )
+        claimed = await store.run_transaction(lambda unit: unit.inbox.claim_events(NOW, lease, 10))
         assert list(claimed) == [("x", ProcessorEvent("evt_2", intent_id=1))]
 
 

@@ -115,9 +115,9 @@ async def test_a_store_without_a_schema_is_not_ready(empty_url):
     """It can be opened, and says that it can't work yet; once upgraded it can."""
     async with open_sql_store(empty_url) as store:
         with pytest.raises(StoreUnavailable):
-            await read_store(store, lambda view: view.payments.count_pending_work(NOW))
+            await read_store(store, lambda view: view.metrics.count_pending_work(NOW))
         await run_migrations(empty_url)
-        assert await read_store(store, lambda view: view.payments.count_pending_work(NOW)) == 0
+        assert await read_store(store, lambda view: view.metrics.count_pending_work(NOW)) == 0
 
 
 async def test_check_tells_an_older_schema(empty_url):
@@ -255,7 +255,7 @@ async def test_a_balanced_posting_passes(sql_store):
     await add_booking(sql_store)
     await execute(sql_store, LEG.format("k", 0, 5), LEG.format("k", 1, -5), POSTING.format("k"))
     async with sql_store.read_view() as view:
-        assert await view.payments.ledger_imbalance() == 0
+        assert await view.ledger.imbalance() == 0
 
 
 async def test_legs_need_their_posting(sql_store):
@@ -284,8 +284,8 @@ async def test_a_posting_takes_no_legs_later(sql_store):
     await refusal(sql_store, LEG.format(posting.key, 7, 1))
     async with sql_store.read_view() as view:
         assert (
-            await view.payments.ledger_imbalance(),
-            len(await view.payments.postings_of(booking.id)),
+            await view.ledger.imbalance(),
+            len(await view.ledger.postings_of(booking.id)),
         ) == (
             0,
             1,

@@ -59,7 +59,7 @@ async def add_everything(tx, booking):
         response=make_stored_response(key="call"),
     )
     await tx.bookings.save_booking(change)
-    await tx.payments.add_processor_event("fake", make_processor_event(event_id="pevt"), NOW)
+    await tx.inbox.add_event("fake", make_processor_event(event_id="pevt"), NOW)
     await tx.sandbox.set_clock_offset(HOUR)
 
 
@@ -74,12 +74,12 @@ async def contents(store, booking):
             "companions": len(await view.companions.companions(0, 100)),
             "booking": await view.bookings.booking(booking.id),
             "events": len(await view.bookings.events_of(booking.id)),
-            "postings": len(await view.payments.postings_of(booking.id)),
-            "operations": len(await view.payments.operations_of(booking.id)),
-            "alerts": len(await view.payments.alerts(100)),
+            "postings": len(await view.ledger.postings_of(booking.id)),
+            "operations": len(await view.operations.operations_of(booking.id)),
+            "alerts": len(await view.alerts.alerts(100)),
             "credit": await view.bookings.rebooking_credit(booking.id),
-            "answer": await view.bookings.stored_response("key:1", "call", NOW),
-            "due": await view.payments.count_pending_work(NOW + 100 * DAY),
+            "answer": await view.idempotency.stored_response("key:1", "call", NOW),
+            "due": await view.metrics.count_pending_work(NOW + 100 * DAY),
             "offset": await view.sandbox.clock_offset(),
         }
 

@@ -10,13 +10,16 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import (
+    REQUEST_TRANSITION,
     SLOT_HOLDING_STATUSES,
+    TIMER_TRIGGERS,
     TRANSITIONS,
+    BookingNotification,
     BookingStatus,
     EventName,
     Party,
+    TimerKind,
     Trigger,
-    render_lifecycle_page,
 )
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments.processor import ChargebackStatus
@@ -24,7 +27,7 @@ from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.booking_journey import JOURNEY_BY_STATUS
 from tests.support.builders import DAY, HOUR, POLICY
 
-S, T, P = BookingStatus, Trigger, Party
+S, T, P, N = BookingStatus, Trigger, Party, BookingNotification
 BOTH = {P.CUSTOMER, P.STAFF}
 ENDED, GONE, MET = (
     EventName.BOOKING_COMPLETED,
@@ -80,6 +83,29 @@ CONTRACT = {
     (S.CANCELLED, T.CHARGEBACK_LOST): ({P.PROCESSOR}, S.CANCELLED, None),
 }
 """(status, trigger) -> who may, the next status, the event: CONTRACT 4, "The state machine"."""
+
+CANCELLATION = (N.CANCELLATION_TO_CUSTOMER, N.CANCELLATION_TO_STAFF)
+DISPUTE = (N.DISPUTE_TO_CUSTOMER, N.DISPUTE_TO_STAFF)
+NOTIFIED = {
+    (S.PENDING, T.ACCEPT): (N.ACCEPTANCE_TO_CUSTOMER,),
+    (S.ACCEPTED, T.PAYMENT): (N.CONFIRMATION_TO_STAFF, N.RECEIPT_TO_CUSTOMER),
+    **{pair: CANCELLATION for pair, (_, _, event) in CONTRACT.items() if event is GONE},
+    **{pair: DISPUTE for pair in CONTRACT if pair[1] is T.DISPUTE},
+    (S.PAID, T.CHARGEBACK): DISPUTE,
+    (S.COMPLETED, T.CHARGEBACK): DISPUTE,
+}
+"""(status, trigger) -> what people are told, in its order; nothing of any other pair."""
+
+PAYOUT_TIMERS = {TimerKind.PAY_OUT: T.RELEASE_PAYOUT, TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM}
+TIMERS = {
+    S.PENDING: {TimerKind.EXPIRE: T.EXPIRE},
+    S.ACCEPTED: {TimerKind.EXPIRE: T.EXPIRE},
+    S.PAID: {TimerKind.AUTO_COMPLETE: T.AUTO_COMPLETE},
+    S.COMPLETED: PAYOUT_TIMERS,
+    S.DISPUTED: {},
+    S.CANCELLED: PAYOUT_TIMERS,
+}
+"""What the service does by itself in each status."""
 
 REFUSALS = {
     T.ACCEPT: "booking_not_pending",
@@ -214,19 +240,27 @@ def test_slots_are_held_while_accepted_paid_and_disputed():
     assert {S.ACCEPTED, S.PAID, S.DISPUTED} == SLOT_HOLDING_STATUSES
 
 
-def test_the_page_shows_every_row_and_every_refusal():
-    """The page for reading is made from the table: nothing of it is left out."""
-    lines = render_lifecycle_page().splitlines()
-    rows = [line for line in lines if line.startswith("| ") and line.count("|") == 8]
-    assert len(rows) == len(CONTRACT) + 2
-    for trigger, code in REFUSALS.items():
-        assert f"| {trigger} | `{code}` |" in lines
-
-
-def test_the_page_draws_every_change_of_status():
-    """The picture has an arrow for each row that leads to another status."""
-    arrows = {line.strip() for line in render_lifecycle_page().splitlines() if "-->" in line}
-    drawn = {
-        f"{was} --> {to}: {trigger}" for (was, trigger), (_, to, _) in CONTRACT.items() if was != to
+def test_people_are_notified_of_what_concerns_them():
+    """Each row names what is told of it, and to whom; a request is told to the staff member."""
+    found = {
+        (status, trigger): row.notifications
+        for status, rows in TRANSITIONS.items()
+        for trigger, row in rows.items()
+        if row.notifications
     }
-    assert arrows == drawn | {"[*] --> pending: request"}
+    assert found == NOTIFIED
+    assert REQUEST_TRANSITION.notifications == (N.REQUEST_TO_STAFF,)
+
+
+def test_timers_belong_to_rows_of_the_system():
+    """Each status has its timers, and what a timer fires nobody else may do."""
+    assert TIMER_TRIGGERS == TIMERS
+    for status, triggers in TIMER_TRIGGERS.items():
+        for trigger in triggers.values():
+            assert CONTRACT[status, trigger][0] == {P.SYSTEM}
+
+
+def test_a_payout_is_released_before_its_alarm():
+    """Of the two timers of a payout the release comes first."""
+    for status in (S.COMPLETED, S.CANCELLED):
+        assert list(TIMER_TRIGGERS[status]) == [TimerKind.PAY_OUT, TimerKind.PAYOUT_ALARM]

@@ -7,8 +7,13 @@ from datetime import UTC, date, timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_core.domain.bookings.booking import TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
-from staffbooking_core.domain.bookings.transitions import check_party, find_transition
+from staffbooking_core.domain.bookings.transitions import (
+    apply_transition,
+    check_party,
+    find_transition,
+)
 from staffbooking_core.domain.companions.availability import local_time_to_utc
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
@@ -280,3 +285,12 @@ def test_a_zone_is_no_matter_of_the_guards():
     journey = paid_journey(timezone="Pacific/Auckland")
     assert journey.starts_at.tzinfo is UTC
     assert outcome(journey, T.CHECK_IN, P.STAFF, -2 * HOUR - MINUTE) == "check_in_not_open"
+
+
+def test_the_refusal_of_an_early_check_in_names_the_lead():
+    """It says when check-in opens, as the deployment's policy has it."""
+    booking = paid_journey().booking
+    early = TransitionInput(T.CHECK_IN, P.STAFF, booking.starts_at - HOUR)
+    policy = evolve(POLICY, check_in_lead=30 * MINUTE)
+    with pytest.raises(RuleBroken, match="opens 30 minutes before the start"):
+        apply_transition(booking, early, policy)

@@ -6,24 +6,23 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus
 from staffbooking_core.domain.messaging.conversations import (
-    GROUP_MEMBER_STATUSES,
     CONTACT_SHARING_STATUSES,
     ContentBlocked,
-    Conversation,
     ContentFindings,
+    Conversation,
     ConversationMember,
     Message,
     NewMessage,
-    require_member,
-    check_content,
-    check_can_write,
-    sync_group_members,
-    last_readable_id,
     can_share_contacts,
+    check_can_write,
+    check_content,
     compose_message,
     conversation_title,
+    last_readable_id,
+    require_member,
+    sync_group_members,
 )
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, Unauthenticated
 from tests.support.builders import HOUR, NOW
@@ -223,7 +222,7 @@ def test_who_is_booked_is_in_the_group_of_an_event():
         BookingStatus.PAID,
         BookingStatus.COMPLETED,
         BookingStatus.DISPUTED,
-    } == GROUP_MEMBER_STATUSES
+    } == CONFIRMED_STATUSES
 
 
 def test_a_group_takes_in_who_is_booked():

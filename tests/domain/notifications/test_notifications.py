@@ -5,31 +5,58 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import PayoutStatus, TransitionResult
+from staffbooking_core.domain.bookings.lifecycle import (
+    REQUEST_TRANSITION,
+    TRANSITIONS,
+    BookingStatus,
+    Party,
+    Trigger,
+)
+from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.notifications.notifications import (
     ACTION_LABELS,
     OPTIONAL_NOTIFICATION_KINDS,
     Notification,
     NotificationKind,
     notifications_for,
+    webhook_disabled_notification,
 )
-from tests.support.builders import NOW, make_booking, next_version
+from staffbooking_core.domain.reconciliation.state import record_fact
+from tests.support.builders import DAY, NOW, POLICY, make_booking
 from tests.support.notifications import make_email
+from tests.support.webhooks import make_endpoint
 
 CUSTOMER, STAFF = 1, 2
 WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"
 
 
-def told(after, **before):
-    """What is told of a step; `before` are the fields that it changes."""
-    return notifications_for(evolve(after, **before), after)
+def told(after, trigger, **before):
+    """What is told of a transition; `before` are the fields that it changes."""
+    was = evolve(after, **before)
+    row = TRANSITIONS[was.status][trigger]
+    assert row.to_status is after.status
+    return notifications_for(was, TransitionResult(after, notifications=row.notifications))
+
+
+def told_of_payout(after, trigger, **before):
+    """What is told of a scheduled payout that moves by a trigger."""
+    was = evolve(after, payout_status=PayoutStatus.SCHEDULED, **before)
+    moved = move_payout(TransitionResult(was), trigger)
+    assert moved.booking.payout_status is after.payout_status
+    return notifications_for(was, evolve(moved, booking=after))
+
+
+def told_of_request(booking):
+    """What is told of a new booking."""
+    notifications = REQUEST_TRANSITION.notifications
+    return notifications_for(None, TransitionResult(booking, notifications=notifications))
 
 
 def cancelled(by, was=BookingStatus.ACCEPTED, **given):
     """What is told of a cancellation."""
     booking = make_booking(status=BookingStatus.CANCELLED, cancelled_by=by, **given)
-    return told(booking, status=was)
+    return told(booking, Trigger.CANCEL, status=was)
 
 
 def whom(notices):
@@ -39,7 +66,7 @@ def whom(notices):
 def test_a_request_is_told_to_the_staff_member():
     """With what is wanted, when by the event's own clocks, and what it pays."""
     booking = make_booking(code="BK0", timezone="Europe/Lisbon", start_time="18:00")
-    [notice] = notifications_for(None, booking)
+    [notice] = told_of_request(booking)
     assert notice == Notification(
         STAFF,
         NotificationKind.REQUEST,
@@ -54,7 +81,7 @@ def test_a_request_is_told_to_the_staff_member():
 def test_an_acceptance_is_told_to_the_customer():
     """With what is to be paid, the premium too."""
     booking = make_booking(status=BookingStatus.ACCEPTED, cancellation_insurance=True)
-    [notice] = told(booking, status=BookingStatus.PENDING)
+    [notice] = told(booking, Trigger.ACCEPT, status=BookingStatus.PENDING)
     assert (notice.user_id, notice.kind) == (CUSTOMER, NotificationKind.ACCEPTED)
     assert notice.text == (
         f"Mia Lindqvist accepted your booking: {WHEN}. Please pay 420.00 USD to confirm it."
@@ -66,7 +93,7 @@ def test_a_payment_is_told_to_both():
     booking = make_booking(
         code="BK0", status=BookingStatus.PAID, paid_at=NOW, cancellation_insurance=True
     )
-    staff, customer = told(booking, status=BookingStatus.ACCEPTED, paid_at=None)
+    staff, customer = told(booking, Trigger.PAYMENT, status=BookingStatus.ACCEPTED, paid_at=None)
     assert (staff.user_id, staff.kind) == (STAFF, NotificationKind.PAID)
     assert "You will be paid 340.00 USD after the event" in staff.text
     assert (customer.user_id, customer.subject) == (CUSTOMER, "Receipt for booking BK0")
@@ -75,9 +102,10 @@ def test_a_payment_is_told_to_both():
 
 
 def test_what_was_paid_before_is_not_told_again():
-    """A dispute that ends where it began tells of no payment."""
-    booking = make_booking(status=BookingStatus.PAID, paid_at=NOW)
-    assert told(booking, status=BookingStatus.DISPUTED) == ()
+    """A dispute that ends tells of no payment, nor does another payment of a paid booking."""
+    booking = make_booking(status=BookingStatus.COMPLETED, paid_at=NOW)
+    assert told(booking, Trigger.RELEASE, status=BookingStatus.DISPUTED) == ()
+    assert told(make_booking(status=BookingStatus.PAID, paid_at=NOW), Trigger.PAYMENT) == ()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +163,7 @@ def test_a_declined_request_is_told_to_the_customer():
 def test_a_dispute_is_told_to_both():
     """Without what was said of it."""
     booking = make_booking(status=BookingStatus.DISPUTED, dispute_reason="mail me: ada@example.com")
-    notices = told(booking, status=BookingStatus.PAID)
+    notices = told(booking, Trigger.DISPUTE, status=BookingStatus.PAID)
     assert whom(notices) == [CUSTOMER, STAFF]
     assert not any("@" in notice.text for notice in notices)
 
@@ -143,7 +171,7 @@ def test_a_dispute_is_told_to_both():
 def test_a_payout_is_told_to_the_staff_member():
     """What was sent now, whatever was kept before."""
     booking = make_booking(payout_status=PayoutStatus.PAID, paid_out=30_000, netted=4_000)
-    [notice] = told(booking, payout_status=PayoutStatus.SCHEDULED, paid_out=0)
+    [notice] = told_of_payout(booking, PayoutTrigger.CONFIRMED, paid_out=0)
     assert (notice.user_id, notice.kind) == (STAFF, NotificationKind.PAYOUT)
     assert "was sent: 300.00 USD." in notice.text
 
@@ -151,29 +179,37 @@ def test_a_payout_is_told_to_the_staff_member():
 def test_a_payout_that_was_kept_for_debts_is_told():
     """Nothing was sent, and none is promised."""
     booking = make_booking(payout_status=PayoutStatus.PAID, netted=34_000)
-    [notice] = told(booking, payout_status=PayoutStatus.SCHEDULED)
+    [notice] = told_of_payout(booking, PayoutTrigger.NETTED)
     assert "was kept for what you owed of other bookings" in notice.text
 
 
-@pytest.mark.parametrize("status", [BookingStatus.COMPLETED, BookingStatus.PENDING])
-def test_what_nobody_waits_for_is_not_told(status):
+def test_a_payout_that_was_made_before_is_not_told_again():
+    """One that is confirmed twice is told once."""
+    booking = make_booking(payout_status=PayoutStatus.PAID)
+    assert move_payout(TransitionResult(booking), PayoutTrigger.CONFIRMED).notifications == ()
+
+
+@pytest.mark.parametrize("trigger", [Trigger.CONFIRM, Trigger.AUTO_COMPLETE])
+def test_what_nobody_waits_for_is_not_told(trigger):
     """A completion is known to both; a check-in changes nothing."""
-    booking = make_booking(status=status)
-    assert told(booking, status=BookingStatus.PAID) == ()
-    assert notifications_for(booking, next_version(booking, checked_in_at=NOW)) == ()
+    booking = make_booking(status=BookingStatus.COMPLETED)
+    assert told(booking, trigger, status=BookingStatus.PAID) == ()
+    assert told(make_booking(status=BookingStatus.PAID), Trigger.CHECK_IN) == ()
 
 
 @pytest.mark.parametrize("status", BookingStatus)
 def test_what_changes_nothing_is_not_told(status):
     """A step that leaves the status as it was tells of none, whatever it is."""
     booking = make_booking(status=status, payout_status=PayoutStatus.PAID)
-    assert notifications_for(booking, next_version(booking)) == ()
+    assert notifications_for(booking, record_fact(booking)) == ()
+    for trigger, row in TRANSITIONS[status].items():
+        assert row.to_status is not status or told(booking, trigger) == ()
 
 
 def test_a_single_hour_is_one():
     """Amounts follow the currency, hours the number."""
     booking = make_booking(duration_hours=1, currency="jpy")
-    [notice] = notifications_for(None, booking)
+    [notice] = told_of_request(booking)
     assert "1 hour." in notice.text
     assert "8500 JPY" in notice.text
 
@@ -203,3 +239,9 @@ def test_nothing_private_stands_in_a_representation():
         1, NotificationKind.PAYOUT, "A payout", "hush", address="hush@example.com"
     )
     assert "hush" not in repr(letter) + repr(notice)
+
+
+def test_a_disabled_endpoint_says_for_how_long_deliveries_are_kept():
+    """The mail to its owner names the time of the deployment's policy."""
+    policy = evolve(POLICY, webhook_held_retention=3 * DAY)
+    assert "are kept for 3 days," in webhook_disabled_notification(make_endpoint(), policy).text

@@ -30,9 +30,9 @@ from staffbooking_core.domain.payments.processor import (
     Unknown,
     apply_operation_failure,
     backoff_delay,
-    find_result_ref,
     must_look_up_outcome,
 )
+from staffbooking_core.domain.reconciliation.state import find_result_ref
 from tests.support.builders import (
     HOUR,
     NOW,

@@ -6,8 +6,10 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.representations.bookings import event_booking_record
+from staffbooking_core.representations.companions import review_record
 from staffbooking_core.representations.events import booking_event, review_event
-from staffbooking_core.representations.records import booking_record, payment_record, review_record
+from staffbooking_core.representations.payments import payment_record
 from tests.support.booking_journey import paid_journey
 from tests.support.builders import NOW, make_booking
 from tests.support.reviews import make_review
@@ -43,7 +45,7 @@ def test_a_bookings_event_carries_its_record():
     """The same for every receiver."""
     booking = make_booking()
     assert booking_event("evt_1", CREATED, booking, NOW).data == {
-        "booking": booking_record(booking, None)
+        "booking": event_booking_record(booking)
     }
 
 
@@ -51,7 +53,7 @@ def test_a_payments_event_carries_the_payment_too():
     """Both records."""
     booking = paid_journey().booking
     data = booking_event("evt_1", MET, booking, NOW).data
-    assert data == {"booking": booking_record(booking, None), "payment": payment_record(booking)}
+    assert data == {"booking": event_booking_record(booking), "payment": payment_record(booking)}
 
 
 @pytest.mark.parametrize("booked_by, parties", [(None, (1, 2)), (9, (1, 2, 9)), (1, (1, 2))])

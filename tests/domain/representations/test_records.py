@@ -12,19 +12,20 @@ from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigge
 from staffbooking_core.domain.companions.companion import Badge
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
-from staffbooking_core.representations.records import (
-    api_key_record,
+from staffbooking_core.representations.accounts import api_key_record, user_record
+from staffbooking_core.representations.bookings import (
+    booking_glimpse_record,
     booking_record,
-    booking_status_record,
+    event_booking_record,
+)
+from staffbooking_core.representations.companions import (
     companion_detail,
     companion_summary,
-    delivery_record,
-    format_instant,
-    payment_record,
     review_record,
-    user_record,
-    webhook_record,
 )
+from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.representations.payments import payment_record
+from staffbooking_core.representations.webhooks import delivery_record, webhook_record
 from tests.support.booking_journey import (
     accepted_journey,
     cancelled_journey,
@@ -131,7 +132,7 @@ def test_customers_do_not_see_the_fee(viewer):
 
 def test_an_events_record_is_the_same_for_everybody():
     """Without timeline, fee and payout (CONTRACT 7)."""
-    assert set(booking_record(make_booking(), None)) == PUBLISHED
+    assert set(event_booking_record(make_booking())) == PUBLISHED
 
 
 def test_a_record_names_amounts_in_the_currency():
@@ -182,7 +183,7 @@ def test_the_timeline_is_oldest_first():
 def test_a_stranger_with_a_key_sees_a_glimpse():
     """Code, status and date only."""
     booking = make_booking(code="BK1")
-    assert booking_status_record(booking) == {
+    assert booking_glimpse_record(booking) == {
         "booking_code": "BK1",
         "status": "pending",
         "event_date": "2027-03-03",

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from staffbooking_core.domain.shared.durations import parse_duration
+from staffbooking_core.domain.shared.durations import format_duration, parse_duration
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,22 @@ def test_a_slip_of_digits_is_refused(text):
     """More than ten years is refused, long before a date would overflow."""
     with pytest.raises(ValueError, match="longer than ten years"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("durations", "text"),
+    [
+        ([7 * DAY], "7 days"),
+        ([DAY], "24 hours"),
+        ([HOUR], "60 minutes"),
+        ([90 * SECOND], "90 seconds"),
+        ([SECOND], "1 second"),
+        ([timedelta(0)], "0 seconds"),
+        ([SECOND, 4 * SECOND, 16 * SECOND], "1, 4 and 16 seconds"),
+        ([MINUTE, HOUR], "1 and 60 minutes"),
+        ([HOUR, 2 * DAY], "1 and 48 hours"),
+    ],
+)
+def test_durations_are_told_in_whole_units(durations, text):
+    """The unit is the largest that fits all of them, and of which there are several."""
+    assert format_duration(*durations) == text

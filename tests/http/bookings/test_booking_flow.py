@@ -211,7 +211,7 @@ async def test_the_way_back_says_paid_once_it_is(world: HttpDeployment) -> None:
     path, customer, staff = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert WAITING in (await customer.get(f"{path}/return?done")).text
-    await world.processor.simulate_checkout(url.rpartition("/")[2], "succeed")
+    await world.processor.sandbox.simulate_checkout(url.rpartition("/")[2], "succeed")
     assert "for the customer to pay" in (await staff.get(f"{path}/return")).text
     assert WAITING in (await customer.get(f"{path}/return?done")).text  # Asked a moment ago.
     world.clock.advance(VISIT_SYNC_INTERVAL)

@@ -14,7 +14,7 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
-from staffbooking_core.representations.records import review_record
+from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import reviews
 from tests.http.api.test_errors import JSON, Failing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from http import HTTPStatus
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
     find_allowed_parties,
 )
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_http.docs import asyncapi, openapi
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
 from tests.http.deployment import HttpDeployment
 from tests.http.docs.openapi_validation import DIALECT, ROWS, document_of, operations
-from tests.support.builders import DAY, HOUR, POLICY
+from tests.support.builders import DAY, HOUR, MINUTE, POLICY
 
 pytestmark = pytest.mark.anyio
 
@@ -50,15 +52,41 @@ async def test_every_endpoint_is_documented(world: HttpDeployment) -> None:
 
 def test_figures_are_those_of_the_deployment() -> None:
     """As its policy has them, counts and times alike."""
-    policy = evolve(POLICY, max_portfolio_items=7, feed_history=9 * DAY, reset_lifetime=HOUR / 2)
+    policy = evolve(
+        POLICY,
+        max_portfolio_items=7,
+        feed_history=9 * DAY,
+        reset_lifetime=HOUR / 2,
+        max_image_bytes=3 * 2**20,
+        max_calendar_bytes=2**19,
+        webhook_retry_delays=(MINUTE, 5 * MINUTE),
+        limits=evolve(POLICY.limits, bookings=RateLimit("bookings", 4, 20 * MINUTE)),
+    )
+    document = openapi.build_document(ENDPOINTS_BY_TAG, policy)
     told = {
         (method, path): operation.get("description", "")
-        for method, path, operation in operations(openapi.build_document(ENDPOINTS_BY_TAG, policy))
+        for method, path, operation in operations(document)
     }
     assert told["POST", "/staff/portfolio"].endswith("at most 7 items.")
     assert "from 9 days back on" in told["GET", "/calendars/{secret}.ics"]
     assert "once, for 30 minutes." in told["POST", "/auth/reset-password"]
     assert "once, for 7 days." in told["POST", "/auth/verify-email"]
+    assert told["POST", "/bookings"].startswith("4 in 20 minutes. ")
+    assert "an image over 3 MiB, a calendar over 512 KiB" in document["x-codes"]["body_too_large"]
+    responses = document["webhooks"]["booking.created"]["post"]["responses"]
+    assert "again after 1 and 5 minutes," in responses["default"]["description"]
+
+
+def test_descriptions_type_no_figures() -> None:
+    """Numbers in the texts of endpoints are statuses of HTTP, or limits of pictures: figures of
+    the policy are named in braces."""
+    typed = {
+        (row.path, number)
+        for row in ROWS
+        for number in re.findall(r"\b[0-9][0-9,]*\b", f"{row.summary} {row.description}")
+        if number not in map(str, HTTPStatus)
+    }
+    assert typed == {("/staff/images", number) for number in ("2,048", "50", "25")}
 
 
 async def test_the_document_is_openapi_3_1(world: HttpDeployment) -> None:

@@ -43,7 +43,7 @@ async def staff(world: HttpDeployment, *, by_hand: bool = False) -> httpx.AsyncC
             secret=b"s" * 32,
             manual_payees=True,
         )
-        world.restart(payments=processor, sandbox=processor)
+        world.restart(payments=processor, sandbox=processor.sandbox)
     companion = await add_companion(world.store, payout_account=None)
     return await world.signed_in_client(companion.id)
 

@@ -26,21 +26,21 @@ async def paid_unseen(world: HttpDeployment) -> tuple[str, httpx.AsyncClient]:
     """A booking that is paid at the processor; its events are still to be brought."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
-    await world.processor.simulate_checkout(url.rpartition("/")[2], "succeed")
+    await world.processor.sandbox.simulate_checkout(url.rpartition("/")[2], "succeed")
     return path, customer
 
 
 async def event(world: HttpDeployment) -> tuple[Mapping[str, str], bytes]:
     """A signed event that tells of something new."""
     await paid_unseen(world)
-    first, *_ = await world.processor.take_due_events(10)
+    first, *_ = await world.processor.sandbox.take_due_events(10)
     return first
 
 
 async def test_an_event_is_stored_and_then_followed(each_world: HttpDeployment) -> None:
     """The answer says what was new; the look that follows finds the payment."""
     path, customer = await paid_unseen(each_world)
-    for headers, body in await each_world.processor.take_due_events(10):
+    for headers, body in await each_world.processor.sandbox.take_due_events(10):
         answer = await each_world.client().post(PATH, headers=headers, content=body)
         assert json_body(answer) == {"received": 1}
     assert json_body(await customer.get(path))["booking"]["status"] == "accepted"

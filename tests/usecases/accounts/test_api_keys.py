@@ -10,7 +10,7 @@ from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import CreateApiKey
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
 from tests.support.builders import DAY, HOUR, SECOND, add_subscriber, add_user

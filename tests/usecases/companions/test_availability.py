@@ -24,7 +24,7 @@ from staffbooking_core.domain.companions.availability import (
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import MAX_DATE_OVERRIDES, DateHours, SetAvailability
-from staffbooking_core.representations.records import availability_record
+from staffbooking_core.representations.calendars import availability_record
 from staffbooking_core.usecases.companions import profiles, search
 from tests.support.builders import DAY, NOW, POLICY, add_user
 from tests.support.memory_deployment import (

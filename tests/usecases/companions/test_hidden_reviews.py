@@ -15,7 +15,7 @@ from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
-from staffbooking_core.representations.records import review_record
+from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.companions import reviews, search
 from tests.support.builders import add_booking, add_companion, add_user
 from tests.support.memory_deployment import actor_of, memory_ports

@@ -11,7 +11,7 @@ from attrs import evolve
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.errors import StoreUnavailable
-from staffbooking_core.ports import Transaction
+from staffbooking_core.ports import MessagesWritePort
 from staffbooking_core.usecases.messaging import messages
 from tests.support.builders import add_companion
 from tests.support.memory_deployment import with_another_companion
@@ -81,11 +81,11 @@ async def test_only_a_change_of_who_is_booked_is_followed(scene, monkeypatch):
     """Paying, confirming and the like look at no group, nor does what has no event."""
     first, second, third = await parts(scene, 3)
     bookings = [await one.accepted(event_ref=EVENT_REF) for one in (first, second)]
-    moves, no_unit = set(), cast("Transaction", None)
+    moves, no_port = set(), cast("MessagesWritePort", None)
 
-    async def follow_event(tx, before, after, now):
+    async def follow_event(_, before, after, now):
         moves.add((before.status, after.status))
-        await messages.update_event_group(no_unit, before, after, now)
+        await messages.update_event_group(no_port, before, after, now)
 
     monkeypatch.setattr(FOLLOWS, follow_event)
     bookings.append(await third.accepted())

@@ -165,11 +165,11 @@ async def test_a_booking_in_other_hands_is_waited_for(scene):
     """The worker runs the operation just now: the visit waits for it, within the deadline."""
     booking = await scene.accepted()
     async with scene.ports.store.read_view() as view:
-        (operation,) = await view.payments.operations_of(booking.id)
+        (operation,) = await view.operations.operations_of(booking.id)
     lease = make_lease(scene.ports.clock.wall())
 
     async def claim(tx):
-        return await tx.payments.claim_operations(scene.ports.clock.wall(), lease, 1)
+        return await tx.operations.claim_operations(scene.ports.clock.wall(), lease, 1)
 
     assert [one.id for one in await scene.ports.store.run_transaction(claim)] == [operation.id]
     with pytest.raises(ProcessorUnavailable):

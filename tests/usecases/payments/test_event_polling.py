@@ -164,7 +164,7 @@ async def test_when_it_was_last_read_is_known(scene):
 
 async def cursor(scene):
     async with scene.ports.store.read_view() as view:
-        return await view.payments.event_cursor(scene.ports.payments.name)
+        return await view.cursors.cursor(scene.ports.payments.name)
 
 
 # By looking again -----------------------------------------------------------------------

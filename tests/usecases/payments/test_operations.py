@@ -350,7 +350,7 @@ async def test_who_lost_the_lease_writes_nothing(scene):
         later = make_lease(scene.ports.clock.wall())
 
         async def claim(tx):
-            return await tx.payments.claim_operations(scene.ports.clock.wall(), later, 1)
+            return await tx.operations.claim_operations(scene.ports.clock.wall(), later, 1)
 
         assert len(await scene.ports.store.run_transaction(claim)) == 1
         return state

@@ -77,7 +77,7 @@ async def test_an_account_that_is_no_longer_ready_is_looked_at_again(desk):
     await desk.ask()
     await desk.complete()
     await reconciliation.deliver_sandbox_events(desk.ports)
-    await desk.processor.inner.set_payee_ready(desk.staff.user_id, False)
+    await desk.processor.inner.dashboard.set_payee_ready(desk.staff.user_id, False)
     await reconciliation.deliver_sandbox_events(desk.ports)
     payee = await desk.account()
     assert payee.status is PayeeStatus.INCOMPLETE
@@ -173,23 +173,28 @@ async def test_a_refused_payout_casts_doubt_on_the_account(desk):
 
 async def lose_events(desk, ready):
     fake = desk.processor.inner
-    await fake.add_fault("event", "drop", 1)
-    await fake.set_payee_ready(desk.staff.user_id, ready)
-    assert await fake.take_due_events(1) == []
+    await fake.sandbox.add_fault("event", "drop", 1)
+    await fake.dashboard.set_payee_ready(desk.staff.user_id, ready)
+    assert await fake.sandbox.take_due_events(1) == []
+
+
+async def payout_ref(desk, companion_id):
+    async with desk.ports.store.read_view() as view:
+        return await payees.payout_ref_of(
+            view.payees, view.companions, desk.ports.payments.name, companion_id
+        )
 
 
 async def test_a_payout_goes_to_the_account(desk):
     """The one that was opened here, else the one that was imported, else nowhere."""
-    async with desk.ports.store.read_view() as view:
-        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == ""
-        assert await payees.payout_ref_of(view, desk.ports, 999) == ""
+    assert await payout_ref(desk, desk.staff.user_id) == ""
+    assert await payout_ref(desk, 999) == ""
     imported = await add_companion(desk.ports.store, payout_account="acct_7")
     payee, _ = await desk.ask()
     copied = await add_companion(desk.ports.store, payout_account=payee.ref)
-    async with desk.ports.store.read_view() as view:
-        assert await payees.payout_ref_of(view, desk.ports, imported.id) == "acct_7"
-        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
-        assert await payees.payout_ref_of(view, desk.ports, copied.id) == ""
+    assert await payout_ref(desk, imported.id) == "acct_7"
+    assert await payout_ref(desk, desk.staff.user_id) == payee.ref
+    assert await payout_ref(desk, copied.id) == ""
 
 
 # Imported accounts ----------------------------------------------------------------------
@@ -224,8 +229,7 @@ async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
     desk = await imported(desk, "acct_typo")
     payee, _ = await desk.ask()
     assert payee.ref != "acct_typo"
-    async with desk.ports.store.read_view() as view:
-        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
+    assert await payout_ref(desk, desk.staff.user_id) == payee.ref
 
 
 async def test_an_imported_account_has_one_owner(desk):

@@ -178,8 +178,8 @@ async def test_a_crash_between_call_and_save_opens_no_second_account(desk):
     assert await payees.run_due_payee(desk.ports) == 1
     first, second = desk.processor.made("open_payee")
     assert first == second
-    book = desk.processor.inner
-    assert (await book.payee_page((await desk.account()).ref)) is not None
+    sandbox = desk.processor.inner.sandbox
+    assert (await sandbox.payee_page((await desk.account()).ref)) is not None
 
 
 async def test_an_old_key_is_not_used_again(desk):

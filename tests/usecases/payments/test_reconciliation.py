@@ -122,9 +122,7 @@ async def test_an_event_may_name_a_payment(scene, known, status):
     ref = f"fpay_{booking.id if known else 999}_1"
     nudge = make_processor_event(intent_id=None, payment_ref=ref)
     now = scene.ports.clock.wall()
-    await scene.ports.store.run_transaction(
-        lambda tx: tx.payments.add_processor_event("fake", nudge, now)
-    )
+    await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", nudge, now))
     assert await reconciliation.process_events(scene.ports) == 1
     assert (await scene.booking(booking)).status is status
     assert await reconciliation.process_events(scene.ports) == 0
@@ -169,18 +167,14 @@ async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
             intent_id=first.id + 100 + number, payment_ref=f"fpay_{number}"
         )
         await scene.ports.store.run_transaction(
-            lambda tx, nudge=nudge: tx.payments.add_processor_event(
-                "fake", nudge, scene.ports.clock.wall()
-            )
+            lambda tx, nudge=nudge: tx.inbox.add_event("fake", nudge, scene.ports.clock.wall())
         )
     monkeypatch.setattr(scene.ports.payments, "find_intent", failing(Unknown()), raising=False)
     assert await reconciliation.process_events(scene.ports) == 3
     scene.pass_time(reconciliation.SYNC_RETRY_DELAY - SECOND)
     await scene.play(first)
     fresh, now = make_processor_event(intent_id=first.id), scene.ports.clock.wall()
-    await scene.ports.store.run_transaction(
-        lambda tx: tx.payments.add_processor_event("fake", fresh, now)
-    )
+    await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", fresh, now))
     scene.pass_time(SECOND)
     assert await reconciliation.process_events(scene.ports, 1) == 1
     assert (await scene.booking(first)).status is BookingStatus.PAID
@@ -267,7 +261,7 @@ async def test_a_refund_that_takes_its_time_ends_later(scene, ends, owed):
 
 async def test_a_payee_who_is_not_ready_is_paid_later(scene):
     """The payout fails, is shown, and goes out when the payee is ready."""
-    ready = scene.ports.payments.set_payee_ready
+    ready = scene.ports.payments.dashboard.set_payee_ready
     booking = await scene.completed()
     await ready(scene.staff.user_id, False)
     await scene.jump_to(booking.ends_at + DAY)

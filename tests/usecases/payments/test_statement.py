@@ -70,7 +70,7 @@ async def test_a_mixed_run_is_equal(scene):
 async def play_everything(scene):
     """Refunds that settle, fail and are made by hand, reversals of both kinds, netting, a late
     payment, verdicts both ways."""
-    processor = scene.ports.payments
+    dashboard = scene.ports.payments.dashboard
     unpaid = await scene.accepted(event_date=await on_day(scene, 3))
     await scene.jump_to(unpaid.starts_at - HOUR)
     await scene.play(unpaid)
@@ -84,8 +84,8 @@ async def play_everything(scene):
     await scene.settle_down()
     await scene.charge_back(won, "won")
     by_hand = await scene.paid_out(event_date=await on_day(scene, 4))
-    await processor.refund_by_hand(by_hand.id, 500)
-    await processor.reverse_by_hand(by_hand.id, 700)
+    await dashboard.refund(by_hand.id, 500)
+    await dashboard.reverse_payout(by_hand.id, 700)
     lost = await scene.paid_out(event_date=await on_day(scene, 4))
     await scene.fault("reverse_payout", "refuse:insufficient_funds", 1)
     await scene.charge_back(lost, "lost")

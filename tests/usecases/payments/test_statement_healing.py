@@ -88,7 +88,7 @@ async def test_what_applying_does_not_heal_is_still_told(scene):
 async def test_what_was_done_by_hand_is_told_until_it_is_booked(scene, apply):
     """It waits in suspense then, for an operator."""
     booking = await scene.paid()
-    await scene.ports.payments.refund_by_hand(booking.id, 500)
+    await scene.ports.payments.dashboard.refund(booking.id, 500)
     await lose(scene)
     assert len(await texts(scene, apply)) == (0 if apply else 1)
     await scene.ports.clock.sleep(300)

@@ -1,4 +1,4 @@
-"""The store's family of notices, of what people refuse to be told, and of inquiries."""
+"""Notifications due to be sent, the kinds that users muted, and inquiries."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from attrs import frozen
 
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
-from staffbooking_core.ports.values import Lease
+from staffbooking_core.ports.leases import Lease
 
 
 @frozen
 class DueNotification:
-    """A notice that was claimed; `attempts` to tell it have failed before."""
+    """A claimed notification; `attempts` is the number of failed ones."""
 
     id: int
     notification: Notification
@@ -23,40 +23,51 @@ class DueNotification:
 
 
 class NotificationsReadPort(Protocol):
+    """Queries on muted kinds and inquiries."""
+
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
-        """What a user does not want to be told, of what this version knows."""
+        """The kinds that a user muted, of those that this version knows."""
         ...
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
-        """In the order of ids, from the first above `after_id`."""
+        """Up to `limit` inquiries above `after_id`, by id."""
         ...
 
 
 class NotificationsWritePort(NotificationsReadPort, Protocol):
+    """Commands on notifications and inquiries. Times are wall time."""
+
     async def add_notifications(
         self, notifications: Sequence[Notification], due_at: datetime
     ) -> None:
-        """To be told from now on; wall time."""
+        """Insert notifications that are due from `due_at` on."""
         ...
 
     async def claim_notifications(
         self, now: datetime, lease: Lease, limit: int
     ) -> Sequence[DueNotification]:
-        """Claim notices that are due, what is due longest first; none while another's lease
-        on it runs. One of a kind that this version doesn't know is claimed like any other."""
+        """Claim up to `limit` due notifications on which no lease runs, the longest overdue first;
+        of kinds that this version does not know too."""
         ...
 
     async def finish_notification(self, notification_id: int, lease: Lease) -> None:
-        """It was told, or never will be, and goes away; nothing where the claim was lost."""
+        """Delete a notification that was sent or never will be; nothing happens where the lease was
+        lost."""
         ...
 
     async def defer_notification(self, notification_id: int, lease: Lease, until: datetime) -> None:
-        """It could not be told: once more, and not before; nothing where the claim was lost."""
+        """Release a notification that could not be sent, not to be claimed before `until`; nothing
+        happens where the lease was lost."""
         ...
 
     async def mute(self, user_id: int, kind: NotificationKind) -> None:
-        """Once or more often."""
+        """Mute a kind for a user; muting it again changes nothing."""
         ...
 
-    async def unmute(self, user_id: int, kind: NotificationKind) -> None: ...
-    async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry: ...
+    async def unmute(self, user_id: int, kind: NotificationKind) -> None:
+        """Unmute a kind for a user."""
+        ...
+
+    async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry:
+        """Insert an inquiry."""
+        ...

@@ -1,4 +1,4 @@
-"""The ledger's rows: written once, with their sum sealed by the database."""
+"""Postings: written once, with their sum sealed by the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import itemgetter
 from sqlalchemy import Text, insert, select, true
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, sum_or_zero
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.payments import ledger_legs, ledger_postings
@@ -58,7 +58,6 @@ POSTINGS_OF = Statement(
     .where(in_array(ledger_postings.c.booking_id, "booking_ids"))
     .order_by(ledger_postings.c.booking_id, ledger_postings.c.id, ledger_legs.c.n)
 )
-GET_LEDGER_IMBALANCE = Statement(select(sum_or_zero(ledger_legs.c.amount)))
 
 
 async def add_postings(connection: Connection, postings: Sequence[Posting]) -> None:

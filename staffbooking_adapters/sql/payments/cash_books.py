@@ -24,13 +24,12 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import sum_or_zero
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.payments import (
-    is_unfinished,
+    is_in_flight,
     ledger_legs,
     ledger_postings,
     payment_operations,
@@ -42,9 +41,6 @@ from staffbooking_core.domain.reconciliation.statement import CashPostings
 
 _POSTING_BOOKING_ID, _AMOUNT = ledger_postings.c.booking_id, ledger_legs.c.amount
 _IS_CASH = ledger_legs.c.account == Account.PROCESSOR_BALANCE
-ACCOUNT_BALANCE = Statement(
-    select(sum_or_zero(_AMOUNT)).where(ledger_legs.c.account == bindparam("account"))
-)
 
 _BOOKING_ROW, _POSTING_ROW, _REFERENCE_ROW, _IN_FLIGHT_ROW = range(4)
 """The sorts of rows, in the order in which they come of each booking."""
@@ -82,7 +78,7 @@ def cash_book_rows(size: int) -> Statement:
                 operations.result_ref.is_not(None),
             ),
             _select_cash_book_rows(_IN_FLIGHT_ROW, operations.booking_id).where(
-                is_in_batch, is_unfinished, operations.first_sent_at.is_not(None)
+                is_in_batch, is_in_flight
             ),
             _select_cash_book_rows(_IN_FLIGHT_ROW, inbox.intent_id).where(
                 inbox.intent_id.in_(in_batch), inbox.done == false()

@@ -1,0 +1,44 @@
+"""What an operator does on a real processor's dashboard, outside the service."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from staffbooking_adapters.fake import book as books, machine
+from staffbooking_adapters.fake.accounts import PayeeAccounts
+from staffbooking_adapters.fake.book import FakeDocumentStore
+from staffbooking_core.ports import Clock
+
+
+@frozen
+class FakeDashboard:
+    """Moves money and changes payees of a `FakeProcessor`, which makes it, without any
+    operation of the service."""
+
+    store: FakeDocumentStore
+    clock: Clock
+    accounts: PayeeAccounts
+
+    async def refund(self, intent_id: int, amount: int) -> None:
+        """Refund an amount in minor units. Raises ProcessorRefused like a call."""
+        now = await self.clock.business()
+        await books.lock_and_change_intent(
+            self.store,
+            intent_id,
+            now,
+            lambda intent: (machine.refund_by_hand(intent, amount, now), None),
+        )
+
+    async def reverse_payout(self, intent_id: int, amount: int) -> None:
+        """Reverse an amount in minor units. Raises ProcessorRefused like a call."""
+        await books.lock_and_change_intent(
+            self.store,
+            intent_id,
+            await self.clock.business(),
+            lambda intent: (machine.reverse_by_hand(intent, amount), None),
+        )
+
+    async def set_payee_ready(self, companion_id: int, ready: bool) -> None:
+        """Set whether payouts to a companion pass, with or without an account."""
+        now = await self.clock.business()
+        await self.accounts.change(companion_id, now, lambda payee: evolve(payee, ready=ready))

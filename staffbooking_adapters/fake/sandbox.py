@@ -1,0 +1,129 @@
+"""The fake processor as a test bench: hosted pages, chargebacks, faults, and due events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from attrs import evolve, frozen
+
+from staffbooking_adapters.fake import book as books, faults, machine, outbox
+from staffbooking_adapters.fake.accounts import PayeeAccounts
+from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.fake.cards import parse_outcome
+from staffbooking_adapters.fake.faults import FaultInjector
+from staffbooking_adapters.fake.machine import FakeIntent
+from staffbooking_core.domain.payments.processor import ChargebackStatus
+from staffbooking_core.errors import invalid_field
+from staffbooking_core.ports import CheckoutPage, Clock, PayeePage
+
+NOT_A_TEST_CARD: Final = "Only the test cards can pay here"
+
+
+@frozen
+class FakeSandbox:
+    """Implements `SandboxProcessor` over the book of a `FakeProcessor`, which makes it.
+
+    Of each payment the processor keeps `fee_ppm` millionths. `secret` signs the events, and
+    `injector` may inject a fault into the delivery of each.
+    """
+
+    store: FakeDocumentStore
+    clock: Clock
+    accounts: PayeeAccounts
+    injector: FaultInjector
+    secret: bytes
+    fee_ppm: int
+
+    async def checkout_page(self, ref: str) -> CheckoutPage | None:
+        return await self._page_view(ref, "")
+
+    async def simulate_checkout(self, ref: str, outcome: str) -> CheckoutPage | None:
+        """Besides the port's outcomes: `insufficient_funds`, `succeed_then_chargeback`, and
+        `card:NUMBER` for the card entered in the page's form. Raises InvalidField on `outcome`."""
+        parsed_outcome = parse_outcome(outcome)
+        if parsed_outcome is None:
+            return await self._page_view(ref, NOT_A_TEST_CARD)
+        intent_id = await self.store.read(lambda view: books.find_intent_by_page(view, ref))
+        if intent_id is None:
+            return None
+        now = await self.clock.business()
+
+        def transition(intent: FakeIntent) -> tuple[FakeIntent, CheckoutPage]:
+            changed, note = machine.apply_outcome(intent, ref, parsed_outcome, now, self.fee_ppm)
+            return changed, machine.page_view(changed, ref, note)
+
+        return await books.lock_and_change_intent(self.store, intent_id, now, transition)
+
+    async def _page_view(self, ref: str, note: str) -> CheckoutPage | None:
+        now = await self.clock.business()
+
+        async def look(view: FakeStoreReader) -> CheckoutPage | None:
+            intent_id = await books.find_intent_by_page(view, ref)
+            if intent_id is None:
+                return None
+            intent = await books.get_intent(view, intent_id)
+            return machine.page_view(machine.advance_to(intent, now), ref, note)
+
+        return await self.store.read(look)
+
+    async def payee_page(self, ref: str) -> PayeePage | None:
+        found = await self.accounts.find(ref)
+        return None if found is None else found.page
+
+    async def complete_payee(self, ref: str) -> PayeePage | None:
+        now = await self.clock.business()
+        completed = await self.accounts.change_by_ref(
+            ref, now, lambda payee: evolve(payee, ready=True)
+        )
+        return None if completed is None else completed.page
+
+    async def chargeback(self, intent_id: int, outcome: str) -> None:
+        """A verdict without an open chargeback opens it first. Raises InvalidField on
+        `outcome`, and RuleBroken as `machine.chargeback` does."""
+        if outcome not in tuple(ChargebackStatus):
+            raise invalid_field("outcome", f"must be one of {', '.join(ChargebackStatus)}")
+        status = ChargebackStatus(outcome)
+        await books.lock_and_change_intent(
+            self.store,
+            intent_id,
+            await self.clock.business(),
+            lambda intent: (machine.chargeback(intent, status), None),
+        )
+
+    async def add_fault(self, op: str, kind: str, times: int) -> None:
+        """Queue a fault; `faults` lists the ops and kinds. Raises InvalidField on op, kind,
+        times."""
+        fault = faults.make_fault(op, kind, times)
+
+        async def unit(tx: FakeStoreTransaction) -> None:
+            await books.save_faults(tx, (*await books.lock_faults(tx), fault))
+
+        await self.store.transact(unit)
+
+    async def clear_faults(self) -> None:
+        async def unit(tx: FakeStoreTransaction) -> None:
+            await books.lock_faults(tx)
+            await books.save_faults(tx, ())
+
+        await self.store.transact(unit)
+
+    async def balance(self) -> int:
+        await outbox.advance_due_intents(self.store, await self.clock.business())
+        return await self.store.read(lambda view: view.total(books.INTENT_KIND))
+
+    async def take_due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
+        """Each event is due twice, 30 s of business time apart, and from then on only listed."""
+        now, wall_now = await self.clock.business(), self.clock.wall()
+        await outbox.advance_due_intents(self.store, now)
+        await outbox.delete_expired(self.store, now, wall_now)
+        taken = await outbox.take_due_events(self.store, now, limit, self.injector)
+        return [event.sign(self.secret, wall_now) for event in taken]
+
+    async def is_event_taken(self, subject: int | str, since: datetime) -> bool:
+        now = await self.clock.business()
+        return await self.store.read(
+            partial(outbox.was_delivered, subject=subject, since=since, now=now)
+        )

@@ -1,0 +1,107 @@
+"""Stored responses of calls with an idempotency key."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from attrs import frozen
+from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    Insert,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+)
+
+from staffbooking_adapters.sql.engine.composite import parameters_for
+from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.row_mapping import RowMapper
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.engine.types import Instant
+from staffbooking_adapters.sql.schema.bookings import answers
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import StoredResponse
+
+to_stored_response = RowMapper(StoredResponse, tuple(answers.c))
+
+GET_STORED_RESPONSE = Statement(
+    select(*answers.c).where(
+        answers.c.scope == bindparam("answer_scope"),
+        answers.c.key == bindparam("answer_key"),
+        answers.c.expires_at > bindparam("now", type_=Instant),
+    )
+)
+_STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
+
+
+def _delete_expired_response(condition: ColumnElement[bool]) -> Delete:
+    return delete(answers).where(
+        answers.c.scope == _STORED_RESPONSE_VALUES["scope"],
+        answers.c.key == _STORED_RESPONSE_VALUES["key"],
+        answers.c.expires_at <= bindparam("answer_made_at", type_=Instant),
+        condition,
+    )
+
+
+def _insert_response(condition: ColumnElement[bool]) -> Insert:
+    return insert(answers).from_select(
+        list(_STORED_RESPONSE_VALUES), select(*_STORED_RESPONSE_VALUES.values()).where(condition)
+    )
+
+
+def _delete_expired_and_insert_response(condition: ColumnElement[bool]) -> Insert:
+    """The insertion waits for the deletion, since it selects from its count."""
+    expired = _delete_expired_response(true())
+    deleted = expired.returning(literal_column("1").label("one")).cte("dropped")
+    deleted_count = select(func.count().label("rows")).select_from(deleted).subquery("then")
+    return insert(answers).from_select(
+        list(_STORED_RESPONSE_VALUES),
+        select(*_STORED_RESPONSE_VALUES.values())
+        .select_from(deleted_count)
+        .where(deleted_count.c.rows >= 0, condition),
+    )
+
+
+RESPONSE_WRITES = (_delete_expired_and_insert_response,)
+"""The writes of a composite statement that store a response."""
+SQLITE_RESPONSE_WRITES = (_delete_expired_response, _insert_response)
+"""The same on SQLite, which has no write in a CTE."""
+DELETE_EXPIRED_RESPONSE = Statement(sqlite=_delete_expired_response(true()))
+SAVE_RESPONSE = Statement(
+    postgresql=_delete_expired_and_insert_response(true()), sqlite=_insert_response(true())
+)
+
+
+def stored_response_params(response: StoredResponse, policy: Policy) -> dict[str, Any]:
+    """The parameters of the statements that store a response."""
+    row = {f"answer_{name}": getattr(response, name) for name in _STORED_RESPONSE_VALUES}
+    return {**row, "answer_made_at": response.expires_at - policy.idempotency_lifetime}
+
+
+@frozen
+class IdempotencyReader:
+    connection: Connection
+
+    async def stored_response(self, scope: str, key: str, now: datetime) -> StoredResponse | None:
+        row = await self.connection.fetch_one(
+            GET_STORED_RESPONSE, answer_scope=scope, answer_key=key, now=now
+        )
+        return to_stored_response.map_optional(row)
+
+
+@frozen
+class IdempotencyWriter(IdempotencyReader):
+    policy: Policy
+
+    async def save_response(self, response: StoredResponse) -> None:
+        row = stored_response_params(response, self.policy)
+        for statement in (DELETE_EXPIRED_RESPONSE, SAVE_RESPONSE):
+            await self.connection.execute(
+                statement, **parameters_for(statement, self.connection, row)
+            )

@@ -1,0 +1,116 @@
+"""The lifecycle of a booking's payout: a table of its own, and its only writer.
+
+Status -> trigger -> next status. A trigger is a cause: an effect of a booking's transition, or
+a fact from the processor. A row that leads back to its own status is a cause that changes
+nothing there.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import PayoutStatus, TransitionResult
+from staffbooking_core.domain.bookings.lifecycle import BookingNotification, MissingTransition
+
+
+class PayoutTrigger(StrEnum):
+    SCHEDULED = "scheduled"
+    NOTHING_EARNED = "nothing_earned"
+    TAKEN_BACK = "taken_back"
+    """Of what was sent nothing was earned, or a reversal of it succeeded during a dispute."""
+    SENT = "sent"
+    NETTED = "netted"
+    """All of it was kept for debts."""
+    CONFIRMED = "confirmed"
+    """The processor made the payout."""
+    REFUSED = "refused"
+    HELD = "held"
+    RESUMED = "resumed"
+    DISPUTED = "disputed"
+    APPEAL_LOST = "appeal_lost"
+    """A chargeback that had been won was lost on appeal."""
+    OWED_AGAIN = "owed_again"
+    """A reversal brought back more than was still claimed."""
+
+
+S, T = PayoutStatus, PayoutTrigger
+
+PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
+    S.NONE: {
+        T.SCHEDULED: S.SCHEDULED,
+        T.NOTHING_EARNED: S.NONE,
+        T.TAKEN_BACK: S.REVERSED,
+        T.NETTED: S.PAID,
+        T.CONFIRMED: S.NONE,
+        T.DISPUTED: S.NONE,
+        T.APPEAL_LOST: S.NONE,
+        T.OWED_AGAIN: S.SCHEDULED,
+    },
+    S.SCHEDULED: {
+        T.SENT: S.SCHEDULED,
+        T.NETTED: S.PAID,
+        T.CONFIRMED: S.PAID,
+        T.REFUSED: S.FAILED,
+        T.HELD: S.FROZEN,
+        T.DISPUTED: S.FROZEN,
+        T.APPEAL_LOST: S.FROZEN,
+        T.OWED_AGAIN: S.SCHEDULED,
+    },
+    S.PAID: {
+        T.CONFIRMED: S.PAID,
+        T.DISPUTED: S.FROZEN,
+        T.APPEAL_LOST: S.PAID,
+        T.OWED_AGAIN: S.SCHEDULED,
+    },
+    S.FAILED: {
+        T.SENT: S.SCHEDULED,
+        T.NETTED: S.PAID,
+        T.CONFIRMED: S.PAID,
+        T.HELD: S.FROZEN,
+        T.DISPUTED: S.FROZEN,
+        T.APPEAL_LOST: S.FROZEN,
+        T.OWED_AGAIN: S.SCHEDULED,
+    },
+    S.FROZEN: {
+        T.SCHEDULED: S.SCHEDULED,
+        T.NOTHING_EARNED: S.NONE,
+        T.TAKEN_BACK: S.REVERSED,
+        T.NETTED: S.PAID,
+        # A payout that was put on hold too late to be stopped is made all the same.
+        T.CONFIRMED: S.PAID,
+        T.RESUMED: S.SCHEDULED,
+        T.DISPUTED: S.FROZEN,
+        T.APPEAL_LOST: S.FROZEN,
+        T.OWED_AGAIN: S.SCHEDULED,
+    },
+    S.REVERSED: {
+        T.SCHEDULED: S.SCHEDULED,
+        T.NOTHING_EARNED: S.REVERSED,
+        T.TAKEN_BACK: S.REVERSED,
+        T.NETTED: S.PAID,
+        T.CONFIRMED: S.REVERSED,
+        T.DISPUTED: S.NONE,
+        T.APPEAL_LOST: S.REVERSED,
+        T.OWED_AGAIN: S.SCHEDULED,
+    },
+}
+
+PAYOUT_NOTIFICATIONS: dict[PayoutStatus, tuple[BookingNotification, ...]] = {
+    S.PAID: (BookingNotification.PAYOUT_TO_STAFF,)
+}
+"""What people are told when a payout enters a status."""
+
+
+def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionResult:
+    """The result with the booking's payout moved by a trigger. Raises MissingTransition."""
+    status = result.booking.payout_status
+    if trigger not in PAYOUT_TRANSITIONS[status]:
+        raise MissingTransition(f"{trigger} of a payout that is {status}")
+    to_status = PAYOUT_TRANSITIONS[status][trigger]
+    result = result.with_changes(payout_status=to_status)
+    if to_status is status:
+        return result
+    told = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
+    return evolve(result, notifications=told)

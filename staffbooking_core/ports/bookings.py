@@ -1,0 +1,186 @@
+"""Bookings: their rows, and all that is saved together with a step of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Protocol
+
+from attrs import frozen
+
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.booking import Booking, DueTimer
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.companions.availability import Calendar, Interval
+from staffbooking_core.domain.notifications.notifications import Notification
+from staffbooking_core.domain.payments.ledger import Posting
+from staffbooking_core.domain.payments.processor import OperationOrder
+from staffbooking_core.ports.idempotency import StoredResponse
+from staffbooking_core.representations.events import DomainEvent
+
+BOOKING_OVERLAP = "ex_bookings_overlap"
+"""Constraint: two bookings of a companion that hold their slot overlap."""
+PARTY_DISABLED = "ck_bookings_parties"
+"""Constraint: a party of a new booking (customer, companion, who booked it) is disabled or
+erased."""
+
+
+@frozen
+class BookableCompanion:
+    """What a booking request needs of a listed companion. Rates are in minor units."""
+
+    id: int
+    name: str
+    hourly_rate: int
+    daily_rate: int | None
+    service_types: tuple[str, ...]
+    calendar: Calendar
+    busy: tuple[Interval, ...]
+
+
+@frozen
+class BookingRequestContext:
+    """All that a booking request is decided on, read in one round trip.
+
+    `booking_id` is the id that the booking will have; it may stay unused.
+    """
+
+    booking_id: int
+    companion: BookableCompanion | None
+    customer: User | None
+
+
+@frozen
+class RebookingCredit:
+    """A priority rebooking, granted with the cancellation of `booking_id`."""
+
+    booking_id: int
+    customer_id: int
+    expires_at: datetime
+    used_by: int | None = None
+    """Id of the booking that it was used for."""
+
+
+@frozen
+class BookingWrite:
+    """One step of one booking with all its rows: saved together or not at all."""
+
+    booking: Booking
+    due: DueTimer | None
+    operations_due_at: datetime
+    """Wall time: when its operations may first be sent."""
+    event: DomainEvent | None = None
+    postings: tuple[Posting, ...] = ()
+    orders: tuple[OperationOrder, ...] = ()
+    alerts: tuple[str, ...] = ()
+    notifications: tuple[Notification, ...] = ()
+    rebooking_credit: RebookingCredit | None = None
+    response: StoredResponse | None = None
+
+
+@frozen
+class BookingQuery:
+    """A page of bookings of which a user is a party; of all bookings where `user_id` is None.
+
+    Latest start first (starts_at, then id, descending); with `priority_first`, pending
+    priority requests come before all others.
+    """
+
+    user_id: int | None
+    sides: frozenset[Party] = frozenset({Party.CUSTOMER, Party.STAFF, Party.API})
+    status: BookingStatus | None = None
+    page: int = 1
+    limit: int = 12
+    priority_first: bool = False
+
+
+class BookingsReadPort(Protocol):
+    """Queries on bookings, their events and rebooking credits."""
+
+    async def booking(self, booking_id: int) -> Booking | None:
+        """A booking by id."""
+        ...
+
+    async def booking_by_code(self, code: str) -> Booking | None:
+        """A booking by its public code."""
+        ...
+
+    async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
+        """Up to `limit + 1` bookings from the page's start."""
+        ...
+
+    async def bookings_since(
+        self, companion_id: int, since: datetime, limit: int
+    ) -> Sequence[Booking]:
+        """A companion's bookings that end after `since`, without cancelled ones, in the order of
+        their starts. Of more than `limit`, pending requests are dropped first, the furthest
+        ahead before others."""
+        ...
+
+    async def request_context(
+        self,
+        companion_id: int,
+        customer_email: str | None,
+        customer_id: int | None,
+        day: date,
+    ) -> BookingRequestContext:
+        """The context of a booking request. The customer is found by e-mail or by id, whichever
+        is given; the busy intervals cover every booking of up to 24 h that starts on that
+        local day."""
+        ...
+
+    async def rebooking_credit(self, booking_id: int) -> RebookingCredit | None:
+        """The credit that the cancellation of a booking granted."""
+        ...
+
+    async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
+        """Sequence number and encoded envelope of each event of a booking, in order."""
+        ...
+
+    async def open_payouts(self, limit: int) -> Sequence[Booking]:
+        """Up to `limit` bookings whose payout is scheduled, failed or frozen: the earliest due
+        first, those without a due time last."""
+        ...
+
+    async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
+        """The ids of bookings for which a companion owes money (`owed_by_staff`), ascending."""
+        ...
+
+    async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
+        """Up to `limit` bookings above `after_id` whose payment the processor has not decided
+        yet (requires_payment, processing or refund_pending), by id; without those for which
+        the inbox already holds an event."""
+        ...
+
+
+class BookingsWritePort(BookingsReadPort, Protocol):
+    """Commands on bookings."""
+
+    async def lock_booking(self, booking_id: int) -> Booking | None:
+        """A booking by id, locked until the transaction ends."""
+        ...
+
+    async def lock_competing_bookings(self, booking_id: int) -> Sequence[Booking]:
+        """The booking and the pending ones of its companion that overlap it, all locked in the
+        order of ids; empty where there is no such booking."""
+        ...
+
+    async def save_booking(self, booking_write: BookingWrite) -> None:
+        """Save a step of an existing booking; its timer is replaced, and a claim on it ends.
+
+        Raises Conflict unless the stored version is one below, and
+        ConstraintViolated(BOOKING_OVERLAP) where the slot is taken.
+        """
+        ...
+
+    async def add_booking(self, booking_write: BookingWrite) -> None:
+        """Save the first step of a new booking.
+
+        Raises ConstraintViolated(PARTY_DISABLED), also where a concurrent transaction that
+        disables a party commits first.
+        """
+        ...
+
+    async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
+        """Use a credit up for a booking; False where it was used before."""
+        ...

@@ -1,0 +1,97 @@
+"""Companions: search, details and agendas, and the rows behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Protocol
+
+from attrs import frozen
+
+from staffbooking_core.domain.companions.availability import Calendar, Interval
+from staffbooking_core.domain.companions.companion import Companion, CompanionQuery
+
+
+@frozen
+class CompanionAvailability:
+    """A companion's calendar with its busy intervals."""
+
+    companion_id: int
+    calendar: Calendar
+    busy: tuple[Interval, ...]
+
+
+@frozen
+class RebookingCandidate:
+    """A companion who could replace another one: encoded summary and agenda."""
+
+    summary: bytes
+    availability: CompanionAvailability
+
+
+class CompanionsReadPort(Protocol):
+    """Queries on companions. Listed companions are those that the public may see."""
+
+    async def search(self, query: CompanionQuery) -> Sequence[bytes]:
+        """Encoded summaries of listed companions in the order of CONTRACT 3: up to `limit + 1`
+        from the page's start, so that the caller sees whether another page follows."""
+        ...
+
+    async def detail(self, companion_id: int) -> bytes | None:
+        """The encoded detail of a listed companion; None where there is none."""
+        ...
+
+    async def availability(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> CompanionAvailability | None:
+        """The agenda of a listed companion, with the busy intervals that touch [first, last]."""
+        ...
+
+    async def service_type_counts(self) -> Sequence[tuple[str, int]]:
+        """Each offered service type in its most frequent spelling, with the number of listed
+        companions that offer it; by name. Reads all listed companions: `service_names` is
+        the cheap query."""
+        ...
+
+    async def service_names(self) -> Sequence[str]:
+        """The names of the offered service types, each as its best-ranked companion spells it."""
+        ...
+
+    async def rebooking_candidates(
+        self, service: str, day: date, first: datetime, last: datetime, limit: int
+    ) -> Sequence[RebookingCandidate]:
+        """Up to `limit` listed companions of a service with a free hour on a local day, best
+        first, with the busy intervals that touch [first, last]."""
+        ...
+
+    async def companion(self, companion_id: int) -> Companion | None:
+        """A companion by id, listed or not."""
+        ...
+
+    async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
+        """Up to `limit` companions above `after_id`, listed or not, by id."""
+        ...
+
+
+class CompanionsWritePort(CompanionsReadPort, Protocol):
+    """Commands on companions."""
+
+    async def lock_companion(self, companion_id: int) -> Companion | None:
+        """A companion by id, locked until the transaction ends."""
+        ...
+
+    async def save_companion(self, companion: Companion) -> None:
+        """Insert or replace a companion, with its encoded summary and detail (which includes its
+        newest reviews and approved portfolio items) and its search columns."""
+        ...
+
+    async def busy_intervals(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> Sequence[Interval]:
+        """The busy intervals of a companion that touch [first, last], in order."""
+        ...
+
+    async def save_day_marks(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
+        """Mark local days as having a free hour (True) or none (False) where the weekly hours
+        alone would say otherwise; None deletes the mark. Searches by date read these marks."""
+        ...

@@ -1,0 +1,65 @@
+"""Operations: calls to the payment processor that are ordered, claimed, sent and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.payments.processor import Operation, OperationKind
+from staffbooking_core.ports.leases import Lease
+
+
+class OperationsReadPort(Protocol):
+    """Queries on operations. New ones are saved with a step of their booking."""
+
+    async def operations_of(self, booking_id: int) -> Sequence[Operation]:
+        """The operations of a booking, in the order of their numbers."""
+        ...
+
+    async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
+        """Up to `limit` refunds that are refused, dead or failed and that no later order
+        replaces, with their bookings: money still owed to a customer. The oldest first."""
+        ...
+
+
+class OperationsWritePort(OperationsReadPort, Protocol):
+    """Commands on operations."""
+
+    async def claim_operations(
+        self,
+        now: datetime,
+        lease: Lease,
+        limit: int,
+        booking_id: int | None = None,
+        kinds: frozenset[OperationKind] = frozenset(OperationKind),
+    ) -> Sequence[Operation]:
+        """Claim up to `limit` due operations of these kinds, the earliest due first; `now` is
+        wall time. With `booking_id`, claim those of that booking alone, due or not.
+
+        Of each booking only the unfinished operation with the lowest number is ever given,
+        whatever its kind, and none while another lease on one of its operations runs: at
+        most one operation runs per booking.
+        """
+        ...
+
+    async def lock_operation(self, operation_id: int, lease: Lease) -> Operation:
+        """A claimed operation, locked until the transaction ends.
+
+        Raises Conflict where the lease was lost.
+        """
+        ...
+
+    async def save_operation(self, operation: Operation, lease: Lease | None = None) -> None:
+        """Save the progress and the command of an operation. With a lease it stays claimed;
+        without, it is released.
+
+        Raises Conflict where the given lease was lost.
+        """
+        ...
+
+    async def wake_payouts(self, companion_id: int, now: datetime) -> int:
+        """Make a companion's payouts that wait for their next attempt due now (wall time); the
+        number of operations changed."""
+        ...

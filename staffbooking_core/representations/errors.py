@@ -1,0 +1,48 @@
+"""Records of errors (SPECIFICATION 7, CONTRACT 1)."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from staffbooking_core.errors import FieldError
+from staffbooking_core.representations.json_types import JsonSchema
+
+
+class ErrorRecord(TypedDict):
+    """Why a request was refused: a text for people, and a stable code."""
+
+    error: str
+    code: str
+
+
+class FieldErrorRecord(TypedDict):
+    """What is wrong with one field of the input."""
+
+    field: str
+    message: str
+
+
+def field_error_records(faults: Iterable[FieldError]) -> list[FieldErrorRecord]:
+    """The records of everything that is wrong with an input."""
+    return [{"field": fault.field, "message": fault.message} for fault in faults]
+
+
+class InvalidInputRecord(TypedDict):
+    """The error of an input: every fault at once."""
+
+    error: str
+    code: Annotated[str, JsonSchema(enum=["missing_field", "invalid_field", "content_blocked"])]
+    errors: list[FieldErrorRecord]
+
+
+class RateLimitedRecord(TypedDict):
+    """The error of a spent rate limit; `retry_after` is in seconds."""
+
+    error: str
+    code: Literal["rate_limited"]
+    retry_after: int
+
+
+class InternalErrorRecord(ErrorRecord):
+    """A fault of the service; the log names it by `request_id`."""
+
+    request_id: NotRequired[str]

@@ -1,0 +1,51 @@
+"""Types of the fields of published records, and the JSON Schema keywords that they carry.
+
+A record is a `TypedDict`: its class gives the fields, their types and which may be absent; the
+value is a plain dictionary, which `codec.encode` writes as it is. The documents derive a JSON
+schema from the class: `Annotated` adds the keywords that a Python type cannot say.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Literal, overload
+
+
+class JsonSchema:
+    """Keywords of JSON Schema for a field, as metadata of `Annotated`."""
+
+    def __init__(self, **keywords: object) -> None:
+        self.keywords = keywords
+
+
+Success = Literal[True]
+Id = Annotated[int, JsonSchema(minimum=1)]
+PositiveCount = Annotated[int, JsonSchema(minimum=1)]
+Count = Annotated[int, JsonSchema(minimum=0)]
+Money = Annotated[Decimal, JsonSchema(description="with the currency's exact decimals")]
+Date = Annotated[str, JsonSchema(format="date")]
+Timestamp = Annotated[str, JsonSchema(format="date-time", description="UTC, with Z")]
+ClockTime = Annotated[str, JsonSchema(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+ClockEndTime = Annotated[str, JsonSchema(pattern="^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
+Timezone = Annotated[str, JsonSchema(description="IANA name")]
+ImagePath = Annotated[str, JsonSchema(description="relative path of an image")]
+AverageRating = Annotated[Decimal, JsonSchema(minimum=0, maximum=5)]
+Rating = Annotated[int, JsonSchema(minimum=1, maximum=5)]
+BookingCode = Annotated[str, JsonSchema(pattern="^BK[0-9A-HJKMNP-TV-Z]{12}$")]
+EventId = Annotated[str, JsonSchema(pattern="^evt_")]
+
+
+@overload
+def format_instant(at: datetime) -> str: ...
+
+
+@overload
+def format_instant(at: datetime | None) -> str | None: ...
+
+
+def format_instant(at: datetime | None) -> str | None:
+    """An instant in ISO 8601, UTC with Z, with microseconds if it has any."""
+    if at is None:
+        return None
+    return at.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"

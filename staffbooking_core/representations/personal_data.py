@@ -1,0 +1,86 @@
+"""The record of all that is kept about a person."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Annotated, TypedDict
+
+from staffbooking_core.domain.notifications.notifications import (
+    OPTIONAL_NOTIFICATION_KINDS,
+    NotificationKind,
+)
+from staffbooking_core.representations.accounts import ApiKeyRecord, UserRecord
+from staffbooking_core.representations.bookings import BookingRecord
+from staffbooking_core.representations.calendars import BusyTimeRecord, CalendarFeedRecord
+from staffbooking_core.representations.companions import ReviewRecord
+from staffbooking_core.representations.json_types import JsonSchema, Timestamp
+from staffbooking_core.representations.messaging import MessageRecord
+from staffbooking_core.representations.webhooks import WebhookRecord
+
+
+class OpenedDisputeRecord(TypedDict):
+    """A dispute that the person opened."""
+
+    booking_code: str
+    reason: str
+
+
+class RebookingCreditRecord(TypedDict):
+    """A priority rebooking of the person."""
+
+    booking_code: str
+    expires_at: Timestamp
+    used: bool
+
+
+class _SignInRecord(TypedDict):
+    """A session of the person."""
+
+    created_at: Timestamp
+    last_seen_at: Timestamp
+
+
+class StaffData(TypedDict):
+    """What is kept about a staff member."""
+
+    profile: Mapping[str, object] | None
+    availability: Mapping[str, object] | None
+    busy_times: list[BusyTimeRecord]
+    payout_account: Mapping[str, object] | None
+
+
+class BookingsData(TypedDict):
+    """What is kept about bookings; each list is an iterator of its pages."""
+
+    bookings: AsyncIterator[Sequence[BookingRecord]]
+    disputes_opened: AsyncIterator[Sequence[OpenedDisputeRecord]]
+    rebooking_credits: AsyncIterator[Sequence[RebookingCreditRecord]]
+
+
+class WritingsData(TypedDict):
+    """What the person wrote, and what others wrote about them."""
+
+    messages: AsyncIterator[Sequence[MessageRecord]]
+    reviews_written: AsyncIterator[Sequence[ReviewRecord]]
+    reviews_received: AsyncIterator[Sequence[ReviewRecord]]
+    inquiries: Sequence[Mapping[str, object]]
+
+
+class AccountData(TypedDict):
+    """What belongs to the account alone, without secrets."""
+
+    sessions: list[_SignInRecord]
+    api_keys: list[ApiKeyRecord]
+    webhooks: list[WebhookRecord]
+    portfolio: Sequence[Mapping[str, object]]
+    images: list[str]
+    calendar_feed: CalendarFeedRecord | None
+    refused_notices: list[
+        Annotated[NotificationKind, JsonSchema(enum=list(OPTIONAL_NOTIFICATION_KINDS))]
+    ]
+
+
+class PersonalDataRecord(StaffData, BookingsData, WritingsData, AccountData):
+    """All that is kept about a person."""
+
+    exported_at: Timestamp
+    user: UserRecord
+    last_seen_at: Timestamp | None

@@ -1,0 +1,123 @@
+"""Records of webhook endpoints and their deliveries (CONTRACT 7)."""
+
+from collections.abc import Iterable
+from typing import Annotated, TypedDict
+
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.webhooks.deliveries import (
+    WEBHOOK_EVENTS,
+    Delivery,
+    DeliveryAttempt,
+    DeliveryFailure,
+    DeliveryStatus,
+    WebhookEndpoint,
+)
+from staffbooking_core.representations.events import TEST_EVENT_NAME
+from staffbooking_core.representations.json_types import (
+    Count,
+    EventId,
+    Id,
+    JsonSchema,
+    PositiveCount,
+    Timestamp,
+    format_instant,
+)
+
+
+class WebhookRecord(TypedDict):
+    """A webhook endpoint, without its secret."""
+
+    id: Id
+    url: Annotated[str, JsonSchema(description="as it was registered")]
+    events: list[EventName]
+    description: str | None
+    active: Annotated[bool, JsonSchema(description="false while it is paused or disabled")]
+    consecutive_failures: Count
+    disabled_at: Timestamp | None
+    disabled_reason: str | None
+    created_at: Timestamp
+
+
+def webhook_record(endpoint: WebhookEndpoint) -> WebhookRecord:
+    """The record of a webhook endpoint."""
+    return {
+        "id": endpoint.id,
+        "url": endpoint.url,
+        "events": [event for event in WEBHOOK_EVENTS if event in endpoint.events],
+        "description": endpoint.description,
+        "active": endpoint.active,
+        "consecutive_failures": endpoint.consecutive_failures,
+        "disabled_at": format_instant(endpoint.disabled_at),
+        "disabled_reason": endpoint.disabled_reason,
+        "created_at": format_instant(endpoint.created_at),
+    }
+
+
+class _OutcomeFields(TypedDict):
+    """What came of an attempt; `error` is null where it succeeded."""
+
+    response_status: int | None
+    duration_ms: Count
+    error: Annotated[str, JsonSchema(enum=list(DeliveryFailure))] | None
+
+
+class AttemptRecord(_OutcomeFields):
+    """One attempt of a delivery."""
+
+    number: PositiveCount
+    at: Timestamp
+
+
+def attempt_record(attempt: DeliveryAttempt) -> AttemptRecord:
+    """The record of an attempt."""
+    return {
+        "number": attempt.number,
+        "at": format_instant(attempt.at),
+        "response_status": attempt.response_status,
+        "duration_ms": attempt.duration_ms,
+        "error": attempt.error,
+    }
+
+
+class DeliveryRecord(TypedDict):
+    """The delivery of an event to an endpoint, with its attempts."""
+
+    id: Id
+    event_id: EventId
+    event: Annotated[str, JsonSchema(enum=[*WEBHOOK_EVENTS, TEST_EVENT_NAME])]
+    status: DeliveryStatus
+    attempts: list[AttemptRecord]
+    next_attempt_at: Timestamp | None
+    created_at: Timestamp
+
+
+def delivery_record(delivery: Delivery, attempts: Iterable[DeliveryAttempt]) -> DeliveryRecord:
+    """The record of a delivery. A held one has no time of its next attempt."""
+    pending = delivery.status is DeliveryStatus.PENDING
+    return {
+        "id": delivery.id,
+        "event_id": delivery.event_id,
+        "event": delivery.event,
+        "status": delivery.status,
+        "attempts": [attempt_record(attempt) for attempt in attempts],
+        "next_attempt_at": format_instant(delivery.next_at) if pending else None,
+        "created_at": format_instant(delivery.created_at),
+    }
+
+
+class WebhookTestRecord(_OutcomeFields):
+    """The one attempt to deliver a test event."""
+
+    id: Id
+    status: DeliveryStatus
+
+
+def webhook_test_record(delivery: Delivery, attempt: DeliveryAttempt) -> WebhookTestRecord:
+    """The record of the attempt to deliver a test event."""
+    return {
+        "id": delivery.id,
+        "status": delivery.status,
+        "response_status": attempt.response_status,
+        "duration_ms": attempt.duration_ms,
+        "error": attempt.error,
+    }

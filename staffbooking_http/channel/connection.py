@@ -1,0 +1,44 @@
+"""A connection of the channel in this process: its session, and what carries its frames."""
+
+import logging
+
+from attrs import define, field
+
+from staffbooking_core.domain.accounts.users import Session
+from staffbooking_core.errors import StaffbookingError
+from staffbooking_core.representations.channel import CloseCode, ConnectionState, ServerEvent
+from staffbooking_http.api.metrics import ChannelMetrics
+from staffbooking_http.channel.frames import EncodedFrame
+from staffbooking_http.channel.outbound import Outbound
+
+log = logging.getLogger("staffbooking.channel")
+
+
+@define(eq=False, kw_only=True)
+class ChannelConnection(ConnectionState):
+    """One connection of a user, whatever transport carries its frames."""
+
+    session: Session
+    outbound: Outbound
+    metrics: ChannelMetrics
+    is_catching_up: bool = field(default=False, init=False)
+
+    def send(self, frame: EncodedFrame) -> None:
+        """Queue a frame. Failures close only this connection."""
+        try:
+            if not self.outbound.send(frame):
+                self.outbound.close(CloseCode.SLOW, "too much lies unread")
+                self.metrics.slow_disconnects += 1
+            elif frame.frame.event is ServerEvent.NEW_MESSAGE:
+                self.metrics.sent_messages += 1
+        except Exception as error:
+            log_failure(f"user {self.user_id} can't be told", error)
+            self.outbound.close(CloseCode.SLOW, "come again")
+
+
+def log_failure(description: str, error: Exception) -> None:
+    """A warning for an error of the service, such as an outage; else an error with its trace."""
+    if isinstance(error, StaffbookingError):
+        log.warning("%s: %s", description, error)
+    else:
+        log.error(description, exc_info=error)

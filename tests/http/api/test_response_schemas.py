@@ -1,0 +1,78 @@
+"""JSON schemas of record classes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import pytest
+
+from staffbooking_core.representations.accounts import UserRecord
+from staffbooking_core.representations.json_types import JsonSchema
+from staffbooking_http.api.response_schemas import (
+    COMPONENT_SCHEMAS,
+    reply_schema,
+    type_schema,
+)
+
+
+class Color(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(TypedDict):
+    x: int
+    label: NotRequired[str]
+
+
+POINT_SCHEMA = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "label": {"type": "string"}},
+    "required": ["x"],
+}
+
+
+@pytest.mark.parametrize(
+    "kind, schema",
+    [
+        (str, {"type": "string"}),
+        (bool, {"type": "boolean"}),
+        (Decimal, {"type": "number"}),
+        (Color, {"type": "string", "enum": ["red", "blue"]}),
+        (Literal[Color.RED], {"const": "red"}),
+        (Literal[True], {"const": True}),
+        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (AsyncIterator[Sequence[int]], {"type": "array", "items": {"type": "integer"}}),
+        (Mapping[str, object], {"type": "object"}),
+        (Annotated[int, JsonSchema(minimum=1)], {"type": "integer", "minimum": 1}),
+        (Annotated[Color, JsonSchema(enum=[Color.RED])], {"type": "string", "enum": ["red"]}),
+        (Point, POINT_SCHEMA),
+        (UserRecord, {"$ref": "#/components/schemas/User"}),
+    ],
+)
+def test_a_type_has_a_schema(kind: Any, schema: Mapping[str, Any]) -> None:
+    """A component is referred to, any other record is written out."""
+    assert type_schema(kind) == schema
+
+
+def test_later_keywords_replace_earlier_ones() -> None:
+    """A field may narrow the keywords of a named type."""
+    name = Annotated[str, JsonSchema(description="a name", minLength=1)]
+    schema = type_schema(Annotated[name, JsonSchema(description="a first name")])
+    assert schema == {"type": "string", "description": "a first name", "minLength": 1}
+
+
+def test_a_reply_requires_each_of_its_fields() -> None:
+    """Its fields are types, as those of a record are."""
+    schema = reply_schema(success=Literal[True], points=list[Point])
+    assert schema["required"] == ["success", "points"]
+    assert schema["properties"]["points"] == {"type": "array", "items": POINT_SCHEMA}
+
+
+def test_every_component_is_an_object() -> None:
+    """A component's own schema is no reference to itself."""
+    assert all(schema["type"] == "object" for schema in COMPONENT_SCHEMAS.values())
