@@ -1,7 +1,7 @@
 """From errors to answers: the table of CONTRACT 1."""
 
 import logging
-from http import HTTPStatus
+from http.client import responses
 
 from litestar.exceptions import HTTPException
 
@@ -198,7 +198,7 @@ def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
 
 def _framework_error_reply(error: HTTPException) -> Reply:
     """The answer to an error of Litestar's, or of a middleware or route that somebody added."""
-    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    code = responses.get(error.status_code, "error").lower().replace(" ", "_")
     headers = tuple(
         (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()
     )

@@ -122,7 +122,7 @@ def mount_world(
         MemoryFakeDocumentStore(), world.clock, base_url=base_url, secret=b"s" * 32
     )
     policy = evolve(world.ports.policy, base_url=base_url)
-    world.restart(policy=policy, payments=processor, sandbox=processor)
+    world.restart(policy=policy, payments=processor, sandbox=processor.sandbox)
     app = create_app(world.ports, plugins=[RoutesPlugin()])
     world.app = mount(app)  # type: ignore[assignment]
     return app
