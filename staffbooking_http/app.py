@@ -40,7 +40,7 @@ from staffbooking_http.api.endpoint import (
 )
 from staffbooking_http.api.errors import method_not_allowed_reply, unknown_path_error
 from staffbooking_http.api.mounting import base_path, origin, strip_mount_path
-from staffbooking_http.api.pipeline import Pipeline, Resource, send_reply
+from staffbooking_http.api.pipeline import Pipeline, Resource, allow_header, send_reply
 from staffbooking_http.api.router import Router
 from staffbooking_http.channel.frames import CHANNEL_PATH
 from staffbooking_http.channel.handshake import normalize_origins, send_error
@@ -141,7 +141,7 @@ class StaffbookingApp(Litestar):
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
         ]
         page_entries: list[tuple[str, TableEntry]] = [
-            (path, PageResource(methods, ", ".join((*methods, "OPTIONS")).encode()))
+            (path, PageResource(methods, allow_header(methods)))
             for path, methods in pages.page_methods(handlers).items()
         ]
         transports: list[tuple[str, TableEntry]] = [(path, socketio) for path in SOCKETIO_PATHS]

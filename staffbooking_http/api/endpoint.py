@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 from attrs import field, frozen
 
 from staffbooking_adapters.settings import IpNetwork
-from staffbooking_core.domain.accounts.users import Actor, Session, User
+from staffbooking_core.domain.accounts.users import Actor, Session, User, csrf_token
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
@@ -81,6 +81,25 @@ class AppContext:
         return (f"{run}-{number}" for number in count(1))
 
 
+@frozen
+class SignedInUser:
+    """Who is signed in, and by which session."""
+
+    user: User
+    token: str = field(repr=False)
+    """Of the session."""
+    session: Session
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.user.id, self.user.role)
+
+    @property
+    def csrf(self) -> str:
+        """What requests bear that change something, in a header or a form."""
+        return csrf_token(self.token)
+
+
 class Call:
     """One request on its way: what came, and what the pipeline has found out about it."""
 
@@ -94,18 +113,16 @@ class Call:
         "receive",
         "rules",
         "scope",
-        "session",
+        "signed_in",
         "site",
-        "token",
         "user",
         "verdict",
     )
 
     actor: Actor
-    """Who calls: there once the caller is admitted, as are `user` and, in a browser, `token`."""
+    """Who calls: there once the caller is admitted, as is `user` and, in a browser, `signed_in`."""
     user: User
-    session: Session
-    token: str
+    signed_in: SignedInUser
     parsed_input: Any
     """The endpoint's input: an instance of its `body` or `query` class, or the bytes of the
     `raw` body or the `file`."""

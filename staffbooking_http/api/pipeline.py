@@ -5,7 +5,7 @@ what was sent, then the use-case. Where something is wrong with what was sent, w
 names is looked up first: its 404 and 403 go before. Good calls find it by themselves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -44,6 +44,11 @@ class Route:
     metrics: RequestMetrics
 
 
+def allow_header(methods: Iterable[str]) -> bytes:
+    """The value of `Allow` where a path takes these methods: OPTIONS is answered everywhere."""
+    return ", ".join((*methods, "OPTIONS")).encode()
+
+
 class Resource:
     """What is at one path: a route for each method."""
 
@@ -58,7 +63,7 @@ class Resource:
         site.request_metrics.extend(route.metrics for route in self.routes.values())
         if get := self.routes.get("GET"):
             self.routes["HEAD"] = get
-        self.allow = ", ".join((*self.routes, "OPTIONS")).encode()
+        self.allow = allow_header(self.routes)
         self.is_rate_limited = any(row.access.is_rate_limited for row in endpoints)
 
 

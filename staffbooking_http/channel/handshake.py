@@ -6,11 +6,11 @@ Handshakes spend no window, and their answers tell of none (CONTRACT 6).
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 
-from staffbooking_core.domain.accounts.users import Session, User, hash_session_token
+from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.accounts import sessions
-from staffbooking_http.api.access import find_session_token
+from staffbooking_http.api.access import authenticate_session
 from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Header, Reply, Scope, Send
 from staffbooking_http.api.errors import reply_to_error
 from staffbooking_http.api.pipeline import send_reply
@@ -33,25 +33,16 @@ async def authenticate_handshake(
     """Who opens a connection, by their cookie. Raises Unauthenticated where that is of no living
     session; then Forbidden for a page of somebody else's, or of nobody where an `Origin` is
     needed; Unavailable."""
-    session, user = await _find_session(site, scope)
+    if _header_values(scope, b"authorization"):
+        raise Unauthenticated("session_required", "This takes a session, not an API key")
+    now = site.ports.clock.wall()
+    signed_in = await authenticate_session(site.ports, scope["headers"], now)
     shown = [_normalize_origin(origin) for origin in _header_values(scope, b"origin")]
     if not shown and is_origin_required:
         raise Forbidden("foreign_origin", "The request names no origin")
     if any(origin not in allowed_origins for origin in shown):
         raise Forbidden("foreign_origin", "The request comes from a foreign page")
-    return await sessions.touch_session(site.ports, session), user
-
-
-async def _find_session(site: AppContext, scope: Scope) -> tuple[Session, User]:
-    if _header_values(scope, b"authorization"):
-        raise Unauthenticated("session_required", "This takes a session, not an API key")
-    if (token := find_session_token(scope["headers"])) is None:
-        raise Unauthenticated("unauthenticated", "Sign in first")
-    now = site.ports.clock.wall()
-    caller = await site.ports.admission.authenticate_session(hash_session_token(token), now)
-    if caller is None:
-        raise Unauthenticated("unauthenticated", "The session has ended: sign in again")
-    return caller.session, caller.user
+    return await sessions.touch_session(site.ports, signed_in.session), signed_in.user
 
 
 async def open_or_close(

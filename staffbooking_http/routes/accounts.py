@@ -61,7 +61,7 @@ def _success_reply(status: int = 200) -> Reply:
 )
 async def change_password(call: Call) -> Reply:
     await accounts.change_password(
-        call.ports, call.session, call.parsed_input, rate_limits.address_key(call)
+        call.ports, call.signed_in.session, call.parsed_input, rate_limits.address_key(call)
     )
     return _success_reply()
 
@@ -111,7 +111,7 @@ async def reset_password(call: Call) -> Reply:
 )
 async def list_sessions(call: Call) -> Reply:
     found = await accounts.list_sessions(call.ports, call.user)
-    records = [session_record(session, call.session) for session in found]
+    records = [session_record(session, call.signed_in.session) for session in found]
     return Reply(200, codec.encode({"sessions": records}))
 
 
@@ -136,7 +136,7 @@ async def end_session(call: Call) -> Reply:
     answer=_SUCCESS_SCHEMA,
 )
 async def end_other_sessions(call: Call) -> Reply:
-    await accounts.end_other_sessions(call.ports, call.session)
+    await accounts.end_other_sessions(call.ports, call.signed_in.session)
     return _success_reply()
 
 

@@ -68,7 +68,7 @@ async def login(call: Call) -> Reply:
     answer=reply_schema(success=Success),
 )
 async def logout(call: Call) -> Reply:
-    await sessions.logout(call.ports, call.session.digest)
+    await sessions.logout(call.ports, call.signed_in.session.digest)
     return Reply(
         200, codec.encode({"success": True}), (session_cookie_header(call.ports.policy, None),)
     )
@@ -82,5 +82,5 @@ async def logout(call: Call) -> Reply:
     answer=reply_schema(user=UserRecord, csrf_token=str),
 )
 async def read_session(call: Call) -> Reply:
-    answer = {"user": user_record(call.user), "csrf_token": csrf_token(call.token)}
+    answer = {"user": user_record(call.user), "csrf_token": call.signed_in.csrf}
     return Reply(200, codec.encode(answer))
