@@ -141,33 +141,33 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     call.rules = route.rules
     endpoint = route.endpoint
     await endpoint.access.admit(call)
-    if endpoint.find is None:
+    if endpoint.check_target is None:
         return await _run_handler(call, endpoint)
     try:
         return await _run_handler(call, endpoint)
     except (InvalidInput, HttpError):
-        await endpoint.find(call)
+        await endpoint.check_target(call)
         raise
 
 
 async def _run_handler(call: Call, endpoint: Endpoint) -> Reply:
-    if endpoint.in_turn:
+    if endpoint.is_upload_limited:
         turns, read = call.site.upload_limiters[endpoint.path], partial(_read_input, call, endpoint)
         return await turns.process(call, call.actor.user_id, read, endpoint.handler)
-    if endpoint.kept is not None:
+    if endpoint.build_stored_reply is not None:
         return await idempotency.handle_idempotently(call, endpoint, await request_body.read(call))
     return await endpoint.handler(await _read_input(call, endpoint))
 
 
 async def _read_input(call: Call, endpoint: Endpoint) -> Call:
     """The call, with what it gives."""
-    if endpoint.raw is not None:
+    if endpoint.max_raw_bytes is not None:
         call.parsed_input = await request_body.read(
             call, endpoint.raw_byte_limit(call.ports.policy)
         )
-        if endpoint.raw_media:
-            request_body.check_media_type(call, endpoint.raw_media)
-    elif endpoint.file:
+        if endpoint.raw_media_type:
+            request_body.check_media_type(call, endpoint.raw_media_type)
+    elif endpoint.has_file:
         call.parsed_input = await uploads.read_upload(call, call.ports.policy.max_image_bytes)
     elif endpoint.body is not None:
         _parse_body(call, endpoint, await request_body.read(call))
@@ -178,7 +178,7 @@ async def _read_input(call: Call, endpoint: Endpoint) -> Call:
 
 def _parse_body(call: Call, endpoint: Endpoint, raw: bytes) -> None:
     assert endpoint.body is not None
-    if not raw and endpoint.body_optional:
+    if not raw and endpoint.is_body_optional:
         call.parsed_input = structure(endpoint.body, {})
         return
     request_body.check_media_type(call)
