@@ -10,7 +10,7 @@ from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.shared.money import PARTS_PER_MILLION, apply_rate
 from staffbooking_core.policy import Policy
 
-HALF_PPM = PARTS_PER_MILLION // 2
+_HALF_PPM = PARTS_PER_MILLION // 2
 
 
 @frozen
@@ -46,7 +46,7 @@ def calculate_refund(
     A premium above zero means that the booking is insured.
     """
     percent, rule = _refund_tier(party, premium > 0, starts_at, now, policy)
-    amount = {100: price + premium, 50: apply_rate(price, HALF_PPM), 0: 0}[percent]
+    amount = {100: price + premium, 50: apply_rate(price, _HALF_PPM), 0: 0}[percent]
     return CancellationRefund(percent, amount, rule)
 
 

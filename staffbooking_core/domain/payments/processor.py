@@ -38,7 +38,7 @@ class RefusalCode(StrEnum):
     INVALID = "invalid"
 
 
-RETRYABLE_REFUSALS = frozenset({RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFICIENT_FUNDS})
+_RETRYABLE_REFUSALS = frozenset({RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFICIENT_FUNDS})
 """Refusals whose cause may go away; the next try needs a new generation of the key,
 because the processor replays a stored refusal under the old one."""
 
@@ -52,7 +52,7 @@ class ProcessorRefused(ProcessorError):
 
     @property
     def is_retryable(self) -> bool:
-        return self.reason in RETRYABLE_REFUSALS
+        return self.reason in _RETRYABLE_REFUSALS
 
 
 class Busy(ProcessorError):

@@ -21,7 +21,7 @@ from typing import Final
 
 from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
 
-IpAddress = IPv4Address | IPv6Address
+_IpAddress = IPv4Address | IPv6Address
 
 _UNSAFE_IPV4_NETWORKS: Final = tuple(
     IPv4Network(network)
@@ -96,7 +96,7 @@ def is_safe_address(address: str, *, allow_loopback: bool = False) -> bool:
     return _is_public_address(parsed)
 
 
-def embedded_ipv4_address(address: IpAddress) -> IpAddress:
+def embedded_ipv4_address(address: _IpAddress) -> _IpAddress:
     """The address of version 4 in a mapped one and in one of NAT64; any other is itself."""
     if isinstance(address, IPv6Address) and (
         address in _IPV4_MAPPED_NETWORK or address in _NAT64_NETWORK
@@ -135,11 +135,11 @@ def validate_webhook_url(url: str, *, allow_insecure: bool = False) -> str:
     return host
 
 
-def _is_in_network(address: IpAddress, network: IPv4Network | IPv6Network) -> bool:
+def _is_in_network(address: _IpAddress, network: IPv4Network | IPv6Network) -> bool:
     return address.version == network.version and address in network
 
 
-def _is_public_address(address: IpAddress) -> bool:
+def _is_public_address(address: _IpAddress) -> bool:
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         return False
     effective_address = embedded_ipv4_address(address)
