@@ -63,6 +63,9 @@ class PageResource:
     methods: Sequence[str]
     allow: bytes
 
+    def takes(self, method: str) -> bool:
+        return method in self.methods
+
 
 TableEntry: TypeAlias = Resource | PageResource | SocketIoApp | WebSocketApp
 Found: TypeAlias = tuple[TableEntry, Sequence[str]] | None
@@ -135,7 +138,7 @@ class StaffbookingApp(Litestar):
         self.site = site
         self._base_path = base_path(policy)
         self._pipeline = Pipeline(site)
-        self._page_headers = security_headers(policy, pages.PAGE_CONTENT_SECURITY_POLICY)
+        self._page_security_headers = security_headers(policy, pages.PAGE_CONTENT_SECURITY_POLICY)
         handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None)
         endpoints: list[tuple[str, TableEntry]] = [
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
@@ -181,8 +184,8 @@ class StaffbookingApp(Litestar):
         found = self._tables[scope["type"]].find(scope["path"])
         if found is None and self._has_litestar_route(scope):
             await super().__call__(scope, receive, send)
-        elif found is not None and isinstance(found[0], PageResource):
-            await self._handle_page(found[0], scope, receive, send)
+        elif found and isinstance(page := found[0], PageResource) and page.takes(scope["method"]):
+            await self._show_page(scope, receive, send)
         elif self._middleware_stack is None:
             await self._answer(found, scope, receive, send)
         else:
@@ -202,18 +205,24 @@ class StaffbookingApp(Litestar):
             return False
         return True
 
-    async def _answer(self, found: Found, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer without Litestar: endpoints, the channel, and unknown paths."""
-        match found:
-            case (Resource() as resource, params):
-                await self._pipeline(scope, receive, send, resource, params)
-            case (SocketIoApp() | WebSocketApp() as transport, _):
-                await transport(scope, receive, send)
-            case _ if scope["type"] == "http":
-                await self._pipeline(scope, receive, send, None)
-            case _:
-                await receive()
-                await send_error(self.site, scope, send, unknown_path_error(), "no route")
+    def _answer(self, found: Found, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answer without Litestar: endpoints, the channel, and what is nowhere."""
+        if found is None:
+            return self._answer_unknown_path(scope, receive, send)
+        entry, params = found
+        if isinstance(entry, Resource):
+            return self._pipeline(scope, receive, send, entry, params)
+        if isinstance(entry, PageResource):
+            reply = method_not_allowed_reply(scope["method"], entry.allow)
+            return send_reply(send, reply, self._page_headers(next(self.site.request_ids)))
+        return entry(scope, receive, send)
+
+    async def _answer_unknown_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._pipeline(scope, receive, send, None)
+        else:
+            await receive()
+            await send_error(self.site, scope, send, unknown_path_error(), "no route")
 
     def _build_middleware_stack(self) -> AsgiApp | None:
         """What Litestar wraps around its routes, around the rest of the table; None if nothing."""
@@ -252,28 +261,25 @@ class StaffbookingApp(Litestar):
                 raise
             await send_error(self.site, scope, send, error, "middleware")
 
-    async def _handle_page(
-        self, page: PageResource, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let Litestar answer, with the headers of pages; HEAD is GET without a body."""
-        method, request_id = scope["method"], next(self.site.request_ids)
-        headers = (*self._page_headers, (b"x-request-id", request_id.encode()))
-        if method not in page.methods:
-            await send_reply(send, method_not_allowed_reply(method, page.allow), headers)
-            return
-        omits_body = method == "HEAD"
+        request_id, omits_body = next(self.site.request_ids), scope["method"] == "HEAD"
 
         async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 own = map(self._prefix_location, message.get("headers", ()))
-                message["headers"] = [*own, *headers]
+                message["headers"] = [*own, *self._page_headers(request_id)]
             elif omits_body:
                 message = {**message, "body": b""}
             await send(message)
 
+        method = "GET" if omits_body else scope["method"]
         state = {**scope.get("state", {}), REQUEST_ID_KEY: request_id}
-        page_scope = {**scope, "method": "GET" if omits_body else method, "state": state}
+        page_scope = {**scope, "method": method, "state": state}
         await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
+
+    def _page_headers(self, request_id: str) -> tuple[Header, ...]:
+        return (*self._page_security_headers, (b"x-request-id", request_id.encode()))
 
     def _prefix_location(self, header: Header) -> Header:
         """Pages redirect to paths of the service, wherever that is mounted."""
