@@ -73,7 +73,7 @@ async def add(ports: Ports, subject: str) -> None:
 
 
 async def tell_one(ports: Ports, mouth: Mouth, kind: NotificationKind, **given: Any) -> list[Email]:
-    """The outcome of a single notification."""
+    """Store and send one notification; return the e-mails sent for it."""
     mouth.letters.clear()
     await add_notification(ports.store, make_notification(kind=kind, **given), ports.clock.wall())
     assert await notifications.send_notifications(ports) == 1
