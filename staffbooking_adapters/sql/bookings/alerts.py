@@ -52,7 +52,7 @@ class AlertsReader:
 
 @frozen
 class AlertsWriter(AlertsReader):
-    """Takes alerts."""
+    """Takes alerts that operators have not received yet, and marks them as taken."""
 
     async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
         rows = await self.connection.fetch_all(take_alerts_statement(min(limit, MAX_CLAIM_SIZE)))
