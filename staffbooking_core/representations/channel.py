@@ -318,8 +318,8 @@ class Hub(Generic[L]):
     def expire_typing(self, now: datetime) -> Sequence[Broadcast]:
         """Remove expired typing, and return one broadcast for each that ends it."""
         ended = [key for key, typist in self._active_typing.items() if typist.expires_at <= now]
-        tells = [self._active_typing.pop(key).broadcast for key in ended]
-        return [Broadcast(t.to, t.event, {**t.data, "is_typing": False}) for t in tells]
+        broadcasts = [self._active_typing.pop(key).broadcast for key in ended]
+        return [Broadcast(t.to, t.event, {**t.data, "is_typing": False}) for t in broadcasts]
 
 
 class PresenceQueue:

@@ -26,7 +26,7 @@ class PaymentRecord(TypedDict):
 
 def payment_record(booking: Booking) -> PaymentRecord:
     """The record of the payment of a paid booking."""
-    assert booking.paid_at is not None, "the event tells of a paid booking"
+    assert booking.paid_at is not None, "the event is of a paid booking"
     return {
         "id": booking.id,
         "booking_code": booking.code,

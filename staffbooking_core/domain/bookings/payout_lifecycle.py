@@ -113,5 +113,5 @@ def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionR
     result = result.with_changes(payout_status=to_status)
     if to_status is status:
         return result
-    told = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
-    return evolve(result, notifications=told)
+    notifications = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
+    return evolve(result, notifications=notifications)

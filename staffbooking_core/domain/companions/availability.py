@@ -1,13 +1,9 @@
 """Availability of companions: weekly hours, date overrides, bookings and external busy times.
 
 Times of the calendar are local times of its time zone. One rule converts a local time to an
-instant: the first moment at which the clock of that day has reached it.
-
-- A time that a clock change skips is the moment of the change.
-- A time that occurs twice is the earlier one.
-- 24:00 is 00:00 of the next day.
-
-Days therefore join without gap or overlap, also where a zone crossed the date line.
+instant: the first moment at which the clock of that day has reached it. So a skipped time is the
+moment of the clock change, a time that occurs twice is the earlier one, and 24:00 is 00:00 of the
+next day. Days join without gap or overlap, also where a zone crossed the date line.
 
 The free time of a range of days (`free_intervals`):
 

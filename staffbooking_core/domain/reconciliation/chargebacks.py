@@ -112,7 +112,7 @@ def _reconcile_changed_verdict(
     )
     if not won:
         result = move_payout(result, PayoutTrigger.APPEAL_LOST)
-    text = f"chargeback {ref} of booking {booking.code} was judged anew: {chargeback.status}"
+    text = f"chargeback {ref} of booking {booking.code} has another verdict: {chargeback.status}"
     yield ReconciledFact(evolve(result, alerts=(text,)))
 
 

@@ -71,7 +71,7 @@ def _withhold_for_debt(payer: Booking, amount: int, now: datetime) -> Transition
 
 
 def _repay_debt(debt: Debt, amount: int, now: datetime) -> TransitionResult:
-    """Reduce the debt. A waiting reversal asks for too much, so the rest is ordered anew."""
+    """Reduce the debt. A waiting reversal asks for too much, so the rest is ordered again."""
     booking = debt.booking
     remaining_debt = booking.owed_by_staff - amount
     result = record_fact(booking, owed_by_staff=remaining_debt, netted=booking.netted - amount)

@@ -1,7 +1,7 @@
 """A connection gets each message once and in order, whatever the order of events is.
 
 The model is a store of messages, a process that gives them to a connection one after the
-other, and the loop by which the connection catches up: that of `Switchboard`, with a `yield`
+other, and the loop by which the connection catches up: `CatchUp` of the runner, with a `yield`
 wherever something else may happen in between.
 """
 
