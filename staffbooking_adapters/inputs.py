@@ -204,7 +204,8 @@ def _structure_date(value: Any, _: Any) -> date:
         raise ValueError("must be a date of the form YYYY-MM-DD")
     if not availability.MIN_CALENDAR_DATE <= day <= availability.MAX_CALENDAR_DATE:
         raise ValueError(
-            f"must lie between {availability.MIN_CALENDAR_DATE} and {availability.MAX_CALENDAR_DATE}"
+            f"must lie between {availability.MIN_CALENDAR_DATE} "
+            f"and {availability.MAX_CALENDAR_DATE}"
         )
     return day
 
@@ -379,7 +380,8 @@ def _check_instant(value: Any, _: UtcInstant) -> str:
         raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
     if not availability.MIN_CALENDAR_DATE <= instant.date() <= availability.MAX_CALENDAR_DATE:
         raise ValueError(
-            f"must lie between {availability.MIN_CALENDAR_DATE} and {availability.MAX_CALENDAR_DATE}"
+            f"must lie between {availability.MIN_CALENDAR_DATE} "
+            f"and {availability.MAX_CALENDAR_DATE}"
         )
     return str(value)
 

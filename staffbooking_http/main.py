@@ -10,7 +10,7 @@ from litestar import Litestar
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_http.api.endpoint import Receive, Scope, Send
-from staffbooking_http.app import Application
+from staffbooking_http.app import StaffbookingApp, create_app as create_app_on_ports
 
 
 class StandaloneApp:
@@ -18,7 +18,7 @@ class StandaloneApp:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._application: Application | None = None
+        self._application: StaffbookingApp | None = None
         self._lifespan_app = Litestar(
             lifespan=[self._lifespan], openapi_config=None, logging_config=None
         )
@@ -26,12 +26,12 @@ class StandaloneApp:
     @asynccontextmanager
     async def _lifespan(self, _: Litestar) -> AsyncIterator[None]:
         async with open_ports(self._settings) as ports:
-            application = Application(
+            application = create_app_on_ports(
                 ports,
                 trusted_proxies=self._settings.trusted_proxies,
                 allowed_origins=self._settings.allowed_origins,
             )
-            async with application.running():
+            async with application.lifespan():
                 self._application = application
                 yield
 

@@ -185,7 +185,8 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
 
     backlog = [found for found in await health.get_backlog(ports) if found.count]
     parts = [
-        f"{found.count} {found.kind} (the oldest {_format_span(timedelta(seconds=found.oldest))} late)"
+        f"{found.count} {found.kind} "
+        f"(the oldest {_format_span(timedelta(seconds=found.oldest))} late)"
         for found in backlog
     ]
     async with ports.store.read_view() as view:

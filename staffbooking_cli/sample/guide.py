@@ -178,13 +178,15 @@ def _cookie_jar(who: str) -> str:
 
 def _sign_in_lines(who: str, email: str) -> Iterator[str]:
     data = {"email": email, "password": PASSWORD}
-    yield f'REPLY=$(curl -s -c {_cookie_jar(who)} {_json_body(data)} "$BASE/auth/login"); echo "$REPLY"'
+    call = f'curl -s -c {_cookie_jar(who)} {_json_body(data)} "$BASE/auth/login"'
+    yield f'REPLY=$({call}); echo "$REPLY"'
     yield f"{who}=$({_pick_field('csrf_token', _TEXT_PATTERN)} | cut -d'\"' -f4)"
 
 
 def _booking_call(who: str, action: str, data: Mapping[str, object] | None = None) -> str:
     body = "-X POST" if data is None else _json_body(data)
-    return f'curl -s -b {_cookie_jar(who)} -H "X-CSRF-Token: ${who}" {body} "$BASE/bookings/$ID/{action}"'
+    session = f'-b {_cookie_jar(who)} -H "X-CSRF-Token: ${who}"'
+    return f'curl -s {session} {body} "$BASE/bookings/$ID/{action}"'
 
 
 def _booking_action_line(who: str, action: str, data: Mapping[str, object] | None = None) -> str:
