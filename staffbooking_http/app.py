@@ -30,6 +30,7 @@ from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.api.endpoint import (
+    REQUEST_ID_KEY,
     AppContext,
     AsgiMessage,
     Endpoint,
@@ -49,7 +50,6 @@ from staffbooking_http.channel.socketio import SOCKETIO_PATHS, SocketIoApp
 from staffbooking_http.channel.websocket import WebSocketApp
 from staffbooking_http.docs import openapi
 from staffbooking_http.pages import app as pages
-from staffbooking_http.pages.session import REQUEST_ID_KEY
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]

@@ -9,8 +9,8 @@ from litestar import Litestar
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports
+from staffbooking_http import app
 from staffbooking_http.api.endpoint import Receive, Scope, Send
-from staffbooking_http.app import StaffbookingApp, create_app as create_app_on_ports
 
 
 class StandaloneApp:
@@ -18,7 +18,7 @@ class StandaloneApp:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._application: StaffbookingApp | None = None
+        self._application: app.StaffbookingApp | None = None
         self._lifespan_app = Litestar(
             lifespan=[self._lifespan], openapi_config=None, logging_config=None
         )
@@ -26,7 +26,7 @@ class StandaloneApp:
     @asynccontextmanager
     async def _lifespan(self, _: Litestar) -> AsyncIterator[None]:
         async with open_ports(self._settings) as ports:
-            application = create_app_on_ports(
+            application = app.create_app(
                 ports,
                 trusted_proxies=self._settings.trusted_proxies,
                 allowed_origins=self._settings.allowed_origins,

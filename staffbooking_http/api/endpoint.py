@@ -39,6 +39,8 @@ Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
 JSON_MEDIA_TYPE = b"application/json"
+REQUEST_ID_KEY = "staffbooking_request_id"
+"""The key in a page's request state of the id that the answer bears."""
 
 
 @frozen

@@ -31,7 +31,7 @@ from staffbooking_core.inputs import TextBounds
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.api.endpoint import AppContext, Call
+from staffbooking_http.api.endpoint import REQUEST_ID_KEY, AppContext, Call
 from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
 from staffbooking_http.pages import (
     account,
@@ -47,7 +47,6 @@ from staffbooking_http.pages import (
     settings,
 )
 from staffbooking_http.pages.session import (
-    REQUEST_ID_KEY,
     PageRequest,
     SignInRequired,
     error_sentence,

@@ -26,10 +26,6 @@ ResultT = TypeVar("ResultT")
 SIGN_IN_PATH = "/account/sign-in"
 
 
-REQUEST_ID_KEY = "staffbooking_request_id"
-"""The key in a request's state of the id that the answer bears."""
-
-
 def get_call(request: PageRequest) -> Call:
     site: AppContext = request.app.state.site
     call = Call(site, request.scope, request.receive)  # type: ignore[arg-type]
