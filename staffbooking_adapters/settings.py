@@ -51,7 +51,9 @@ _REDIS_TLS_OPTION = (
     r"(ssl_(ca_certs|certfile|keyfile)=[^&#\s]+|ssl_cert_reqs=(none|optional|required))"
 )
 _REDIS_URL_PATTERN = re.compile(
-    rf"redis://{_REDIS_ADDRESS}|rediss://{_REDIS_ADDRESS}(\?{_REDIS_TLS_OPTION}(&{_REDIS_TLS_OPTION})*)?|unix://({_URL_USER})?/[^?#\s]+",
+    rf"redis://{_REDIS_ADDRESS}"
+    rf"|rediss://{_REDIS_ADDRESS}(\?{_REDIS_TLS_OPTION}(&{_REDIS_TLS_OPTION})*)?"
+    rf"|unix://({_URL_USER})?/[^?#\s]+",
     re.ASCII,
 )
 
@@ -160,7 +162,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         mail_from=mail_from,
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
-        raise SettingsError("WEBHOOK_ALLOW_INSECURE", "is for sandboxes alone: SANDBOX is off")
+        raise SettingsError("WEBHOOK_ALLOW_INSECURE", "requires a sandbox: SANDBOX is off")
     match settings.processor:
         case StripeSettings() as stripe:
             _check_stripe_settings(settings, stripe)
@@ -177,7 +179,7 @@ def _load_fake_settings(read: _EnvironmentReader) -> FakeProcessorSettings:
 
 def _load_stripe_settings(read: _EnvironmentReader) -> StripeSettings:
     if read.has("FAKE_PAYEES"):
-        raise SettingsError("FAKE_PAYEES", "is for pretended payments alone: PAYMENTS is stripe")
+        raise SettingsError("FAKE_PAYEES", "requires fake payments: PAYMENTS is stripe")
     return StripeSettings(
         secret_key=read("STRIPE_SECRET_KEY", _parse_stripe_key, ""),
         webhook_secrets=read("STRIPE_WEBHOOK_SECRET", _parse_stripe_webhook_secrets, ""),
@@ -206,24 +208,24 @@ def _check_stripe_settings(settings: Settings, stripe: StripeSettings) -> None:
     """Check settings that Stripe excludes: the sandbox, the default secret, unsupported
     currencies; with a live key also an insecure base URL and a test API base."""
     if settings.policy.sandbox:
-        raise SettingsError("SANDBOX", "is for pretended payments alone: PAYMENTS is stripe")
+        raise SettingsError("SANDBOX", "requires fake payments: PAYMENTS is stripe")
     if settings.has_default_secret:
-        raise SettingsError("SECRET_KEY", "must be set where PAYMENTS is stripe")
+        raise SettingsError("SECRET_KEY", "must be set if PAYMENTS is stripe")
     if (currency := settings.policy.currency.code) in STRIPE_UNSUPPORTED_CURRENCIES:
-        raise SettingsError("CURRENCY", f"can't be {currency} where PAYMENTS is stripe")
+        raise SettingsError("CURRENCY", f"can't be {currency} if PAYMENTS is stripe")
     if not stripe.is_live:
         return
     if not settings.policy.base_url.startswith("https:"):
         raise SettingsError("BASE_URL", "must be https with a live STRIPE_SECRET_KEY")
     if stripe.api_base is not None:
-        raise SettingsError("STRIPE_API_BASE", "is for tests: not with a live STRIPE_SECRET_KEY")
+        raise SettingsError("STRIPE_API_BASE", "is not allowed with a live STRIPE_SECRET_KEY")
 
 
 def _check_public_fake_settings(settings: Settings, *, is_explicit: bool) -> None:
     """Require an explicit sandbox and a secret key for a fake processor on a public base URL."""
     if not (is_explicit and settings.policy.sandbox):
         raise SettingsError(
-            "PAYMENTS", "is fake on a public base URL: say STAFFBOOKING_SANDBOX=1 if you mean it"
+            "PAYMENTS", "is fake on a public base URL: confirm it with STAFFBOOKING_SANDBOX=1"
         )
     if settings.has_default_secret:
         raise SettingsError("SECRET_KEY", "must be set on a public base URL")
@@ -347,7 +349,7 @@ def _parse_environment(text: str) -> str:
 
 def _parse_stripe_api_base(text: str) -> str | None:
     if text and not re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}", text):
-        raise ValueError("must be an http address of this machine: it is for tests alone")
+        raise ValueError("must be an http address of this machine: it is only for tests")
     return text or None
 
 
