@@ -1,1 +1,1 @@
-"""The adapters: they do I/O and decide nothing; `wiring` joins them."""
+"""The adapters implement the core's ports; `wiring` composes them."""

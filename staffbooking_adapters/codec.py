@@ -1,7 +1,7 @@
-"""The one codec: JSON for the wire and for what is stored.
+"""The JSON codec for responses, events and stored values.
 
-`encode` writes every answer, event and ready-made record: a `Decimal` is a JSON number with
-its own decimals, never a float. `dump` and `load` keep values of the core in columns.
+`encode` serializes every response, event and prebuilt record: a `Decimal` becomes a JSON number
+with its own decimals, never a float. `dump` and `load` convert core values for columns.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 _decoder = msgspec.json.Decoder()
 
 encode = _encoder.encode
-"""Any plain structure (dict, list, str, int, Decimal, date, enum) as JSON bytes."""
+"""Serializes any plain structure (dict, list, str, int, Decimal, date, enum) to JSON bytes."""
 
 decode = _decoder.decode
-"""JSON bytes or text as plain structures; numbers with a fraction become floats."""
+"""Parses JSON bytes or text into plain structures; numbers with a fraction become floats."""
 
 RawJson = msgspec.Raw
-"""Ready-made JSON bytes: `encode` writes them unchanged inside a larger structure."""
+"""Serialized JSON bytes that `encode` embeds unchanged in a larger structure."""
 
 COMMAND_TYPES: dict[OperationKind, type[OperationCommand]] = {
     OperationKind.OPEN_CHECKOUT: OpenCheckout,
@@ -61,7 +61,7 @@ def _converter() -> MsgspecJsonConverter:
 
 
 def _unstructure_interval(span: Interval) -> list[int]:
-    """Unix times: a calendar may hold thousands of intervals."""
+    """Two Unix timestamps: compact, since a calendar may hold thousands of intervals."""
     return [int(span.starts_at.timestamp()), int(span.ends_at.timestamp())]
 
 
@@ -71,8 +71,8 @@ def _structure_interval(seconds: Sequence[int]) -> Interval:
 
 
 async def iterate_json(record: Mapping[str, Any]) -> AsyncGenerator[bytes]:
-    """An object that outgrows the memory as JSON bytes, as it is taken: a value that is an
-    iterator of pages is one list."""
+    """Serialize an object piece by piece; it may be larger than memory. A value that is an
+    async iterator of pages becomes one list."""
     prefix = b"{"
     for name, value in record.items():
         prefix += encode(name) + b":"
@@ -91,23 +91,23 @@ async def iterate_json(record: Mapping[str, Any]) -> AsyncGenerator[bytes]:
 
 
 def dump(value: object, as_type: Any = None) -> str:
-    """A value of the core as JSON text for a column."""
+    """Serialize a core value to JSON text for a column."""
     return _converter().dumps(value, as_type or type(value)).decode()
 
 
 def load(text: str, as_type: type[T]) -> T:
-    """What `dump` wrote, as the type it was."""
+    """Parse a value that `dump` wrote, as the given type."""
     return _converter().structure(decode(text), as_type)
 
 
 def load_command(kind: OperationKind, text: str) -> OperationCommand:
-    """The frozen command of an operation."""
+    """Parse the stored command of an operation."""
     return load(text, COMMAND_TYPES[kind])
 
 
 def load_calendar(text: str) -> Calendar:
-    """A stored calendar; the parsed ones are kept, since they are immutable, but for long ones:
-    thousands of them would be a lot."""
+    """Parse a stored calendar. Parsed calendars are immutable and cached, except long ones, which
+    would take too much memory."""
     return (_load_calendar_cached if len(text) <= MAX_CACHED_CALENDAR_LENGTH else _load_calendar)(
         text
     )
@@ -118,5 +118,5 @@ def _load_calendar(text: str) -> Calendar:
 
 
 MAX_CACHED_CALENDAR_LENGTH = 8 * 1024
-"""Characters: no text of hours that many may keep (`calendar.are_common`) has more."""
+"""Maximum characters of a cached calendar; calendars that `is_cacheable` accepts are shorter."""
 _load_calendar_cached = lru_cache(maxsize=4096)(_load_calendar)

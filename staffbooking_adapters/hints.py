@@ -1,4 +1,4 @@
-"""Hints that stay in the process: all that a deployment of one process needs."""
+"""Hints within one process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from staffbooking_core.ports import Hint
 
 
 class LocalHints:
-    """The Hints of one process. Whoever commits work gives one; any number may wait."""
+    """Implements `Hints` for one process; any number of tasks may wait."""
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(Hint, 0)
         self._waiters: dict[Hint, set[asyncio.Future[None]]] = {hint: set() for hint in Hint}
 
     def give(self, hint: Hint) -> None:
-        """Wake all that wait for it. It costs next to nothing and never fails."""
+        """Count a hint and wake its waiters. Cheap; never fails."""
         self._counts[hint] += 1
         for woken in self._waiters[hint]:
             if not woken.done():
@@ -32,7 +32,7 @@ class LocalHints:
                 await self._wait_for_next(hint)
 
     async def close(self) -> None:
-        """Nothing is open here; hints may still be given and waited for."""
+        """Do nothing: no resources are held. Hints keep working."""
 
     async def _wait_for_next(self, hint: Hint) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,8 +1,8 @@
-"""From outside to the inputs of the core: strict, and with every fault at once (CONTRACT 1).
+"""Strict conversion of external data to the core's inputs, reporting all errors (CONTRACT 1).
 
-`structure` takes what a JSON body, or a row of a file, came as; `structure_query` takes the
-texts of a query. Both enforce the bounds that the class declares: MissingField lists all
-that is absent or null, InvalidField all that is wrong.
+`structure` converts a JSON body or a row of a file; `structure_query` converts query parameters.
+Both enforce the bounds that the class declares: MissingField lists every absent or null field,
+InvalidField every invalid one.
 """
 
 from __future__ import annotations
@@ -51,27 +51,34 @@ _INSTANT_PATTERN = re.compile(
 _INTEGER_PATTERN = re.compile(r"-?(0|[1-9][0-9]{0,39})")
 _DECIMAL_PATTERN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 _MAX_DIGITS = 20
+_OUTSIDE_CALENDAR = (
+    f"must lie between {availability.MIN_CALENDAR_DATE} and {availability.MAX_CALENDAR_DATE}"
+)
 
 
 @frozen
 class QueryPriceBound:
-    """A decimal number of money in a query, from 0 on; finer than the currency is fine."""
+    """An amount in a query, from 0 to `le`; it may have more decimals than the currency."""
 
     le: Decimal = Decimal(1_000_000_000)
 
 
 def structure(cls: type[T], data: Mapping[str, Any]) -> T:
-    """An input made of a JSON object. Unknown fields are ignored; null is absent, unless the
-    field says otherwise (`Left`)."""
+    """Convert a JSON object to an input. Unknown fields are ignored; null counts as absent, except
+    for an `Unset` field that may be None.
+
+    Raises MissingField or InvalidField.
+    """
     made, found = _structure_or_errors(_converter(False), cls, data)
     return _checked_result(made, found)
 
 
 def structure_query(cls: type[T], data: Mapping[str, str], unreadable: Mapping[str, str]) -> T:
-    """An input made of the texts of a query, in which numbers are plain ASCII digits, and flags
-    `true` or `false`.
+    """Convert query parameters to an input. Numbers are plain ASCII digits, flags are `true` or
+    `false`.
 
-    `broken` tells of fields whose text could not be read, and why; they are in `given` too.
+    `unreadable` maps fields whose text could not be decoded to the reason; `data` contains them
+    too. Raises MissingField or InvalidField.
     """
     made, found = _structure_or_errors(_converter(True), cls, data)
     return _checked_result(made, {**found, **unreadable})
@@ -80,7 +87,7 @@ def structure_query(cls: type[T], data: Mapping[str, str], unreadable: Mapping[s
 def _structure_or_errors(
     converter: Converter, cls: type[T], data: Mapping[str, Any]
 ) -> tuple[T | None, dict[str, str | None]]:
-    """The input, or each faulty field with what is wrong; None says that it is missing."""
+    """The input, or None and each invalid field with its message; a missing field has None."""
     try:
         return converter.structure(data, cls), {}
     except (ClassValidationError, IterableValidationError) as error:
@@ -99,7 +106,7 @@ def _checked_result(result: T | None, errors: Mapping[str, str | None]) -> T:
 
 
 def _iterate_errors(error: BaseException, path: str) -> Iterator[tuple[str, BaseException]]:
-    """Each fault with its dotted path, in the order of the fields."""
+    """Each error with its field's dotted path, in the order of the fields."""
     if isinstance(error, ClassValidationError):
         for cause, note in error.group_exceptions()[0]:
             yield from _iterate_errors(cause, f"{path}.{note.name}" if path else note.name)
@@ -149,8 +156,8 @@ def _class_hook(converter: Converter, cls: Any) -> StructureHook:
 
 
 def _cached_hook(make: StructureHook) -> StructureHook:
-    """The same few hours are named again and again, in imports a million times. What is remembered
-    was found right, and by the types too: true is not 1."""
+    """Cache conversions of hours: imports repeat the same few values many times. Only valid values
+    are cached, keyed by type too: true is not 1."""
 
     @lru_cache(maxsize=4096, typed=True)
     def of_said(kind: Any, /, **said: Any) -> Any:
@@ -166,12 +173,12 @@ def _cached_hook(make: StructureHook) -> StructureHook:
 
 
 def _accepts_null(field: attrs.Attribute[Any]) -> bool:
-    """Whether null is a value of a field, and no absence."""
+    """Whether null is a value of the field instead of an absence."""
     return isinstance(field.default, Unset) and type(None) in get_args(field.type)
 
 
 def _optional_hook(converter: Converter, kind: Any) -> StructureHook:
-    """What such a field holds once something is said of it: whatever else it may be."""
+    """The hook of an `Unset` field that is present: that of its other types."""
     said = reduce(or_, (one for one in get_args(kind) if one is not Unset))
     of_said = converter.get_structure_hook(said)
     return lambda given, _: of_said(given, said)
@@ -198,20 +205,17 @@ _FLAGS = {"true": True, "false": False}
 
 
 def _structure_date(value: Any, _: Any) -> date:
-    """A day that calendars know: arithmetic on any other might overflow."""
+    """Parse a date within the calendar's range: arithmetic on others might overflow."""
     day = _parse_or_none(date.fromisoformat, _DATE_PATTERN, value)
     if day is None:
         raise ValueError("must be a date of the form YYYY-MM-DD")
     if not availability.MIN_CALENDAR_DATE <= day <= availability.MAX_CALENDAR_DATE:
-        raise ValueError(
-            f"must lie between {availability.MIN_CALENDAR_DATE} "
-            f"and {availability.MAX_CALENDAR_DATE}"
-        )
+        raise ValueError(_OUTSIDE_CALENDAR)
     return day
 
 
 def _parse_or_none(parse: Callable[[str], T], pattern: re.Pattern[str], value: Any) -> T | None:
-    """What a text of that form means; None for another form, and for what means nothing."""
+    """Parse a text that matches the pattern; None if it does not match or can't be parsed."""
     if not isinstance(value, str) or not pattern.fullmatch(value):
         return None
     try:
@@ -239,7 +243,7 @@ def _bounded_hook(converter: Converter, kind: Any, from_query: bool) -> Structur
 def _check_text(value: Any, bound: TextBounds) -> str:
     if not isinstance(value, str):
         raise ValueError("must be a text")
-    if not value.isprintable():  # Whatever is, any text may hold; and most texts are, whole.
+    if not value.isprintable():  # Fast path: printable characters are always allowed.
         _check_characters(value, bound.characters)
     if bound.form is not None:
         _FORM_CHECKS[bound.form](value)
@@ -251,7 +255,7 @@ def _check_text(value: Any, bound: TextBounds) -> str:
 
 
 def _is_blank(text: str) -> bool:
-    """Whether nothing of a text would be seen."""
+    """Whether a text has no visible character."""
     if text.isascii():
         return not text.strip()
     return all(
@@ -261,15 +265,15 @@ def _is_blank(text: str) -> bool:
 
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"})
-"""Not Cn: an emoji may be younger than the tables of Unicode here."""
+"""Without Cn (unassigned): an emoji may be newer than Python's Unicode tables."""
 _VARIATION_SELECTORS = map(
     chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 )
 _BLANK_CHARACTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
     _VARIATION_SELECTORS
 )
-"""Letters, marks and a sign by their categories, but nothing to see: fillers, a joiner, vowels
-that are not written, the empty pattern of Braille, selectors of variants of what is before them."""
+"""Invisible characters of visible categories: fillers, a joiner, inherent vowels, the blank Braille
+pattern, variation selectors."""
 
 
 def _check_characters(text: str, allowed: AllowedCharacters) -> None:
@@ -292,12 +296,12 @@ _FORBIDDEN_CHARACTERS = {
     AllowedCharacters.CHAT: re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]"),
     AllowedCharacters.OPAQUE: re.compile(r"[\x00\ud800-\udfff]"),
 }
-"""Control characters, bidi controls and surrogates, less what each kind of text may hold."""
+"""Control characters, bidi controls and surrogates, except those that the kind of text allows."""
 _ALLOWED_ASCII = {
     allowed: bytes(code for code in range(128) if not refused.match(chr(code)))
     for allowed, refused in _FORBIDDEN_CHARACTERS.items()
 }
-"""What is left of ASCII: with all of it taken out of a text at once, nothing must remain."""
+"""The allowed ASCII characters: deleting them all from a valid ASCII text leaves nothing."""
 
 
 def _check_email(text: str) -> None:
@@ -331,7 +335,7 @@ def _check_clock_end(text: str) -> None:
 
 def _check_no_comma(text: str) -> None:
     if "," in text:
-        raise ValueError("must not hold a comma: commas separate names in what is published")
+        raise ValueError("must not contain a comma: published lists are comma-separated")
 
 
 _FORM_CHECKS: dict[str, Callable[[str], object]] = {
@@ -359,7 +363,7 @@ def _check_amount(value: Any, bound: AmountBounds) -> Decimal:
         raise ValueError("must be a number")
     if not bound.gt < number <= bound.le:
         raise ValueError(f"must be above {bound.gt} and at most {bound.le}")
-    # Whatever is longer or finer is no money, and arithmetic might round it.
+    # Arithmetic might round longer numbers.
     if len(number.as_tuple().digits) > _MAX_DIGITS or number.adjusted() < -_MAX_DIGITS:
         raise ValueError(f"must have at most {_MAX_DIGITS} digits")
     return number
@@ -374,15 +378,13 @@ def _check_price(value: Any, bound: QueryPriceBound) -> Decimal:
 
 
 def _check_instant(value: Any, _: UtcInstant) -> str:
-    """Of a day that calendars know: databases take the last microsecond of 9999 for no end."""
+    """Check an instant, within the calendar's date range: databases store the last microsecond of
+    9999 as no end."""
     instant = _parse_or_none(datetime.fromisoformat, _INSTANT_PATTERN, value)
     if instant is None:
         raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
     if not availability.MIN_CALENDAR_DATE <= instant.date() <= availability.MAX_CALENDAR_DATE:
-        raise ValueError(
-            f"must lie between {availability.MIN_CALENDAR_DATE} "
-            f"and {availability.MAX_CALENDAR_DATE}"
-        )
+        raise ValueError(_OUTSIDE_CALENDAR)
     return str(value)
 
 
@@ -398,7 +400,7 @@ def _check_items(value: Any, bound: ListBounds, of_list: StructureHook) -> tuple
 
 
 def _uniqueness_key(item: Any) -> Any:
-    """What elements differ by: two names that differ in case alone are one."""
+    """The value by which elements are compared: names ignore letter case."""
     return normalize_text(item) if isinstance(item, str) else item
 
 
@@ -409,10 +411,10 @@ _BOUND_CHECKS: dict[type, StructureHook] = {
     QueryPriceBound: _check_price,
     UtcInstant: _check_instant,
 }
-"""How each bound is enforced: the value comes back, or a ValueError says what is wrong."""
+"""The check of each bound: returns the value or raises ValueError with the message."""
 
 _QUERY_NUMBERS: dict[type, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     IntegerBounds: (_INTEGER_PATTERN, int),
     QueryPriceBound: (_DECIMAL_PATTERN, Decimal),
 }
-"""Numbers of a query: a text of another form stays a text, which then is no number."""
+"""How numbers of a query are parsed; a text of another form is passed on as text and rejected."""

@@ -1,4 +1,4 @@
-"""Listening that is taken up again whenever it ends."""
+"""Keeps a subscription to other processes alive by reconnecting."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import NoReturn
 log = logging.getLogger("staffbooking.listening")
 
 RETRY_DELAYS_SECONDS = (0.1, 1.0, 5.0)
-"""Seconds before each next try; the last stands for all that follow."""
+"""Seconds before each reconnect; the last value repeats."""
 
 
 async def keep_listening(
     listen: Callable[[Callable[[], None]], Awaitable[None]], on_listening: Callable[[], None]
 ) -> NoReturn:
-    """Listen until cancelled. `listen` does so until it fails, and calls what it is given once
-    it hears; so does this call `began`: something may have been missed before."""
+    """Call `listen` again whenever it ends, until cancelled.
+
+    `listen` runs until it fails and calls its argument once it is subscribed; each time
+    `on_listening` is called, since notifications may have been missed before.
+    """
     failures = 0
 
     def begin_listening() -> None:
         nonlocal failures
         if failures > 1:
-            log.warning("Other processes are heard again")
+            log.warning("Subscription to other processes restored")
         failures = 0
         on_listening()
 
@@ -31,8 +34,9 @@ async def keep_listening(
         try:
             await listen(begin_listening)
         except Exception as error:
-            if failures == 1:  # Its text may hold an address, and so a password.
+            if failures == 1:
+                # Log only the type: the text may hold a URL with a password.
                 cause = type(error.__cause__ or error).__name__
-                log.warning("Other processes can't be heard: %s", cause)
+                log.warning("Subscription to other processes failed: %s", cause)
         await asyncio.sleep(RETRY_DELAYS_SECONDS[min(failures, len(RETRY_DELAYS_SECONDS) - 1)])
         failures += 1

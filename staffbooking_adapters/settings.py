@@ -1,7 +1,7 @@
-"""Settings from the environment: the only reader of it (CONTRACT 9).
+"""Reads the settings from the environment (CONTRACT 9).
 
-Every setting is `STAFFBOOKING_<NAME>`. A wrong value stops the start with one line that
-names the setting and says what it wants.
+Every setting is named `STAFFBOOKING_<NAME>`. An invalid value prevents the start with one line
+that names the setting and what it must be.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _PAYOUT_DEADLINE_HOURS = Policy().payout_deadline // timedelta(hours=1)
 _MAX_PAYOUT_DELAY_HOURS = _PAYOUT_DEADLINE_HOURS - 1
 
 STRIPE_UNSUPPORTED_CURRENCIES = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL_CURRENCIES
-"""Currencies that Stripe counts, or pays out, otherwise than by their smallest unit: a fee's
-split could not be paid to the unit (PAYMENTS 2)."""
+"""Currencies that Stripe does not charge or pay out in their smallest unit: payouts could not be
+exact (PAYMENTS 2)."""
 
 _URL_USER = r"((?![@/?#])[!-~])*@"
 _REDIS_ADDRESS = rf"({_URL_USER})?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?(/[0-9]*)?"
@@ -51,7 +51,9 @@ _REDIS_TLS_OPTION = (
     r"(ssl_(ca_certs|certfile|keyfile)=[^&#\s]+|ssl_cert_reqs=(none|optional|required))"
 )
 _REDIS_URL_PATTERN = re.compile(
-    rf"redis://{_REDIS_ADDRESS}|rediss://{_REDIS_ADDRESS}(\?{_REDIS_TLS_OPTION}(&{_REDIS_TLS_OPTION})*)?|unix://({_URL_USER})?/[^?#\s]+",
+    rf"redis://{_REDIS_ADDRESS}"
+    rf"|rediss://{_REDIS_ADDRESS}(\?{_REDIS_TLS_OPTION}(&{_REDIS_TLS_OPTION})*)?"
+    rf"|unix://({_URL_USER})?/[^?#\s]+",
     re.ASCII,
 )
 
@@ -59,7 +61,7 @@ IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class SettingsError(StaffbookingError):
-    """A setting can't be honoured; the message is one line that names it."""
+    """A setting is invalid; the message is one line that names it."""
 
     code = "settings"
 
@@ -70,24 +72,24 @@ class SettingsError(StaffbookingError):
 
 @frozen
 class FakeProcessorSettings:
-    """Payments are pretended: no money moves."""
+    """Settings of the fake processor: no money moves."""
 
     manual_payees: bool = False
-    """Whether staff members complete their payout accounts on a page, as with a real one."""
+    """Whether staff members complete their payout accounts on a page, as with a real processor."""
 
 
 @frozen
 class StripeSettings:
-    """Payments are made by Stripe."""
+    """Settings of payments through Stripe."""
 
     secret_key: str = field(repr=False)
     webhook_secrets: tuple[str, ...] = field(repr=False)
-    """One for each endpoint that Stripe posts to, and while one is rotated two."""
+    """One secret for each endpoint that Stripe posts to; two during a rotation."""
     environment: str = "main"
-    """This deployment's name among those that share the account: a part of every key and of
-    all that is made there."""
+    """The deployment's name among those that share the Stripe account; part of every idempotency
+    key and of the metadata of every object."""
     api_base: str | None = None
-    """Where the stub of the tests listens; None for Stripe itself."""
+    """The URL of the tests' stub; None for Stripe itself."""
 
     @property
     def is_live(self) -> bool:
@@ -97,25 +99,25 @@ class StripeSettings:
 
 @frozen
 class Settings:
-    """Everything that a deployment decides."""
+    """All settings of a deployment."""
 
     database_url: str = field(repr=False)
     secret_keys: tuple[str, ...] = field(repr=False)
-    """The first one signs and seals, all of them verify and open."""
+    """The first key signs and seals; all of them verify and open."""
     policy: Policy
     processor: FakeProcessorSettings | StripeSettings = FakeProcessorSettings()
     trusted_proxies: tuple[IpNetwork, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     redis_url: str | None = field(default=None, repr=False)
-    """What takes word between processes; None where the database does."""
+    """The Redis that carries broadcasts between processes; None to use the database."""
     blocked_terms: tuple[str, ...] = ()
-    """What messages must not say, besides the default list."""
+    """Terms blocked in messages, in addition to the default list."""
     files_dir: Path | None = None
-    """Where uploaded images are kept; None for a folder beside the database."""
+    """The folder of uploaded images; None for a folder next to the database."""
     smtp: SmtpServer | None = None
-    """None where people are told by the log alone."""
+    """The mail server; None to write notifications to the log only."""
     mail_from: tuple[str, str] = ("Staff booking", "staffbooking@localhost")
-    """Name and address."""
+    """The sender's name and address."""
 
     @property
     def has_default_secret(self) -> bool:
@@ -123,7 +125,7 @@ class Settings:
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """Read and judge all settings. Raises SettingsError for the first that is wrong."""
+    """Read and validate all settings. Raises SettingsError for the first invalid one."""
     read = _EnvironmentReader(environ)
     is_fake = read("PAYMENTS", _parse_payments, "fake") == "fake"
     base_url = read("BASE_URL", _parse_base_url, "http://127.0.0.1:8000")
@@ -160,7 +162,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         mail_from=mail_from,
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
-        raise SettingsError("WEBHOOK_ALLOW_INSECURE", "is for sandboxes alone: SANDBOX is off")
+        raise SettingsError("WEBHOOK_ALLOW_INSECURE", "requires a sandbox: SANDBOX is off")
     match settings.processor:
         case StripeSettings() as stripe:
             _check_stripe_settings(settings, stripe)
@@ -177,7 +179,7 @@ def _load_fake_settings(read: _EnvironmentReader) -> FakeProcessorSettings:
 
 def _load_stripe_settings(read: _EnvironmentReader) -> StripeSettings:
     if read.has("FAKE_PAYEES"):
-        raise SettingsError("FAKE_PAYEES", "is for pretended payments alone: PAYMENTS is stripe")
+        raise SettingsError("FAKE_PAYEES", "requires fake payments: PAYMENTS is stripe")
     return StripeSettings(
         secret_key=read("STRIPE_SECRET_KEY", _parse_stripe_key, ""),
         webhook_secrets=read("STRIPE_WEBHOOK_SECRET", _parse_stripe_webhook_secrets, ""),
@@ -198,39 +200,39 @@ class _EnvironmentReader:
             raise SettingsError(name, str(error)) from None
 
     def has(self, name: str) -> bool:
-        """Whether the environment says anything of it."""
+        """Whether the environment contains the setting."""
         return _ENVIRONMENT_PREFIX + name in self._environ
 
 
 def _check_stripe_settings(settings: Settings, stripe: StripeSettings) -> None:
-    """Where money moves nothing is pretended, no secret is known, and every amount can be
-    paid to the unit."""
+    """Check settings that Stripe excludes: the sandbox, the default secret, unsupported
+    currencies; with a live key also an insecure base URL and a test API base."""
     if settings.policy.sandbox:
-        raise SettingsError("SANDBOX", "is for pretended payments alone: PAYMENTS is stripe")
+        raise SettingsError("SANDBOX", "requires fake payments: PAYMENTS is stripe")
     if settings.has_default_secret:
-        raise SettingsError("SECRET_KEY", "must be set where PAYMENTS is stripe")
+        raise SettingsError("SECRET_KEY", "must be set if PAYMENTS is stripe")
     if (currency := settings.policy.currency.code) in STRIPE_UNSUPPORTED_CURRENCIES:
-        raise SettingsError("CURRENCY", f"can't be {currency} where PAYMENTS is stripe")
+        raise SettingsError("CURRENCY", f"can't be {currency} if PAYMENTS is stripe")
     if not stripe.is_live:
         return
     if not settings.policy.base_url.startswith("https:"):
         raise SettingsError("BASE_URL", "must be https with a live STRIPE_SECRET_KEY")
     if stripe.api_base is not None:
-        raise SettingsError("STRIPE_API_BASE", "is for tests: not with a live STRIPE_SECRET_KEY")
+        raise SettingsError("STRIPE_API_BASE", "is not allowed with a live STRIPE_SECRET_KEY")
 
 
 def _check_public_fake_settings(settings: Settings, *, is_explicit: bool) -> None:
-    """On the open internet nothing is pretended by accident, and no secret is known."""
+    """Require an explicit sandbox and a secret key for a fake processor on a public base URL."""
     if not (is_explicit and settings.policy.sandbox):
         raise SettingsError(
-            "PAYMENTS", "is fake on a public base URL: say STAFFBOOKING_SANDBOX=1 if you mean it"
+            "PAYMENTS", "is fake on a public base URL: confirm it with STAFFBOOKING_SANDBOX=1"
         )
     if settings.has_default_secret:
         raise SettingsError("SECRET_KEY", "must be set on a public base URL")
 
 
 def is_public_url(base_url: str) -> bool:
-    """Whether an address is for others than this machine and its private network."""
+    """Whether a URL's host is public, not this machine or a private network."""
     host = urlsplit(base_url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_global
@@ -239,7 +241,7 @@ def is_public_url(base_url: str) -> bool:
         return "." in host and host.rpartition(".")[2] not in local
 
 
-# Parsers: each raises ValueError with the rest of a sentence -----------------------------
+# Parsers: each raises ValueError with the text that follows the setting's name -----------
 
 
 def _parse_base_url(text: str) -> str:
@@ -300,7 +302,7 @@ def _parse_payout_delay(text: str) -> timedelta:
 def _parse_payment_window(text: str) -> timedelta | None:
     window = parse_duration(text) if text else None
     if window == timedelta(0):
-        raise ValueError("must be longer than nothing")
+        raise ValueError("must be longer than zero")
     return window
 
 
@@ -351,7 +353,7 @@ def _parse_environment(text: str) -> str:
 
 def _parse_stripe_api_base(text: str) -> str | None:
     if text and not re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}", text):
-        raise ValueError("must be an http address of this machine: it is for tests alone")
+        raise ValueError("must be an http address of this machine: it is only for tests")
     return text or None
 
 
@@ -376,7 +378,7 @@ def _parse_redis_url(text: str) -> str | None:
     if text and not (_REDIS_URL_PATTERN.fullmatch(text) and urlsplit(text).port != 0):
         raise ValueError(
             "must be redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH, "
-            "with %XX for what is special in a password"
+            "with %XX for special characters in a password"
         )
     return text or None
 

@@ -1,6 +1,6 @@
-"""Mail settings: the server that mails are sent through, and addresses.
+"""Mail settings: the SMTP server and mail addresses.
 
-Each parser raises ValueError with the rest of a sentence that starts with the setting's name.
+Each parser raises ValueError with the text that follows the setting's name.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _SMTP_URL_PATTERN = re.compile(
 
 
 class SmtpTls(StrEnum):
-    """How a connection to a mail server is kept private."""
+    """How connections to a mail server use TLS."""
 
     IMPLICIT = "from_start"
     STARTTLS = "starttls"
-    """Required: without it nothing is sent."""
+    """Required: no mail is sent if the server does not offer it."""
     NEVER = "never"
 
 
 @frozen
 class SmtpServer:
-    """The server that mails are sent through."""
+    """The SMTP server that mails are sent through."""
 
     host: str
     port: int
@@ -40,6 +40,8 @@ class SmtpServer:
 
 
 def parse_smtp_url(text: str) -> SmtpServer | None:
+    """Parse an SMTP URL; None if the text is empty. TLS is required except for loopback hosts and
+    `starttls=never`."""
     if not text:
         return None
     try:
@@ -50,7 +52,7 @@ def parse_smtp_url(text: str) -> SmtpServer | None:
     if not _SMTP_URL_PATTERN.fullmatch(text) or port == 0 or not parts.hostname:
         raise ValueError(
             "must be smtp://USER:PASSWORD@HOST:587 or smtps://HOST:465, "
-            "with %XX for what is special in a password"
+            "with %XX for special characters in a password"
         )
     if parts.scheme == "smtps":
         tls, usual = SmtpTls.IMPLICIT, 465
@@ -76,6 +78,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def parse_mailbox(text: str) -> tuple[str, str]:
+    """Parse `Name <address>` or an address into name and address."""
     name, address = parseaddr(text)
     local, _, domain = address.rpartition("@")
     if not (text.isprintable() and address.isascii() and local and domain):
@@ -84,7 +87,8 @@ def parse_mailbox(text: str) -> tuple[str, str]:
 
 
 def default_mail_host(base_url: str) -> str:
-    """The domain of our own addresses, unless it is said: numbers are none."""
+    """The default domain of the service's own addresses: the base URL's host, or localhost if the
+    host is an IP address."""
     host = urlsplit(base_url).hostname or ""
     try:
         ipaddress.ip_address(host)

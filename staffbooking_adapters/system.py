@@ -1,4 +1,4 @@
-"""The machine's own clock, randomness and slow hashes."""
+"""System clock, random identifiers and password hashing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class SystemClock:
-    """Business time is the wall clock's."""
+    """The system's clock; business time is wall time."""
 
     def wall(self) -> datetime:
         return datetime.now(UTC)
@@ -35,8 +35,8 @@ class SystemClock:
 
 
 class SandboxClock(SystemClock):
-    """Business time runs ahead by an offset that the store shares. It is read each time, so
-    that every process sees a move at once."""
+    """Business time is ahead of wall time by an offset in the store. The offset is read on each
+    call, so every process sees a change at once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -47,13 +47,13 @@ class SandboxClock(SystemClock):
 
 
 class SystemIds:
-    """Names from the operating system's secure source."""
+    """Identifiers and secrets from the operating system's secure random source."""
 
     def booking_code(self) -> str:
         return "BK" + _encode_base32(secrets.randbits(12 * 5), 12)
 
     def event_id(self) -> str:
-        """The time in milliseconds, then 80 random bits: names sort by their making."""
+        """The time in milliseconds followed by 80 random bits: ids sort by creation time."""
         made = time_ns() // 1_000_000
         return "evt_" + _encode_base32(made << 80 | secrets.randbits(80), 26)
 
@@ -76,8 +76,8 @@ def _encode_base32(number: int, length: int) -> str:
 
 
 class Argon2Hasher:
-    """Argon2id (CONTRACT 2) in threads of its own: at most two at once, so that a rush of
-    logins slows logins and nothing else."""
+    """Argon2id (CONTRACT 2) in at most two threads at once, so that many logins delay only
+    logins."""
 
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(2)
@@ -93,7 +93,7 @@ class Argon2Hasher:
 def _hasher() -> PasswordHasher:
     from argon2 import PasswordHasher
 
-    # The first choice of the OWASP cheat sheet: 19 MiB, 2 passes, 1 lane.
+    # OWASP's recommended parameters: 19 MiB, 2 passes, 1 lane.
     return PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 
 

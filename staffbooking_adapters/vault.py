@@ -1,4 +1,4 @@
-"""Signatures and seals with the keys of SECRET_KEY."""
+"""Signs and seals with the keys of SECRET_KEY."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NONCE_LENGTH = 12
 
 
 class KeyringVault:
-    """Signs by HMAC-SHA256 and seals by AES-256-GCM, with keys of their own for each purpose.
+    """Signs with HMAC-SHA256 and seals with AES-256-GCM, using a derived key per purpose.
 
-    The first of the secret keys signs and seals; what any of them made holds. A seal is a
-    byte for its form, the name of its key, a random nonce, and the encrypted secret.
+    The first secret key signs and seals; all of them verify and open. A sealed secret is a
+    version byte, the key id, a random nonce and the ciphertext.
     """
 
     def __init__(self, secret_keys: Sequence[str]) -> None:
@@ -66,14 +66,14 @@ def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
 
 
 def _cipher(key: bytes, purpose: str) -> AESGCM:
-    # Takes its time to load: only where something is sealed.
+    # Imported on first use: the library is slow to load.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(_derive_key(key, f"staffbooking-seal:{purpose}"))
 
 
 def _key_id_of(key: bytes) -> bytes:
-    """Tells keys apart, and nothing of them."""
+    """An identifier of a key that reveals nothing about it."""
     return _derive_key(key, "staffbooking-name")[:_KEY_ID_LENGTH]
 
 
@@ -82,7 +82,7 @@ def _derive_key(key: bytes, purpose: str) -> bytes:
 
 
 def _associated_data(row: int) -> bytes:
-    """What a seal is bound to beside its key, which is the purpose's own."""
+    """The associated data that binds a seal to its row; its key binds it to its purpose."""
     return str(row).encode()
 
 

@@ -1,4 +1,4 @@
-"""The composition root: from settings to ports. The only place that names adapters."""
+"""The composition root: creates the ports from settings. The only module that selects adapters."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_ports(settings: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
-    """Open everything that a process needs, and close it again at the end. In a process that
-    `stays` nothing is left to be loaded later, when others would wait for it.
+    """Open all ports and close them when the context ends. A long-running process preloads
+    libraries and data, so that no request waits for them.
 
-    The schema must be there: `upgrade_schema` makes it.
+    The schema must exist: `upgrade_schema` creates it. Raises SettingsError if a long-running
+    process can't write to the files folder.
     """
     from staffbooking_adapters.content.filter import DefaultContentFilter
     from staffbooking_adapters.ics.calendars import IcsCalendars
@@ -97,7 +98,7 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
 
 
 class _LazySender:
-    """The sender of webhooks, loaded and opened by the first use: most commands send none."""
+    """A webhook sender that is created on first use: most commands send no webhooks."""
 
     def __init__(self, *, insecure: bool) -> None:
         self._insecure = insecure
@@ -124,8 +125,8 @@ class _LazySender:
 
 
 class _LazyNotifier:
-    """The notifier of a deployment, loaded by the first letter: servers send none, and most
-    commands neither."""
+    """A notifier that opens its SMTP client on the first mail: servers and most commands send
+    none."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -179,7 +180,7 @@ def _make_chat(settings: Settings, *, is_preloaded: bool) -> LocalChat:
 
 
 def _make_stripe_processor(settings: StripeSettings, policy: Policy) -> StripeProcessor:
-    # The client of Stripe takes its time to load: only where it is used.
+    # Imported only where it is used: Stripe's SDK is slow to load.
     from staffbooking_adapters.stripe.processor import StripeProcessor
 
     return StripeProcessor(
@@ -208,19 +209,19 @@ def _make_fake_processor(
 
 
 async def upgrade_schema(settings: Settings) -> None:
-    """Bring the database's schema to this version; nothing happens where it is there."""
+    """Upgrade the database's schema to this version; a current schema is left unchanged."""
     from staffbooking_adapters.sql.schema.upgrade import run_migrations
 
     await run_migrations(settings.database_url)
 
 
 def find_files_problem(settings: Settings) -> str | None:
-    """Why uploaded images can't be stored, in one line; None where they can."""
+    """Why uploaded images can't be stored, in one line; None if they can."""
     return find_write_problem(_get_files_dir(settings))
 
 
 def _get_files_dir(settings: Settings) -> Path:
-    """By default beside the database, where it is a file, as the other files of it are."""
+    """The files folder; by default next to the SQLite file, else in the working directory."""
     if settings.files_dir is not None:
         return settings.files_dir
     kind, _, path = settings.database_url.partition(":///")
@@ -229,7 +230,7 @@ def _get_files_dir(settings: Settings) -> Path:
 
 
 async def find_schema_problem(settings: Settings) -> str | None:
-    """What the schema lacks, in one line; None where it is this version's."""
+    """How the schema differs from this version's, in one line; None if it does not."""
     from staffbooking_adapters.sql.schema.upgrade import find_schema_mismatch
 
     return await find_schema_mismatch(settings.database_url)

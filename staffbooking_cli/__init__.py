@@ -1,3 +1,3 @@
-"""The command line: it translates commands into use-cases and composes the processes."""
+"""The command line: maps commands to use-cases and starts the server and worker processes."""
 
 __all__ = ["main"]

@@ -1,7 +1,7 @@
-"""The tree of commands.
+"""The command tree.
 
-Modules of commands import typer alone when they are loaded, and what they do its work with
-inside each command: so `--help` costs no database driver and no web framework.
+Command modules import only typer at module level and everything else inside each command, so
+`--help` loads no database driver and no web framework.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from staffbooking_cli.errors import error_line, innermost
 
 
 class Commands(TyperGroup):
-    """The root: what a command refuses ends as one line on standard error and exit code 1."""
+    """The root group: an error prints one line on standard error and exits with code 1."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _errors_as_one_line():
@@ -70,7 +70,7 @@ app = typer.Typer(
     help="A booking service for freelance staff.",
     epilog="Settings come from the environment (STAFFBOOKING_...).",
     no_args_is_help=True,
-    # Plain help: a framed one would take longer to draw than all else that help needs.
+    # Plain help: rich formatting would take longer than everything else that help does.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -1,4 +1,4 @@
-"""Rows of companions into the service, in batches, with an account of what stayed out."""
+"""Imports companion rows in batches and records the rows that were skipped."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from staffbooking_core.usecases.companions.imports import ImportRow
 
 IMPORT_BATCH_SIZE = 1_000
 _MAX_BATCH_HOURS = 5_000
-"""Hours of its rows that a batch has at most: their days are worked out while the store holds its
-locks."""
+"""Maximum hour entries of a batch: their days are expanded while the store holds row locks."""
 SKIPPED_PAGE_SIZE = 500
 
 _GC_THRESHOLD = 100_000
-"""So many objects more than at the last search for cycles: three searches or four a batch."""
+"""Allocations between garbage collections: three or four collections per batch."""
 
 
 async def import_file(
@@ -34,8 +33,11 @@ async def import_file(
     progress: ImportProgress,
     report_progress: Callable[[int, int], None],
 ) -> ImportProgress:
-    """All rows of a file behind where it was begun. `tell` is called after each batch with how
-    many bytes are read, and how many rows were decided on since then."""
+    """Import all rows of a file after `progress.line`.
+
+    `report_progress` is called after each batch with the bytes read and the number of rows
+    processed by this call so far.
+    """
     done, batches = progress, split_batches(map(to_import_row, file.rows(progress.line)))
 
     def read_batch() -> Sequence[ImportRow]:
@@ -44,7 +46,7 @@ async def import_file(
     with _infrequent_gc():
         batch = read_batch()
         while batch:
-            # The next is read while the store works: neither waits for the other.
+            # The next batch is read while the store writes the current one.
             async with asyncio.TaskGroup() as group:
                 following = group.create_task(asyncio.to_thread(read_batch))
                 done = await _import_batch(ports, done, batch)
@@ -55,7 +57,8 @@ async def import_file(
 
 @contextmanager
 def _infrequent_gc() -> Iterator[None]:
-    """Rows make no cycles, and to look for some after every 700 objects is a tenth of the work."""
+    """Raise the collection threshold: rows create no cycles, and collecting after every 700
+    allocations would take a tenth of the time."""
     usual, *others = gc.get_threshold()
     gc.set_threshold(_GC_THRESHOLD, *others)
     try:
@@ -65,7 +68,8 @@ def _infrequent_gc() -> Iterator[None]:
 
 
 def split_batches(rows: Iterable[ImportRow]) -> Iterator[Sequence[ImportRow]]:
-    """Each of at most so many rows and so many hours; who has more hours than that comes alone."""
+    """Batches bounded by rows and by hour entries; a row with more hour entries than the limit
+    gets a batch of its own."""
     batch, weight = list[ImportRow](), 0
     for row in rows:
         row_weight = 0 if row.companion is None else _weight(row.companion)
@@ -79,7 +83,7 @@ def split_batches(rows: Iterable[ImportRow]) -> Iterator[Sequence[ImportRow]]:
 
 
 def _weight(row: ImportedCompanion) -> int:
-    """How many overrides and slots it has."""
+    """The number of hour entries: weekly hours, overrides and their slots."""
     weekly = () if row.weekly is Unset.UNSET else row.weekly
     overrides = () if row.overrides is Unset.UNSET else row.overrides
     return len(weekly) + sum(1 + len(day.slots) for day in overrides)
@@ -88,7 +92,7 @@ def _weight(row: ImportedCompanion) -> int:
 async def iterate_skipped_rows(
     ports: Ports, progress: ImportProgress
 ) -> AsyncIterator[dict[str, Any]]:
-    """The rows of a file that stayed out: `{line, email, reason}`."""
+    """The skipped rows of a file, by line: `{line, email, reason}`."""
     line = 0
     while page := await imports.list_skipped_rows(
         ports, progress.fingerprint, line, SKIPPED_PAGE_SIZE
@@ -99,6 +103,7 @@ async def iterate_skipped_rows(
 
 
 def to_import_row(row: ImportFileRow) -> ImportRow:
+    """A file's row with its validated companion, or with the problem that makes it invalid."""
     if row.problem is not None:
         return ImportRow(row.line, row.email, problem=row.problem)
     try:
@@ -116,7 +121,7 @@ async def _import_batch(
         if len(rows) == 1:
             unfit = evolve(rows[0], companion=None, problem=error.message)
             return await imports.import_rows(ports, progress, [unfit])
-    # The store refused the batch for the sake of one row: find it.
+    # At least one row violates a constraint: bisect the batch to find it.
     middle = len(rows) // 2
     for part in (rows[:middle], rows[middle:]):
         progress = await _import_batch(ports, progress, part)

@@ -1,4 +1,4 @@
-"""From what went wrong to the one line that an operator reads."""
+"""Formats an exception as one line for the operator."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ _DEBUG_SETTING = "STAFFBOOKING_DEBUG"
 
 
 class CommandRefused(Exception):
-    """The command line itself can't do what it was asked to; the text is the line."""
+    """The command can't be carried out; the message is the line that is printed."""
 
 
 def error_line(error: BaseException) -> str | None:
-    """One line for an error, or None where it is the command framework's own affair
-    (usage, a closed pipe) or was asked to be shown in full (`STAFFBOOKING_DEBUG=1`)."""
+    """One line for an error.
+
+    None if the command framework handles the error itself (usage, a closed pipe) or if
+    `STAFFBOOKING_DEBUG=1` requests the full traceback.
+    """
     error = innermost(error)
     if type(error).__module__.startswith(("typer", "click")) or isinstance(error, BrokenPipeError):
         return None
@@ -21,12 +24,12 @@ def error_line(error: BaseException) -> str | None:
     if line is None:
         if os.environ.get(_DEBUG_SETTING) == "1":
             return None
-        line = f"unexpected {type(error).__name__}: {error} ({_DEBUG_SETTING}=1 shows where)"
+        line = f"unexpected {type(error).__name__}: {error} ({_DEBUG_SETTING}=1 shows a traceback)"
     return " ".join(line.split())
 
 
 def innermost(error: BaseException) -> BaseException:
-    """A group of tasks wraps even a single error."""
+    """The single error inside nested exception groups (task groups wrap even one error)."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -39,7 +42,7 @@ def _known_error_line(error: BaseException) -> str | None:
         case CommandRefused():
             return str(error)
         case StoreUnavailable():
-            return f"the database is out of reach: {error.reason or error.message}"
+            return f"the database is unavailable: {error.reason or error.message}"
         case StaffbookingError():
             return error.message
         case OSError() if error.filename is not None:

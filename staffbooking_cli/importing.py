@@ -1,8 +1,8 @@
-"""Files of companions: CSV, a JSON array, or JSON Lines, read row by row (CONTRACT 9).
+"""Reads companion files row by row: CSV, a JSON array, or JSON Lines (CONTRACT 9).
 
-A row is a line of JSON Lines, an element of an array, or a record of CSV, which may span
-lines. What can't be read of one row is that row's problem; the rest goes on. CSV and JSON
-Lines are never held whole; an array is.
+A row is a line of JSON Lines, an element of an array, or a CSV record, which may span lines.
+A row that can't be parsed is reported as that row's problem, and reading continues. CSV and
+JSON Lines are streamed; a JSON array is held in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from staffbooking_core.inputs import ImportedCompanion
 _CHUNK_BYTES = 1 << 16
 _MAX_CELL_LENGTH = 1 << 20
 _MAX_LINE_LENGTH = 1 << 20
-"""Characters of a line of JSON Lines."""
+"""Maximum characters of a line of JSON Lines."""
 
 _FIELD_NAMES = [field.name for field in fields(ImportedCompanion)]
 _REQUIRED_FIELD_NAMES = [
@@ -36,7 +36,7 @@ _REQUIRED_FIELD_NAMES = [
 
 @frozen
 class ImportFileRow:
-    """One row: where an editor finds it, and what it says or why it can't be read."""
+    """One row: its line number in the file, and its data or the reason it can't be parsed."""
 
     line: int
     data: Mapping[str, Any]
@@ -44,7 +44,7 @@ class ImportFileRow:
 
     @property
     def email(self) -> str | None:
-        """As far as it can be shown: whatever a bad row has in its place."""
+        """The e-mail field shortened and made printable, even if invalid; None if not a string."""
         email = self.data.get("email")
         if not isinstance(email, str):
             return None
@@ -52,7 +52,7 @@ class ImportFileRow:
 
 
 class ImportFile:
-    """A file of rows. Raises Refused for one that as a whole is none of the formats."""
+    """A file of rows. Raises CommandRefused if the file as a whole has none of the formats."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -65,16 +65,16 @@ class ImportFile:
 
     @property
     def position(self) -> int:
-        """How many bytes are read."""
+        """The number of bytes read so far."""
         if self._binary is None:
             return 0
         return self.size if self._binary.closed else self._binary.tell()
 
     def rows(self, after_line: int = 0) -> Iterator[ImportFileRow]:
-        """Those of the lines above `after`."""
+        """The rows with a line number above `after_line`. Raises CommandRefused."""
         read = self._choose_reader()
         with self._path.open("rb") as self._binary:
-            # csv wants line ends as they are; JSON Lines end in any of the usual ways.
+            # The csv module needs untranslated line ends; JSON Lines accept any line end.
             newline = "" if read is _csv_rows else None
             text = io.TextIOWrapper(self._binary, encoding="utf-8-sig", newline=newline)
             try:
@@ -83,7 +83,7 @@ class ImportFile:
                 raise CommandRefused(f"{self._path}: {error}") from None
 
     def _choose_reader(self) -> Callable[[io.TextIOWrapper, int], Iterator[ImportFileRow]]:
-        """By the file's ending, else by its first character."""
+        """The reader for the file's extension, otherwise for its first character."""
         ending = self._path.suffix.lower()
         if ending == ".csv":
             return _csv_rows
@@ -101,8 +101,11 @@ class _InvalidFormat(Exception):
 
 
 def _check_utf8(path: Path) -> tuple[int, str]:
-    """The size of a file and the digest of its content, once all of it is known to be UTF-8:
-    nothing of one that isn't goes in."""
+    """The size of a file in bytes and the SHA-256 digest of its content.
+
+    The whole file is checked before any row is imported. Raises CommandRefused if it is not
+    UTF-8.
+    """
     decoder, lines, size = codecs.getincrementaldecoder("utf-8")(), 1, 0
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -123,7 +126,7 @@ def _check_utf8(path: Path) -> tuple[int, str]:
 
 
 class _ObjectWithDuplicates(dict[str, Any]):
-    """An object that says something twice."""
+    """A JSON object with a duplicate field."""
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -131,15 +134,15 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found if len(found) == len(pairs) else _ObjectWithDuplicates(found)
 
 
-# NaN and the like stay texts: they are no number where one is wanted.
+# NaN and infinities are kept as text, so that number fields reject them.
 _DECODER = json.JSONDecoder(
     parse_float=Decimal, parse_constant=str, object_pairs_hook=_build_object
 )
 
 
 def _parse_json(text: str) -> Any:
-    """JSON with exact numbers. ValueError says in a word why it is none."""
-    if text.startswith("\ufeff"):  # Of a file that was put behind another.
+    """Parse JSON with exact decimals. Raises ValueError with a short reason."""
+    if text.startswith("\ufeff"):  # Left in the middle when files were concatenated.
         raise ValueError("is not JSON: begins with a byte order mark (U+FEFF)")
     try:
         return _DECODER.decode(text)
@@ -173,7 +176,7 @@ def _json_lines(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
 
 
 def _bounded_lines(text: io.TextIOWrapper) -> Iterator[str]:
-    """Each line; of one that is too long, only the beginning."""
+    """Each line; a line over the limit is truncated."""
     while line := text.readline(_MAX_LINE_LENGTH + 1):
         rest = line
         while _is_truncated(rest):
@@ -203,7 +206,7 @@ def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
     reader = csv.reader(text, strict=True)
     header: list[str] | None = None
     while True:
-        # A record begins on the line after all that were read for those before it.
+        # `line_num` counts the lines read so far; the next record begins on the line after.
         line = reader.line_num + 1
         try:
             cells = next(reader)
@@ -224,7 +227,7 @@ def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
 
 
 def _line_range_note(first: int, last: int) -> str:
-    """The lines that a quote took with it: what is in them is accounted for by this."""
+    """A note that an unclosed quote made several lines into one row; empty for one line."""
     return f"; lines {first} to {last} were read as one row" if last > first else ""
 
 
@@ -251,8 +254,7 @@ def _csv_row(line: int, header: Sequence[str], cells: Sequence[str]) -> ImportFi
     return ImportFileRow(line, data)
 
 
-# A cell that can't be read stays the text it is: the bounds of the field then say what it
-# should be.
+# A cell that can't be parsed stays text: the field's validation then reports what it should be.
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

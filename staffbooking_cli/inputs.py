@@ -1,4 +1,4 @@
-"""Inputs that only the command line has, bounded as those of the core are."""
+"""Inputs that exist only on the command line, validated like the core's inputs."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ class NewAccount:
 
 @frozen(kw_only=True)
 class OperatorNote:
-    """`disputes resolve`, `payouts hold`: what an operator says to it."""
+    """`disputes resolve`, `payouts hold`: the operator's optional note."""
 
     note: Annotated[str, TextBounds(300)] | None = None

@@ -1,4 +1,4 @@
-"""Whole lists from a store that gives them a page at a time."""
+"""Iterates over a whole list that the store returns page by page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PAGE_SIZE = 500
 async def iterate_pages(
     fetch_page: Callable[[int, int], Awaitable[Sequence[T]]],
 ) -> AsyncIterator[T]:
-    """All rows of a list in the order of ids; `fetch` is given an id and a number, and gives
-    up to so many rows above that id."""
+    """All rows of a list, ordered by id. `fetch_page(after_id, limit)` returns up to `limit`
+    rows with an id above `after_id`."""
     after_id: int = 0
     while page := await fetch_page(after_id, PAGE_SIZE):
         for row in page:
@@ -26,6 +26,6 @@ async def iterate_pages(
 async def iterate_records(
     rows: Sequence[T], to_record: Callable[[T], Mapping[str, Any]]
 ) -> AsyncIterator[Any]:
-    """The records of rows that are there already."""
+    """The records of rows that are already loaded."""
     for row in rows:
         yield to_record(row)

@@ -1,4 +1,4 @@
-"""The command `staffbooking`: also `python -m staffbooking_cli.main`."""
+"""The entry point of the `staffbooking` command, also `python -m staffbooking_cli.main`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from staffbooking_cli.app import app
 
 
 def main() -> None:
-    """Run the command line. Exit 0: done; 1: refused, with one line that says why; 2: usage."""
+    """Run the command line. Exit codes: 0 success, 1 error (one line on stderr), 2 usage."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # Closed by who started us: the next file that is opened must not take its place.
+            # The parent closed this stream: reserve it, or the next opened file would get its
+            # descriptor.
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for life
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that lacks a letter of somebody's name shows its escape instead.
+            # Characters that the terminal's encoding lacks are printed as escapes.
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="staffbooking")
 

@@ -1,4 +1,4 @@
-"""What several commands take: `--json`, and values that are read to the letter."""
+"""Shared command options and arguments, and strict parsers of their values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import typer
 MAX_ID = 2**63 - 1
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Email = Annotated[str, typer.Argument(metavar="EMAIL", help="Of the account, in any case.")]
+Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The account's e-mail address.")]
 Id = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID)]
-Code = Annotated[str, typer.Argument(metavar="CODE", help="The booking's code: BK...")]
-Limit = Annotated[int, typer.Option(help="How many a page.", min=1, max=1000)]
-Page = Annotated[int, typer.Option(help="Which page, from 1.", min=1, max=100_000)]
+Code = Annotated[str, typer.Argument(metavar="CODE", help="The booking code: BK...")]
+Limit = Annotated[int, typer.Option(help="Rows per page.", min=1, max=1000)]
+Page = Annotated[int, typer.Option(help="The page number, from 1.", min=1, max=100_000)]
 
-# The core's names, spelled out here so that help needs no core; a test compares them.
+# Copies of the core's values, so that help does not load the core; a test compares them.
 Role = Literal["customer", "staff", "admin"]
 Tier = Literal["none", "basic", "enterprise"]
 Status = Literal["pending", "accepted", "paid", "completed", "cancelled", "disputed"]
@@ -28,7 +28,7 @@ ItemStatus = Literal["pending", "approved", "rejected"]
 
 
 class PermissionOption(StrEnum):
-    """A class, since an option given several times can't be a Literal."""
+    """An enum because a repeatable option can't be a Literal."""
 
     READ = "read"
     BOOK = "book"
@@ -42,7 +42,10 @@ _AMOUNT_PATTERN = re.compile(r"[0-9]{1,11}(\.[0-9]{1,3})?")
 
 
 def instant(text: str) -> datetime:
-    """ISO 8601 with Z or an offset, as UTC; of a day that calendars know."""
+    """Parse an ISO 8601 instant with Z or an offset, as UTC, within the calendar's date range.
+
+    Raises BadParameter.
+    """
     from staffbooking_core.domain.companions.availability import (
         MAX_CALENDAR_DATE,
         MIN_CALENDAR_DATE,
@@ -59,7 +62,7 @@ def instant(text: str) -> datetime:
 
 
 def duration(text: str) -> timedelta:
-    """`90s`, `30m`, `72h`."""
+    """Parse a duration such as `90s`, `30m` or `72h`. Raises BadParameter."""
     from staffbooking_core.domain.shared.durations import parse_duration
 
     try:
@@ -69,7 +72,7 @@ def duration(text: str) -> timedelta:
 
 
 def amount(text: str) -> Decimal:
-    """Money as people write it: `120` or `120.50`."""
+    """Parse an amount in major units, such as `120` or `120.50`. Raises BadParameter."""
     if not _AMOUNT_PATTERN.fullmatch(text):
         raise typer.BadParameter(f"{text!r} is not an amount such as 120.50")
     return Decimal(text)

@@ -1,6 +1,6 @@
-"""What a command prints: one JSON document, or tables for people.
+"""Output of commands: one JSON document, or tables.
 
-Standard output has the answer alone; notes and progress go to standard error.
+Standard output holds only the result; notes and progress go to standard error.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Record = Mapping[str, Any]
 
 _CONSOLE_WIDTH = 1_000_000
 MAX_TABLE_ROWS = 500
-"""So many rows of a list without bounds are a table, which is laid out as a whole."""
+"""Rows per table of an unbounded list: a table is laid out in memory."""
 
 
 def print_note(text: str) -> None:
-    """A word to the operator, beside the answer."""
+    """Print a note for the operator on standard error."""
     typer.echo(text, err=True)
 
 
@@ -33,13 +33,14 @@ def print_note(text: str) -> None:
 
 
 def print_json(document: Record) -> None:
+    """Print one JSON document."""
     from staffbooking_adapters.codec import encode
 
     typer.echo(encode(document))
 
 
 async def print_json_stream(document: Record) -> None:
-    """The same, as it is made: what outgrows the memory."""
+    """Print one JSON document piece by piece; it may be larger than memory."""
     from staffbooking_adapters.codec import iterate_json
 
     async for piece in iterate_json(document):
@@ -50,7 +51,7 @@ async def print_json_stream(document: Record) -> None:
 async def _print_json_list(
     name: str, records: AsyncIterator[Record], counts: Mapping[str, int] | None = None
 ) -> None:
-    """One document, written as its elements come: a long list needs no memory."""
+    """Print one document, element by element: memory use does not grow with the list."""
     from staffbooking_adapters.codec import encode
 
     head = "".join(f'"{count}":{number},' for count, number in (counts or {}).items())
@@ -65,7 +66,8 @@ async def _print_json_list(
 
 
 def format_cell(value: object) -> str:
-    """A value as text of one line; what could steer a terminal is shown as its escape."""
+    """A value as one line of text; control characters are escaped, so they can't affect the
+    terminal."""
     match value:
         case None:
             text = ""
@@ -79,12 +81,12 @@ def format_cell(value: object) -> str:
 
 
 _INSTANT_PATTERN = re.compile(r"^([0-9-]{10}T[0-9:]{8})\.[0-9]+Z$")
-"""In tables, to the second."""
+"""An instant with fractional seconds: tables show whole seconds."""
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Record], title: str = "") -> None:
-    """A table of records. A column is a field's name, or `title=field field` for several
-    in one; numbers stand under each other by their last digit."""
+    """Print a table of records. A column is a field's name, or `title=field field` for several
+    fields in one column; numeric columns are right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -111,13 +113,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Record], title: str = "")
 
 
 def _is_numeric_column(values: Iterable[object]) -> bool:
-    """Whether there are numbers, and perhaps gaps, but nothing else."""
+    """Whether the values are numbers, possibly with some missing."""
     kinds = {type(value) for value in values} - {type(None)}
     return bool(kinds) and kinds <= {int, float, Decimal}
 
 
 def print_record(record: Record) -> None:
-    """One record, a line for each field; what is nested is left to tables of its own."""
+    """Print one record, a line per field; nested fields are omitted."""
     rows = [
         {"field": name, "value": value} for name, value in record.items() if not _is_nested(value)
     ]
@@ -129,7 +131,7 @@ def _is_nested(value: object) -> bool:
 
 
 def _console() -> Console:
-    """As wide as the table takes: a narrow terminal wraps whole lines, and nothing is cut."""
+    """A console wider than any table, so that nothing is cut off; a terminal wraps the lines."""
     from rich.console import Console
 
     if sys.stdout.isatty():
@@ -138,7 +140,7 @@ def _console() -> Console:
 
 
 def _max_column_width() -> int | None:
-    """On a terminal long texts are folded within their column."""
+    """The width at which long texts are folded on a terminal; None elsewhere."""
     return 60 if sys.stdout.isatty() else None
 
 
@@ -146,7 +148,7 @@ def _max_column_width() -> int | None:
 
 
 def print_result(name: str, record: Record, as_json: bool) -> None:
-    """A single thing: `{"user": {...}}`, or its fields."""
+    """Print one record: `{"user": {...}}`, or a table of its fields."""
     if as_json:
         print_json({name: record})
     else:
@@ -156,7 +158,7 @@ def print_result(name: str, record: Record, as_json: bool) -> None:
 async def print_list(
     name: str, columns: Sequence[str], records: AsyncIterator[Record], as_json: bool
 ) -> None:
-    """A whole list: `{"users": [...]}`, or a table of some columns."""
+    """Print a whole list: `{"users": [...]}`, or a table of some columns."""
     if as_json:
         await _print_json_list(name, records)
         return
@@ -172,8 +174,9 @@ async def print_outcome(
     records: AsyncIterator[Record],
     as_json: bool,
 ) -> None:
-    """What was done, and a list of what was not: `{"imported": 2, "skipped": [...]}`, or tables
-    of some rows each, and then the counts. A long list needs no memory."""
+    """Print counts and the list of items left out: `{"imported": 2, "skipped": [...]}`, or
+    tables of up to MAX_TABLE_ROWS rows and then the counts. Memory use does not grow with the
+    list."""
     if as_json:
         await _print_json_list(name, records, counts)
         return
@@ -197,10 +200,10 @@ async def print_outcome(
 def progress(
     label: str, total: int | None = None, counted_noun: str = "", is_quiet: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal, nothing elsewhere; call what it gives with how far the work is.
+    """Show a progress bar on a terminal, nothing elsewhere; yields `update(done, count)`.
 
-    With a total the bar shows how long it still takes. With `counted` what it gives is called
-    with how many of such things are done, too, and it shows how many that is a second.
+    With `total` the bar shows the remaining time. With `counted_noun` it shows `count` per
+    second as a rate.
     """
     if is_quiet or not sys.stderr.isatty():
         yield lambda *_: None
@@ -217,7 +220,7 @@ def progress(
     sized = (BarColumn(), TimeRemainingColumn())
     columns = sized if total is not None else (MofNCompleteColumn(),)
     shown = (TextColumn("{task.description}"), *columns, TextColumn("{task.fields[rate]}"))
-    # What goes to standard output must not be turned to the bar's stream.
+    # The bar must not redirect standard output to standard error.
     with Progress(
         *shown, console=Console(stderr=True), transient=True, redirect_stdout=False
     ) as bar:

@@ -1,4 +1,4 @@
-"""Processes that stay: they stop when they are told to, and finish what is in flight."""
+"""Long-running processes: logging, graceful shutdown on a signal, the listening socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
 
 SHUTDOWN_GRACE_SECONDS = 18.0
-"""Seconds that work in flight may take after the signal: the promise is 20 (CONTRACT 9)."""
+"""Seconds for work in flight to finish after the signal; the contract allows 20 (CONTRACT 9)."""
 
 
 def log_to_stderr() -> None:
@@ -32,14 +32,14 @@ def log_to_stderr() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     for library in ("alembic", "httpx", "stripe"):
-        # Their own words tell of every call.
+        # At INFO these libraries log every call.
         logging.getLogger(library).setLevel(logging.WARNING)
 
 
 @asynccontextmanager
 async def stop_on_signal() -> AsyncIterator[anyio.Event]:
-    """An event that SIGTERM or SIGINT sets. What then doesn't end within GRACE seconds, or
-    until a second signal, is cancelled."""
+    """An event that SIGTERM or SIGINT sets. Work still running SHUTDOWN_GRACE_SECONDS later, or
+    at a second signal, is cancelled."""
     stop = anyio.Event()
     async with anyio.create_task_group() as group:
         await group.start(_wait_for_signal, stop, group.cancel_scope)
@@ -63,7 +63,8 @@ async def _wait_for_signal(
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket to serve on; 0 takes a free port. Raises Refused where the port can't be had."""
+    """A listening socket; port 0 selects a free port. Raises CommandRefused if the port is not
+    available."""
     from staffbooking_http.server import server
 
     try:
@@ -79,8 +80,8 @@ async def start_server(
     stop: anyio.Event,
     ports: Ports,
 ) -> None:
-    """Start the HTTP server among the jobs; when this returns, it has a socket of its own, and
-    the one that was given may be closed."""
+    """Start the HTTP server as a task of `jobs`. On return the server has duplicated the socket,
+    and the caller may close `listening`."""
     from staffbooking_http.server.server import serve
 
     await jobs.start(partial(serve, settings, listening_socket=listening, stop=stop, ports=ports))

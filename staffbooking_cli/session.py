@@ -1,4 +1,4 @@
-"""A command's way to the service: settings, a database that is ready, the ports."""
+"""Opens the service for a command: settings, schema check, ports."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ T = TypeVar("T")
 
 
 def read_settings(**defaults: str) -> Settings:
-    """The deployment's settings, with defaults of the command's own by their full names.
-    Raises SettingsError for one that is wrong."""
+    """The deployment's settings; `defaults` are the command's own, by full setting name.
+
+    Raises SettingsError for an invalid setting.
+    """
     from staffbooking_adapters.settings import load_settings
 
     return load_settings({**defaults, **os.environ})
@@ -26,8 +28,8 @@ def read_settings(**defaults: str) -> Settings:
 
 @asynccontextmanager
 async def ready_ports(wanted: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
-    """The ports, on a database that has this version's schema; for a process that `stays` with
-    all that it may ever need."""
+    """The ports, on a database with this version's schema; a long-running process preloads
+    everything it may need. Raises CommandRefused if the schema differs."""
     from staffbooking_adapters import wiring
 
     if problem := await wiring.find_schema_problem(wanted):
@@ -37,8 +39,8 @@ async def ready_ports(wanted: Settings, *, is_long_running: bool = False) -> Asy
 
 
 async def find_schema_problem(wanted: Settings) -> str | None:
-    """What keeps a process from its work, in one line; None where the database is there and has
-    this version's schema."""
+    """Why the database can't be used, in one line; None if it is reachable and has this
+    version's schema."""
     from staffbooking_adapters import wiring
     from staffbooking_core.errors import StoreUnavailable
 
@@ -49,7 +51,7 @@ async def find_schema_problem(wanted: Settings) -> str | None:
 
 
 def run_command(work: Callable[[Ports], Awaitable[T]]) -> T:
-    """Do a command's work on the ports of this deployment."""
+    """Run a command's work with the deployment's ports and return its result."""
     import anyio
 
     wanted = read_settings()

@@ -1,23 +1,22 @@
-"""Every error the core raises, in one shallow tree.
+"""The errors that the core raises, in one shallow tree.
 
     StaffbookingError
-    |- InvalidInput          what was handed in has faults, each with its field
+    |- InvalidInput          the input has errors, each with its field
     |  |- MissingField       a required field is absent or null
-    |  `- InvalidField       a field's type, bounds, format or meaning is wrong
-    |- RuleBroken            well formed, but the state or a business rule forbids it
-    |- NotFound              no such thing, or a thing of somebody else's
-    |- Unauthenticated       no credentials, or bad ones
-    |- Forbidden             the wrong permission, role, tier or side
-    |- LimitExceeded         a window of requests is spent (in `domain.limits`)
-    |- ProcessorUnavailable  the payment processor is out of reach for now
-    |- Unavailable           the store is out of reach for now
-    |- SealBroken            a sealed secret can't be opened with the keys that are known
-    |- ConstraintViolated    the store refused a change by a named constraint
-    `- Conflict              somebody changed the same row first; repeat the use-case
+    |  `- InvalidField       a field has a wrong type, range, format or meaning
+    |- RuleBroken            the input is valid, but the state or a business rule forbids it
+    |- NotFound              the resource does not exist or is not the caller's
+    |- Unauthenticated       credentials are missing or invalid
+    |- Forbidden             wrong permission, role, tier or party
+    |- RateLimitExceeded     a rate limit is exceeded (in `domain.shared.rate_limits`)
+    |- ProcessorUnavailable  the payment processor is temporarily unavailable
+    |- StoreUnavailable      the store is temporarily unavailable
+    |- SealBroken            no known key opens a sealed secret
+    |- ConstraintViolated    a change violates a named constraint of the store
+    `- Conflict              the row was changed concurrently; retry the use-case
 
-The errors speak of bookings and keys, never of HTTP or SQL: each runner has one
-table that translates them. What a payment processor may answer is in
-`domain.payments`.
+The errors are independent of HTTP and SQL: each runner has one table that maps them. The errors
+of payment processors are in `domain.payments.processor`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from attrs import frozen
 
 
 class StaffbookingError(Exception):
-    """The root: catch it to catch all that the core raises on purpose."""
+    """Base class of all errors that the core raises deliberately."""
 
     code = "error"
 
@@ -39,14 +38,14 @@ class StaffbookingError(Exception):
 
 @frozen
 class FieldError:
-    """One wrong field: its name as it came in (dotted when nested), and what is wrong."""
+    """One invalid field: its name in the input (dotted if nested) and the problem."""
 
     field: str
     message: str
 
 
 class InvalidInput(StaffbookingError):
-    """The input has faults; all of them are listed, not the first."""
+    """The input has errors; all of them are listed, not only the first."""
 
     code = "invalid_input"
 
@@ -64,18 +63,18 @@ class MissingField(InvalidInput):
 
 
 class InvalidField(InvalidInput):
-    """A value has the wrong type, bounds, format, or cannot be honoured (CONTRACT 1: 422)."""
+    """A value has a wrong type, range or format, or can't be accepted (CONTRACT 1: 422)."""
 
     code = "invalid_field"
 
 
 def invalid_field(field: str, message: str) -> InvalidField:
-    """The error for a single bad field."""
+    """The error for a single invalid field."""
     return InvalidField([FieldError(field, message)])
 
 
 class RuleBroken(StaffbookingError):
-    """The request is well formed, but state or a business rule forbids it."""
+    """The request is valid, but the state or a business rule forbids it."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -83,7 +82,7 @@ class RuleBroken(StaffbookingError):
 
 
 class NotFound(StaffbookingError):
-    """There is no such thing, or it is somebody else's: the two look the same."""
+    """The resource does not exist or is not the caller's; the two are indistinguishable."""
 
     code = "not_found"
 
@@ -93,7 +92,7 @@ class NotFound(StaffbookingError):
 
 
 class Unauthenticated(StaffbookingError):
-    """Credentials are missing or not valid."""
+    """Credentials are missing or invalid."""
 
     def __init__(
         self, code: str = "unauthenticated", message: str = "Authentication required"
@@ -103,7 +102,7 @@ class Unauthenticated(StaffbookingError):
 
 
 class Forbidden(StaffbookingError):
-    """The caller is known, but may not do this."""
+    """The caller is authenticated but not allowed to do this."""
 
     def __init__(self, code: str = "forbidden", message: str = "Not allowed") -> None:
         self.code = code
@@ -111,16 +110,16 @@ class Forbidden(StaffbookingError):
 
 
 class ProcessorUnavailable(StaffbookingError):
-    """The payment processor could not be reached; nothing is lost, try again."""
+    """The payment processor is temporarily unavailable; no state is lost, retry later."""
 
     code = "processor_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("The payment processor is out of reach; nothing is lost, try again")
+        super().__init__("The payment processor is temporarily unavailable; try again later")
 
 
 class StoreUnavailable(StaffbookingError):
-    """The store is out of reach; what was acknowledged is safe, try again."""
+    """The store is temporarily unavailable; acknowledged changes are safe, retry later."""
 
     code = "unavailable"
 
@@ -130,7 +129,7 @@ class StoreUnavailable(StaffbookingError):
 
 
 class SealBroken(StaffbookingError):
-    """A sealed secret can't be opened: its key is gone, or it isn't this row's."""
+    """a sealed secret can't be opened: its key is unknown, or it belongs to another row."""
 
     code = "seal_broken"
 
@@ -139,7 +138,7 @@ class SealBroken(StaffbookingError):
 
 
 class ConstraintViolated(StaffbookingError):
-    """The store refused a change; `constraint` is its name, the same on every store."""
+    """A change violates a constraint; `constraint` is its name, the same in every store."""
 
     code = "constraint_violated"
 
@@ -149,7 +148,7 @@ class ConstraintViolated(StaffbookingError):
 
 
 class Conflict(StaffbookingError):
-    """The row changed since it was read: the whole use-case is to be repeated."""
+    """The row changed since it was read; the whole use-case must be retried."""
 
     code = "conflict"
 

@@ -1,8 +1,8 @@
-"""What use-cases take from outside: each input with the bounds of its fields.
+"""Inputs of use-cases, with the bounds of their fields.
 
-The bounds are declared once, as annotations, and serve three ends: the strict converter
-at the edge enforces them (every fault at once), the published documents show them, and
-whoever embeds the core reads them. An input's attribute names are the published names.
+Bounds are declared once, as annotations: the strict converter in the adapters enforces them and
+reports every error at once, and the published documents show them. Attribute names are the
+published field names.
 """
 
 from __future__ import annotations
@@ -26,38 +26,39 @@ MAX_ID = 2**63 - 1
 
 
 class AllowedCharacters(Enum):
-    """What a text may hold beside the letters and signs of all scripts, emoji, joiners and marks
-    of direction (U+200E, U+200F, U+061C). None may hold NUL or half a surrogate."""
+    """Which characters a text may hold besides printable characters of all scripts, emoji, joiners
+    and direction marks (U+200E, U+200F, U+061C). NUL and lone surrogates are never allowed."""
 
     LINE = "line"
-    """Nothing: it stays on its line, and can't change how the text around it is shown."""
+    """None: the text stays on one line and can't change how surrounding text is displayed."""
     LINES = "lines"
     """Tabs and line breaks: U+000A, also after U+000D, and U+2028 and U+2029."""
     CHAT = "chat"
-    """The same, and bidi embeddings and isolates (U+202A to U+202C, U+2066 to U+2069): phones
-    put them around names and numbers by themselves, and a message is shown alone, so that they
-    reach no further than it. Overrides (U+202D, U+202E) are of no language's use: what they show
-    is in another order than what is stored, and judged by the filter of contents."""
+    """As LINES, and bidi embeddings and isolates (U+202A to U+202C, U+2066 to U+2069): phones
+    insert them around names and numbers, and a message is displayed on its own. Overrides
+    (U+202D, U+202E) are not allowed: they display characters in another order than the stored one,
+    which the content filter judges."""
     OPAQUE = "opaque"
-    """Anything: what is compared, and never shown."""
+    """Any: the text is compared and never displayed."""
 
 
 @frozen
 class TextBounds:
-    """Text of so many code points, of certain characters; not only blanks."""
+    """Length in code points, form and characters of a text. With `min` above 0 the text must not
+    be blank."""
 
     max: int = 100
     min: int = 1
     form: str | None = None
-    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (to 24:00),
-    `image` (a relative path), `listed` (it stands in a list that commas separate) or `webhook`
-    (the URL of a receiver, as a sandbox may take it)."""
+    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (up to 24:00),
+    `image` (a relative path), `listed` (an element of a comma-separated list, so without commas)
+    or `webhook` (a receiver's URL, including those that only a sandbox allows)."""
     characters: AllowedCharacters = AllowedCharacters.LINE
 
 
 @frozen
 class IntegerBounds:
-    """An integer, to the letter: neither `"4"` nor `4.0` nor `true`."""
+    """A JSON integer in this range; `"4"`, `4.0` and `true` are rejected."""
 
     ge: int
     le: int
@@ -65,7 +66,7 @@ class IntegerBounds:
 
 @frozen
 class AmountBounds:
-    """A JSON number of money, finite, with at most the currency's decimals (checked later)."""
+    """An amount of money as a finite JSON number; the currency's decimals are checked later."""
 
     gt: Decimal = Decimal(0)
     le: Decimal = Decimal(1_000_000)
@@ -73,7 +74,8 @@ class AmountBounds:
 
 @frozen
 class ListBounds:
-    """A list of so many elements; where each is unique no two names differ in case alone."""
+    """The number of elements of a list. With `unique`, elements must be distinct, and names must
+    differ in more than letter case."""
 
     max: int = 50
     min: int = 0
@@ -82,18 +84,18 @@ class ListBounds:
 
 @frozen
 class UtcInstant:
-    """ISO 8601 in UTC with Z."""
+    """An ISO 8601 instant in UTC with Z."""
 
 
 class Unset(Enum):
-    """What a field of a change holds that nothing was said of: it stays as it is. Where such a
-    field may be None too, null is no absence: it empties the field."""
+    """The value of a field that is absent from a change: the stored value stays. If the field may
+    also be None, null clears it."""
 
     UNSET = "as is"
 
 
 def provided_fields(change: AttrsInstance) -> dict[str, Any]:
-    """What a change says, by name: without what stays as it is."""
+    """The fields that a change contains, by name."""
     every = ((field.name, getattr(change, field.name)) for field in fields(type(change)))
     return {name: value for name, value in every if value is not Unset.UNSET}
 
@@ -102,7 +104,7 @@ Id = Annotated[int, IntegerBounds(1, MAX_ID)]
 Name = Annotated[str, TextBounds(100)]
 ShortText = Annotated[str, TextBounds(300, 0)]
 MultilineText = Annotated[str, TextBounds(300, characters=AllowedCharacters.LINES)]
-"""An address as it stands on an envelope, or a reason."""
+"""A postal address, or a reason."""
 LongText = Annotated[str, TextBounds(5000, characters=AllowedCharacters.LINES)]
 OptionalLongText = Annotated[str, TextBounds(5000, 0, characters=AllowedCharacters.LINES)]
 MessageText = Annotated[str, TextBounds(5000, characters=AllowedCharacters.CHAT)]
@@ -131,7 +133,7 @@ TokenText = Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)
 
 
 class RegistrationRole(StrEnum):
-    """Roles that one can register for; admins are made by an operator."""
+    """The roles open to registration; admins are created by an operator."""
 
     CUSTOMER = "customer"
     STAFF = "staff"
@@ -187,7 +189,7 @@ class EraseAccount:
 
 @frozen(kw_only=True)
 class NotificationPreferences:
-    """Whether one is told of these, by their kinds; what is left out stays as it is."""
+    """Whether the user is notified, by kind of notification; None keeps the stored preference."""
 
     accepted: bool | None = None
     payout: bool | None = None
@@ -216,7 +218,7 @@ class CreateApiKey:
 
 @frozen(kw_only=True)
 class RequestBooking:
-    """SPECIFICATION 4.5, without the customer: a customer books for themself."""
+    """A booking request by the customer (SPECIFICATION 4.5, without the customer fields)."""
 
     companion_id: Id
     event_date: date
@@ -231,7 +233,7 @@ class RequestBooking:
 
 @frozen(kw_only=True)
 class RequestBookingFor(RequestBooking):
-    """SPECIFICATION 4.5: through the API, for a registered customer."""
+    """A booking request through the API for a registered customer (SPECIFICATION 4.5)."""
 
     customer_email: EmailAddress
 
@@ -249,7 +251,7 @@ class DisputeBooking:
 
 @frozen(kw_only=True)
 class SubmitReview:
-    """SPECIFICATION 2.4."""
+    """A review of a completed booking (SPECIFICATION 2.4)."""
 
     rating: RatingValue
     comment: Annotated[str, TextBounds(2000, 0, characters=AllowedCharacters.LINES)] | None = None
@@ -272,10 +274,10 @@ class SendMessage:
 @frozen(kw_only=True)
 class OpenPayoutAccount:
     country: CountryCode | None = None
-    """Where the account is, in letters of either case; the deployment's unless given."""
+    """The account's country, in any letter case; the deployment's country by default."""
 
 
-# What staff members say of themselves (CONTRACT 3) --------------------------------------
+# Profiles of staff members (CONTRACT 3) -------------------------------------------------
 
 
 @frozen(kw_only=True)
@@ -297,7 +299,7 @@ class ChangeProfile:
 
 @frozen(kw_only=True)
 class SlotHours:
-    """Of a local day: `start` before `end`, which is judged later."""
+    """Hours within a local day; that `start` is before `end` is checked later."""
 
     start: TimeOfDay
     end: EndTimeOfDay
@@ -311,7 +313,7 @@ class WeeklyHours(SlotHours):
 
 @frozen(kw_only=True)
 class DateHours:
-    """Of one date, in place of the weekly ones; no slots: a day off."""
+    """The hours of one date, which replace the weekly ones; without slots it is a day off."""
 
     date: date
     slots: Annotated[tuple[SlotHours, ...], ListBounds(50, unique=False)]
@@ -343,7 +345,7 @@ class AddPortfolioItem:
 class CreateWebhook:
     url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, form="webhook")]
     events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
-    """All five unless given."""
+    """The subscribed events; all five by default."""
     description: OptionalLongText | None = None
 
 
@@ -352,7 +354,8 @@ class ChangeWebhook:
     events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
     description: OptionalLongText | None = None
     active: bool | None = None
-    """False pauses it; true sends what was held, also where it was disabled."""
+    """False pauses the endpoint; true enables it, even if it was disabled, and sends its held
+    deliveries."""
 
 
 # Events of the channel (CONTRACT 6) -----------------------------------------------------
@@ -365,7 +368,7 @@ class SendToConversation:
     client_message_id: (
         Annotated[str, TextBounds(100, characters=AllowedCharacters.OPAQUE)] | None
     ) = None
-    """The client's own name for it: sent again, it is stored once and acknowledged again."""
+    """The client's own id of the message: a repeated send is stored once and acknowledged again."""
 
 
 @frozen(kw_only=True)
@@ -388,7 +391,7 @@ class QueryPresence:
 @frozen(kw_only=True)
 class Resume:
     after: Annotated[int, IntegerBounds(0, MAX_ID)]
-    """The last message that the client has; 0 for all."""
+    """The id of the last message that the client has; 0 requests all."""
 
 
 # Import of companions (CONTRACT 9) ------------------------------------------------------
@@ -396,7 +399,8 @@ class Resume:
 
 @frozen(kw_only=True)
 class ImportedCompanion:
-    """What is not said of somebody known stays as it is; a newcomer gets the defaults."""
+    """One companion of an import: absent fields keep the stored values of a known companion, and
+    take the defaults for a new one."""
 
     email: EmailAddress
     first_name: Name

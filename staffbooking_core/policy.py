@@ -1,7 +1,7 @@
-"""Every figure of the specification and the contract, in one frozen class.
+"""Every configurable value of the specification and the contract, in one frozen class.
 
-A deployment makes its own by `attrs.evolve(Policy(), ...)`; the settings of the
-environment end here. Rates are parts per million, times are `timedelta`.
+A deployment's settings override the defaults. Rates are in parts per million, durations are
+`timedelta`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ HOUR = timedelta(hours=1)
 
 @frozen
 class Policy:
-    """The deployment's rules. The defaults are the published ones."""
+    """The deployment's business rules. The defaults are the published values."""
 
     currency: Currency = Currency("usd")
     country: str = "US"
-    """Where staff members are paid unless they say otherwise (ISO 3166, two letters)."""
+    """Default country of payout accounts (ISO 3166, two letters)."""
     base_url: str = "http://127.0.0.1:8000"
     sandbox: bool = True
-    """Whether the clock may be moved, and payments misbehave, on demand (CONTRACT 9)."""
+    """Whether the clock may be advanced and payment failures injected (CONTRACT 9)."""
 
     # Price (CONTRACT 4)
     platform_fee_ppm: int = 150_000
@@ -44,14 +44,15 @@ class Policy:
     late_cancel_payout: bool = True
     payout_delay: timedelta = 24 * HOUR
     payout_deadline: timedelta = 48 * HOUR
-    """After completion every payout is made; operators are told `payout_alarm` before."""
+    """The time after completion within which every payout is made."""
     payout_alarm: timedelta = 6 * HOUR
+    """Operators are alerted about an open payout this long before its deadline."""
 
-    # Events that may be booked (CONTRACT, conventions)
+    # Bookable events (CONTRACT, conventions)
     book_ahead_years: int = 3
     availability_days: int = 92
     detail_reviews: int = 10
-    """The newest reviews that a companion's detail shows."""
+    """Number of newest reviews in a companion's detail."""
 
     # Hosted checkout (PAYMENTS 2)
     checkout_lifetime: timedelta = 23 * HOUR
@@ -60,47 +61,48 @@ class Policy:
     processor_inline_timeout: timedelta = timedelta(seconds=6)
     processor_timeout: timedelta = timedelta(seconds=12)
 
-    # Lost events of the processor (PAYMENTS 4)
+    # Recovery of lost processor events (PAYMENTS 4)
     processor_event_poll_interval: timedelta = timedelta(minutes=5)
     open_intent_poll_interval: timedelta = timedelta(minutes=15)
     refund_poll_interval: timedelta = timedelta(hours=6)
     processor_event_retention: timedelta = timedelta(days=7)
-    """Done ones, so that repeats are known: longer than a processor repeats them."""
+    """How long processed events are kept to detect duplicates; longer than processors repeat
+    them."""
     processor_sync_deadline: timedelta = timedelta(minutes=15)
-    """What the processor moved is known to us by then, or something is wrong."""
+    """A processor movement unknown to the ledger after this time counts as a difference."""
 
-    # People (CONTRACT 2)
+    # Accounts (CONTRACT 2)
     max_active_keys: int = 5
     session_idle: timedelta = 12 * HOUR
     session_lifetime: timedelta = timedelta(days=7)
     idempotency_lifetime: timedelta = 24 * HOUR
     verification_lifetime: timedelta = timedelta(days=7)
-    """Of the link by which somebody shows that mail to their address reaches them."""
+    """Lifetime of the e-mail verification link."""
     reset_lifetime: timedelta = HOUR
-    """Of the link by which somebody who forgot their password sets another."""
+    """Lifetime of the password reset link."""
 
     # Staff (CONTRACT 3)
     max_portfolio_items: int = 50
     max_images: int = 200
-    """Uploaded and kept, of a user."""
+    """Maximum stored images per user."""
     max_image_bytes: int = 10 * 2**20
     max_calendar_bytes: int = 2**20
-    """Of an .ics file from which busy times are taken."""
+    """Maximum size of an .ics file of busy times."""
     max_busy_times: int = 2_000
     busy_import_horizon: timedelta = timedelta(days=2 * 366)
-    """How far ahead busy times are taken from such a file."""
+    """How far ahead busy times are imported."""
     feed_history: timedelta = timedelta(days=90)
-    """How long a booking stays in its companion's calendar feed once it is over."""
+    """How long a past booking stays in its companion's calendar feed."""
     max_feed_bookings: int = 500
     import_retention: timedelta = timedelta(days=30)
-    """Files of companions that nobody goes on with: how far they went, and what stayed out."""
+    """How long the progress and skipped rows of an unfinished companion import are kept."""
 
     # Mail
     contact_email: str = "contact@localhost"
-    """Where the operators read what people ask by the contact form."""
+    """The address that receives contact form messages."""
     mail_timeout: timedelta = timedelta(seconds=15)
-    """For a whole mail, from the connection to the server's word that it has it: less than a
-    worker has to stop, since a mail that is cut off may be sent twice."""
+    """Timeout for a whole mail, from connecting to the server's confirmation. Shorter than a
+    worker's shutdown grace period, since an interrupted mail may be sent twice."""
     notification_retry_delays: tuple[timedelta, ...] = (
         timedelta(minutes=1),
         timedelta(minutes=5),
@@ -109,11 +111,12 @@ class Policy:
         timedelta(hours=8),
         timedelta(hours=24),
     )
-    """Before each retry of a mail that could not be sent; after the last it is given up."""
+    """Delay before each retry of a failed mail; after the last retry it is given up."""
     unread_notification_delay: timedelta = timedelta(minutes=5)
-    """A message that lies unread for so long is told of by mail, once until they read again."""
+    """Recipients are notified by mail of a message unread for this long, once until they read
+    again."""
 
-    # Work (RELIABILITY 3.1)
+    # Background work (RELIABILITY 3.1)
     lease_duration: timedelta = timedelta(seconds=15)
 
     # Webhooks (CONTRACT 7)
@@ -123,37 +126,38 @@ class Policy:
         timedelta(seconds=4),
         timedelta(seconds=16),
     )
-    """Before each retry, from the end of the failed attempt."""
+    """Delay before each retry, measured from the end of the failed attempt."""
     webhook_attempt_timeout: timedelta = timedelta(seconds=10)
-    """For a whole attempt, from the look-up of the name to the head of the response."""
+    """Timeout for a whole attempt, from the DNS lookup to the response's headers."""
     webhook_slow_threshold: timedelta = timedelta(seconds=1)
-    """An endpoint whose attempt took longer is served apart, as those are that fail."""
+    """An attempt longer than this marks its endpoint as degraded, as a failed attempt does."""
     max_webhook_attempts_in_flight: int = 4
-    """Attempts at one endpoint at a time."""
+    """Maximum concurrent attempts per endpoint."""
     webhook_disable_after: int = 10
     webhook_held_retention: timedelta = timedelta(days=7)
     webhook_delivery_retention: timedelta = timedelta(days=30)
-    """Deliveries that are done, with their attempts."""
+    """How long finished deliveries are kept, with their attempts."""
     webhook_secret_overlap: timedelta = timedelta(hours=24)
     webhook_allow_insecure: bool = False
-    """Whether http and loopback pass: for sandboxes and tests only."""
+    """Whether http and loopback URLs are allowed; for sandboxes and tests only."""
 
     # The channel (CONTRACT 6)
     max_connections: int = 10
-    """Of a user at a time, over all processes."""
+    """Maximum concurrent connections per user, over all processes."""
     channel_overrun: int = 3
-    """The event after so many times the limit of a window ends the connection."""
+    """A connection is closed when its events in a window exceed this multiple of the limit."""
     typing_timeout: timedelta = timedelta(seconds=6)
     resume_grace: timedelta = timedelta(seconds=1)
-    """For so long after it is opened a connection that has not spoken yet is kept from new
-    messages: what it asks to resume from comes first, and nothing twice."""
+    """A new connection that has sent nothing gets no new messages for this long: if it asks to
+    resume, the missed messages come first and none twice."""
     presence_grace_period: timedelta = timedelta(seconds=5)
-    """Who is back within it was never away, for others."""
+    """Reconnecting within this period keeps the user online for others."""
     presence_lease: timedelta = timedelta(seconds=15)
-    """For so long after its last sign of life a process counts as living."""
+    """A process counts as alive for this long after its last heartbeat."""
     presence_heartbeat_interval: timedelta = timedelta(seconds=5)
     sessions_judged_every: timedelta = timedelta(milliseconds=500)
-    """Those of open connections: who logged out is cut off within this, or two of it."""
+    """Interval between session checks of open connections: a connection is closed within one
+    or two intervals after logout."""
 
     # Requests (CONTRACT 8)
     limits: RateLimits = field(factory=RateLimits)

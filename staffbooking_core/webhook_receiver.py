@@ -1,14 +1,13 @@
-"""For who receives webhooks: whether a request is the service's own, whether its event was
-here before, and whether a later one of the same booking was.
+"""Verifies received webhooks and detects duplicate and out-of-order events.
 
-    receiver = Receiver([secret])
+    receiver = WebhookReceiver([secret])
     received = receiver.receive(headers, body, time.time())
-    if not received.is_repeat:
-        ...  # what the event brings about
-        receiver.done(received)
+    if not received.is_duplicate:
+        ...  # process the event
+        receiver.mark_processed(received)
 
-One file that needs the standard library alone: import it, or copy it. `body` is what came
-over the wire, byte for byte: parsed and written anew it has another signature.
+This file needs only the standard library: import it or copy it. `body` must be the request's
+exact bytes; a parsed and re-serialized body has another signature.
 """
 
 from __future__ import annotations
@@ -24,47 +23,50 @@ from enum import StrEnum
 from typing import Any
 
 Envelope = dict[str, Any]
-"""An event: `id, event, created_at, api_version, sequence, data`. Numbers with a fraction, so
-all money, are `Decimal`."""
+"""An event: `id, event, created_at, api_version, sequence, data`. Numbers with a fraction,
+including all amounts of money, are `Decimal`."""
 
 Headers = Mapping[str, str] | Mapping[bytes, bytes]
-"""In any case; as bytes they are in ASGI."""
+"""Request headers, names in any letter case; bytes as in ASGI are accepted."""
 
 PUBLISHED_SIGNATURE_HEADER, STANDARD_SIGNATURE_HEADER = "x-webhook-signature", "webhook-signature"
 
 BODY_FIELD_BY_HEADER = {"webhook-id": "id", "x-webhook-id": "id", "x-webhook-event": "event"}
-"""Headers that say again what the body says."""
+"""Headers that repeat a field of the body."""
 
 ENVELOPE_FIELD_TYPES = {"id": str, "event": str, "sequence": int, "data": dict}
 
 
 def hex_signature(secret: str, body: bytes) -> str:
-    """The published signature (SPECIFICATION 6.1): the key is the whole secret's text."""
+    """The published signature (SPECIFICATION 6.1): hex HMAC-SHA256 keyed with the whole secret
+    as text."""
     return hmac.new(secret.encode(), body, "sha256").hexdigest()
 
 
 def standard_signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """The signature of the Standard Webhooks scheme, version 1, with the same secret: the key
-    is what its base64 part stands for. `timestamp` is in Unix seconds."""
+    """The version 1 signature of the Standard Webhooks scheme, keyed with the decoded base64
+    part of the same secret. `timestamp` is in Unix seconds."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = b"%s.%d.%s" % (_to_bytes(event_id), timestamp, body)
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 
 
 class RefusalReason(StrEnum):
+    """Why a request was refused."""
+
     UNSIGNED = "unsigned"
     BAD_HEADER = "bad_header"
-    """One is there twice, lacks those that belong to it, or isn't of its form."""
+    """A header is duplicate or malformed, or a related header is missing."""
     WRONG_SIGNATURE = "wrong_signature"
     OUT_OF_TIME = "out_of_time"
-    """Signed too long ago, or in the future: a replay, or a clock that is wrong."""
+    """The signed timestamp is outside the tolerance: a replay, or a wrong clock."""
     BAD_BODY = "bad_body"
     CONTRADICTION = "contradiction"
-    """Headers name another event than the body."""
+    """The headers name another event than the body."""
 
 
 class WebhookRefused(Exception):
-    """A request that is not to be believed: do nothing, and answer 400."""
+    """The request is not authentic: ignore it and answer 400."""
 
     def __init__(self, reason: RefusalReason) -> None:
         self.reason = reason
@@ -73,23 +75,23 @@ class WebhookRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """An event that is the service's own."""
+    """A verified event of the service."""
 
     envelope: Envelope
     is_duplicate: bool
-    """It was dealt with before: answer 2xx, and do nothing."""
+    """The event was processed before: answer 2xx and do nothing."""
     is_stale: bool
-    """A later event of its booking was dealt with before: what it tells did happen, but its
+    """A later event of the same booking was already processed: this one did happen, but its
     record must not replace the later one."""
 
 
 class WebhookReceiver:
-    """Takes the webhooks of one endpoint.
+    """Verifies the webhooks of one endpoint.
 
-    `secrets` are all that may sign: while one is rotated, the old and the new one, or either.
-    `tolerance` is how many seconds a signed time may be off, both ways. What is `done` is
-    remembered while this process lives: the last `limit` events, and as many bookings. It is
-    for one thread at a time. Raises ValueError where a secret isn't one.
+    `secrets` are the accepted signing secrets: during a rotation the old one, the new one or
+    both. `tolerance_seconds` is the allowed clock difference in both directions. The last
+    `max_remembered` processed events, and as many bookings, are remembered in memory. Not
+    thread-safe. Raises ValueError for a malformed secret.
     """
 
     def __init__(
@@ -102,14 +104,15 @@ class WebhookReceiver:
         self._max_remembered = max_remembered
         self._sequence_by_event_id: dict[str, int] = {}
         self._sequence_by_booking_code: dict[str, int] = {}
-        """How far each has come."""
+        """The highest sequence processed for each booking."""
 
     def receive(self, headers: Headers, body: bytes, now: float) -> ReceivedEvent:
-        """The event of a request; `now` is in Unix seconds. Raises Refused."""
+        """Verify a request and return its event; `now` is in Unix seconds. Raises
+        WebhookRefused."""
         return self.receive_unsigned(self.verify(headers, body, now))
 
     def receive_unsigned(self, envelope: Envelope) -> ReceivedEvent:
-        """An event that came by a way that needs no signature, such as the pull feed."""
+        """Return an event from a source that needs no signature, such as the pull feed."""
         code, sequence = booking_code(envelope), envelope["sequence"]
         return ReceivedEvent(
             envelope,
@@ -119,8 +122,8 @@ class WebhookReceiver:
         )
 
     def mark_processed(self, received: ReceivedEvent) -> None:
-        """Remember an event, now that it was dealt with. Not before: what fails is sent again,
-        and would be taken for a repeat."""
+        """Remember an event after it was processed. Call it only on success: a failed event is
+        sent again and would count as a duplicate."""
         code, sequence = booking_code(received.envelope), received.envelope["sequence"]
         self._remember(self._sequence_by_event_id, received.envelope["id"], sequence)
         if code is not None:
@@ -133,10 +136,10 @@ class WebhookReceiver:
             del sequences[next(iter(sequences))]
 
     def verify(self, headers: Headers, body: bytes, now: float) -> Envelope:
-        """The event of a request, without a look at what was received before. Raises Refused.
+        """Verify a request and return its envelope, without duplicate detection.
 
-        Every signature that is there must hold. One without a time is the published one alone:
-        then an old request can be played again, and only its id gives it away.
+        Every signature present must be valid. The published signature alone covers no timestamp:
+        such a request can be replayed, and only the event id reveals it. Raises WebhookRefused.
         """
         published, standard = (
             _get_header(headers, PUBLISHED_SIGNATURE_HEADER),
@@ -147,8 +150,8 @@ class WebhookReceiver:
         signatures = (standard or "").split()
         if standard is not None:
             self._check_standard_signature(headers, signatures, body, now)
-        # Several signatures: the secret is being rotated. The published one is by the old
-        # secret then, which a receiver with the new one alone can't know.
+        # Several signatures mean that the secret is being rotated. The published signature then
+        # uses the old secret, which a receiver with only the new one can't check.
         if published is not None and len(signatures) < 2:
             self._check_signatures(
                 [published], [hex_signature(secret, body) for secret in self._secrets]
@@ -163,7 +166,7 @@ class WebhookReceiver:
         self, headers: Headers, signatures: list[str], body: bytes, now: float
     ) -> None:
         event_id = _get_header(headers, "webhook-id")
-        # To the letter, since what is signed is the number and not its spelling.
+        # Only the canonical spelling, since the number is signed and not its spelling.
         timestamp_match = re.fullmatch(
             "[1-9][0-9]{0,11}", _get_header(headers, "webhook-timestamp") or ""
         )
@@ -177,14 +180,14 @@ class WebhookReceiver:
 
     @staticmethod
     def _check_signatures(given: Iterable[str], expected: Iterable[str]) -> None:
-        """Raise unless one of those given is one of those expected."""
+        """Raise WebhookRefused unless a given signature equals an expected one."""
         expected_bytes = [_to_bytes(each) for each in expected]
         if not any(hmac.compare_digest(_to_bytes(g), w) for g in given for w in expected_bytes):
             raise WebhookRefused(RefusalReason.WRONG_SIGNATURE)
 
 
 def booking_code(envelope: Envelope) -> str | None:
-    """The booking that an event is about; None where it is about none, as a test."""
+    """The code of the event's booking; None for an event without one, such as a test event."""
     data = envelope["data"]
     booking = data.get("booking")
     code = (booking if isinstance(booking, dict) else data).get("booking_code")
@@ -192,10 +195,10 @@ def booking_code(envelope: Envelope) -> str | None:
 
 
 def sort_by_sequence(envelopes: Iterable[Envelope]) -> list[Envelope]:
-    """Each booking's own events by their sequence, in the places that they had together.
+    """Sort the events of each booking by sequence, keeping the positions of bookings in the list.
 
-    Nothing is to be waited for where a number is missing: events that an endpoint didn't
-    subscribe to have numbers too.
+    Do not wait for missing sequence numbers: events that the endpoint is not subscribed to have
+    numbers too.
     """
     arrived = list(envelopes)
     own: dict[str | None, list[Envelope]] = {}
@@ -217,7 +220,7 @@ def _is_secret(secret: str) -> bool:
 
 
 def _get_header(headers: Headers, name: str) -> str | None:
-    """Its value, in whatever case the name is written; refused where there are two."""
+    """The value of a header, by name in any letter case. Raises WebhookRefused for duplicates."""
     values = [value for key, value in headers.items() if _to_text(key).lower() == name]
     if len(values) > 1:
         raise WebhookRefused(RefusalReason.BAD_HEADER)
@@ -233,7 +236,7 @@ def _to_text(given: object) -> str:
 
 
 def _to_bytes(text: str) -> bytes:
-    """Any text at all: what isn't UTF-8 has its own bytes too."""
+    """Encode any text, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""The lanes of work: each does one kind of due work, and none holds up another."""
+"""The worker's jobs: each runs one kind of due work, independently of the others."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from staffbooking_core.usecases.webhooks import deliveries
 
 @frozen
 class Job:
-    """One kind of work: `run` does some of it and says how much there was."""
+    """One kind of due work: `run` does a batch and returns the number of items done."""
 
     name: str
     run: Callable[[Ports], Awaitable[int]]
     idle_seconds: float
-    """Seconds to wait where nothing was due. Polling is the truth; hints only shorten it."""
+    """Seconds to wait when nothing was due. Polling is authoritative; hints only shorten it."""
     concurrency: int = 1
-    """How many run side by side."""
+    """The number of concurrent runs."""
     hint: Hint | None = None
-    """What ends the wait at once."""
+    """The hint that ends the wait early."""
 
 
 async def _sweep(ports: Ports) -> int:
@@ -42,7 +42,7 @@ async def _process_event(ports: Ports) -> int:
 
 
 async def _send_notification(ports: Ports) -> int:
-    """One mail, so that none is begun once the worker is told to stop."""
+    """Send one mail at a time, so that none is started after the worker is stopped."""
     return await notifications.send_notifications(ports, 1)
 
 

@@ -1,5 +1,5 @@
-"""The worker: runs all lanes and sends deliveries until it is told to stop. Any number of
-workers may run."""
+"""The worker process: runs all jobs and the webhook dispatcher until it is stopped. Any number
+of workers may run."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ from staffbooking_worker.race import wait_for_first
 logger = logging.getLogger("staffbooking.worker")
 
 ERROR_DELAY_SECONDS = 1.0
-"""Seconds to wait after a fault: of the store, or of ours."""
+"""Seconds to wait after an error before the next run."""
 
 
 async def run_worker(ports: Ports, stop: anyio.Event) -> None:
-    """Do due work of every kind until `stop` is set; what is in flight is finished first."""
+    """Run all jobs and send deliveries until `stop` is set; work in flight is finished first."""
     async with anyio.create_task_group() as group:
         group.start_soon(webhook_dispatcher.run_dispatcher, ports, stop)
         group.start_soon(run_jobs, ports, stop, JOBS)
 
 
 async def drain(ports: Ports) -> int:
-    """Do all that is due, until nothing new is; how much there was. What deliveries may have
-    to wait for is not waited for. Notices that are given up are logged, and raised as GivenUp
-    once the rest is done."""
+    """Do all due work until none is left, and return the number of items done. Deliveries that
+    wait for a retry are not waited for.
+
+    Raises NotificationsGivenUp, after all other work, if notifications exhausted their retries;
+    each is logged.
+    """
     total = 0
     abandoned: list[Exception] = []
     while count := await _drain_once(ports, abandoned):
@@ -48,13 +51,13 @@ async def _drain_once(ports: Ports, abandoned: list[Exception]) -> int:
         return await timers.run_all_due_work(ports) + await webhook_dispatcher.drain(ports)
     except NotificationsGivenUp as error:
         for fault in error.faults:
-            logger.error("a notice was given up", exc_info=fault)
+            logger.error("notification given up", exc_info=fault)
         abandoned += error.faults
         return len(error.faults)
 
 
 async def run_jobs(ports: Ports, stop: anyio.Event, jobs: Sequence[Job]) -> None:
-    """Do due work of these kinds until `stop` is set; what is in flight is finished first."""
+    """Run these jobs until `stop` is set; work in flight is finished first."""
     async with anyio.create_task_group() as group:
         for job in jobs:
             for _ in range(job.concurrency):
@@ -62,16 +65,16 @@ async def run_jobs(ports: Ports, stop: anyio.Event, jobs: Sequence[Job]) -> None
 
 
 async def _run_job(ports: Ports, job: Job, stop: anyio.Event) -> None:
-    """A fault is logged and waited out: what was not done is still due."""
+    """Run a job in a loop. An error is logged and followed by a delay: the work stays due."""
     while not stop.is_set():
         hint_count = 0 if job.hint is None else ports.hints.count(job.hint)
         try:
             wait = 0.0 if await job.run(ports) else job.idle_seconds
         except StoreUnavailable as error:
-            logger.warning("%s: the store is out of reach: %s", job.name, error.reason)
+            logger.warning("%s: store unavailable: %s", job.name, error.reason)
             wait = ERROR_DELAY_SECONDS
         except Exception:
-            logger.exception("%s: an unexpected fault", job.name)
+            logger.exception("%s: unexpected error", job.name)
             wait = ERROR_DELAY_SECONDS
         if wait:
             waits: list[Callable[[], Awaitable[object]]] = [stop.wait]

@@ -1,4 +1,4 @@
-"""Waiting for whatever comes first."""
+"""Waits for the first of several events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import anyio
 
 
 async def wait_for_first(timeout_seconds: float, *waits: Callable[[], Awaitable[object]]) -> None:
-    """Return as soon as one of them does, or the time has passed."""
+    """Return when the first of `waits` returns or the timeout passes; the others are cancelled."""
 
     async def wait_and_end(wait: Callable[[], Awaitable[object]]) -> None:
         await wait()

@@ -1,8 +1,12 @@
-"""Sends deliveries side by side: many endpoints at once, at most a few attempts at each.
+"""Sends webhook deliveries: many endpoints concurrently, a few attempts at a time for each.
 
-An endpoint is served in turns, and its claim is renewed while one lasts. Those whose last
-attempt failed or took long have slots of their own: however many of them hang, the others'
-turns come at once.
+1. The dispatcher claims batches of due deliveries, one batch per endpoint.
+2. Each batch sends its deliveries until it is done or MAX_BATCH_SECONDS have passed; its claim
+   is renewed meanwhile.
+3. Outcomes are settled in shared transactions.
+
+Degraded endpoints, whose last attempt failed or was slow, have separate slots, so they do not
+delay the others however many of them hang.
 """
 
 from __future__ import annotations
@@ -25,44 +29,44 @@ from staffbooking_worker.race import wait_for_first
 logger = logging.getLogger("staffbooking.worker")
 
 MAX_CONCURRENT_BATCHES = 64
-"""Turns at a time, of sound endpoints and of troubled ones each."""
+"""Concurrent batches of healthy endpoints, and the same number of degraded ones."""
 
 MAX_BATCH_SECONDS = 0.1
-"""After so long a turn starts no more attempts, so that others have theirs."""
+"""A batch starts no more attempts after this time, so that other endpoints get a slot."""
 
 POLL_INTERVAL_SECONDS = 0.25
-"""Seconds between looks where nobody hints. Polling is the truth."""
+"""Seconds between polls without a hint. Polling is authoritative; hints only shorten it."""
 
 _CONTENTION_DELAY_SECONDS = 0.05
-"""Seconds until the next try to claim what somebody else has locked."""
+"""Seconds before claiming again when due endpoints are locked by another process."""
 
 ERROR_DELAY_SECONDS = 1.0
-"""Seconds to wait after a fault: of the store, or of ours."""
+"""Seconds to wait after an error before the next try."""
 
 _SETTLE_BATCH_SIZE = 250
-"""Outcomes in one transaction."""
+"""Maximum outcomes per transaction."""
 
 
 async def run_dispatcher(ports: Ports, stop: anyio.Event) -> None:
-    """Send what comes due until `stop` is set; what is in flight then is finished first."""
+    """Send due deliveries until `stop` is set; attempts in flight are finished first."""
     await _Dispatcher(ports, stop).run()
 
 
 async def drain(ports: Ports) -> int:
-    """Send all that is due now; how many attempts were made. What keeps it from being claimed
-    is raised, in a group."""
+    """Send all deliveries due now and return the number of attempts. Errors while claiming are
+    raised in an exception group."""
     dispatcher = _Dispatcher(ports, anyio.Event())
     await dispatcher.run(until_idle=True)
     return dispatcher.attempt_count
 
 
 _Settlement: TypeAlias = tuple[EndpointBatch, DeliveryResult | None]
-"""The outcome of an attempt, or without one the end of an endpoint's batch."""
+"""The outcome of an attempt; None ends the endpoint's batch."""
 
 
 class _OutcomeSettler:
-    """Settles what waits at the same moment together. An outcome that cannot be settled keeps
-    no other from being settled."""
+    """Settles outcomes that are pending at the same time in one transaction. An outcome that
+    can't be settled does not prevent others from being settled."""
 
     def __init__(self, ports: Ports, stop: anyio.Event) -> None:
         self._ports = ports
@@ -72,12 +76,12 @@ class _OutcomeSettler:
     async def settle(
         self, endpoint_batch: EndpointBatch, outcome: DeliveryResult | None = None
     ) -> bool:
-        """Save an outcome, or without one the end of the batch; whether the endpoint may still
-        be sent to by the holder of the batch. Raises what kept it from being saved.
+        """Save an outcome, or the end of the batch if there is none. Returns whether the batch's
+        claim still holds, so that its holder may continue sending.
 
-        While the store is unavailable the outcome waits for it, unless the worker stops, so that
-        what was sent is not sent again. Settling twice is safe, and the claims tell whether the
-        outcome is still ours to save.
+        While the store is unavailable the save is retried until the worker stops, so that
+        deliveries are not sent twice. Settling twice is safe: an outcome is saved only if its
+        claim still holds. Raises the error that prevented the save.
         """
         while True:
             try:
@@ -88,7 +92,7 @@ class _OutcomeSettler:
                 await anyio.sleep(ERROR_DELAY_SECONDS)
 
     async def close(self) -> None:
-        """Wait for the transaction that runs, even when cancelled."""
+        """Wait for the running transaction, even when cancelled."""
         with anyio.CancelScope(shield=True):
             await self._batcher.close()
 
@@ -100,7 +104,7 @@ class _OutcomeSettler:
                 self._ports, outcomes, finished_batches
             )
         except StoreUnavailable as error:
-            logger.warning("outcomes wait for the store: %s", error.reason)
+            logger.warning("outcomes not saved, store unavailable: %s", error.reason)
             raise
         return [batch.claim in continued_claims for batch, _ in settlements]
 
@@ -115,9 +119,9 @@ class _Dispatcher:
             False: {},
             True: {},
         }
-        """Those that run: of sound endpoints, of troubled ones."""
+        """Running batches by claim, of healthy (False) and degraded (True) endpoints."""
         self._is_idle = {False: False, True: False}
-        """Whether nothing of a kind was due when it was last looked for."""
+        """Whether the last poll found nothing due, by class of endpoints."""
         self._batch_ended = anyio.Event()
 
     async def run(self, *, until_idle: bool = False) -> None:
@@ -132,8 +136,8 @@ class _Dispatcher:
             await self._settler.close()
 
     async def _run_class(self, group: TaskGroup, degraded: bool, until_idle: bool) -> None:
-        """Start turns of one kind. A fault is logged and waited out, since what was due is
-        still; with `until_idle` it is raised."""
+        """Start batches of healthy or degraded endpoints. An error is logged and followed by a
+        delay, since the deliveries stay due; with `until_idle` it is raised."""
         while not self._stop.is_set():
             hint_count, ended = self._ports.hints.count(Hint.DELIVERIES), self._batch_ended
             try:
@@ -150,7 +154,7 @@ class _Dispatcher:
                 await wait_for_first(delay, hinted, ended.wait, self._stop.wait)
 
     async def _start_batches(self, group: TaskGroup, degraded: bool) -> float:
-        """Start turns that are due, as far as slots are free; how long to wait for more."""
+        """Start due batches in the free slots; returns the seconds to wait before the next call."""
         running = self._running_batches[degraded]
         if len(running) >= MAX_CONCURRENT_BATCHES:
             return ERROR_DELAY_SECONDS
@@ -170,22 +174,22 @@ class _Dispatcher:
         for endpoint_batch in batches:
             running[endpoint_batch.claim] = endpoint_batch
             group.start_soon(self._run_batch, endpoint_batch, degraded)
-        # What is due and can't be had is just being changed by somebody.
+        # Endpoints that are due but could not be claimed are locked by another transaction.
         return 0.0 if batches else _CONTENTION_DELAY_SECONDS
 
     async def _run_batch(self, endpoint_batch: EndpointBatch, degraded: bool) -> None:
-        """One turn of one endpoint."""
+        """Run one batch of one endpoint."""
         try:
             run = _BatchRun(self._ports, self._settler, self._stop, endpoint_batch)
             await run.send_all()
             self.attempt_count += run.attempt_count
             await self._settler.settle(endpoint_batch)
         except SealBroken as error:
-            # Nobody can sign for it until its key is back: its claim simply runs out.
+            # Its deliveries can't be signed until the key is restored: let the claim expire.
             logger.error("webhook %d: %s", endpoint_batch.endpoint.id, error)
         except Exception:
-            # Its claim runs out too: what was sent is sent again, but not at once.
-            logger.exception("webhook %d: an unexpected fault", endpoint_batch.endpoint.id)
+            # The claim expires too: unsettled deliveries are sent again, after a delay.
+            logger.exception("webhook %d: unexpected error", endpoint_batch.endpoint.id)
         finally:
             del self._running_batches[degraded][endpoint_batch.claim]
             self._batch_ended.set()
@@ -204,7 +208,7 @@ class _Dispatcher:
 
 
 class _BatchRun:
-    """The attempts of one turn."""
+    """The attempts of one batch."""
 
     def __init__(
         self,
@@ -248,6 +252,6 @@ class _BatchRun:
 
 def _log_fault(error: Exception) -> None:
     if isinstance(error, StoreUnavailable):
-        logger.warning("deliveries: the store is out of reach: %s", error.reason)
+        logger.warning("deliveries: store unavailable: %s", error.reason)
     else:
-        logger.error("deliveries: an unexpected fault", exc_info=error)
+        logger.error("deliveries: unexpected error", exc_info=error)

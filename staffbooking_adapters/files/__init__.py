@@ -1,1 +1,1 @@
-"""File storages: a folder of this machine, or one that several machines share."""
+"""File storage in a local or shared folder."""

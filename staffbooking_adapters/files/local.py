@@ -1,4 +1,4 @@
-"""Files in a folder."""
+"""File storage in a folder."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ log = logging.getLogger("staffbooking.files")
 
 
 class LocalFiles:
-    """Each file in the folder under its name. It is there whole or not at all, whenever the
-    process or the machine ends; the folder is made with the first file."""
+    """Implements `FileStorage`: each file is stored in the folder under its name.
+
+    Writes are atomic: after a crash of the process or the machine a file is complete or absent.
+    The folder is created with the first file. Raises StoreUnavailable for an I/O error.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,21 +46,21 @@ class LocalFiles:
         return self._folder / check_file_name(name)
 
     async def _run_in_thread(self, operation: Callable[[], T]) -> T:
-        """Do the work in a thread: a disk may take its time."""
+        """Run blocking I/O in a thread. Raises StoreUnavailable for an OSError."""
         try:
             return await anyio.to_thread.run_sync(operation)
         except OSError as error:
-            log.error("the folder of files: %s", error)
-            raise StoreUnavailable(f"the folder of files: {error}") from error
+            log.error("files folder: %s", error)
+            raise StoreUnavailable(f"files folder: {error}") from error
 
 
 def find_write_problem(folder: Path) -> str | None:
-    """What keeps files from being written to a folder, in one line; None where nothing does. The
-    folder need not be there yet, and is not made by this."""
+    """Why files can't be written to a folder, in one line; None if they can. The folder need not
+    exist and is not created."""
     existing = folder
     try:
         existing = next(each for each in (folder, *folder.parents) if each.exists())
-        # Tried, for permissions don't tell: root has all of them, and some disks take nothing.
+        # Try to write, since permissions are no proof: root has all of them, a disk may be full.
         with TemporaryDirectory(dir=existing, prefix=".new-") as probe:
             (Path(probe) / "file").write_bytes(b"tried")
     except OSError as error:
@@ -66,7 +69,7 @@ def find_write_problem(folder: Path) -> str | None:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
-    """Beside its place first: a name is only ever given to what is on the disk."""
+    """Write to a temporary file, flush it to the disk and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
         temporary = Path(file.name)
@@ -83,7 +86,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Flush a folder's entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

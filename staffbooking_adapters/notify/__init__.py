@@ -1,1 +1,1 @@
-"""Telling people: by the log."""
+"""Notifiers: log and SMTP."""

@@ -1,4 +1,4 @@
-"""The notifier that writes to the log: for a start, and beside any other."""
+"""The notifier that writes to the log; the SMTP notifier uses it too."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ notice_logger = logging.getLogger("staffbooking.notices")
 
 
 class LogNotifier:
-    """Alerts become warnings of the logger `staffbooking.alerts`, letters lines of
-    `staffbooking.notices`: without their text and links, which are for one person's eyes."""
+    """Implements `Notifier`: alerts are warnings of the logger `staffbooking.alerts`, mails are
+    lines of `staffbooking.notices` without their text and links, which are private."""
 
     async def alert_operators(self, booking_id: int, text: str) -> None:
         alert_logger.warning("booking %d: %s", booking_id, text)

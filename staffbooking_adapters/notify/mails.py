@@ -1,4 +1,4 @@
-"""From a letter to the bytes of a mail: plain text and HTML, safe whatever names hold."""
+"""Encodes an e-mail as plain text and HTML, protected against header and HTML injection."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ _TEMPLATE_ENVIRONMENT = Environment(
 
 
 _QUOTED_CHARACTERS = str.maketrans(dict.fromkeys('()<>[]:;@\\,"', " "))
-"""Signs of names that need quotes: those get lost where a long name is folded, and what was
-between them is then taken for addresses."""
+"""Characters of names that require quotes: folding a long name loses the quotes, and their content
+would be parsed as addresses."""
 
 
 class _UnfoldedHeader(UnstructuredHeader, BaseHeader):
-    """A header of a link, in one line: what can't be broken would be encoded, and few programs
-    read it then."""
+    """A header with a URL on one line: folding would encode it, and few mail programs decode it."""
 
     def fold(self, *, policy: Policy) -> str:
         return f"{self.name}: {self}{policy.linesep}"
@@ -45,7 +44,7 @@ _HEADER_REGISTRY.map_to_type("list-unsubscribe", _UnfoldedHeader)
 
 @frozen
 class Mailbox:
-    """Whom mails come from."""
+    """The sender of mails."""
 
     name: str
     address: str
@@ -57,27 +56,27 @@ class Mailbox:
 
 @frozen
 class EncodedEmail:
-    """What is handed to a server."""
+    """A mail as it is sent to the SMTP server."""
 
     sender: str
     recipient: str
     content: bytes
     is_international: bool
-    """Whether the server must know SMTPUTF8: the address has more than ASCII before its @."""
+    """Whether the server must support SMTPUTF8: the address's local part is not ASCII."""
 
 
 def encode_email(email: Email, sender: Mailbox, base_url: str, now: datetime) -> EncodedEmail:
-    """The mail of a letter: the same Message-ID each time. Raises Undeliverable for an address
-    that no mail can be sent to."""
+    """Encode an e-mail; repeated calls give the same Message-ID. Raises UndeliverableEmail for an
+    invalid recipient address."""
     recipient = encode_address(email.to)
     is_international = not recipient.isascii()
-    # 7bit: whatever servers are on the way, none has to change a line.
+    # 7bit content passes every server unchanged.
     policy = SMTPUTF8 if is_international else SMTP
     message = EmailMessage(policy.clone(cte_type="7bit", header_factory=_HEADER_REGISTRY))
     _set_address_header(message, "From", sender.name, sender.address)
     _set_address_header(message, "To", email.name, recipient)
     if email.reply_to is not None:
-        with suppress(UndeliverableEmail):  # The text names the address too.
+        with suppress(UndeliverableEmail):  # The text contains the address too.
             reply_address = encode_address(email.reply_to)
             if reply_address.isascii() or is_international:
                 _set_address_header(message, "Reply-To", "", reply_address)
@@ -97,52 +96,52 @@ def encode_email(email: Email, sender: Mailbox, base_url: str, now: datetime) ->
 
 
 def encode_address(address: str) -> str:
-    """An address as servers take it: the domain in ASCII. Raises Undeliverable where it has
-    no such form."""
+    """An address with its domain in ASCII, as servers require it. Raises UndeliverableEmail if it
+    has no such form."""
     local, _, domain = address.rpartition("@")
     if "=?" in address or any(not sign.isprintable() or sign.isspace() for sign in address):
-        raise UndeliverableEmail("the address can't stand in a mail")
+        raise UndeliverableEmail("the address contains characters that mail does not allow")
     try:
-        # The standard library's codec has the rules of 2003, by which straße.de is strasse.de,
-        # somebody else's. Of what is ASCII it looks at the lengths alone.
+        # Python's codec implements IDNA 2003, which maps straße.de to strasse.de, another domain.
+        # For ASCII domains it only checks lengths.
         name = domain.encode("idna") if domain.isascii() else idna.encode(domain, uts46=True)
         return f"{local}@{name.decode()}"
     except UnicodeError:
-        raise UndeliverableEmail("the domain of the address can't exist") from None
+        raise UndeliverableEmail("the address has an invalid domain") from None
 
 
 def to_single_line(text: str) -> str:
-    """A text without what may not stand in a header: line breaks begin the next one, and
-    encoded words (RFC 2047) may hold line breaks."""
+    """A text that is safe in a header: without line breaks, which would start another header, and
+    without encoded words (RFC 2047), which may contain them."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     return line.replace("=?", "= ?")
 
 
 def _set_address_header(message: EmailMessage, header: str, name: str, address: str) -> None:
-    """Set a header of one mailbox. Raises Undeliverable for one that can't stand there."""
+    """Set a header to one mailbox. Raises UndeliverableEmail for an invalid address."""
     local, _, domain = address.rpartition("@")
     try:
         message[header] = Address(to_single_line(name.translate(_QUOTED_CHARACTERS)), local, domain)
     except (ValueError, IndexError):
-        raise UndeliverableEmail("the address can't stand in a mail") from None
+        raise UndeliverableEmail("the address is not allowed in a mail header") from None
 
 
 def _encode_checked(message: EmailMessage) -> bytes:
-    """The bytes of a mail. Raises Undeliverable where their headers are not those that were
-    set: whatever got into a value, it has not become a line of its own."""
+    """The bytes of a mail. Raises UndeliverableEmail if the encoded headers are not exactly those
+    that were set, so no value can inject a header."""
     try:
         content = message.as_bytes()
     except MessageError:
-        raise UndeliverableEmail("a header of the mail can't be written") from None
+        raise UndeliverableEmail("a header of the mail can't be encoded") from None
     lines = content.partition(b"\r\n\r\n")[0].split(b"\r\n")
     names = [line.partition(b":")[0].decode() for line in lines if line[:1] not in b" \t"]
     if names != message.keys() or any(b"\r" in line or b"\n" in line for line in lines):
-        raise UndeliverableEmail("the mail would have other headers than its own")
+        raise UndeliverableEmail("a header value would add another header")
     return content
 
 
 def _message_id(email: Email, domain: str) -> str:
-    """By the notice, and by what it says: numbers of notices begin anew in a new database."""
+    """An id from the notification's id and content: ids start again in a new database."""
     content = "\n".join((email.to, email.subject, email.text))
     digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     return f"<notice-{email.notice_id}-{digest}@{domain.strip('[]')}>"

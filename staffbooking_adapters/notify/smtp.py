@@ -1,4 +1,4 @@
-"""The notifier that sends mails by SMTP."""
+"""The notifier that sends mail through an SMTP server."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from staffbooking_core.ports import Email, UndeliverableEmail
 logger = logging.getLogger("staffbooking.notices")
 
 _MIN_PERMANENT_CODE = 500
-"""From this code on a server refuses for good."""
+"""SMTP reply codes from here on are permanent failures."""
 KEEPALIVE_TIMEOUT_SECONDS = 2.0
-"""Seconds in which a connection that was kept shows that it still lives: one that was lost
-without a word would take all the time of the mail."""
+"""Seconds within which a reused connection must answer: a dead one would use up the mail's whole
+timeout."""
 
 
 class EmailNotSent(Exception):
-    """A mail could not be sent now, or it is not known whether it was."""
+    """A mail was not sent, or its outcome is unknown; retry later."""
 
 
 def _now() -> datetime:
@@ -41,12 +41,10 @@ def _now() -> datetime:
 
 
 class SmtpNotifier:
-    """Mails go through one server, over one connection that is kept from mail to mail; alerts
-    are warnings in the log.
+    """Implements `Notifier`: mails use one connection that is reused; alerts are log warnings.
 
-    No fault says more than the code of the server's answer: its text may hold an address. A
-    mail whose end the server did not confirm may have been sent: it is sent again with the
-    same Message-ID.
+    Errors contain only the server's reply code, since its text may hold an address. A mail that
+    the server did not confirm may have been sent; it is sent again with the same Message-ID.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class SmtpNotifier:
         tls: ssl.SSLContext | None = None,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        """`deadline` is in seconds, for a whole mail; `tls` is what certificates are judged by."""
+        """`timeout_seconds` is for a whole mail; `tls` verifies the server's certificate."""
         self._server, self._sender, self._base_url = server, sender, base_url
         self._timeout_seconds, self._now = timeout_seconds, now
         self._tls = tls or _trusted_context()
@@ -84,7 +82,7 @@ class SmtpNotifier:
         await self._log_notifier.send_email(email)
 
     async def close(self) -> None:
-        """Take leave of the server, if it is still there."""
+        """Send QUIT and close the connection; waits at most a second."""
         client, self._client = self._client, None
         if client is None:
             return
@@ -111,7 +109,7 @@ class SmtpNotifier:
             raise
 
     async def _live_client(self) -> SMTP:
-        """The connection of the last mail, where the server still answers on it, or a new one."""
+        """The kept connection if the server still answers on it, otherwise a new one."""
         if self._client is not None:
             try:
                 await self._client.rset(timeout=KEEPALIVE_TIMEOUT_SECONDS)
@@ -132,7 +130,7 @@ class SmtpNotifier:
             username=server.username,
             password=server.password,
             local_hostname=self._sender.domain,
-            timeout=None,  # The whole mail has one.
+            timeout=None,  # `send_email` has a timeout for the whole mail.
             use_tls=server.tls is SmtpTls.IMPLICIT,
             start_tls=server.tls is SmtpTls.STARTTLS,
             tls_context=self._tls,
@@ -151,7 +149,7 @@ class SmtpNotifier:
 
 
 def _trusted_context() -> ssl.SSLContext:
-    """Those that this machine trusts, and where it knows none, those that browsers do."""
+    """A context that trusts the machine's certificate authorities and certifi's."""
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())
     return context
@@ -162,7 +160,7 @@ def _is_permanent(refused: SMTPRecipientRefused) -> bool:
 
 
 def _error_summary(error: Exception) -> str:
-    """A fault in few words, none of which is a server's or a person's."""
+    """A short description of an error, without the server's text or personal data."""
     if isinstance(error, SMTPRecipientsRefused):
         return f"refused for now ({error.recipients[0].code})"
     if isinstance(error, SMTPResponseException):

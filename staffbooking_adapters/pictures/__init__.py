@@ -1,3 +1,3 @@
-"""Uploaded images made anew by Pillow."""
+"""Re-encoding of uploaded images with Pillow."""
 
 __all__ = ["threads"]

@@ -1,8 +1,8 @@
-"""From the bytes of an upload to a picture of ours: pixels out, pixels in, nothing else.
+"""Decodes an uploaded image and encodes it again, keeping only its pixels.
 
-What was uploaded is believed in nothing, neither its name nor what it says of itself. The
-decoder is chosen by the content, its work is bounded before it begins, and what is kept is
-encoded anew: metadata, profiles, further frames and whatever hangs on behind are gone.
+Neither the upload's name nor its metadata is trusted. The decoder is chosen by content, and its
+cost is bounded before decoding. Re-encoding drops metadata, color profiles, further frames and
+trailing data.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _MAX_PIXELS = {
     ImageKind.PNG: 25_000_000,
     ImageKind.WEBP: 25_000_000,
 }
-"""What a picture takes while it is decoded grows with these: 16 bytes a pixel of a WebP, 9 of a
-PNG and of a JPEG, that is at most 450 MB."""
+"""Maximum pixels by format. Decoding takes up to 16 bytes per pixel for WebP and 9 for PNG and
+JPEG, so at most 450 MB."""
 MAX_JPEG_SCANS = 50
-"""Of a JPEG. Each makes the decoder walk over all of the picture, and may have but a few bytes."""
+"""Maximum scans of a JPEG: each costs a pass over the whole image, however few bytes it has."""
 STORED_SIDE_PIXELS = 2_048
 MAX_PROFILE_BYTES = 1024 * 1024
-"""Bytes; those of cameras and screens have a few thousand."""
+"""Maximum bytes of a color profile; those of cameras and screens have a few thousand."""
 _MULTI_STAGE_TAG = b"mpet"
-"""In a profile: as many steps of calculation as it likes to name, for each colour."""
+"""A multi-process element of a color profile: an unbounded number of steps per color."""
 
 _FOREIGN_SIGNATURES = {
     "an archive": re.compile(rb"PK\x05\x06"),
@@ -49,7 +49,7 @@ _FOREIGN_SIGNATURES = {
     "a page or a program": re.compile(rb"(?i)<(\?php|script|html|!doctype html)[\s>]"),
 }
 _ARCHIVE_TAIL_BYTES = 22 + 0xFFFF
-"""Bytes: the last entry of an archive and its comment, where readers look for them."""
+"""Bytes of a ZIP archive's end record and comment, where readers look for it."""
 
 _TOO_LARGE = (
     "is too large: a JPEG may have 50 megapixels, a PNG or WebP 25, and each 12,000 pixels a side"
@@ -58,7 +58,7 @@ _TOO_LARGE = (
 _FORMATS = ("JPEG", "PNG", "WEBP")
 _KIND_BY_FORMAT = {
     "JPEG": ImageKind.JPEG,
-    "MPO": ImageKind.JPEG,  # one that has further pictures behind the first
+    "MPO": ImageKind.JPEG,  # A JPEG with further images after the first.
     "PNG": ImageKind.PNG,
     "WEBP": ImageKind.WEBP,
 }
@@ -80,7 +80,7 @@ _ENCODER_OPTIONS: dict[ImageKind, dict[str, Any]] = {
 
 
 def reencode_image(upload: bytes) -> ProcessedImage:
-    """As `Pictures.remake`, at once."""
+    """As `ImageProcessor.process`, blocking."""
     pixels, kind = _decode(upload)
     made = BytesIO()
     pixels.save(made, kind, **_ENCODER_OPTIONS[kind])
@@ -88,8 +88,8 @@ def reencode_image(upload: bytes) -> ProcessedImage:
 
 
 def _decode(upload: bytes) -> tuple[Image.Image, ImageKind]:
-    # Each time, since whoever embeds this may set filters anew. What is wrong with an upload is
-    # told to who sent it, or made good; the process has no use for a warning of it.
+    # Set on each call, since the embedding process may reset filters. Problems of an upload are
+    # reported to the sender or repaired, so warnings about them are of no use.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     if not upload:
         raise invalid_field("file", "is empty")
@@ -102,16 +102,16 @@ def _decode(upload: bytes) -> tuple[Image.Image, ImageKind]:
     except InvalidField:
         raise
     except UnidentifiedImageError:
-        raise invalid_field("file", "is no JPEG, PNG or WebP image") from None
+        raise invalid_field("file", "is not a JPEG, PNG or WebP image") from None
     except DecompressionBombError:
         raise invalid_field("file", _TOO_LARGE) from None
-    except Exception as error:  # Decoders fail on broken input by whatever goes wrong in them.
+    except Exception as error:  # Decoders raise any exception type for broken input.
         raise invalid_field("file", "is a broken image: it can't be read to its end") from error
 
 
 def _check_not_polyglot(upload: bytes) -> None:
-    """Refuse what is something else for other programs, as no camera makes it. Whatever hangs on
-    besides, such as a telephone's video, is left out."""
+    """Refuse an upload that other programs would read as another kind of file. Other trailing
+    data, such as a phone's video, is dropped by re-encoding."""
     for name, sign in _FOREIGN_SIGNATURES.items():
         searched = upload[-_ARCHIVE_TAIL_BYTES:] if name == "an archive" else upload
         if sign.search(searched):
@@ -119,7 +119,7 @@ def _check_not_polyglot(upload: bytes) -> None:
 
 
 def _check_decoding_cost(upload: bytes, kind: ImageKind, width: int, height: int) -> None:
-    """Judge by the header what decoding would take."""
+    """Check the decoding cost by the image's header."""
     if width * height > _MAX_PIXELS[kind] or max(width, height) > _MAX_SIDE_PIXELS:
         raise invalid_field("file", _TOO_LARGE)
     if kind is ImageKind.JPEG and upload.count(b"\xff\xda") > MAX_JPEG_SCANS:
@@ -127,10 +127,9 @@ def _check_decoding_cost(upload: bytes, kind: ImageKind, width: int, height: int
 
 
 def _normalized_pixels(opened: Image.Image, kind: ImageKind) -> Image.Image:
-    """Small enough, upright, in sRGB, and free of what else was told of them."""
-    opened.draft(
-        None, (STORED_SIDE_PIXELS, STORED_SIDE_PIXELS)
-    )  # a JPEG can be decoded smaller than it is
+    """The pixels scaled down, upright, in sRGB and without metadata."""
+    # A JPEG can be decoded at a reduced size.
+    opened.draft(None, (STORED_SIDE_PIXELS, STORED_SIDE_PIXELS))
     opened.load()
     profile, turn = (
         opened.info.get("icc_profile"),
@@ -146,14 +145,14 @@ def _normalized_pixels(opened: Image.Image, kind: ImageKind) -> Image.Image:
 
 
 def _orientation(opened: Image.Image) -> int:
-    """How the camera was held, from 1 to 8; 1 where that can't be made out."""
-    with suppress(Exception):  # A camera's notes may be broken, the picture is good.
+    """The EXIF orientation, 1 to 8; 1 if it is missing or unreadable."""
+    with suppress(Exception):  # Broken EXIF data does not make the image invalid.
         return int(opened.getexif().get(_ORIENTATION_TAG, 1))
     return 1
 
 
 def _to_resizable_mode(opened: Image.Image) -> Image.Image:
-    """With 8 bits a channel, and colours instead of a palette's numbers."""
+    """The image with 8 bits per channel and without a palette."""
     if opened.mode.startswith("I"):  # 16 bits of grey
         opened = opened.point(lambda value: value * (1 / 256)).convert("L")
         opened.info.pop("transparency", None)
@@ -164,10 +163,10 @@ def _to_resizable_mode(opened: Image.Image) -> Image.Image:
 
 
 def _to_srgb(pixels: Image.Image, profile: bytes | None) -> Image.Image:
-    """What browsers show of pixels without a profile."""
+    """The pixels in sRGB, which browsers assume without a profile."""
     mode = "RGB" if pixels.mode == "CMYK" else pixels.mode
     if profile and len(profile) <= MAX_PROFILE_BYTES and _MULTI_STAGE_TAG not in profile:
-        with suppress(ImageCms.PyCMSError):  # A broken profile, or one of other colours.
+        with suppress(ImageCms.PyCMSError):  # A broken profile, or one of another color space.
             srgb = ImageCms.createProfile("sRGB")
             made = ImageCms.profileToProfile(pixels, BytesIO(profile), srgb, outputMode=mode)
             return pixels if made is None else made

@@ -1,4 +1,4 @@
-"""Pictures made in a thread, so that nobody else waits for them."""
+"""Image processing in a worker thread."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from staffbooking_core.ports import ProcessedImage
 
 
 class PillowPictures:
-    """One picture at a time: what a large one takes in memory is bounded, but not small. Pillow
-    is loaded by the first use, or by `load`."""
+    """Implements `ImageProcessor`: one image at a time, since a large one takes much memory.
+
+    Pillow is loaded on first use or by `load`.
+    """
 
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(1)
 
     def load(self) -> None:
-        """Have everything loaded that the first use would have to wait for."""
+        """Preload Pillow, so that the first request does not wait for it."""
         import staffbooking_adapters.pictures.remaking  # noqa: F401
 
     async def process(self, upload: bytes) -> ProcessedImage:

@@ -1,1 +1,1 @@
-"""One module a family of commands; each imports what it works with inside its commands."""
+"""One module per command group; each command imports its dependencies when it runs."""

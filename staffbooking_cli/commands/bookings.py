@@ -1,4 +1,4 @@
-"""`bookings`: what was requested, and what became of it."""
+"""`bookings`: lists and shows bookings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
     from staffbooking_core.representations.bookings import BookingRecord
 
-app = typer.Typer(help="Bookings of everybody.", no_args_is_help=True)
+app = typer.Typer(help="Bookings of all customers.", no_args_is_help=True)
 
 COLUMNS = (
     "booking_code",
@@ -32,7 +32,7 @@ TIMELINE_COLUMNS = ("at", "from", "to", "trigger", "actor")
 
 
 def booking_record(booking: Booking) -> BookingRecord:
-    """The record as an admin reads it."""
+    """The booking's record for an admin."""
     from staffbooking_core.domain.bookings.lifecycle import Party
     from staffbooking_core.representations import bookings
 
@@ -47,7 +47,8 @@ def print_page(
     limit: int,
     as_json: bool,
 ) -> None:
-    """A page of which one row more than asked for was read, to see whether more follow."""
+    """Print a page. `records` holds up to `limit` + 1 rows; the extra row means that more
+    follow."""
     rows, has_more = records[:limit], len(records) > limit
     if as_json:
         render.print_json({name: rows, "page": page, "limit": limit, "has_more": has_more})
@@ -59,12 +60,12 @@ def print_page(
 
 @app.command("list")
 def list_(
-    status: Annotated[Status | None, typer.Option(help="Only these.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only with this status.")] = None,
     limit: Limit = 50,
     page: Page = 1,
     as_json: AsJson = False,
 ) -> None:
-    """A page of all bookings, the newest event first."""
+    """List a page of all bookings, latest event first."""
     from staffbooking_core.domain.bookings import lifecycle
     from staffbooking_core.usecases.accounts import administration
 
@@ -77,7 +78,7 @@ def list_(
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
-    """One booking, with its timeline."""
+    """Show one booking with its timeline."""
     from staffbooking_core.usecases.bookings import actions
 
     record = booking_record(run_command(lambda ports: actions.get_by_code(ports, code)))

@@ -35,7 +35,7 @@ _SKIPPED_COLUMNS = ("line", "email", "reason")
 
 
 def _companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
-    """The published profile, and whether it is found."""
+    """The published profile, the approval status and whether search lists it."""
     from staffbooking_core.representations.companions import companion_detail
 
     profile = companion_detail(companion, currency)["companion"]
@@ -50,10 +50,10 @@ def _companion_record(companion: Companion, currency: Currency) -> dict[str, Any
 
 @app.command("list")
 def list_(
-    status: Annotated[Approval | None, typer.Option(help="Only these.")] = None,
+    status: Annotated[Approval | None, typer.Option(help="Only with this status.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """All companions, found or not, in the order of their ids."""
+    """List all companions, ordered by id, including those that search does not show."""
     from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
@@ -71,13 +71,13 @@ def list_(
 
 @app.command()
 def approve(companion_id: Id, as_json: AsJson = False) -> None:
-    """Let a companion be found and booked."""
+    """Approve a companion: search shows it and it can be booked."""
     _decide(companion_id, "approved", as_json)
 
 
 @app.command()
 def suspend(companion_id: Id, as_json: AsJson = False) -> None:
-    """Let a companion be found no more; bookings that were accepted stay."""
+    """Suspend a companion: search hides it; accepted bookings stay."""
     _decide(companion_id, "suspended", as_json)
 
 
@@ -99,18 +99,19 @@ def import_(
         Path, typer.Argument(metavar="FILE", help="CSV, a JSON array or JSON Lines, in UTF-8.")
     ],
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew, where an import was cut short.")
+        bool,
+        typer.Option("--restart", help="Start over instead of resuming an interrupted import."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import companions; of those known by e-mail, what a row says is replaced.
+    """Import companions; a row with a known e-mail updates the fields that it contains.
 
-    A bad row is named and skipped, the rest goes in; exit 1 if any was. An import that was
-    cut short goes on where it stopped, when it is started again with the same file; a JSON
-    array, other than JSON Lines and CSV, is held in memory as a whole. Fields: email,
+    Invalid rows are listed and skipped, the others are imported; the exit code is 1 if any row
+    was skipped. An interrupted import resumes when it is started again with the same file. A
+    JSON array is held in memory as a whole, unlike JSON Lines and CSV. Fields: email,
     password, first_name, last_name, tagline, bio, profile_photo, hourly_rate, daily_rate,
     location_city, location_country, timezone, service_types, languages, tier, badges,
-    weekly, overrides, payout_account, approved. In CSV lists are split by `;`, weekly
+    weekly, overrides, payout_account, approved. In CSV, lists are separated by `;`; weekly
     and overrides are JSON.
     """
     from staffbooking_cli.bulk import import_file, iterate_skipped_rows

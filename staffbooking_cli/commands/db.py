@@ -21,7 +21,7 @@ def _print_state(text: str, as_json: bool) -> None:
 
 @app.command()
 def upgrade(as_json: AsJson = False) -> None:
-    """Make the schema, or bring it to this version; what is there is kept."""
+    """Create the schema or upgrade it to this version; existing data is kept."""
     import anyio
 
     from staffbooking_adapters import wiring
@@ -32,7 +32,7 @@ def upgrade(as_json: AsJson = False) -> None:
 
 @app.command()
 def check(as_json: AsJson = False) -> None:
-    """Exit 1 with what is lacking unless the schema is this version's."""
+    """Exit with 1 and the mismatch if the schema is not this version's."""
     import anyio
 
     from staffbooking_adapters import wiring

@@ -28,14 +28,14 @@ LEDGER_CHECK_FILE = "ledger-check"
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="0 selects a free port.", min=0, max=65535)] = 8000,
     dir_: Annotated[
-        Path, typer.Option("--dir", help="Where its data stays for the next start.")
+        Path, typer.Option("--dir", help="The folder that keeps the demo's data.")
     ] = Path("var/demo"),
 ) -> None:
-    """Run server and worker with sample data, and print lines to try them with.
+    """Run the server and a worker with sample data, and print commands to try.
 
-    STAFFBOOKING_DATABASE_URL puts the data into another database than the folder's SQLite.
+    STAFFBOOKING_DATABASE_URL selects another database than the folder's SQLite file.
     """
     import anyio
 
@@ -49,8 +49,8 @@ def demo(
 
 
 def _demo_environment(folder: Path, port: int) -> dict[str, str]:
-    """The demo's own settings, where the environment says nothing else. What the printed
-    lines do needs a sandbox in any case."""
+    """The environment with the demo's defaults. The sandbox is always on: the printed commands
+    need it."""
     own = {
         _DATABASE_URL_SETTING: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
         "STAFFBOOKING_BASE_URL": f"http://{_HOST}:{port}",
@@ -59,8 +59,10 @@ def _demo_environment(folder: Path, port: int) -> dict[str, str]:
 
 
 def _write_ledger_check(path: Path, environ: Mapping[str, str]) -> None:
-    """A script that checks the ledger, wherever it is called. It has all of the demo's settings;
-    one may hold a password, so that it is for nobody else to read."""
+    """Write a script that runs `ledger check` with the demo's settings from any folder.
+
+    Settings may hold a password, so only the owner can read the file.
+    """
     settings = {name: value for name, value in environ.items() if name.startswith("STAFFBOOKING_")}
     settings["PYTHONPATH"] = str(Path(__file__).parents[2])
     assignments = " ".join(f"{name}={quote(value)}" for name, value in sorted(settings.items()))
@@ -88,13 +90,13 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
         ):
             text = await _prepare_sample(ports, settings, folder)
             await start_server(jobs, settings, listening, stop, ports)
-            listening.close()  # the server has its own
+            listening.close()  # The server has duplicated it.
             jobs.start_soon(run_worker, ports, stop)
             typer.echo(text)
 
 
 async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str:
-    """Fill the database at the first start; all that is to be printed."""
+    """Fill an empty database with the sample; returns the text to print."""
     from staffbooking_cli.sample import guide, seed
 
     if await seed.is_sample_missing(ports):
@@ -108,10 +110,10 @@ async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str
 
 
 async def _guide_lines(ports: Ports, sample: DemoSample, settings: Settings, folder: Path) -> str:
-    """Nothing where a visitor has changed the sample so much that the lines can't work."""
+    """The commands to paste, or one line if the sample was changed so that they can't work."""
     from staffbooking_cli.sample import guide
 
     try:
         return await guide.render_guide(ports, sample, settings.policy.base_url, folder)
     except CommandRefused as error:
-        return f"No lines to paste this time: {error}"
+        return f"No commands to paste this time: {error}"

@@ -1,4 +1,4 @@
-"""`disputes`: the evidence, and the operator's decision."""
+"""`disputes`: lists disputes, shows their evidence and records the operator's resolution."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPERATION_COLUMNS = (
 
 
 def _dispute_record(booking: Booking) -> dict[str, Any]:
-    """The booking's record, with what the dispute is about."""
+    """The booking's record with the dispute and chargeback fields."""
     from staffbooking_core.domain.shared.money import Currency
 
     charged = Currency(booking.currency).to_decimal(booking.chargeback_amount)
@@ -59,7 +59,7 @@ def _dispute_record(booking: Booking) -> dict[str, Any]:
 
 
 def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
-    """One movement of money, as far as an operator has use for it."""
+    """One payment operation, with the fields that operators need."""
     from staffbooking_core.domain.shared.money import Currency
     from staffbooking_core.representations.json_types import format_instant
 
@@ -81,7 +81,7 @@ def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
 
 @app.command("list")
 def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
-    """A page of the bookings under dispute, the newest event first."""
+    """List a page of the bookings under dispute, latest event first."""
     from staffbooking_core.usecases.bookings import disputes
 
     found = run_command(lambda ports: disputes.list_disputes(ports, page, limit))
@@ -90,7 +90,7 @@ def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
-    """The evidence: the booking, its timeline and check-in, every movement of its money."""
+    """Show the evidence: the booking, its timeline and check-in, every payment operation."""
     from staffbooking_core.usecases.payments import ledger_check
 
     book = run_command(lambda ports: ledger_check.get_booking_ledger(ports, code))
@@ -126,18 +126,18 @@ def _evidence_record(book: BookingLedger) -> dict[str, Any]:
 def resolve(
     code: Code,
     release: Annotated[
-        bool, typer.Option("--release", help="The staff member was right: pay out.")
+        bool, typer.Option("--release", help="Decide for the staff member: pay out.")
     ] = False,
     refund: Annotated[
-        bool, typer.Option("--refund", help="The customer was right: give all back.")
+        bool, typer.Option("--refund", help="Decide for the customer: refund everything.")
     ] = False,
     split: Annotated[
         Decimal | None,
         typer.Option(
-            parser=options.amount, metavar="AMOUNT", help="Give so much back, pay out on the rest."
+            parser=options.amount, metavar="AMOUNT", help="Refund this amount, pay out on the rest."
         ),
     ] = None,
-    note: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    note: Annotated[str | None, typer.Option(help="The reason, kept on record.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Resolve a dispute: exactly one of --release, --refund, --split."""

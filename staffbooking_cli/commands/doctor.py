@@ -1,4 +1,4 @@
-"""`doctor`: is this deployment as it should be?"""
+"""`doctor`: checks the deployment's configuration and health."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
 Check = dict[str, Any]
 
 _MAX_LISTED = 10_000
-"""How many payouts or refunds that wait are looked at."""
+"""Maximum number of open payouts or failed refunds that are examined."""
 _MAX_MISSED_ROUNDS = 3
-"""After so many rounds in which nobody caught up with the processor's events, nobody does."""
+"""Event polling counts as stopped after this many missed poll intervals."""
 PICKUP_TIMEOUT_SECONDS = 1.0
-"""Seconds in which a worker takes up an event."""
+"""Seconds within which a running worker publishes an event."""
 _MAX_DELIVERY_LAG = timedelta(minutes=1)
-"""Deliveries that are later are not made, or not fast enough."""
+"""Deliveries overdue by more than this fail the check."""
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Look at settings, database, processor, clock and the state of the work; exit 1 on a
-    fault."""
+    """Check settings, database, processor, clock and pending work; exit with 1 on a failure."""
     import anyio
 
     checks = anyio.run(_run_checks)
@@ -49,7 +48,7 @@ def _make_check(name: str, detail: str, ok: bool = True) -> Check:
 
 
 async def _run_checks() -> list[Check]:
-    """As many checks as can be made: each stage needs that the one before it is in order."""
+    """All checks up to the first stage that fails: each stage depends on the one before."""
     checks: list[Check] = []
     for name, stage in (
         ("settings", _check_settings),
@@ -63,7 +62,7 @@ async def _run_checks() -> list[Check]:
 
 
 async def _checks_with_error(name: str, checks: AsyncIterator[Check]) -> AsyncIterator[Check]:
-    """The checks, and the error that ends them as the last one."""
+    """The checks; an exception becomes a last, failed check."""
     try:
         async for check in checks:
             yield check
@@ -116,7 +115,7 @@ async def _check_database(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
-    """What it is, and what it says of our account there."""
+    """The processor's name, and its findings about our account."""
     pretended = " (pretended: no money moves)" if ports.sandbox is not None else ""
     within = ports.policy.processor_timeout.total_seconds()
     findings = await ports.payments.checkup(within)
@@ -136,7 +135,7 @@ async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_events(ports: Ports) -> AsyncIterator[Check]:
-    """Whether lost events of the processor are caught up with, which a worker does."""
+    """Whether a worker polls the processor for lost events."""
     async with ports.store.read_view() as view:
         cursor = await view.cursors.cursor(ports.payments.name)
     if cursor is None:
@@ -149,7 +148,7 @@ async def _check_events(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
-    """Those that are late, or about to be: so late that the operators are told."""
+    """Payouts past their deadline, or near it: past the time at which operators are alerted."""
     from staffbooking_core.domain.bookings.booking import (
         PayoutStatus,
         payout_alarm_time,
@@ -185,8 +184,8 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
 
     backlog = [found for found in await health.get_backlog(ports) if found.count]
     parts = [
-        f"{found.count} {found.kind} "
-        f"(the oldest {_format_span(timedelta(seconds=found.oldest))} late)"
+        f"{found.count} {found.kind}"
+        f" (the oldest {_format_span(timedelta(seconds=found.oldest))} late)"
         for found in backlog
     ]
     async with ports.store.read_view() as view:
@@ -196,7 +195,7 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_webhooks(ports: Ports) -> AsyncIterator[Check]:
-    """Whether events are taken up and delivered, which a worker does."""
+    """Whether a worker publishes events and sends deliveries."""
     from staffbooking_core.usecases import health
 
     figures = await health.get_webhook_stats(ports)
@@ -214,7 +213,8 @@ async def _check_webhooks(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _is_stuck(ports: Ports) -> bool:
-    """Whether the event that is next stays so: on a busy service there is always a next one."""
+    """Whether the oldest unsequenced event stays the same for PICKUP_TIMEOUT_SECONDS. A busy
+    service always has one, so one look is not enough."""
 
     async def next_event() -> str | None:
         async with ports.store.read_view() as view:
@@ -227,7 +227,7 @@ async def _is_stuck(ports: Ports) -> bool:
 
 
 def _format_span(time: timedelta) -> str:
-    """In the largest unit that leaves something to count."""
+    """A duration as a whole number of the largest unit that gives at least 2."""
     seconds = time.total_seconds()
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length:
@@ -245,4 +245,4 @@ _PORT_CHECKS: dict[str, Callable[[Ports], AsyncIterator[Check]]] = {
     "webhooks": _check_webhooks,
     "work": _check_work,
 }
-"""In their order."""
+"""The checks that need open ports, in the order in which they run."""

@@ -1,4 +1,4 @@
-"""`inquiries`: what people ask by the contact form."""
+"""`inquiries`: messages sent through the contact form."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
     from staffbooking_core.representations.accounts import InquiryRecord
 
-app = typer.Typer(help="What people ask by the contact form.", no_args_is_help=True)
+app = typer.Typer(help="Messages sent through the contact form.", no_args_is_help=True)
 
 
 @app.callback()
 def inquiries() -> None:
-    """Keeps `list` a command of its own."""
+    """A callback makes typer keep `list` as a subcommand although it is the only one."""
 
 
 COLUMNS = ("id", "created_at", "name", "email", "subject", "message")
@@ -29,7 +29,7 @@ COLUMNS = ("id", "created_at", "name", "email", "subject", "message")
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """All of them, in the order in which they came."""
+    """List all inquiries, oldest first."""
     from staffbooking_core.representations.accounts import inquiry_record
     from staffbooking_core.usecases.notifications import inquiries as notifications_inquiries
 

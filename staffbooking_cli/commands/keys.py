@@ -34,14 +34,16 @@ COLUMNS = (
 def create(
     email: Email,
     name: Annotated[str, typer.Option(help="What the key is for.")],
-    permission: Annotated[list[PermissionOption], typer.Option(help="Once for each: read, book.")],
+    permission: Annotated[
+        list[PermissionOption], typer.Option(help="read or book; repeat for both.")
+    ],
     expires_at: Annotated[
         datetime | None,
-        typer.Option(parser=options.instant, metavar="INSTANT", help="Never by default."),
+        typer.Option(parser=options.instant, metavar="INSTANT", help="No expiry by default."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key. It is shown this once: only a hash of it is kept."""
+    """Create a key. It is shown only once: the service stores a hash of it."""
     from staffbooking_adapters.inputs import structure
     from staffbooking_core.inputs import CreateApiKey
     from staffbooking_core.representations.accounts import api_key_record
@@ -63,12 +65,12 @@ def create(
         render.print_json({"key": key, "api_key": record})
     else:
         render.print_record({"key": key, **record})
-        render.print_note("This is the only time that the key is shown.")
+        render.print_note("The key is shown only this once.")
 
 
 @app.command("list")
 def list_(email: Email, as_json: AsJson = False) -> None:
-    """All keys of an account, revoked ones too, the newest first."""
+    """List all keys of an account, newest first, including revoked ones."""
     from staffbooking_core.representations.accounts import api_key_record
     from staffbooking_core.usecases.accounts import administration, api_keys
 
@@ -81,7 +83,7 @@ def list_(email: Email, as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(key_id: Id, as_json: AsJson = False) -> None:
-    """End a key for good, on every process within seconds."""
+    """Revoke a key permanently; every process rejects it within seconds."""
     from staffbooking_core.usecases.accounts import api_keys
 
     run_command(lambda ports: api_keys.revoke(ports, None, key_id))

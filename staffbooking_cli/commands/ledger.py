@@ -1,4 +1,4 @@
-"""`ledger`: proof of the money, and the book of one booking."""
+"""`ledger`: checks the ledger's invariants and shows the ledger of one booking."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BALANCE_COLUMNS = ("account", "debits", "credits", "balance")
 
 @app.command()
 def check(as_json: AsJson = False) -> None:
-    """Prove every invariant of every booking's money; exit 1 where one is broken."""
+    """Check every ledger invariant of every booking; exit with 1 if one is broken."""
     faults, checked = run_command(_find_faults)
     if as_json:
         render.print_json({"faults": faults, "checked": checked})
@@ -54,8 +54,8 @@ async def _find_faults(ports: Ports) -> tuple[list[dict[str, Any]], int]:
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
-    """The postings of one booking with running balances, its operations, and what its
-    accounts add up to: debits above zero, credits below."""
+    """Show one booking's postings with running balances, its operations and its account
+    balances: debits are positive, credits negative."""
     from staffbooking_core.usecases.payments import ledger_check
 
     book = run_command(lambda ports: ledger_check.get_booking_ledger(ports, code))
@@ -97,7 +97,7 @@ def _book_record(book: BookingLedger) -> dict[str, Any]:
 
 
 def _leg_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:
-    """A line for each leg; a posting's name stands on its first."""
+    """A row for each leg; the posting's key and time are on its first leg only."""
     from staffbooking_core.domain.shared.money import Currency
     from staffbooking_core.representations.json_types import format_instant
 
@@ -118,7 +118,7 @@ def _leg_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:
 
 
 def _balance_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:
-    """A line for each account that the booking has touched, in the order of the chart."""
+    """A row for each account with legs of the booking, in the order of `Account`."""
     from staffbooking_core.domain.payments.ledger import Account
     from staffbooking_core.domain.shared.money import Currency
 

@@ -1,4 +1,4 @@
-"""`openapi`: the HTTP interface as a document."""
+"""`openapi`: prints the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staffbooking_cli.session import read_settings
 
 
 def openapi(as_json: AsJson = True) -> None:
-    """Print the OpenAPI document, JSON in any case: the server's /openapi.json."""
+    """Print the OpenAPI document that the server serves at /openapi.json, always as JSON."""
     from staffbooking_http.docs.openapi import build_document
     from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 

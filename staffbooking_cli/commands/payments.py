@@ -1,4 +1,4 @@
-"""`payments`: our ledger against the processor's own book."""
+"""`payments`: reconciles the ledger with the processor's statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staffbooking_cli.session import run_command
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
 
-app = typer.Typer(help="The processor's book against the ledger.", no_args_is_help=True)
+app = typer.Typer(help="Reconciliation with the payment processor.", no_args_is_help=True)
 
 _DIFFERENCE_COLUMNS = ("booking_code", "difference=text")
 
@@ -21,13 +21,13 @@ _DIFFERENCE_COLUMNS = ("booking_code", "difference=text")
 @app.command()
 def reconcile(
     apply: Annotated[
-        bool, typer.Option("--apply", help="First take up what the processor says of them.")
+        bool, typer.Option("--apply", help="Apply the processor's state to the bookings first.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every movement of money with the processor's, both ways; exit 1 on a difference.
+    """Compare the ledger with the processor's statement, both ways; exit with 1 on a difference.
 
-    What is still under way, as a refund that was just sent, is counted and not compared.
+    Bookings with operations in flight, such as a refund just sent, are counted but not compared.
     """
     outcome = run_command(lambda ports: _reconcile(ports, apply))
     differences = outcome["differences"]

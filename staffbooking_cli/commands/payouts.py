@@ -1,4 +1,4 @@
-"""`payouts`: what staff members are still to get."""
+"""`payouts`: lists, holds, releases and retries open payouts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from staffbooking_core.policy import Policy
     from staffbooking_core.ports import Ports
 
-app = typer.Typer(help="Payouts: what is not made yet, hold, release, retry.", no_args_is_help=True)
+app = typer.Typer(help="Open payouts: list, hold, release, retry.", no_args_is_help=True)
 
 COLUMNS = (
     "booking_code",
@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 def _payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
-    """The payout of a booking; `left` is what of it is still to be sent."""
+    """The payout of a booking; `left` is the amount not yet sent."""
     from staffbooking_core.domain.bookings.booking import payout_deadline
     from staffbooking_core.domain.shared.money import Currency
     from staffbooking_core.representations.json_types import format_instant
@@ -61,12 +61,12 @@ def _payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
 
 @app.command("list")
 def list_(
-    limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=100_000)] = 1000,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=100_000)] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Payouts that are scheduled, failed or frozen, the earliest due first.
+    """List payouts that are scheduled, failed or frozen, earliest due first.
 
-    Frozen ones are on hold, or their booking is under dispute.
+    A payout is frozen while it is on hold or its booking is under dispute.
     """
     from staffbooking_core.usecases.accounts import administration
 
@@ -80,8 +80,8 @@ def list_(
 async def _records_with_attempts(
     ports: Ports, found: Sequence[Booking]
 ) -> AsyncIterator[dict[str, Any]]:
-    """The records, of those that were released with how often they were tried, and why the
-    last try failed."""
+    """The payouts' records; released ones with the attempts of their operation and its last
+    error."""
     async with ports.store.read_view() as view:
         for booking in found:
             sent: Operation | None = None
@@ -97,7 +97,7 @@ async def _records_with_attempts(
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
-    """The payout of one booking, with every try to send it or to take it back."""
+    """Show one booking's payout with its payout and reversal operations."""
     from staffbooking_core.domain.payments.processor import OperationKind
     from staffbooking_core.usecases.payments import ledger_check
 
@@ -119,10 +119,10 @@ def show(code: Code, as_json: AsJson = False) -> None:
 @app.command()
 def hold(
     code: Code,
-    note: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    note: Annotated[str | None, typer.Option(help="The reason, kept on record.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hold a payout back until it is released: nothing more is sent of it."""
+    """Hold a payout: nothing is sent until it is released."""
     from staffbooking_adapters.inputs import structure
     from staffbooking_cli.inputs import OperatorNote
     from staffbooking_core.usecases.payments import payouts
@@ -133,7 +133,7 @@ def hold(
 
 @app.command()
 def release(code: Code, as_json: AsJson = False) -> None:
-    """Let a payout go that was on hold: the worker sends it when it is due."""
+    """Release a payout that is on hold: the worker sends it when it is due."""
     from staffbooking_core.usecases.payments import payouts
 
     _run_and_show(lambda ports: payouts.release_payout(ports, code), as_json)
@@ -141,7 +141,7 @@ def release(code: Code, as_json: AsJson = False) -> None:
 
 @app.command()
 def retry(code: Code, as_json: AsJson = False) -> None:
-    """Try a payout again now that failed, or that waits for its next try."""
+    """Retry now a payout that failed or is waiting for its next retry."""
     from staffbooking_core.usecases.payments import payouts
 
     _run_and_show(lambda ports: payouts.retry_payout(ports, code), as_json)

@@ -1,4 +1,4 @@
-"""`portfolio`: what staff members show of their work, and its approval."""
+"""`portfolio`: lists, approves and rejects portfolio items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = ("id", "companion_id", "status", "title", "image", "description", "cre
 
 
 def _item_record(item: PortfolioItem) -> dict[str, Any]:
-    """The published record, and whose it is."""
+    """The published record with its companion's id."""
     from staffbooking_core.representations.companions import own_portfolio_record
 
     return {**own_portfolio_record(item), "companion_id": item.companion_id}
@@ -30,10 +30,10 @@ def _item_record(item: PortfolioItem) -> dict[str, Any]:
 
 @app.command("list")
 def list_(
-    status: Annotated[ItemStatus | None, typer.Option(help="Only these.")] = None,
+    status: Annotated[ItemStatus | None, typer.Option(help="Only with this status.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Everybody's items, in the order of their ids."""
+    """List the items of all companions, ordered by id."""
     from staffbooking_core.domain.companions import portfolio
     from staffbooking_core.usecases.accounts import administration
 
@@ -55,13 +55,13 @@ def list_(
 
 @app.command()
 def approve(item_id: Id, as_json: AsJson = False) -> None:
-    """Let everybody see an item."""
+    """Approve an item: everybody can see it."""
     _set_status(item_id, "approved", as_json)
 
 
 @app.command()
 def reject(item_id: Id, as_json: AsJson = False) -> None:
-    """Let nobody but its owner see an item, also one that was approved."""
+    """Reject an item, also an approved one: only its owner can see it."""
     _set_status(item_id, "rejected", as_json)
 
 

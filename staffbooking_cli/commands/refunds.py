@@ -1,4 +1,4 @@
-"""`refunds`: money that clients are still owed because its refund failed."""
+"""`refunds`: lists and retries failed refunds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def _refund_record(failed: tuple[Booking, Operation]) -> dict[str, Any]:
-    """A refund that moved no money, or whose money came back."""
+    """The record of a refund that was refused or whose money was returned."""
     booking, operation = failed
     return {
         "booking_code": booking.code,
@@ -46,10 +46,10 @@ def _refund_record(failed: tuple[Booking, Operation]) -> dict[str, Any]:
 
 @app.command("list")
 def list_(
-    limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=100_000)] = 1000,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=100_000)] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Refunds that were refused or came back and were not ordered anew, the oldest first."""
+    """List refunds that were refused or returned and have not been retried, oldest first."""
     from staffbooking_core.usecases.payments import refunds
 
     async def work(ports: Ports) -> None:
@@ -61,7 +61,7 @@ def list_(
 
 @app.command()
 def retry(code: Code, as_json: AsJson = False) -> None:
-    """Order every failed refund of a booking anew, and send it now."""
+    """Retry every failed refund of a booking now, as new operations."""
     from staffbooking_core.usecases.payments import refunds
 
     booking = run_command(lambda ports: refunds.retry_refunds(ports, code))

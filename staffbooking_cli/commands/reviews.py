@@ -1,4 +1,4 @@
-"""`reviews`: what people said of each other, and hiding what must not be shown."""
+"""`reviews`: lists, hides and shows reviews."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def _record(review: Review) -> dict[str, Any]:
-    """The published record, and whether it is hidden."""
+    """The published record with its `hidden` flag."""
     from staffbooking_core.representations.companions import review_record
 
     return {**review_record(review), "hidden": review.hidden}
@@ -42,11 +42,11 @@ def _record(review: Review) -> dict[str, Any]:
 @app.command("list")
 def list_(
     user: Annotated[
-        str | None, typer.Option(metavar="EMAIL", help="Only those by and of this person.")
+        str | None, typer.Option(metavar="EMAIL", help="Only reviews by or of this user.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """All reviews, hidden ones too, in the order of their ids."""
+    """List all reviews, ordered by id, including hidden ones."""
     from staffbooking_core.usecases.accounts import administration
     from staffbooking_core.usecases.companions import reviews
 
@@ -67,13 +67,13 @@ def list_(
 
 @app.command()
 def hide(review_id: Id, as_json: AsJson = False) -> None:
-    """Take a review out of lists, profile and rating; its reviewer can't give another."""
+    """Hide a review from lists, profile and rating; its reviewer can't submit another."""
     _hide(review_id, True, as_json)
 
 
 @app.command()
 def show(review_id: Id, as_json: AsJson = False) -> None:
-    """Show and count a hidden review again."""
+    """Show a hidden review again and count it in the rating."""
     _hide(review_id, False, as_json)
 
 

@@ -1,4 +1,4 @@
-"""`sandbox`: moving the service's clock."""
+"""`sandbox`: shows and advances the service's business clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staffbooking_cli.session import run_command
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
 
-app = typer.Typer(help="The test bench, where payments are pretended.", no_args_is_help=True)
+app = typer.Typer(help="Test tools of a sandbox deployment.", no_args_is_help=True)
 clock = typer.Typer(help="The service's clock.", no_args_is_help=True)
 app.add_typer(clock, name="clock")
 
@@ -32,7 +32,7 @@ def _run_and_show(work: Callable[[Ports], Awaitable[datetime]], as_json: bool) -
 
 @clock.command()
 def show(as_json: AsJson = False) -> None:
-    """What time it is for bookings, refunds and payouts."""
+    """Show the business time, used by bookings, refunds and payouts."""
     from staffbooking_core.usecases import sandbox
 
     async def work(ports: Ports) -> datetime:
@@ -50,7 +50,7 @@ def advance(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Move the clock ahead; the worker then does what came due."""
+    """Advance the clock; the worker then does the work that became due."""
     from staffbooking_core.usecases import sandbox
 
     _run_and_show(lambda ports: sandbox.advance_clock(ports, by), as_json)
@@ -64,7 +64,7 @@ def set_(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Set the clock to an instant that is not in its past; it ticks on from there."""
+    """Set the clock to an instant not before its current time; it runs on from there."""
     from staffbooking_core.usecases import sandbox
 
     _run_and_show(lambda ports: sandbox.set_clock(ports, to), as_json)

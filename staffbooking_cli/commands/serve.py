@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="0 selects a free port.", min=0, max=65535)] = 8000,
 ) -> None:
-    """Answer HTTP. SIGTERM finishes what is in flight, and stops it."""
+    """Run the HTTP server. SIGTERM stops it after the requests in flight are finished."""
     import anyio
 
     from staffbooking_cli.running import log_to_stderr, open_socket
@@ -37,7 +37,7 @@ def serve(
 
 
 def _default_base_url(host: str, port: int) -> str:
-    """Where links lead to if nobody says: to this server, as seen from its own machine."""
+    """The base URL if none is set: this server's address as seen from its own machine."""
     near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
 
@@ -57,17 +57,18 @@ async def _run_server(wanted: Settings, listening: socket.socket) -> None:
         ports = await stack.enter_async_context(ready_ports(wanted, is_long_running=True))
         jobs = await stack.enter_async_context(anyio.create_task_group())
         await start_server(jobs, wanted, listening, stop, ports)
-        listening.close()  # the server has its own
+        listening.close()  # The server has duplicated it.
         render.print_note(f"Listening on {host} port {port}; Ctrl-C stops it.")
         if "STAFFBOOKING_BASE_URL" not in os.environ:
             address = wanted.policy.base_url
             render.print_note(f"STAFFBOOKING_BASE_URL is not set: links lead to {address}")
-        # The pretended processor brings its events by itself, as a real one would.
+        # A real processor posts its events; the fake one needs this job to deliver them.
         jobs.start_soon(run_jobs, ports, stop, [SANDBOX_EVENTS_JOB])
 
 
 async def _wait_for_database(wanted: Settings, listening: socket.socket, stop: anyio.Event) -> None:
-    """Until the database is there with its schema, which may come after the server does."""
+    """Serve maintenance responses until the database is reachable and has this version's
+    schema."""
     from staffbooking_http.server.server import serve_maintenance
 
     last_problem = None

@@ -1,4 +1,4 @@
-"""`users`: the accounts of customers, staff and admins."""
+"""`users`: manages the accounts of customers, staff and admins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def _user_record(user: User) -> dict[str, Any]:
-    """The published record, and whether the account is locked."""
+    """The published record with the time at which the account was disabled."""
     from staffbooking_core.representations import accounts
     from staffbooking_core.representations.json_types import format_instant
 
@@ -50,13 +50,13 @@ def create(
     first_name: Annotated[str, typer.Option()],
     last_name: Annotated[str, typer.Option()],
     password: Annotated[
-        str | None, typer.Option(help="Without one nobody can sign in until one is set.")
+        str | None, typer.Option(help="Without it nobody can sign in until one is set.")
     ] = None,
     role: Annotated[Role, typer.Option()] = "customer",
     subscription: Annotated[Tier, typer.Option()] = "none",
     as_json: AsJson = False,
 ) -> None:
-    """Make an account."""
+    """Create an account."""
     from staffbooking_adapters.inputs import structure
     from staffbooking_cli.inputs import NewAccount
     from staffbooking_core.usecases.accounts import administration
@@ -77,7 +77,7 @@ def create(
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """All accounts, in the order of their ids."""
+    """List all accounts, ordered by id."""
     from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
@@ -94,7 +94,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(email: Email, as_json: AsJson = False) -> None:
-    """One account."""
+    """Show one account."""
     from staffbooking_core.usecases.accounts import administration
 
     _run_and_show(lambda ports: administration.get_user(ports, email), as_json)
@@ -106,11 +106,13 @@ def subscribe(
     tier: Annotated[Tier, typer.Argument()],
     until: Annotated[
         datetime | None,
-        typer.Option(parser=options.instant, metavar="INSTANT", help="Its end; none by default."),
+        typer.Option(
+            parser=options.instant, metavar="INSTANT", help="When it ends; no end by default."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set the subscription; with enterprise the account's API keys work."""
+    """Set the subscription; API keys require the enterprise subscription."""
     from staffbooking_core.domain.accounts.users import Subscription
     from staffbooking_core.usecases.accounts import administration
 
@@ -122,7 +124,7 @@ def subscribe(
 
 @app.command()
 def disable(email: Email, as_json: AsJson = False) -> None:
-    """Lock an account: sessions and keys stop at once, its companion is not found."""
+    """Disable an account: its sessions and keys stop working, search hides its companion."""
     from staffbooking_core.usecases.accounts import administration
 
     _run_and_show(lambda ports: administration.disable_user(ports, email), as_json)
@@ -130,7 +132,7 @@ def disable(email: Email, as_json: AsJson = False) -> None:
 
 @app.command()
 def enable(email: Email, as_json: AsJson = False) -> None:
-    """Open a locked account again."""
+    """Enable a disabled account."""
     from staffbooking_core.usecases.accounts import administration
 
     _run_and_show(lambda ports: administration.enable_user(ports, email), as_json)
@@ -138,7 +140,7 @@ def enable(email: Email, as_json: AsJson = False) -> None:
 
 @app.command()
 def export(email: Email) -> None:
-    """All that is kept about a person, as one JSON document."""
+    """Print all data stored about a user as one JSON document."""
     from staffbooking_core.usecases import privacy
     from staffbooking_core.usecases.accounts import administration
 
@@ -153,7 +155,7 @@ def export(email: Email) -> None:
 
 @app.command()
 def erase(email: Email, as_json: AsJson = False) -> None:
-    """Forget a person for good: what is left has no name. Refused while bookings are open."""
+    """Erase a user's personal data permanently. Refused while bookings are open."""
     from staffbooking_core.usecases import privacy
     from staffbooking_core.usecases.accounts import administration
 
@@ -167,11 +169,11 @@ def erase(email: Email, as_json: AsJson = False) -> None:
 def set_password(
     email: Email,
     password: Annotated[
-        str | None, typer.Option(help="Asked for, or read from standard input, where left out.")
+        str | None, typer.Option(help="If omitted, prompted for or read from standard input.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set a password; every session of the account ends, and its owner is told."""
+    """Set a password; every session of the account ends, and its owner is notified."""
     from staffbooking_core.usecases.accounts import administration
 
     text = _read_password() if password is None else password

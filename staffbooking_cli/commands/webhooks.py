@@ -1,4 +1,4 @@
-"""`webhooks`: everybody's endpoints, what became of deliveries, and watching them go out."""
+"""`webhooks`: lists endpoints and deliveries, redelivers, and follows delivery attempts."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _DELIVERY_COLUMNS = (
 _ATTEMPT_COLUMNS = ("number", "at", "response_status", "error", "ms=duration_ms")
 
 POLL_INTERVAL_SECONDS = 0.5
-"""Seconds between looks for new attempts."""
+"""Seconds between polls for new attempts."""
 LOG_DELAY_TOLERANCE = timedelta(seconds=10)
-"""An attempt is logged once it has ended: so much later than its deadline, at most, unless the
-store was away. Clocks of several machines may differ by as much."""
+"""An attempt is logged when it has ended, at most this long after its timeout unless the store
+was unavailable. The clocks of several machines may differ by as much."""
 
 
 async def iterate_endpoints(ports: Ports) -> AsyncIterator[EndpointSubscription]:
-    """Everybody's endpoints, in the order of ids."""
+    """All endpoints of all owners, ordered by id."""
     from staffbooking_core.usecases.webhooks import endpoints
 
     last = 0
@@ -67,7 +67,7 @@ async def iterate_endpoints(ports: Ports) -> AsyncIterator[EndpointSubscription]
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """Everybody's endpoints that are not deleted, in the order of their ids."""
+    """List all endpoints that are not deleted, ordered by id."""
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
@@ -81,7 +81,7 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def _endpoint_record(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    """The published record, and in a word whether it is sent to."""
+    """The published record with its state: `active`, `paused` or `disabled`."""
     from staffbooking_core.representations.webhooks import webhook_record
 
     state = "paused" if endpoint.disabled_at is None else "disabled"
@@ -90,7 +90,7 @@ def _endpoint_record(endpoint: WebhookEndpoint) -> dict[str, Any]:
 
 @app.command()
 def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
-    """A page of an endpoint's deliveries, the newest first."""
+    """List a page of an endpoint's deliveries, newest first."""
     from staffbooking_core.usecases.webhooks import endpoints
 
     found, has_more = run_command(
@@ -114,13 +114,13 @@ def _delivery_record(logged: DeliveryLog) -> DeliveryRecord:
 
 
 def _delivery_summary(record: DeliveryRecord) -> dict[str, Any]:
-    """How often it was tried, and what came of the last time."""
+    """The number of attempts and the outcome of the last one."""
     attempts = record["attempts"]
     return {"tries": len(attempts), "last": _attempt_outcome(attempts[-1]) if attempts else None}
 
 
 def _attempt_outcome(attempt: Mapping[str, Any]) -> object:
-    """The status of the response, or why there is none."""
+    """The response's status, or the error if there was no response."""
     return attempt["response_status"] or attempt["error"]
 
 
@@ -129,8 +129,8 @@ def redeliver(
     delivery_id: Annotated[int, typer.Argument(metavar="DELIVERY_ID", min=1, max=options.MAX_ID)],
     as_json: AsJson = False,
 ) -> None:
-    """Send an event once more, with the same id and bytes: the worker does it at once, or once
-    its endpoint may be sent to."""
+    """Send an event again, with the same id and bytes; the worker sends it as soon as the
+    endpoint is active."""
     from staffbooking_core.usecases.webhooks import endpoints
 
     logged = run_command(lambda ports: endpoints.redeliver(ports, None, delivery_id))
@@ -142,7 +142,7 @@ def redeliver(
 
 @app.command()
 def enable(endpoint_id: Id, as_json: AsJson = False) -> None:
-    """Make an endpoint active again that was paused or disabled: what was held for it is sent."""
+    """Enable a paused or disabled endpoint; its held deliveries are sent."""
     from staffbooking_core.usecases.webhooks import endpoints
 
     endpoint = run_command(lambda ports: endpoints.enable_endpoint(ports, None, endpoint_id))
@@ -156,15 +156,15 @@ def enable(endpoint_id: Id, as_json: AsJson = False) -> None:
 def tail(
     endpoint_id: Annotated[
         int | None,
-        typer.Argument(metavar="[ID]", min=1, max=options.MAX_ID, help="Of this endpoint alone."),
+        typer.Argument(metavar="[ID]", min=1, max=options.MAX_ID, help="Only this endpoint."),
     ] = None,
-    since: Annotated[
-        str, typer.Option(metavar="DURATION", help="Begin with those so long ago.")
-    ] = "10m",
+    since: Annotated[str, typer.Option(metavar="DURATION", help="How far back to begin.")] = "10m",
     follow: Annotated[bool, typer.Option(help="Wait for more, until Ctrl-C.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON document per line.")
+    ] = False,
 ) -> None:
-    """Attempts to deliver, one a line, as they are made."""
+    """Print delivery attempts, one per line, as they are made."""
     import anyio
 
     ago = options.duration(since)
@@ -189,16 +189,17 @@ def tail(
 
 
 class AttemptLog:
-    """Attempts as they become known, each once. They become so when they have ended, a little
-    out of order: hence each look overlaps with the one before."""
+    """Yields each attempt once. Attempts are logged when they end, slightly out of order, so
+    each poll overlaps the one before."""
 
     def __init__(self, ports: Ports, since: datetime, endpoint_id: int | None = None) -> None:
         self._ports, self._since, self._endpoint_id = ports, since, endpoint_id
         self._seen: dict[tuple[int, int], datetime] = {}
-        """When attempts began that may be found again, by delivery and number."""
+        """Start times of the attempts that a later poll may return again, by delivery id and
+        attempt number."""
 
     async def new_attempts(self) -> AsyncIterator[tuple[Delivery, DeliveryAttempt]]:
-        """Those that were not given yet, the oldest first."""
+        """The attempts not yielded before, oldest first."""
         next_since = (
             self._ports.clock.wall()
             - self._ports.policy.webhook_attempt_timeout
@@ -213,7 +214,7 @@ class AttemptLog:
             if len(page) < limit:
                 break
             last = page[-1][1].at
-            limit = PAGE_SIZE if last > since else 2 * limit  # That many began at one instant.
+            limit = PAGE_SIZE if last > since else 2 * limit  # A full page began at one instant.
             since = last
             self._forget(min(since, next_since))
         self._since = max(self._since, next_since)

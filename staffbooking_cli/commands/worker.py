@@ -1,4 +1,4 @@
-"""`worker`: timers, movements of money and the rest of what comes due."""
+"""`worker`: runs due background work."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 def worker(
     drain: Annotated[
-        bool, typer.Option("--drain", help="Do all that is due, in due order, then exit.")
+        bool, typer.Option("--drain", help="Do all due work, in due order, then exit.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do what comes due: any number of workers may run. SIGTERM stops it."""
+    """Run a worker: timers, payment operations, notifications and webhook deliveries. Any
+    number of workers may run. SIGTERM stops it."""
     import anyio
 
     from staffbooking_cli.running import log_to_stderr

@@ -1,7 +1,8 @@
-"""The lines that `staffbooking demo` prints: one booking to its payout, one cancelled.
+"""The shell commands that `staffbooking demo` prints: one booking through to its payout, one
+cancelled.
 
-They work when they are pasted into a shell: days and times are computed when they are
-printed, for a staff member who is free then, in the service's time.
+Dates and times are computed in business time when the commands are printed, for a staff member
+who is free then.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _KEY_HEADER = '-H "Authorization: Bearer $KEY"'
 
 @frozen
 class FreeEvening:
-    """When the staff member can be booked: a local day, and its instants."""
+    """An evening on which the staff member can be booked: the local day and its instants."""
 
     day: date
     starts_at: datetime
@@ -43,12 +44,13 @@ class FreeEvening:
 
 
 async def find_free_evenings(ports: Ports, companion_id: int) -> tuple[FreeEvening, FreeEvening]:
-    """Two evenings, the first about two weeks ahead."""
+    """Two free evenings, the first about two weeks ahead. Raises CommandRefused if there are
+    none."""
     async with ports.store.read_view() as view:
         companion = await view.companions.companion(companion_id)
     if companion is None or not companion.is_listed:
         raise CommandRefused(
-            f"{STAFF_EMAIL} can't be booked any more: the demo can have another --dir"
+            f"{STAFF_EMAIL} can't be booked any more: start the demo with another --dir"
         )
     timezone = companion.calendar.timezone
     today = (await ports.clock.business()).astimezone(ZoneInfo(timezone)).date()
@@ -67,11 +69,11 @@ async def _free_day(ports: Ports, companion_id: int, earliest: date) -> date:
     for day in found["availability"]:
         if any(slot["start"] <= _START_TIME and slot["end"] >= _END_TIME for slot in day["slots"]):
             return date.fromisoformat(day["date"])
-    raise CommandRefused(f"{STAFF_EMAIL} has no free evening: the demo can have another --dir")
+    raise CommandRefused(f"{STAFF_EMAIL} has no free evening: start the demo with another --dir")
 
 
 def render_welcome(sample: DemoSample, base: str, folder: Path, ledger_check: Path) -> str:
-    """Where the service is, and who can sign in."""
+    """The service's address and the sample accounts."""
     return f"""
 staffbooking runs at {base} (Ctrl-C stops it; its data stays)
 
@@ -85,13 +87,13 @@ API key       {sample.key}
 Data          {folder}
 Ledger        sh {quote(str(ledger_check))}
 
-Lines to paste into a shell, block by block:
+Commands to paste into a shell, block by block:
 
 """
 
 
 async def render_guide(ports: Ports, sample: DemoSample, base: str, folder: Path) -> str:
-    """All lines, with what each block does."""
+    """All commands, in blocks with titles."""
     first, second = await find_free_evenings(ports, sample.staff.id)
     blocks = (
         ("Paste this first", _variable_lines(sample, base, folder)),
@@ -164,7 +166,7 @@ _TEXT_PATTERN = '"[^"]*'
 
 
 def _pick_field(name: str, value: str) -> str:
-    """The first field of that name in the last reply, with tools that are everywhere."""
+    """The first field of that name in the last reply, using only standard tools."""
     return f"""echo "$REPLY" | grep -o '"{name}": *{value}' | head -n 1"""
 
 
@@ -178,8 +180,8 @@ def _cookie_jar(who: str) -> str:
 
 def _sign_in_lines(who: str, email: str) -> Iterator[str]:
     data = {"email": email, "password": PASSWORD}
-    call = f'curl -s -c {_cookie_jar(who)} {_json_body(data)} "$BASE/auth/login"'
-    yield f'REPLY=$({call}); echo "$REPLY"'
+    login = f'{_json_body(data)} "$BASE/auth/login"'
+    yield f'REPLY=$(curl -s -c {_cookie_jar(who)} {login}); echo "$REPLY"'
     yield f"{who}=$({_pick_field('csrf_token', _TEXT_PATTERN)} | cut -d'\"' -f4)"
 
 
@@ -194,7 +196,7 @@ def _booking_action_line(who: str, action: str, data: Mapping[str, object] | Non
 
 
 def _booking_lines(who: str) -> Iterator[str]:
-    """The worker does what came due within moments."""
+    """Show the booking after 3 seconds, in which the worker does the due work."""
     yield f'sleep 3; curl -s -b {_cookie_jar(who)} "$BASE/bookings/$ID"; echo'
 
 

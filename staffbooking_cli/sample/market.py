@@ -1,4 +1,4 @@
-"""The sample companions: the same people each time, with days off from today on."""
+"""The sample companions: generated from a fixed seed, with days off relative to today."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from staffbooking_cli.sample.trades import TRADES, WEEKLY_HOURS, Trade
 _SEED = 20270301
 _COMPANIONS_PER_CITY = 7
 _PENDING_SHARE = 0.06
-"""The share that waits for an admin's approval."""
+"""The share of companions that are pending approval."""
 
 PASSWORD = "demo-password-1"
 STAFF_EMAIL = "staff@demo.test"
 GUIDE_SERVICE = "Bartender"
-"""What the printed lines book of the first staff member, who is free at any time."""
+"""The service that the printed commands book; the first staff member is free at any time."""
 KNOWN_STAFF = {
     "Lisbon": STAFF_EMAIL,
     "London": "staff.london@demo.test",
@@ -27,14 +27,14 @@ KNOWN_STAFF = {
     "Tokyo": "staff.tokyo@demo.test",
     "Sydney": "staff.sydney@demo.test",
 }
-"""One staff member each of these cities has a password."""
+"""The staff members with a password, one in each of these cities."""
 
 _TIERS = (("standard", 1.0), ("standard", 1.0), ("standard", 1.1), ("premium", 1.3), ("elite", 1.7))
 _PLAIN_LETTERS = str.maketrans({"ø": "o", "ł": "l", "ß": "ss", "’": ""})
 
 
 def sample_companions(today: date) -> Iterator[dict[str, Any]]:
-    """Rows as `companions import` takes them. Free days are counted from `today`."""
+    """Rows in the format of `companions import`. Days off are relative to `today`."""
     random = Random(_SEED)
     taken: set[str] = set()
     for city in CITIES:
@@ -97,7 +97,7 @@ def _pick_name(random: Random, city: City, taken_emails: set[str]) -> tuple[str,
 
 
 def _ascii_name(name: str) -> str:
-    """How a name is spelled in an address."""
+    """A name in ASCII, for an e-mail address."""
     plain = unicodedata.normalize("NFKD", name.lower().translate(_PLAIN_LETTERS))
     return plain.encode("ascii", "ignore").decode()
 
@@ -114,7 +114,7 @@ def _pick_weekly(random: Random, trade: Trade) -> list[dict[str, Any]]:
 
 
 def _pick_overrides(random: Random, today: date) -> list[dict[str, Any]]:
-    """A few days off in the next two months, and sometimes one of special hours."""
+    """A few days off in the next two months; the first may have special hours instead."""
     days = random.sample(range(3, 60), random.randint(0, 4))
     off: list[dict[str, Any]] = [
         {"date": (today + timedelta(days=day)).isoformat(), "slots": []} for day in sorted(days)

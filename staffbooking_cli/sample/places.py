@@ -1,4 +1,4 @@
-"""Cities of the sample marketplace, and how people are called and speak there."""
+"""Cities of the sample marketplace, with names and languages of their people."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class City:
     country: str
     timezone: str
     price_level: float
-    """What an hour costs here, as a share of what it costs in New York."""
+    """Hourly rates relative to New York, which is 1."""
     name_pool: str
-    """Which of `PEOPLES` lives here."""
+    """A key of `NAME_POOLS`."""
 
 
 @frozen
 class NamePool:
     languages: tuple[str, ...]
-    """The first one is everybody's; some speak more."""
+    """Everybody speaks the first one; some speak more."""
     first_names: tuple[str, ...]
     last_names: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""The sample marketplace into an empty database, and what a visitor needs of it."""
+"""Fills an empty database with the sample marketplace and loads the demo's key and staff."""
 
 from __future__ import annotations
 
@@ -32,25 +32,27 @@ KEY_FILE = "api-key"
 
 @frozen
 class DemoSample:
-    """What the printed lines speak of."""
+    """The API key and the staff member that the printed commands use."""
 
     key: str
     staff: User
 
 
 async def is_sample_missing(ports: Ports) -> bool:
-    """Whether the sample is still to be put in, or was only in part: the admin, who comes
-    last, says that all are there. Raises Refused where the database is somebody else's."""
+    """Whether the sample is missing or incomplete: the admin is created last.
+
+    Raises CommandRefused if the database holds other data.
+    """
     first = await administration.list_users(ports, limit=1)
     if first and not first[0].email.endswith(_EMAIL_DOMAIN):
         raise CommandRefused(
-            "the database holds data that is not the demo's: give the demo its own"
+            "the database holds data that is not the demo's: use a separate database"
         )
     return await _find_user(ports, ADMIN_EMAIL) is None
 
 
 async def fill_database(ports: Ports) -> None:
-    """Put the sample in; what an interrupted start left behind is gone on with."""
+    """Insert the sample, or complete one that an interrupted start left."""
     today = (await ports.clock.business()).date()
     staff = [structure(ImportedCompanion, row) for row in sample_companions(today)]
     await imports.import_companions(ports, staff)
@@ -60,7 +62,7 @@ async def fill_database(ports: Ports) -> None:
 
 
 def _sign_in_users() -> tuple[CreateUser, ...]:
-    """Those who sign in besides staff, the admin last."""
+    """The accounts besides staff, the admin last."""
     return (
         _create_user_command(CUSTOMER_EMAIL, "Clara", "Winter", Role.CUSTOMER),
         _create_user_command("second.customer@demo.test", "Marcus", "Bell", Role.CUSTOMER),
@@ -92,15 +94,15 @@ async def _find_user(ports: Ports, email: str) -> User | None:
 
 
 async def load_sample(ports: Ports, folder: Path) -> DemoSample:
-    """The demo's key and its first staff member."""
+    """Load the demo's API key and its first staff member."""
     owner = await administration.get_user(ports, ENTERPRISE_EMAIL)
     key = await _get_api_key(ports, owner, folder / KEY_FILE)
     return DemoSample(key, await administration.get_user(ports, STAFF_EMAIL))
 
 
 async def _get_api_key(ports: Ports, owner: User, path: Path) -> str:
-    """The key that the folder keeps for the next start; a new one where it doesn't work
-    here (another database, a lost folder)."""
+    """The key stored in the folder; a new one if it is missing or not active in this
+    database."""
     stored_key = _read_key(path)
     now = ports.clock.wall()
     active = [key for key in await api_keys.list_keys(ports, owner) if key.is_active(now)]

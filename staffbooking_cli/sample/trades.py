@@ -1,4 +1,4 @@
-"""What the people of the sample marketplace do, and how they speak of it."""
+"""Trades of the sample marketplace, with rates, hours, taglines and bios."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from attrs import frozen
 class Trade:
     name: str
     hourly_rate: int
-    """An hour in New York, in units of the currency."""
+    """The rate in New York, in major units of the currency."""
     hours_name: str
-    """Which of `HOURS` they keep."""
+    """A key of `WEEKLY_HOURS`."""
     other_services: tuple[str, ...]
-    """What else they may offer."""
+    """Services that a companion of this trade may offer as well."""
     taglines: tuple[str, ...]
     bios: tuple[str, ...]
-    """With {city} and {years}."""
+    """Templates with {city} and {years}."""
 
 
 WEEKLY_HOURS: dict[str, tuple[tuple[int, str, str], ...]] = {
@@ -24,7 +24,7 @@ WEEKLY_HOURS: dict[str, tuple[tuple[int, str, str], ...]] = {
     "office": tuple((day, "09:00", "18:00") for day in range(5)),
     "days": tuple((day, "08:00", "20:00") for day in range(6)),
     "afternoons": tuple((day, "12:00", "22:00") for day in range(1, 6)),
-    # A night's work goes on past midnight: the two slots join.
+    # Nights go past midnight: the two slots join.
     "nights": (
         *((day, "17:00", "24:00") for day in (2, 3, 4, 5)),
         *((day, "00:00", "03:00") for day in (3, 4, 5, 6)),
@@ -35,7 +35,7 @@ WEEKLY_HOURS: dict[str, tuple[tuple[int, str, str], ...]] = {
         (6, "00:00", "22:00"),
     ),
 }
-"""Weekly hours: weekday (Monday 0), start, end. None: free at any time."""
+"""Weekly hours by name: weekday (Monday is 0), start, end. An empty tuple: always free."""
 
 TRADES = (
     Trade(

@@ -75,6 +75,6 @@ def test_an_outage_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
     """By what caused it, not by its text, in which a password may stand."""
     play(HOLDS, FAILS, FAILS, FAILS, HOLDS, HOLDS)
     assert caplog.messages == [
-        "Other processes can't be heard: ConnectionRefusedError",
-        "Other processes are heard again",
+        "Subscription to other processes failed: ConnectionRefusedError",
+        "Subscription to other processes restored",
     ]

@@ -36,7 +36,7 @@ from tests.support.pictures import (
 )
 
 KINDS = ["jpeg", "png", "webp"]
-NONE = "file: is no JPEG, PNG or WebP image"
+NONE = "file: is not a JPEG, PNG or WebP image"
 BROKEN = "file: is a broken image: it can't be read to its end"
 LARGE = f"file: {remaking._TOO_LARGE}"
 

@@ -158,7 +158,7 @@ async def test_a_secret_is_told_to_nobody(
         await wire.until_began(5)
         assert listener.stored_count == 0
     assert [record.getMessage() for record in caplog.records] == [
-        "Other processes can't be heard: AuthenticationError"
+        "Subscription to other processes failed: AuthenticationError"
     ]
     assert "hunter2" not in repr(wire) + repr(vars(mine))
 

@@ -21,7 +21,7 @@ BAD = {
     "list": ({"service_types": []}, "service_types: "),
     "comma": (
         {"service_types": ["Hosting", "Wine, cheese"]},
-        "service_types.1: must not hold a comma",
+        "service_types.1: must not contain a comma",
     ),
     "photo": (
         {"profile_photo": "https://elsewhere.example/mia.jpg"},

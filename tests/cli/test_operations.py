@@ -70,12 +70,12 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (StoreUnavailable("no such\nhost"), "the database is out of reach: no such host"),
+        (StoreUnavailable("no such\nhost"), "the database is unavailable: no such host"),
         (OSError(13, "Permission denied", "x.db"), "x.db: Permission denied"),
-        (ExceptionGroup("", [StoreUnavailable("down")]), "the database is out of reach: down"),
+        (ExceptionGroup("", [StoreUnavailable("down")]), "the database is unavailable: down"),
         (
             KeyError("surprise"),
-            "unexpected KeyError: 'surprise' (STAFFBOOKING_DEBUG=1 shows where)",
+            "unexpected KeyError: 'surprise' (STAFFBOOKING_DEBUG=1 shows a traceback)",
         ),
     ],
 )

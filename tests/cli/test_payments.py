@@ -112,4 +112,4 @@ def test_a_processor_that_is_away_is_one_line(
     """Without the processor's statement there is nothing to compare with."""
     monkeypatch.setattr(FakeProcessor, "statement", lambda _: Nothing())
     line = deployment.run_refused("payments", "reconcile")
-    assert line.startswith("staffbooking: The payment processor is out of reach")
+    assert line.startswith("staffbooking: The payment processor is temporarily unavailable")

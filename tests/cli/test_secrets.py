@@ -58,7 +58,7 @@ def test_what_is_sealed_with_it_stays(deployment: CliDeployment) -> None:
     use_keys(deployment, "old")
     add(deployment)
     use_keys(deployment, "new", "old")
-    assert deployment.run_table("secrets", "rotate") == "Secrets of 1 webhooks were sealed anew.\n"
+    assert deployment.run_table("secrets", "rotate") == "Secrets of 1 webhooks were re-sealed.\n"
     assert deployment.run_json("secrets", "rotate") == {"resealed": 0, "broken": []}
 
 

@@ -160,7 +160,7 @@ async def test_what_was_done_is_told_as_done(
             422,
             "The file is of type image/png, and was sent as another.",
         ),
-        (b"GIF89a", "image/gif", 422, "The file is no JPEG, PNG or WebP image."),
+        (b"GIF89a", "image/gif", 422, "The file is not a JPEG, PNG or WebP image."),
         (b"", "image/png", 422, "The file is empty."),
         (bytes(99_000), "image/png", 413, "A file has at most 2000 bytes here."),
     ],
