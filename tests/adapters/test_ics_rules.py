@@ -184,7 +184,7 @@ def test_a_rule_that_never_comes_true_ends_with_the_window(rule):
 )
 def test_a_budget_bounds_what_is_looked_at(rule):
     """Whether anything is found or not."""
-    with pytest.raises(UnreadableCalendar, match="too often"):
+    with pytest.raises(UnreadableCalendar, match="too many recurring"):
         times(rule, start=datetime(1, 1, 1), last=datetime(2300, 1, 1), budget=100_000)
 
 
