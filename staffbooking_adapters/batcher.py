@@ -1,4 +1,4 @@
-"""Batching: what arrives while one flush runs shares the next."""
+"""Batching: items that arrive while a flush runs share the next one."""
 
 from __future__ import annotations
 
