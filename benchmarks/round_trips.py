@@ -10,7 +10,7 @@ from benchmarks import yardstick
 from benchmarks.load_generator import LoadRequest
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_http.app import Application
+from staffbooking_http.app import create_app
 
 COUNTED_REQUESTS = 960
 """Requests of each operation."""
@@ -27,7 +27,7 @@ async def count_service_round_trips(
     async with open_ports(settings) as ports:
         store: Any = ports.store
         databases = (store.database, store.admission.counter_database)
-        application = Application(ports, trusted_proxies=settings.trusted_proxies)
+        application = create_app(ports, trusted_proxies=settings.trusted_proxies)
         return await _count_round_trips(
             application,
             lambda: sum(database.round_trips for database in databases),

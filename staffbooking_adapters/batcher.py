@@ -1,4 +1,4 @@
-"""Batching: items that arrive while a flush runs share the next one."""
+"""Batching: items that arrive during a flush share the next one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Batcher(Generic[_Item, _Result]):
         self._flush = flush
         self._max_batch_size = max_batch_size
         self._pending: list[tuple[_Item, asyncio.Future[_Result]]] = []
-        """Items without a result in order of arrival, those being flushed first."""
+        """Items without a result, in order of arrival; those being flushed come first."""
         self._flush_task: asyncio.Task[None] | None = None
 
     async def submit(self, item: _Item) -> _Result:

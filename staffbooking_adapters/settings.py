@@ -246,11 +246,15 @@ def is_public_url(base_url: str) -> bool:
 
 def _parse_base_url(text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+    is_web = parts.scheme in ("http", "https") and parts.hostname
+    if not is_web or parts.query or parts.fragment:
         raise ValueError("must be an address such as https://booking.example")
-    if parts.path.strip("/") or parts.username is not None:
-        raise ValueError("must be a scheme and a host, with no path")
+    if parts.username is not None or not _BASE_PATH.fullmatch(parts.path):
+        raise ValueError("must be a scheme and a host, and may have a path such as /booking")
     return text.rstrip("/")
+
+
+_BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
 
 def _parse_database_url(text: str) -> str:

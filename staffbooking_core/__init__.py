@@ -1,14 +1,14 @@
-"""The core of staffbooking: what the marketplace decides, with no I/O and no framework.
+"""The core of staffbooking: the rules of the marketplace, without I/O and without a framework.
 
-Embed it by making `Ports` from adapters of your choice and calling the use-cases:
+Build `Ports` from adapters of your choice and call the use-cases:
 
     from staffbooking_core import Actor, Role
-    from staffbooking_core.usecases import bookings
+    from staffbooking_core.usecases.bookings import actions
 
-    booking = await bookings.accept(ports, Actor(user_id=7, role=Role.STAFF), booking_id)
+    booking = await actions.accept(ports, Actor(user_id=7, role=Role.STAFF), booking_id)
 
-`staffbooking_core.domain` has the rules as pure functions, `staffbooking_core.ports` what an
-adapter must do, `staffbooking_core.errors` everything that is raised on purpose.
+`staffbooking_core.domain` holds the rules as pure functions, `staffbooking_core.ports` the
+interfaces that adapters implement, `staffbooking_core.errors` the errors of the core.
 """
 
 from staffbooking_core import errors

@@ -1,1 +1,19 @@
-"""The HTTP runner: it translates requests into use-cases and results into answers."""
+"""The HTTP runner: it translates requests into use-cases and results into answers.
+
+`create_app(ports, ...)` is the application. It is loaded at first use.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from staffbooking_http.app import create_app
+
+__all__ = ["create_app"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "create_app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from staffbooking_http import app
+
+    return app.create_app

@@ -1,19 +1,36 @@
-"""The ASGI application: the interface's pipeline, the channel, and Litestar with the pages.
+"""The service as a Litestar application: pages, plugins, middleware and lifespan are Litestar's.
 
-What is in the table goes straight to the pipeline, past the framework; a path of nothing
-ends there too. So every answer of the interface has the shapes and headers of the contract.
+Every request is looked up in one table of endpoints and pages first. Endpoints, the channel and
+unknown paths are answered without Litestar, in the shapes of the contract (decision 0003).
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeAlias
 
 from attrs import frozen
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException, MethodNotAllowedException
+from litestar.handlers import ASGIRouteHandler
+from litestar.plugins import PluginProtocol
+from litestar.types import Middleware
+from litestar.utils import normalize_path
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.api.endpoint import (
+    REQUEST_ID_KEY,
     AppContext,
     AsgiMessage,
     Endpoint,
@@ -23,68 +40,132 @@ from staffbooking_http.api.endpoint import (
     Send,
 )
 from staffbooking_http.api.errors import method_not_allowed_reply, unknown_path_error
-from staffbooking_http.api.pipeline import Pipeline, Resource, send_reply
+from staffbooking_http.api.mounting import base_path, origin, strip_mount_path
+from staffbooking_http.api.pipeline import Pipeline, Resource, allow_header, send_reply
 from staffbooking_http.api.router import Router
-from staffbooking_http.channel import handshake, socketio
 from staffbooking_http.channel.frames import CHANNEL_PATH
+from staffbooking_http.channel.handshake import normalize_origins, send_error
 from staffbooking_http.channel.hub import ChannelHub
-from staffbooking_http.channel.socketio import SocketIoApp
+from staffbooking_http.channel.socketio import SOCKETIO_PATHS, SocketIoApp
 from staffbooking_http.channel.websocket import WebSocketApp
 from staffbooking_http.docs import openapi
-from staffbooking_http.pages import app
+from staffbooking_http.pages import app as pages
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
+
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Lifespan: TypeAlias = Callable[[Litestar], AbstractAsyncContextManager[Any]]
 
 
 @frozen
-class _PageResource:
-    """What the router finds where a page is."""
+class PageResource:
+    """The entry of a page in the table: the methods that it takes."""
 
+    methods: Sequence[str]
     allow: bytes
 
-    def allows(self, method: str) -> bool:
-        return method.encode() in self.allow.split(b", ")
+    def takes(self, method: str) -> bool:
+        return method in self.methods
 
 
-class Application:
-    """One service over HTTP, on ports that are open as long as it serves. The channel is open
-    while it is `running`."""
+TableEntry: TypeAlias = Resource | PageResource | SocketIoApp | WebSocketApp
+Found: TypeAlias = tuple[TableEntry, Sequence[str]] | None
+"""An entry with the texts of the path's parameters."""
+
+
+def create_app(
+    ports: Ports,
+    *,
+    trusted_proxies: tuple[IpNetwork, ...] = (),
+    allowed_origins: Iterable[str] = (),
+    plugins: Sequence[PluginProtocol] = (),
+    middleware: Sequence[Middleware] = (),
+    lifespan: Sequence[Lifespan] = (),
+) -> "StaffbookingApp":
+    """The service as a Litestar application, on ports that are open as long as it serves.
+
+    `allowed_origins` are those whose pages may open the channel, besides the base URL's.
+    `plugins`, `middleware` and `lifespan` are Litestar's; the middleware wraps endpoints, the
+    channel and pages. Mounted below a prefix, the base URL of the policy ends in that prefix.
+    """
+    policy = ports.policy
+    families = {**ENDPOINTS_BY_TAG}
+    if policy.sandbox and ports.sandbox is not None:
+        families |= SANDBOX_ENDPOINTS_BY_TAG
+    document = openapi.build_document(families, policy)
+    hub = ChannelHub(ports)
+    site = AppContext(
+        ports,
+        codec.encode(document),
+        trusted_proxies,
+        security_headers(policy, API_CONTENT_SECURITY_POLICY),
+        channel_metrics=hub.metrics,
+    )
+    origins = normalize_origins([origin(policy), *allowed_origins])
+    return StaffbookingApp(
+        site,
+        families,
+        document,
+        hub,
+        SocketIoApp(site, hub, origins),
+        WebSocketApp(site, hub, origins),
+        plugins=[*plugins],
+        middleware=[*middleware],
+        lifespan=[*lifespan],
+    )
+
+
+class StaffbookingApp(Litestar):
+    """The application that `create_app` composes. The channel is open during the lifespan.
+
+    Further routes may be registered: they are Litestar's, and get nothing of the service's.
+    """
 
     def __init__(
         self,
-        ports: Ports,
+        site: AppContext,
+        families: Mapping[str, Sequence[Endpoint]],
+        document: Mapping[str, Any],
+        hub: ChannelHub,
+        socketio: SocketIoApp,
+        websocket: WebSocketApp,
         *,
-        trusted_proxies: tuple[IpNetwork, ...] = (),
-        allowed_origins: Iterable[str] = (),
+        lifespan: Sequence[Lifespan],
+        **options: Any,
     ) -> None:
-        """`origins` are those whose pages may open the channel, besides the base URL's."""
-        has_sandbox = ports.policy.sandbox and ports.sandbox is not None
-        families = (
-            {**ENDPOINTS_BY_TAG, **SANDBOX_ENDPOINTS_BY_TAG} if has_sandbox else ENDPOINTS_BY_TAG
-        )
-        document = openapi.build_document(families, ports.policy)
-        headers = security_headers(ports.policy, API_CONTENT_SECURITY_POLICY)
-        self.hub = ChannelHub(ports)
-        encoded, traffic = codec.encode(document), self.hub.metrics
-        site = AppContext(ports, encoded, trusted_proxies, headers, channel_metrics=traffic)
-        normalized_origins = handshake.normalize_origins(ports.policy.base_url, allowed_origins)
-        self._site = site
-        self._websocket = WebSocketApp(site, self.hub, normalized_origins)
-        self._socketio = SocketIoApp(site, self.hub, normalized_origins)
-        self._pages = app.create_pages(sandbox=ports.sandbox is not None)
-        self._page_state = {"site": site, "document": document}
+        policy = site.ports.policy
+        self.hub = hub
+        self._socketio = socketio
+        self.site = site
+        self._base_path = base_path(policy)
         self._pipeline = Pipeline(site)
-        self._page_headers = security_headers(ports.policy, app.PAGE_CONTENT_SECURITY_POLICY)
-        entries: list[tuple[str, Resource | _PageResource]] = [
+        self._page_security_headers = security_headers(policy, pages.PAGE_CONTENT_SECURITY_POLICY)
+        handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None)
+        endpoints: list[tuple[str, TableEntry]] = [
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
         ]
-        entries += [
-            (path, _PageResource(", ".join((*methods, "OPTIONS")).encode()))
-            for path, methods in app.page_methods(self._pages).items()
+        page_entries: list[tuple[str, TableEntry]] = [
+            (path, PageResource(methods, allow_header(methods)))
+            for path, methods in pages.page_methods(handlers).items()
         ]
-        self._router = Router(entries)
+        transports: list[tuple[str, TableEntry]] = [(path, socketio) for path in SOCKETIO_PATHS]
+        self._tables: dict[str, Router[TableEntry]] = {
+            "http": Router([*endpoints, *page_entries, *transports]),
+            "websocket": Router([(CHANNEL_PATH, websocket), *transports]),
+        }
+        super().__init__(
+            handlers,
+            lifespan=[*lifespan, lambda _: self._run_channel()],
+            state=State({"site": site, "document": document}),
+            template_config=pages.create_template_config(self._base_path),
+            exception_handlers={Exception: pages.handle_error},
+            openapi_config=None,
+            logging_config=None,
+            **options,
+        )
+        self._middleware_stack = self._build_middleware_stack()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def _run_channel(self) -> AsyncIterator[None]:
         """Keep the channel open; when the context ends, its connections do."""
         async with self._socketio.running(), self.hub.running():
             yield
@@ -94,56 +175,118 @@ class Application:
         self._socketio.retire()
         await self.hub.retire()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                await self._handle_http(scope, receive, send)
-            case "websocket":
-                await self._handle_websocket(scope, receive, send)
-            case _:
-                await self._pages(scope, receive, send)  # type: ignore[arg-type]
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request or a WebSocket, or run the lifespan."""
+        if scope["type"] == "lifespan":
+            await super().__call__(scope, receive, send)
+            return
+        scope = strip_mount_path(scope, self._base_path)
+        found = self._tables[scope["type"]].find(scope["path"])
+        if found is None and self._has_litestar_route(scope):
+            await super().__call__(scope, receive, send)
+        elif found and isinstance(page := found[0], PageResource) and page.takes(scope["method"]):
+            await self._show_page(scope, receive, send)
+        elif self._middleware_stack is None:
+            await self._answer(found, scope, receive, send)
+        else:
+            await self._answer_through_middleware(self._middleware_stack, scope, receive, send)
 
-    async def _handle_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == CHANNEL_PATH:
-            await self._websocket(scope, receive, send)
-        elif scope["path"] in socketio.SOCKETIO_PATHS:
-            await self._socketio(scope, receive, send)
+    def _has_litestar_route(self, scope: Scope) -> bool:
+        """Whether a registered route is there. Litestar ignores doubled and trailing slashes;
+        a path of the service's own is unknown when spelled so."""
+        path = normalize_path(scope["path"])
+        if self._tables[scope["type"]].find(path) is not None:
+            return False
+        try:
+            self.asgi_router.handle_routing(path=path, method=scope.get("method"))
+        except MethodNotAllowedException:
+            return True
+        except HTTPException:
+            return False
+        return True
+
+    def _answer(self, found: Found, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answer without Litestar: endpoints, the channel, and what is nowhere."""
+        if found is None:
+            return self._answer_unknown_path(scope, receive, send)
+        entry, params = found
+        if isinstance(entry, Resource):
+            return self._pipeline(scope, receive, send, entry, params)
+        if isinstance(entry, PageResource):
+            reply = method_not_allowed_reply(scope["method"], entry.allow)
+            return send_reply(send, reply, self._page_headers(next(self.site.request_ids)))
+        return entry(scope, receive, send)
+
+    async def _answer_unknown_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._pipeline(scope, receive, send, None)
         else:
             await receive()
-            await handshake.reject_handshake(self._site, scope, send, unknown_path_error())
+            await send_error(self.site, scope, send, unknown_path_error(), "no route")
 
-    async def _handle_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in socketio.SOCKETIO_PATHS:
-            await self._socketio(scope, receive, send)
-            return
-        match self._router.find(scope["path"]):
-            case None:
-                await self._pipeline(scope, receive, send, None)
-            case Resource() as resource, params:
-                await self._pipeline(scope, receive, send, resource, params)
-            case page, _:
-                await self._handle_page(page, scope, receive, send)
+    def _build_middleware_stack(self) -> AsgiApp | None:
+        """What Litestar wraps around its routes, around the rest of the table; None if nothing."""
+        if not self.middleware:
+            return None
 
-    async def _handle_page(
-        self, page: _PageResource, scope: Scope, receive: Receive, send: Send
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            found = self._tables[scope["type"]].find(scope["path"])
+            await self._answer(found, scope, receive, send)
+
+        stack: Any = answer
+        for middleware in reversed(self.middleware):
+            stack = middleware(app=stack)
+        self._table_handler = ASGIRouteHandler(fn=answer, is_mount=False)
+        result: AsgiApp = stack
+        return result
+
+    async def _answer_through_middleware(
+        self, stack: AsgiApp, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Let Litestar answer, with our headers; HEAD is GET without a body."""
-        method = scope["method"]
-        if method == "OPTIONS" or not page.allows(method):
-            await send_reply(send, method_not_allowed_reply(method, page.allow), self._page_headers)
-            return
-        bodiless = method == "HEAD"
+        """Answer as Litestar would call a route's middleware; errors of that are answered too."""
+        is_started = False
+
+        async def note_start(message: AsgiMessage) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        routing = {"route_handler": self._table_handler, "path_params": {}}
+        scope = {**scope, **routing, "app": self, "litestar_app": self}
+        scope.setdefault("state", {})
+        try:
+            await stack(scope, receive, note_start)
+        except Exception as error:
+            if is_started:
+                raise
+            await send_error(self.site, scope, send, error, "middleware")
+
+    async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let Litestar answer, with the headers of pages; HEAD is GET without a body."""
+        request_id, omits_body = next(self.site.request_ids), scope["method"] == "HEAD"
 
         async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self._page_headers]
-            elif bodiless:
+                own = map(self._prefix_location, message.get("headers", ()))
+                message["headers"] = [*own, *self._page_headers(request_id)]
+            elif omits_body:
                 message = {**message, "body": b""}
             await send(message)
 
-        state = {**scope.get("state", {}), **self._page_state}
-        page_scope = {**scope, "method": "GET" if bodiless else method, "state": state}
-        await self._pages(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
+        method = "GET" if omits_body else scope["method"]
+        state = {**scope.get("state", {}), REQUEST_ID_KEY: request_id}
+        page_scope = {**scope, "method": method, "state": state}
+        await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
+
+    def _page_headers(self, request_id: str) -> tuple[Header, ...]:
+        return (*self._page_security_headers, (b"x-request-id", request_id.encode()))
+
+    def _prefix_location(self, header: Header) -> Header:
+        """Pages redirect to paths of the service, wherever that is mounted."""
+        name, value = header
+        if name == b"location" and value.startswith(b"/"):
+            return name, self._base_path.encode() + value
+        return header
 
 
 API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
@@ -164,7 +307,7 @@ def security_headers(policy: Policy, content_policy: str) -> tuple[Header, ...]:
 
 
 def _endpoints_by_path(
-    families: dict[str, tuple[Endpoint, ...]],
+    families: Mapping[str, Sequence[Endpoint]],
 ) -> Iterator[tuple[str, list[Endpoint]]]:
     rows = [row for family in families.values() for row in family]
     for path in dict.fromkeys(row.path for row in rows):

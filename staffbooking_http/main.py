@@ -9,8 +9,8 @@ from litestar import Litestar
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports
+from staffbooking_http import app
 from staffbooking_http.api.endpoint import Receive, Scope, Send
-from staffbooking_http.app import Application
 
 
 class StandaloneApp:
@@ -18,7 +18,7 @@ class StandaloneApp:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._application: Application | None = None
+        self._application: app.StaffbookingApp | None = None
         self._lifespan_app = Litestar(
             lifespan=[self._lifespan], openapi_config=None, logging_config=None
         )
@@ -26,12 +26,12 @@ class StandaloneApp:
     @asynccontextmanager
     async def _lifespan(self, _: Litestar) -> AsyncIterator[None]:
         async with open_ports(self._settings) as ports:
-            application = Application(
+            application = app.create_app(
                 ports,
                 trusted_proxies=self._settings.trusted_proxies,
                 allowed_origins=self._settings.allowed_origins,
             )
-            async with application.running():
+            async with application.lifespan():
                 self._application = application
                 yield
 

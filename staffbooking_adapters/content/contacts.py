@@ -49,8 +49,8 @@ _MAIL_PROVIDER = (
 _EMAIL_ADDRESS = re.compile(
     rf"""
       @\s{{0,3}}
-        (?: [\w-]{{1,63}}\.[a-z]{{2}}
-          | [\w-]{{1,63}}\s{{0,3}}[.,]\s{{0,3}}{_COMMON_TOP_LEVEL_DOMAIN}{_WORD_END}
+        (?: [\w-]{{1,63}}\.[a-z]{{2}} | [\w-]{{1,63}}\s{{0,3}}[.,]\s{{0,3}}
+            {_COMMON_TOP_LEVEL_DOMAIN}{_WORD_END}
           | (?:{_MAIL_PROVIDER}|outlook|aol|proton|live|web|yandex|qq|mail){_WORD_END}
           | (?:ok(?:icici|sbi|axis|hdfcbank)|ybl|paytm|upi|apl|ibl){_WORD_END} )
     | \bat\s{{1,3}}{_MAIL_PROVIDER}{_WORD_END}
@@ -77,7 +77,7 @@ _LINK = re.compile(
       | (?<=[^\W_])\s\.{_COMMON_TOP_LEVEL_DOMAIN}{_WORD_END}
       | (?<=[^\W_]{{3}})dot(?:com|net|org)\b
       | (?<=[^\W_])\.{_TOP_LEVEL_DOMAIN}{_WORD_END}
-          (?!\s(?:la|las|los|el|nada|rien|un|une|mi|tu|acuerdo|toute?)\b)
+        (?!\s(?:la|las|los|el|nada|rien|un|une|mi|tu|acuerdo|toute?)\b)
       | (?<=[^\W_])\.[a-z]{{2,12}}/[\w$@-]
       | (?<=[^\W_]{{5}})\.{_AMBIGUOUS_TOP_LEVEL_DOMAIN}(?=[?!,;)]|\.?\s{{0,3}}$)
       | (?=\.){_AFTER_HYPHEN}\.{_AMBIGUOUS_TOP_LEVEL_DOMAIN}{_WORD_END} )

@@ -1,20 +1,20 @@
-"""The fake payment processor (CONTRACT 9): it keeps a real processor's rules, and no money moves.
+"""The fake payment processor (CONTRACT 9): a real processor's rules without real money.
 
-cards      what the hosted page accepts, and what each card leads to
-charge     one payment with all that happened to it since
-machine    one intent: pages and charges; commands and time give the next state
-answers    idempotency: what was answered under a key is answered again
-faults     misbehaviour that was asked for
-signing    its events: how they are signed, and how they are told from forged ones
-payees     accounts of staff members, and whether they can be paid
-book       where all of this is kept; a store implements it
-accounts   finding and changing payees in the book
-calls      one call: faults, kept answers and the machine in one transaction
-outbox     what time changes, and the events that are due
-listing    the event log by pages, and the statement
+cards      the hosted page's test cards and their outcomes
+charge     one payment with its refunds, payouts, reversals and chargeback
+machine    one intent with its pages and charges, as a pure state machine
+answers    idempotency: the stored answer of each operation key
+faults     injected faults
+signing    its events: signing and verification
+payees     accounts of staff members and their readiness for payouts
+book       the port of the document store, and the documents in it
+accounts   finds and changes payees in the document store
+calls      executes one call: faults, stored answers and the machine in one transaction
+outbox     changes due by time, and due events
+listing    the event log in pages, and the statement
 sandbox    the sandbox port: hosted pages, chargebacks, faults, due events
-dashboard  what an operator does without the service
-processor  the payment port, by way of all the above
+dashboard  an operator's actions outside the service
+processor  implements the payment port with the above
 """
 
 __all__ = ["processor"]

@@ -1,4 +1,4 @@
-"""The payee accounts of the fake processor as its book keeps them."""
+"""The payee accounts of the fake processor in its document store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from staffbooking_adapters.fake.payees import FakePayee
 class PayeeAccounts:
     """Finds and changes payee accounts.
 
-    A companion without an account can be paid at once, or with `is_manual` only after the
+    Without `is_manual` a companion can be paid without an account; with it only after the
     account was opened and completed.
     """
 
@@ -24,7 +24,7 @@ class PayeeAccounts:
     is_manual: bool
 
     async def get(self, view: FakeStoreReader, companion_id: int) -> FakePayee:
-        """The companion's payee; one without a reference where no account was opened."""
+        """The companion's payee; its reference is empty if no account was opened."""
         found = await books.find_payee(view, companion_id)
         return found or FakePayee(companion_id, ready=not self.is_manual)
 
@@ -40,7 +40,7 @@ class PayeeAccounts:
     async def change(
         self, companion_id: int, now: datetime, change: Callable[[FakePayee], FakePayee]
     ) -> FakePayee:
-        """Change a companion's payee in a transaction of its own; the payee after it."""
+        """Change a companion's payee in its own transaction and return the changed payee."""
 
         async def unit(tx: FakeStoreTransaction) -> FakePayee:
             await tx.lock(books.payee_lock_name(companion_id))

@@ -1,8 +1,8 @@
-"""Idempotency as Stripe does it: what was answered under a key is answered again.
+"""Idempotency with Stripe's semantics: a repeated key returns the stored answer.
 
-That holds for refusals and for errors of 5xx too: a refused command needs a new key once
-the cause is gone, and repeating a 5xx alone leads nowhere. After a day a key is forgotten, and
-whoever repeats a command under it moves money twice.
+Refusals and 5xx errors are stored too: a refused command needs a new key after its cause is
+fixed, and a retry of a 5xx under the same key gets the same 5xx. A key expires after 24 hours;
+a command repeated under an expired key is executed again and moves money twice.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from staffbooking_core.domain.payments.processor import (
 A = TypeVar("A")
 
 ANSWER_RETENTION: Final = timedelta(hours=24)
-"""How long a key is known, in real time, which is also what callers go by."""
+"""How long a key is stored, in wall time; callers rely on wall time too."""
 
 
 class AnswerStatus(StrEnum):
     DONE = "done"
     REFUSED = "refused"
     ERROR = "error"
-    """An answer of 5xx, whether the command was executed or not."""
+    """A 5xx answer, whether or not the command was executed."""
 
 
 @frozen
 class StoredAnswer:
-    """The answer under a key. `body` is the answer's JSON, or the code of the refusal."""
+    """The answer under a key. `body` is the answer's JSON or the refusal's code."""
 
     fingerprint: str
     ending: AnswerStatus
     body: str = ""
     message: str = ""
     until: datetime | None = None
-    """From then on (real time) the key is forgotten."""
+    """When the key expires, in wall time."""
 
 
 def fingerprint(key: OperationKey, *command: object) -> str:
-    """What tells one command from another, so that a key cannot serve two."""
+    """A hash of a command and its key, which detects the reuse of a key for another command."""
     parts = (key.kind.value, key.intent_id, key.op_id, *command)
     return hashlib.sha256("\n".join(map(dump, parts)).encode()).hexdigest()
 
@@ -63,7 +63,11 @@ def refused_answer(command_fingerprint: str, error: ProcessorRefused) -> StoredA
 
 
 def replay(stored: StoredAnswer, command_fingerprint: str, answer_type: type[A]) -> A:
-    """The answer again, as it was; KeyReused where the command is another one."""
+    """Return the stored answer or raise the stored error.
+
+    Raises OperationKeyReused if the key was stored with another command, ProcessorRefused for
+    a stored refusal and Unknown for a stored 5xx.
+    """
     if stored.fingerprint != command_fingerprint:
         raise OperationKeyReused("the key was used with another command")
     match stored.ending:

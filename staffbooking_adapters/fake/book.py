@@ -1,8 +1,8 @@
-"""Where the fake processor keeps its state: a small store of documents.
+"""The fake processor's document store: its port, and the documents in it.
 
-A store implements `FakeBook` (in memory, on SQL). Its transactions are its own, never the
-service's: nobody may lean on an atomicity that a real processor does not give. The rest of
-this module says what the documents hold.
+Memory and SQL adapters implement `FakeDocumentStore`. Its transactions are separate from the
+service's, because a real processor offers no atomicity with the service. The functions read and
+write the documents: intents, payees, events, stored answers and faults.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ T = TypeVar("T")
 
 
 class FakeStoreReader(Protocol):
+    """Reads documents by kind and key."""
+
     async def get(self, kind: str, key: str) -> str | None:
-        """The body of a document."""
+        """The body of a document; None if there is none."""
         ...
 
     async def due(self, kind: str, now: datetime) -> Sequence[tuple[str, str]]:
-        """Keys and bodies of documents whose `due_at` has come, the earliest first, a
-        hundred at most."""
+        """Keys and bodies of the documents with `due_at` <= `now`, the earliest first, at most
+        100."""
         ...
 
     async def after(self, kind: str, key: str) -> Sequence[tuple[str, str]]:
-        """Keys and bodies of documents beyond a key, five hundred at most. Keys of such a
-        kind are digits, all as many, so that no collation matters."""
+        """Keys and bodies of the documents above a key, ascending, at most 500. Keys of such a
+        kind have the same number of digits, so the order does not depend on the collation."""
         ...
 
     async def total(self, kind: str) -> int:
@@ -46,9 +48,11 @@ class FakeStoreReader(Protocol):
 
 
 class FakeStoreTransaction(FakeStoreReader, Protocol):
+    """Reads and writes documents in one transaction."""
+
     async def lock(self, name: str) -> None:
-        """Wait until nobody else holds this name, in whatever process, and hold it until the
-        transaction ends. What is read afterwards is what the last holder left."""
+        """Lock a name across processes until the transaction ends; wait while another
+        transaction holds it. Later reads see what the previous holder committed."""
         ...
 
     async def put(
@@ -57,49 +61,53 @@ class FakeStoreTransaction(FakeStoreReader, Protocol):
         """Insert or replace a document."""
         ...
 
-    async def delete(self, kind: str, key: str) -> None: ...
+    async def delete(self, kind: str, key: str) -> None:
+        """Delete a document, if it exists."""
+        ...
 
     async def forget(self, kind: str, now: datetime) -> None:
-        """Delete the documents whose `due_at` has come."""
+        """Delete the documents with `due_at` <= `now`."""
         ...
 
 
 class FakeDocumentStore(Protocol):
+    """The document store of the fake processor."""
+
     async def read(self, work: Callable[[FakeStoreReader], Awaitable[T]]) -> T:
-        """Look at what is committed. Several reads need not be of one moment."""
+        """Run `work` on committed documents. Its reads need not share one snapshot."""
         ...
 
     async def transact(self, work: Callable[[FakeStoreTransaction], Awaitable[T]]) -> T:
-        """Run `work` in a transaction: committed when it returns, undone when it raises. It
-        may be run again, so it must do nothing outside of the book."""
+        """Run `work` in a transaction, committed when it returns and rolled back when it
+        raises. It may run more than once, so it must have no effects outside the store."""
         ...
 
 
 # Documents ----------------------------------------------------------------------------------
-# Locks are taken in this order: an intent, a payee or EVENTS, then FAULTS, then LOG.
+# Lock order: an intent, a payee or the pending events, then the faults, then the event log.
 
 INTENT_KIND: Final = "intent"
 _PAGE_KIND: Final = "page"
 STATEMENT_LINE_KIND: Final = "line"
-"""Of the statement, by intent and number."""
+"""Lines of the statement, keyed by intent id and line number."""
 _PAYEE_KIND: Final = "payee"
 _PAYEE_REF_KIND: Final = "account"
-"""Which companion's payee has a reference."""
+"""The companion id of each payee reference."""
 ANSWER_KIND: Final = "answer"
 _FAULTS_KIND: Final = "faults"
 PENDING_EVENT_KIND: Final = "event"
-"""Those that are still to be brought."""
+"""Events to be delivered."""
 EVENT_LOG_KIND: Final = "log"
-"""All events, numbered in the order in which they can be seen."""
+"""All events, numbered in the order of commit."""
 _EVENT_COUNTER_KIND: Final = "last"
-"""The last number that the log has given."""
+"""The last number of the event log."""
 
 _EVENT_RETENTION: Final = timedelta(days=30)
-"""How long an event stays in the log, in business time."""
+"""Retention of events in the log, in business time."""
 
 
 def lock_name(key: OperationKey) -> str:
-    """What a call has to itself: its intent or, where it has none, its payee."""
+    """The lock of a call: its payee for `OPEN_PAYEE`, otherwise its intent."""
     if key.kind is OperationKind.OPEN_PAYEE:
         return payee_lock_name(key.op_id)
     return _intent_lock_name(key.intent_id)
@@ -117,7 +125,7 @@ def payee_lock_name(companion_id: int) -> str:
 
 
 async def get_intent(view: FakeStoreReader, intent_id: int) -> FakeIntent:
-    """As it was last written; an unknown one is empty."""
+    """The intent as stored, not advanced in time; an empty intent if none is stored."""
     body = await view.get(INTENT_KIND, str(intent_id))
     return FakeIntent(intent_id) if body is None else load(body, FakeIntent)
 
@@ -128,8 +136,8 @@ async def change_intent(
     now: datetime,
     transition: Callable[[FakeIntent], tuple[FakeIntent, T]],
 ) -> T:
-    """Make a move from how an intent stands now, and write down what it changes, if anything.
-    The intent has to be locked."""
+    """Advance an intent to `now`, apply `transition`, and save it if it changed. Returns the
+    transition's answer. The caller must hold the intent's lock."""
     before = await get_intent(tx, intent_id)
     changed, answer = transition(machine.advance_to(before, now))
     if changed != before:
@@ -143,7 +151,7 @@ async def lock_and_change_intent(
     now: datetime,
     transition: Callable[[FakeIntent], tuple[FakeIntent, T]],
 ) -> T:
-    """Change an intent in a transaction of its own, which locks it first."""
+    """Lock an intent and change it in its own transaction (see `change_intent`)."""
 
     async def unit(tx: FakeStoreTransaction) -> T:
         await tx.lock(_intent_lock_name(intent_id))
@@ -167,7 +175,7 @@ async def _save_intent(
 
 
 async def find_intent_by_page(view: FakeStoreReader, ref: str) -> int | None:
-    """The intent that a checkout page belongs to; None for any text that is no page's."""
+    """The id of the intent of a checkout page; None for an unknown or malformed reference."""
     if not (ref.isascii() and ref.isalnum()):
         return None
     body = await view.get(_PAGE_KIND, ref)
@@ -185,7 +193,7 @@ async def find_payee(view: FakeStoreReader, companion_id: int) -> FakePayee | No
 async def save_payee(
     tx: FakeStoreTransaction, before: FakePayee, changed: FakePayee, now: datetime
 ) -> None:
-    """Write what changed, and let an event tell of an open account's readiness."""
+    """Save a payee; emit an event if the readiness of an opened account changed."""
     if changed.ready != before.ready:
         changed = evolve(changed, version=before.version + 1)
     await tx.put(_PAYEE_KIND, str(changed.companion_id), dump(changed))
@@ -197,7 +205,7 @@ async def save_payee(
 
 
 async def find_companion_by_payee_ref(view: FakeStoreReader, payee_ref: str) -> int | None:
-    """Whose payee has a reference; None for any text that is no payee's."""
+    """The companion id of a payee reference; None if it is unknown or malformed."""
     if not (payee_ref.isascii() and payee_ref.replace("_", "").isalnum()):
         return None
     body = await view.get(_PAYEE_REF_KIND, payee_ref)
@@ -208,8 +216,8 @@ async def find_companion_by_payee_ref(view: FakeStoreReader, payee_ref: str) -> 
 
 
 async def _emit_event(tx: FakeStoreTransaction, event: FakeEvent) -> None:
-    """Let a new event be brought from now on, and list it: in the order of numbers that are
-    given one after the other, so that whoever has seen one has seen all before it."""
+    """Queue a new event for delivery and append it to the log. The log's lock serializes the
+    numbers, so a reader that has seen a number can miss none below it."""
     await save_event(tx, event, event.created_at)
     await tx.lock(EVENT_LOG_KIND)
     number = 1 + int(await tx.get(_EVENT_COUNTER_KIND, EVENT_LOG_KIND) or 0)

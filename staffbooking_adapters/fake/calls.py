@@ -1,6 +1,9 @@
-"""One call to the fake processor: faults strike, an answer under the key is replayed, or
-the command is executed and its answer kept. All of it is one transaction of the book, with
-the intent or payee held: of many calls with one key one is executed, and all get its answer.
+"""Executes one call to the fake processor in one transaction of its document store.
+
+1. Lock the call's intent or payee. Concurrent calls with one key are thus executed once.
+2. Consume a fault, if one applies; some faults end the call here.
+3. Find the answer stored under the key, or execute the command and store its answer.
+4. After the commit, apply the fault to the answer, then return or raise the answer.
 """
 
 from __future__ import annotations
@@ -37,27 +40,31 @@ from staffbooking_core.ports import Clock
 A = TypeVar("A")
 
 IntentCommand: TypeAlias = Callable[[FakeIntent, datetime, str], tuple[FakeIntent, A]]
-"""From an intent, business time and the fault that strikes: the next state, the answer."""
+"""Maps an intent, business time and the fault's kind to the next state and the answer."""
 
 TransactionCommand: TypeAlias = Callable[[FakeStoreTransaction, datetime, str], Awaitable[A]]
-"""The same in a transaction, for what is more than a move. It writes nothing and then raises."""
+"""The same with a transaction, for commands that need more than one intent. It must not raise
+after a write."""
 
 _SLOW_CALL_SECONDS: Final = 2.0
-"""Seconds that a slow call takes."""
+"""Duration of a call with the fault `slow`."""
 
 
 @contextmanager
 def store_errors_as_unknown() -> Iterator[None]:
-    """A book that is out of reach is a processor that does not answer."""
+    """Raise Unknown in place of StoreUnavailable."""
     try:
         yield
     except StoreUnavailable as error:
-        raise Unknown(error.reason or "the book is out of reach") from error
+        raise Unknown(error.reason or "the store is unavailable") from error
 
 
 @contextmanager
 def call_deadline(timeout_seconds: float) -> Iterator[None]:
-    """End what is inside after `within` seconds; without an answer the outcome is Unknown."""
+    """Cancel the body after `timeout_seconds`.
+
+    Raises Unknown on the timeout, and if the store is unavailable.
+    """
     if timeout_seconds <= 0:
         raise Unknown("no time for an answer")
     try:
@@ -69,6 +76,8 @@ def call_deadline(timeout_seconds: float) -> Iterator[None]:
 
 @frozen
 class CallExecutor:
+    """Executes calls with faults and idempotency."""
+
     store: FakeDocumentStore
     clock: Clock
     injector: FaultInjector
@@ -81,7 +90,7 @@ class CallExecutor:
         timeout_seconds: float,
         command_fn: IntentCommand[A],
     ) -> A:
-        """`make` a move of the key's intent."""
+        """Execute `command_fn` on the key's intent; otherwise as `execute`."""
 
         async def act(tx: FakeStoreTransaction, now: datetime, fault: str) -> A:
             return await books.change_intent(
@@ -98,9 +107,9 @@ class CallExecutor:
         timeout_seconds: float,
         command_fn: TransactionCommand[A],
     ) -> A:
-        """Execute `act` once under this key; `command` is what it was made from.
+        """Execute `command_fn` once under this key; the key's fingerprint covers `command`.
 
-        Raises Refused, Busy, Unknown and KeyReused."""
+        Raises ProcessorRefused, Busy, Unknown and OperationKeyReused."""
         with call_deadline(timeout_seconds):
             command_fingerprint = fingerprint(key, *command)
             now, wall = await self.clock.business(), self.clock.wall()
@@ -118,11 +127,11 @@ class CallExecutor:
 
             fault, stored = await self.store.transact(unit)
             await self._apply_fault(fault, timeout_seconds)
-            assert stored is not None, "what was not executed has raised"
+            assert stored is not None, "faults without execution raise"
             return replay(stored, command_fingerprint, answer_type)
 
     async def _apply_fault(self, fault: str, timeout_seconds: float) -> None:
-        """What a fault does to the answer on its way."""
+        """Raise the fault's error, or delay the answer."""
         match fault:
             case "timeout_before" | "timeout_after":
                 raise Unknown("no answer in time")
@@ -143,7 +152,7 @@ async def _execute(
     command_fingerprint: str,
     command_fn: TransactionCommand[A],
 ) -> StoredAnswer:
-    """Act, unless the fault is in the way; the answer that the key keeps."""
+    """Execute the command unless the fault prevents it, and return the answer to store."""
     if fault == "error_500":
         return StoredAnswer(command_fingerprint, AnswerStatus.ERROR)
     try:

@@ -1,12 +1,12 @@
-"""The hosted page's test cards, by the numbers that Stripe made customary.
+"""The hosted page's test cards, with Stripe's test numbers.
 
     4242 4242 4242 4242   pays
     4000 0000 0000 0002   is declined
     4000 0000 0000 9995   is declined for insufficient funds
-    4000 0025 0000 3155   asks for a challenge, which is passed by paying again
+    4000 0025 0000 3155   requires a challenge; a second payment passes it
     4000 0000 0000 0259   pays, and is charged back a minute later
 
-Any other number is refused and kept nowhere: nobody should type a real one here.
+Any other number is refused and not stored, since it may be a real card.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from staffbooking_core.errors import invalid_field
 
 
 class CheckoutOutcome(StrEnum):
-    """What a client can do on the page."""
+    """An outcome of a hosted checkout page."""
 
     SUCCEED = "succeed"
     DECLINE = "decline"
@@ -40,12 +40,12 @@ _CARD_PREFIX = "card:"
 
 
 def find_card_outcome(number: str) -> CheckoutOutcome | None:
-    """Where a card leads, however its digits are grouped; None for any but the test cards."""
+    """A test card's outcome, ignoring spaces and hyphens; None for any other number."""
     return _TEST_CARDS.get(number.replace(" ", "").replace("-", ""))
 
 
 def parse_outcome(text: str) -> CheckoutOutcome | None:
-    """An outcome by its name, or by `card:NUMBER`; None for a card that is no test card.
+    """Parse an outcome's name or `card:NUMBER`; None if the number is not a test card's.
 
     Raises InvalidField on `outcome` for anything else.
     """

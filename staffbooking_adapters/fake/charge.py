@@ -1,7 +1,8 @@
-"""One payment at the fake processor, with all that happened to it since.
+"""One payment at the fake processor with its refunds, payouts, reversals and chargeback.
 
-Refunds are limited by what is left of the payment, payouts too (what was taken back may
-be paid out again), a reversal by its payout. A payment is charged back at most once.
+Refunds are limited to the unrefunded rest of the payment, payouts to its rest that is not paid
+out (a reversed amount may be paid out again), and reversals to their payout's unreversed rest. A
+payment is charged back at most once. Amounts are minor units, times are business time.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from staffbooking_core.domain.reconciliation.statement import CashTotals
 from staffbooking_core.errors import RuleBroken
 
 DELAYED_EFFECT_PERIOD: Final = timedelta(minutes=1)
-"""Business time until what is to happen later by itself: a refund's end, the chargeback of
-a card that pays first."""
+"""Business time until a delayed effect: the final status of a pending refund, or the chargeback
+of `succeed_then_chargeback`."""
 
 
 @frozen
 class PendingRefund:
-    """A refund whose last word is not spoken: when it ends, and how."""
+    """A refund that changes to the status `ends` at a later time."""
 
     ref: str
     at: datetime
@@ -43,9 +44,11 @@ class PendingRefund:
 
 @frozen
 class Charge:
+    """A payment and everything that followed it."""
+
     payment: Payment
     fee: int = 0
-    """What the processor keeps of the payment, and once more if it is charged back."""
+    """The processor's fee for the payment; a chargeback costs the same fee again."""
     refunds: tuple[RefundState, ...] = ()
     pending: tuple[PendingRefund, ...] = ()
     payouts: tuple[PayoutState, ...] = ()
@@ -55,14 +58,14 @@ class Charge:
 
     @property
     def refundable_amount(self) -> int:
-        """What a refund or a chargeback can still take; a failed refund gave its part back."""
+        """The rest that can be refunded or charged back; failed refunds do not count."""
         return self.payment.amount - sum(
             refund.amount for refund in self.refunds if refund.status is not RefundStatus.FAILED
         )
 
     @property
     def payable_amount(self) -> int:
-        """What payouts have not taken, or gave back."""
+        """The rest of the payment that can be paid out; reversed amounts count again."""
         return self.payment.amount - sum(made.amount - made.reversed for made in self.payouts)
 
     @property
@@ -76,8 +79,8 @@ class Charge:
 
     @property
     def balance_movements(self) -> CashTotals:
-        """What it did to the platform's balance, as far as it still stands: a settled refund
-        that failed afterwards is as if it had never been."""
+        """Its effects on the platform's balance, by kind and reference. A refund that settled
+        and then failed is left out."""
         found = {(MovementKind.PAYMENT, self.payment.ref): self.payment.amount}
         for fee in self.fees:
             found[MovementKind.FEE, fee.ref] = -fee.amount
@@ -96,7 +99,7 @@ class Charge:
 
     @property
     def next_change_at(self) -> datetime | None:
-        """When it changes by itself."""
+        """When time alone changes it next; None if never."""
         moments = [pending.at for pending in self.pending]
         if self.chargeback_at is not None:
             moments.append(self.chargeback_at)
@@ -108,7 +111,7 @@ def _ref_suffix(charge: Charge) -> str:
 
 
 def advance_to(charge: Charge, now: datetime) -> Charge:
-    """The charge at a later moment: refunds end, and the client's bank claims it back."""
+    """The charge at a later time: due refunds end, and a due chargeback opens."""
     for pending in charge.pending:
         if pending.at <= now:
             charge = _finish_refund(charge, pending)
@@ -129,7 +132,7 @@ def _finish_refund(charge: Charge, pending: PendingRefund) -> Charge:
 
 
 def refund(charge: Charge, new_refund: RefundState, pending: PendingRefund | None) -> Charge:
-    """Give money back to the client; with `pending` that is not the last word."""
+    """Add a refund to the client; `pending` schedules a later status. Raises ProcessorRefused."""
     if charge.chargeback is not None and charge.chargeback.status is not ChargebackStatus.WON:
         raise ProcessorRefused(RefusalCode.DISPUTED)
     _require_available(new_refund.amount, charge.refundable_amount)
@@ -138,13 +141,13 @@ def refund(charge: Charge, new_refund: RefundState, pending: PendingRefund | Non
 
 
 def pay_out(charge: Charge, new_payout: PayoutState) -> Charge:
-    """Hand money of this very payment to a payee."""
+    """Add a payout from this payment. Raises ProcessorRefused if it exceeds `payable_amount`."""
     _require_available(new_payout.amount, charge.payable_amount)
     return evolve(charge, payouts=(*charge.payouts, new_payout))
 
 
 def reverse(charge: Charge, new_reversal: ReversalState) -> Charge:
-    """Take a payout back, in whole or in part."""
+    """Reverse a payout in whole or in part. Raises ProcessorRefused if it exceeds the rest."""
     payout = next(each for each in charge.payouts if each.ref == new_reversal.payout_ref)
     _require_available(new_reversal.amount, payout.amount - payout.reversed)
     shrunk = evolve(payout, reversed=payout.reversed + new_reversal.amount)
@@ -165,7 +168,10 @@ def _require_available(amount: int, available: int) -> None:
 
 
 def open_chargeback(charge: Charge) -> Charge:
-    """The client's bank takes back what was not refunded yet."""
+    """Open a chargeback of the unrefunded amount.
+
+    Raises RuleBroken: `already_charged_back`, `nothing_left`.
+    """
     if charge.chargeback is not None:
         raise RuleBroken("already_charged_back", "This payment was charged back already")
     if not charge.refundable_amount:
@@ -176,7 +182,11 @@ def open_chargeback(charge: Charge) -> Charge:
 
 
 def decide_chargeback(charge: Charge, verdict: ChargebackStatus) -> Charge:
-    """Won: the money comes back to the platform; lost: it stays gone. Opened first if need be."""
+    """Close the chargeback as won (the platform gets the money back) or lost; open it first if
+    there is none.
+
+    Raises RuleBroken: `chargeback_decided`, `nothing_left`.
+    """
     if charge.chargeback is None:
         charge = open_chargeback(charge)
     chargeback = charge.chargeback

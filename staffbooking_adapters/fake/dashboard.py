@@ -1,4 +1,4 @@
-"""What an operator does on a real processor's dashboard, outside the service."""
+"""An operator's actions on the processor's dashboard, outside the service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from staffbooking_core.ports import Clock
 
 @frozen
 class FakeDashboard:
-    """Moves money and changes payees of a `FakeProcessor`, which makes it, without any
+    """Moves money and changes payees of the `FakeProcessor` that created it, without any
     operation of the service."""
 
     store: FakeDocumentStore
@@ -39,6 +39,6 @@ class FakeDashboard:
         )
 
     async def set_payee_ready(self, companion_id: int, ready: bool) -> None:
-        """Set whether payouts to a companion pass, with or without an account."""
+        """Set whether a companion can be paid, with or without an account."""
         now = await self.clock.business()
         await self.accounts.change(companion_id, now, lambda payee: evolve(payee, ready=ready))

@@ -1,23 +1,21 @@
-"""Misbehaviour that was asked for (CONTRACT 9): what it is, and in which order it strikes.
+"""Injected faults (CONTRACT 9): their kinds, and the order in which they are consumed.
 
-    timeout_before     no answer, and nothing was executed
-    timeout_after      no answer, though it was executed; a repeat gets the answer
-    error_500          an error, nothing was executed; a repeat gets the same error
-    error_500_after    an error, though it was executed; a repeat gets the same error
-    rate_limit         busy, nothing was executed or kept
-    conflict           busy, as if the same key were still in work elsewhere
-    refuse             refused as invalid, or as said: `refuse:payee_not_ready`
+    timeout_before     no answer, not executed
+    timeout_after      no answer, but executed; a retry gets the answer
+    error_500          an error, not executed; a retry gets the same error
+    error_500_after    an error, but executed; a retry gets the same error
+    rate_limit         busy, nothing executed or stored
+    conflict           busy, as if another call with the same key were running
+    refuse             refused as invalid, or with a code: `refuse:payee_not_ready`
     slow               answers after two seconds
     pending_then_settled, pending_then_failed, settled_then_failed
-                       of a refund: it stands like the one at first, and a minute later
-                       ends like the other
+                       refunds only: the first status at once, the second one minute later
 
-Of events, under the op `event`: `drop` loses one for good, `delay` brings it a minute
-late, `duplicate` brings it twice, `reorder` brings it behind the others that are due,
-`bad_signature` brings it signed with a wrong secret, and then never again. What was lost
-is still listed by `changes`.
+Faults of events have the op `event`: `drop` never delivers the event, `delay` delivers it one
+minute late, `duplicate` delivers it twice, `reorder` delivers it after the other due events,
+`bad_signature` delivers it once, signed with a wrong secret. `list_events` lists lost events.
 
-A fault may also strike by chance: the processor asks its `Chance` at each call and event.
+Besides the queued faults, the processor calls its `FaultInjector` for each call and event.
 """
 
 from __future__ import annotations
@@ -50,17 +48,17 @@ EVENT_FAULT_KINDS: Final = ("delay", "duplicate", "drop", "reorder", "bad_signat
 
 
 FaultInjector: TypeAlias = Callable[[str], str]
-"""Asked with an op (a call's, or EVENT): the kind of fault that strikes it, "" for none."""
+"""Maps an op (a call's, or `EVENT_OP`) to the kind of fault to inject; "" for none."""
 
 
 def inject_nothing(_: str) -> str:
-    """A chance without faults."""
+    """A fault injector without faults."""
     return ""
 
 
 @frozen
 class InjectedFault:
-    """Strikes the next `times` calls of `op` (one of OPS)."""
+    """A fault in the next `times` calls of `op`; the op `any` matches every op but `event`."""
 
     op: str
     kind: str
@@ -68,7 +66,7 @@ class InjectedFault:
 
 
 def make_fault(op: str, kind: str, times: int) -> InjectedFault:
-    """A fault; InvalidField with every field that is wrong."""
+    """Create a fault. Raises InvalidField with every invalid field."""
     errors = []
     if op not in _FAULT_OPS:
         errors.append(FieldFault("op", f"must be one of {', '.join(_FAULT_OPS)}"))
@@ -99,14 +97,14 @@ def _is_valid_kind(op: str, kind: str) -> bool:
 
 
 def find_refusal_code(kind: str) -> RefusalCode | None:
-    """The code that a fault refuses with; None where it is of another kind."""
+    """The refusal code of a fault of kind `refuse`; None for other kinds."""
     name, _, code = kind.partition(":")
     return RefusalCode(code or RefusalCode.INVALID) if name == "refuse" else None
 
 
 def consume(faults: tuple[InjectedFault, ...], op: str) -> tuple[str, tuple[InjectedFault, ...]]:
-    """The kind of the oldest fault that strikes a call of `op` ("" for none), and what is
-    left of all faults then."""
+    """Consume one occurrence of the oldest fault that matches `op`. Returns its kind ("" for
+    none) and the remaining faults."""
     for index, found in enumerate(faults):
         if found.op == op or (found.op == _ANY_OP and op != EVENT_OP):
             remaining = () if found.times == 1 else (evolve(found, times=found.times - 1),)

@@ -1,4 +1,4 @@
-"""What the fake processor lists: the events since a cursor, and the statement."""
+"""The fake processor's lists: the events after a cursor, and the statement."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.ports import Clock
 
 _EVENT_PAGE_SIZE: Final = 100
-"""Events that one call lists at most."""
+"""Maximum number of events per call."""
 
 
 async def list_events(
     store: FakeDocumentStore, clock: Clock, cursor: str | None
 ) -> tuple[Sequence[ProcessorEvent], str]:
     """The next page of the event log and its cursor. At the end of the log the page is empty and
-    the cursor is the same. The log keeps an event for 30 days, whether it was delivered or lost,
-    and lists none twice."""
+    the cursor is the same. The log keeps delivered and lost events for 30 days."""
     await outbox.advance_due_intents(store, await clock.business())
     beyond = await store.read(lambda view: view.after(books.EVENT_LOG_KIND, cursor or ""))
     page = beyond[:_EVENT_PAGE_SIZE]
@@ -32,8 +31,8 @@ async def list_events(
 
 
 async def statement(store: FakeDocumentStore, clock: Clock) -> AsyncIterator[Movement]:
-    """Every movement of the balance, by intent; their sum is the balance. Raises Unknown where
-    the book is out of reach."""
+    """Every movement of the balance, by intent; their sum is the balance. Raises Unknown if the
+    store is unavailable."""
     with store_errors_as_unknown():
         await outbox.advance_due_intents(store, await clock.business())
     page = await _statement_page(store, "")

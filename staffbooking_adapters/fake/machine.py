@@ -1,9 +1,9 @@
-"""One intent at the fake processor: its state, and what commands and time make of it.
+"""One intent at the fake processor as a pure state machine.
 
-Every function takes a state and gives the next one, with the answer where there is one.
-It raises `Refused` where a real processor would, and `RuleBroken` for what only the test
-bench can ask for. A state is brought to the present by `at` before anything is done to it.
-Amounts are minor units, times are business time.
+Every transition takes a state and returns the next one, with an answer for some. It raises
+`ProcessorRefused` where a real processor would refuse, and `RuleBroken` for invalid sandbox
+actions. The caller applies `advance_to` before any other transition. Amounts are minor units,
+times are business time.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from staffbooking_core.ports import CheckoutPage
 
 _MIN_PAGE_LIFETIME: Final = timedelta(minutes=30)
 _MAX_PAGE_LIFETIME: Final = timedelta(hours=24)
-"""A page must lapse this long after its opening, as Stripe's sessions must."""
+"""The limits of a page's lifetime, as for Stripe's checkout sessions."""
 
 _MIN_AMOUNT_BY_DECIMALS: Final = {0: 1, 2: 50, 3: 500}
-"""The least amount that can be charged, by the currency's decimals."""
+"""The minimum charge in minor units, by the currency's decimals."""
 
 RefundProgression: TypeAlias = tuple[RefundStatus, RefundStatus]
-"""How a refund stands at first, and a while later."""
+"""A refund's first status, and its status after `DELAYED_EFFECT_PERIOD`."""
 
 
 class PageState(StrEnum):
@@ -64,7 +64,7 @@ _OPEN_PAGE_STATES: Final = frozenset({PageState.OPEN, PageState.CHALLENGE})
 
 @frozen
 class HostedPage:
-    """A hosted checkout page. `message` says why the last try was declined."""
+    """A hosted checkout page. `message` is the last attempt's decline reason."""
 
     ref: str
     url: str
@@ -83,19 +83,19 @@ class HostedPage:
 
 @frozen
 class FakeIntent:
-    """All of one intent; `version` counts its changes, `lines` those of its statement."""
+    """One intent; `version` counts its changes, `lines` its statement's lines."""
 
     id: int
     pages: tuple[HostedPage, ...] = ()
     charges: tuple[Charge, ...] = ()
     disputed: tuple[str, ...] = ()
-    """The payments that were charged back, in that order."""
+    """References of the charged-back payments, in the order of their chargebacks."""
     version: int = 0
     lines: int = 0
 
 
 def min_amount(currency: str) -> int:
-    """The least total that can be charged: 50 of a currency with two decimals."""
+    """The minimum charge in minor units: 50 for a currency with two decimals."""
     return _MIN_AMOUNT_BY_DECIMALS[Currency(currency).decimals]
 
 
@@ -103,20 +103,20 @@ def min_amount(currency: str) -> int:
 
 
 def balance(intent: FakeIntent) -> int:
-    """What the platform holds of it at the processor: below zero where it paid out what was
-    taken back."""
+    """The platform's balance from this intent; negative if a paid-out amount was refunded or
+    charged back."""
     return sum(_balance_movements(intent).values())
 
 
 def movements(was: FakeIntent, changed: FakeIntent, now: datetime) -> Iterator[Movement]:
-    """What a change did to the platform's balance, line by line."""
+    """The movements of the platform's balance in a change."""
     before, after = _balance_movements(was), _balance_movements(changed)
     for (kind, ref), amount in after.items():
         if (kind, ref) not in before:
             yield Movement(changed.id, kind, ref, amount, now)
     for (kind, ref), amount in before.items():
         if (kind, ref) not in after:
-            # Nothing else can be undone: a refund that had settled has failed.
+            # Only a settled refund that failed removes a movement.
             yield Movement(changed.id, MovementKind.REFUND_FAILED, ref, -amount, now)
 
 
@@ -127,14 +127,14 @@ def _balance_movements(intent: FakeIntent) -> CashTotals:
 
 
 def next_change_at(intent: FakeIntent) -> datetime | None:
-    """When it changes by itself, if nobody does anything."""
+    """When time alone changes it next; None if never."""
     lapses = [page.command.expires_at for page in intent.pages if page.state in _OPEN_PAGE_STATES]
     changes = [c.next_change_at for c in intent.charges if c.next_change_at is not None]
     return min([*lapses, *changes], default=None)
 
 
 def snapshot(intent: FakeIntent) -> Snapshot:
-    """Everything, in the order in which it was made."""
+    """The intent as the payment port's snapshot, each list in the order of creation."""
     every = intent.charges
     by_payment = {each.payment.ref: each.chargeback for each in every}
     return Snapshot(
@@ -150,7 +150,7 @@ def snapshot(intent: FakeIntent) -> Snapshot:
 
 
 def page_view(intent: FakeIntent, ref: str, note: str = "") -> CheckoutPage:
-    """What the page shows now; `note` is what the last act on it led to."""
+    """The page's content; `note` replaces its message."""
     page = _find_page(intent, ref)
     command = page.command
     paid = page.state is PageState.PAID
@@ -169,7 +169,7 @@ def page_view(intent: FakeIntent, ref: str, note: str = "") -> CheckoutPage:
 
 
 def _find_page(intent: FakeIntent, ref: str) -> HostedPage:
-    """The page of this reference; refused as missing."""
+    """The page with this reference. Raises ProcessorRefused (`missing`)."""
     for page in intent.pages:
         if page.ref == ref:
             return page
@@ -180,7 +180,7 @@ def _find_page(intent: FakeIntent, ref: str) -> HostedPage:
 
 
 def advance_to(intent: FakeIntent, now: datetime) -> FakeIntent:
-    """The intent at a later moment: pages lapse, refunds end, a late chargeback comes."""
+    """The intent at a later time: pages expire, due refunds end, due chargebacks open."""
     changed = evolve(
         intent,
         pages=tuple(_advance_page(page, now) for page in intent.pages),
@@ -200,7 +200,10 @@ def _advance_page(page: HostedPage, now: datetime) -> HostedPage:
 def open_checkout(
     intent: FakeIntent, command: OpenCheckout, op_id: int, ref: str, url: str, now: datetime
 ) -> tuple[FakeIntent, Checkout]:
-    """One more page. Nothing keeps a second one from being open: that is the caller's care."""
+    """Open a page. Several pages may be open at once; the caller prevents that.
+
+    Raises ProcessorRefused (`amount_too_small`, `invalid`).
+    """
     if command.amount < min_amount(command.currency):
         raise ProcessorRefused(RefusalCode.AMOUNT_TOO_SMALL)
     if not _MIN_PAGE_LIFETIME <= command.expires_at - now <= _MAX_PAGE_LIFETIME:
@@ -212,7 +215,7 @@ def open_checkout(
 
 
 def close_checkout(intent: FakeIntent, ref: str) -> tuple[FakeIntent, Checkout]:
-    """An open page expires; a paid or expired one stays what it is."""
+    """Expire an open page; a paid or expired page stays as it is."""
     page = _find_page(intent, ref)
     if page.state in _OPEN_PAGE_STATES:
         intent = _with_page(intent, evolve(page, state=PageState.EXPIRED, message=""))
@@ -233,9 +236,8 @@ _DECLINE_MESSAGES: Final = {
 def apply_outcome(
     intent: FakeIntent, ref: str, outcome: CheckoutOutcome, now: datetime, fee_ppm: int = 0
 ) -> tuple[FakeIntent, str]:
-    """The client's act on a page: the next state, and a note where nothing could be done.
-
-    Of what is paid the processor keeps `fee_ppm` millionths."""
+    """Apply a checkout outcome to a page. Returns the next state, and a note if the page was no
+    longer open. The processor's fee is `fee_ppm` millionths of the payment."""
     page = _find_page(intent, ref)
     if page.state is PageState.PAID:
         return intent, "This was already paid"
@@ -280,7 +282,7 @@ def refund(
     now: datetime,
     progression: RefundProgression | None = None,
 ) -> tuple[FakeIntent, RefundState]:
-    """Give back to the client: settled at once and for good, unless `course` says otherwise."""
+    """Refund a payment; the refund is settled at once unless `progression` is given."""
     charge = _charge_of_payment(intent, command.payment_ref, command.currency)
     ref = f"fre_{intent.id}_{1 + sum(len(each.refunds) for each in intent.charges)}"
     status, ends = progression or (RefundStatus.SETTLED, None)
@@ -292,7 +294,7 @@ def refund(
 def pay_out(
     intent: FakeIntent, command: PayOut, op_id: int, ready: bool
 ) -> tuple[FakeIntent, PayoutState]:
-    """Hand a part of a payment to a payee, who must be `ready`."""
+    """Pay a part of a payment out. Raises ProcessorRefused (`payee_not_ready`) unless `ready`."""
     charge = _charge_of_payment(intent, command.payment_ref, command.currency)
     if not ready:
         raise ProcessorRefused(RefusalCode.PAYEE_NOT_READY)
@@ -304,7 +306,7 @@ def pay_out(
 def reverse_payout(
     intent: FakeIntent, command: ReversePayout, payout_ref: str, op_id: int | None
 ) -> tuple[FakeIntent, ReversalState]:
-    """Take a payout back, in whole or in part."""
+    """Reverse a payout in whole or in part."""
     charge = _find_charge(intent, lambda each: any(made.ref == payout_ref for made in each.payouts))
     _require_currency(command.currency, charge)
     ref = f"frv_{intent.id}_{1 + sum(len(each.reversals) for each in intent.charges)}"
@@ -313,15 +315,16 @@ def reverse_payout(
 
 
 def refund_by_hand(intent: FakeIntent, amount: int, now: datetime) -> FakeIntent:
-    """As somebody would on the processor's own pages: from the first payment that has as
-    much left. Raises Refused like `refund`."""
+    """Refund without an operation, as on the processor's dashboard, from the first payment with
+    that much left. Raises ProcessorRefused as `refund` does."""
     charge = _find_charge(intent, lambda each: each.refundable_amount >= amount)
     command = RefundPayment(charge.payment.ref, amount, charge.payment.currency)
     return refund(intent, command, None, now)[0]
 
 
 def reverse_by_hand(intent: FakeIntent, amount: int) -> FakeIntent:
-    """Likewise of a payout: of the first that has as much left."""
+    """Reverse without an operation, from the first payout with that much left. Raises
+    ProcessorRefused."""
     for charge in intent.charges:
         for payout in charge.payouts:
             if payout.amount - payout.reversed >= amount:
@@ -331,8 +334,8 @@ def reverse_by_hand(intent: FakeIntent, amount: int) -> FakeIntent:
 
 
 def chargeback(intent: FakeIntent, outcome: ChargebackStatus) -> FakeIntent:
-    """The client's bank claims a payment back, or decides. Of several payments it claims the
-    first of which something can be taken back, and decides of the first that is disputed.
+    """Open a chargeback, or close it as won or lost. `OPEN` applies to the first payment without a
+    chargeback that is not fully refunded, a verdict to the first with an open chargeback.
 
     Raises RuleBroken: `not_paid`, `already_charged_back`, `chargeback_decided`, `nothing_left`.
     """
@@ -352,7 +355,7 @@ def chargeback(intent: FakeIntent, outcome: ChargebackStatus) -> FakeIntent:
 
 
 def _record_new_disputes(intent: FakeIntent) -> FakeIntent:
-    """Take note of chargebacks that are new."""
+    """Append new chargebacks to `disputed`."""
     new = tuple(
         each.payment.ref
         for each in intent.charges

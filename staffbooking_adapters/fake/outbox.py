@@ -1,5 +1,5 @@
-"""What the fake does by itself: time moves its intents on, old things are forgotten, and its
-events are brought."""
+"""The fake processor's background work: changes due by time, deletion of expired documents, and
+due events."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from staffbooking_adapters.fake.faults import EVENT_OP, FaultInjector
 from staffbooking_adapters.fake.signing import FakeEvent, encode_body, sign_headers
 
 _REDELIVERY_INTERVAL: Final = timedelta(seconds=30)
-"""Each event is brought twice, this far apart: who took it first may have crashed before
-it was safe. The inbox knows the second one by its id."""
+"""Each event is delivered twice, this far apart, because the first receiver may have crashed
+before it stored the event. The inbox detects the duplicate by the event's id."""
 
 
 @frozen
 class OutgoingEvent:
-    """An event on its way, perhaps to be signed with a wrong secret."""
+    """An event to deliver, optionally signed with a wrong secret."""
 
     event: FakeEvent
     has_bad_signature: bool = False
@@ -37,14 +37,14 @@ class OutgoingEvent:
 
 
 async def advance_due_intents(book: FakeDocumentStore, now: datetime) -> None:
-    """Write down what time alone has changed: lapsed pages, refunds that ended."""
+    """Save the intents that time alone has changed: expired pages, ended refunds, chargebacks."""
     while found := await book.read(lambda view: view.due(books.INTENT_KIND, now)):
         for key, _ in found:
             await books.lock_and_change_intent(book, int(key), now, lambda intent: (intent, None))
 
 
 async def delete_expired(book: FakeDocumentStore, now: datetime, wall_now: datetime) -> None:
-    """Delete events that are listed no longer, and answers whose keys are too old."""
+    """Delete expired log events (business time) and expired stored answers (wall time)."""
     for kind, at in ((books.EVENT_LOG_KIND, now), (books.ANSWER_KIND, wall_now)):
         if await book.read(partial(_due_documents, kind=kind, at=at)):
             await book.transact(partial(_delete_due, kind=kind, at=at))
@@ -63,7 +63,8 @@ async def _delete_due(tx: FakeStoreTransaction, kind: str, at: datetime) -> None
 async def take_due_events(
     book: FakeDocumentStore, now: datetime, limit: int, injector: FaultInjector
 ) -> list[OutgoingEvent]:
-    """The events that are due, the oldest first; whoever takes them has to bring them."""
+    """Take at most `limit` due events, the oldest first, and reschedule or delete them. The caller
+    delivers them."""
 
     async def unit(tx: FakeStoreTransaction) -> list[OutgoingEvent]:
         await tx.lock(books.PENDING_EVENT_KIND)
@@ -83,7 +84,7 @@ async def take_due_events(
 async def was_delivered(
     view: FakeStoreReader, subject: int | str, since: datetime, now: datetime
 ) -> bool:
-    """Whether an event of an intent or a payee was taken to be brought, and not lost."""
+    """Whether an event of an intent or a payee, created since `since`, was taken and not lost."""
     events = [
         load(body, FakeEvent)
         for _, body in await view.due(books.PENDING_EVENT_KIND, now + _REDELIVERY_INTERVAL)
@@ -108,7 +109,7 @@ def _outgoing_events(event: FakeEvent, fault: str) -> list[OutgoingEvent]:
 async def _reschedule(
     tx: FakeStoreTransaction, event: FakeEvent, fault: str, now: datetime
 ) -> None:
-    """When the event comes again, or that it never does."""
+    """Set the event's next delivery, or delete it after its last one."""
     if fault == "delay":
         await books.save_event(tx, event, now + DELAYED_EFFECT_PERIOD)
     elif event.sent or fault in ("drop", "bad_signature"):

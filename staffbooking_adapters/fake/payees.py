@@ -1,4 +1,4 @@
-"""Payees of the fake processor: one account for each companion, however often it is opened."""
+"""Payees of the fake processor: one account per companion. Opening is idempotent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.ports import PayeePage
 
 LINK_LIFETIME: Final = timedelta(minutes=5)
-"""As a real one's; yet the page is still shown afterwards."""
+"""The lifetime of an onboarding link. The page itself stays available afterwards."""
 
 
 @frozen
 class FakePayee:
-    """Until it is opened it has no `ref`. `version` counts how often it became ready or ceased
-    to be."""
+    """A payee account; `ref` is empty until it is opened. `version` counts changes of `ready`."""
 
     companion_id: int
     ready: bool

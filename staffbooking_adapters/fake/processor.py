@@ -1,7 +1,7 @@
-"""The fake processor: the payment port over the machine, a book and a clock.
+"""The fake processor: the payment port over the machine, a document store and a clock.
 
-Any number of processes may run one over the same book. A caller sees what a real processor
-would show, no more: the book's transactions are not the service's.
+Several processes may share one document store. Its transactions are separate from the service's,
+as with a real processor.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _PAYMENT_REF_PATTERN = re.compile(r"fpay_(\d{1,19})_\d+", re.ASCII)
 
 
 def _random_ref() -> str:
-    """128 bits from a secure source: who knows it may pay."""
+    """128 secure random bits, because the reference alone authorizes a payment."""
     return secrets.token_hex(16)
 
 
 class FakeProcessor:
     """Implements `PaymentProcessor`; its `sandbox` implements `SandboxProcessor`, and its
-    `dashboard` does what an operator could do at a real processor.
+    `dashboard` has an operator's actions.
 
-    `base_url` is where the hosted pages are served, `secret` signs the events, `make_ref`
-    names pages and payees by letters and digits alone. Companions can be paid at once, with or
-    without an account, until `dashboard.set_payee_ready` says otherwise; with `manual_payees`
-    only those whose account was completed. Of each payment it keeps `fee_ppm` millionths.
+    `base_url` serves the hosted pages, `secret` signs the events, `make_ref` returns references
+    of pages and payees in letters and digits. Companions can be paid at once, with or without an
+    account, unless `dashboard.set_payee_ready` disables it; with `manual_payees` only after
+    their account is completed. The fee is `fee_ppm` millionths of each payment.
     `injector` may inject a fault into any call and event (`faults`).
     """
 
@@ -168,7 +168,7 @@ class FakeProcessor:
     async def onboarding_link(
         self, ref: str, return_url: str, refresh_url: str, timeout_seconds: float
     ) -> OnboardingLink:
-        """The page never goes stale, so that nobody is sent to `refresh_url`."""
+        """The page never expires, so `refresh_url` is not used."""
         with call_deadline(timeout_seconds):
             now = await self._clock.business()
             changed = await self._accounts.change_by_ref(
@@ -181,7 +181,7 @@ class FakeProcessor:
     # Queries ----------------------------------------------------------------------
 
     async def snapshot(self, refs: IntentRefs, timeout_seconds: float) -> Snapshot:
-        """Everything is found by the intent's number alone."""
+        """The intent's id suffices; the other references are ignored."""
         with call_deadline(timeout_seconds):
             now = await self._clock.business()
             intent = await self._store.read(lambda view: books.get_intent(view, refs.intent_id))
@@ -213,7 +213,7 @@ class FakeProcessor:
         payees = "are completed by hand" if self._accounts.is_manual else "can be paid at once"
         struck = ", ".join(f"{each.op} {each.kind} x {each.times}" for each in waiting)
         return (
-            CheckupFinding("processor", True, "payments are pretended: no money moves"),
+            CheckupFinding("processor", True, "payments are simulated: no money moves"),
             CheckupFinding("payees", True, f"staff members {payees}"),
             CheckupFinding("faults", not waiting, struck or "none are waiting"),
         )

@@ -1,4 +1,4 @@
-"""The fake processor as a test bench: hosted pages, chargebacks, faults, and due events."""
+"""The fake processor's sandbox: hosted pages, chargebacks, faults, and due events."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NOT_A_TEST_CARD: Final = "Only the test cards can pay here"
 
 @frozen
 class FakeSandbox:
-    """Implements `SandboxProcessor` over the book of a `FakeProcessor`, which makes it.
+    """Implements `SandboxProcessor` over the document store of the `FakeProcessor` that created it.
 
-    Of each payment the processor keeps `fee_ppm` millionths. `secret` signs the events, and
-    `injector` may inject a fault into the delivery of each.
+    The fee is `fee_ppm` millionths of each payment. `secret` signs the events, and `injector`
+    may inject a fault into the delivery of each.
     """
 
     store: FakeDocumentStore
@@ -115,7 +115,7 @@ class FakeSandbox:
         return await self.store.read(lambda view: view.total(books.INTENT_KIND))
 
     async def take_due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
-        """Each event is due twice, 30 s of business time apart, and from then on only listed."""
+        """Each event is due twice, 30 s of business time apart; afterwards it is only listed."""
         now, wall_now = await self.clock.business(), self.clock.wall()
         await outbox.advance_due_intents(self.store, now)
         await outbox.delete_expired(self.store, now, wall_now)

@@ -1,7 +1,7 @@
-"""The fake's events: signed bytes that say where to look, as Stripe signs its own.
+"""The fake processor's events: bodies and signatures, in Stripe's scheme.
 
 Header `Fake-Signature: t=<unix seconds>,v1=<hex>`, the HMAC-SHA256 of `<t>.<body>`. Any of
-several `v1` may match. An event holds for 300 s before and after its time, by wall clocks.
+several `v1` may match. A signature is valid for 300 s before and after its time (wall time).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAC_LENGTH = 64
 
 @frozen
 class FakeEvent:
-    """An intent or a payee changed. `sent` tells that it was brought once already."""
+    """A change of an intent or a payee. `sent` is true after the first delivery."""
 
     id: str
     created_at: datetime
@@ -42,7 +42,7 @@ class FakeEvent:
 
 
 def encode_body(event: FakeEvent) -> bytes:
-    """The bytes that are signed and brought."""
+    """The event's body, which is signed and delivered."""
     fields = {"id": event.id, "created_at": event.created_at}
     if event.payee_ref is not None:
         return encode({**fields, "type": _PAYEE_CHANGED, "payee_ref": event.payee_ref})
@@ -50,7 +50,7 @@ def encode_body(event: FakeEvent) -> bytes:
 
 
 def sign_headers(body: bytes, secret: bytes, at: datetime) -> Mapping[str, str]:
-    """The header that vouches for these bytes."""
+    """The signature header of a body sent at `at`."""
     sent = str(int(at.timestamp()))
     return {SIGNATURE_HEADER: f"t={sent},v1={_sign(secret, sent, body)}"}
 
@@ -60,7 +60,8 @@ def _sign(secret: bytes, sent: str, body: bytes) -> str:
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: bytes, now: datetime) -> None:
-    """Raises BadSignature unless these very bytes were signed with the secret just now."""
+    """Verify a body's signature. Raises BadEventSignature if it is missing, malformed, wrong or
+    outside of `SIGNATURE_TOLERANCE`."""
     match = _SIGNATURE_PATTERN.fullmatch(_signature_header(headers))
     if match is None:
         raise BadEventSignature("the signature is missing or malformed")
@@ -79,7 +80,7 @@ def _signature_header(headers: Mapping[str, str]) -> str:
 
 
 def parse_events(body: bytes) -> Sequence[ProcessorEvent]:
-    """Where a verified event says to look; nowhere for a kind that is not known."""
+    """The processor events in a verified body; none for an unknown type."""
     event: Any = decode(body)
     if event["type"] == _INTENT_CHANGED:
         return (ProcessorEvent(event["id"], intent_id=event["intent_id"]),)

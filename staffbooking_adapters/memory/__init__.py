@@ -1,7 +1,7 @@
-"""The service in the process's own memory: a complete store, and stand-ins for the machine.
+"""The service in memory: a complete store, and test doubles of the other ports.
 
-For embedding, simulation and tests. It keeps transactions, constraints and leases as the
-databases do (one contract suite runs over all of them), but nothing outlives the process.
+For embedding, simulation and tests. Transactions, constraints and leases behave as in the SQL
+stores (one contract suite tests all stores), but nothing outlives the process.
 """
 
 __all__ = ["doubles", "files", "sandbox", "store", "webhooks"]

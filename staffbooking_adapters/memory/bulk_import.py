@@ -1,4 +1,4 @@
-"""Imports in memory: many staff members are one after the other."""
+"""Bulk imports in memory. Staff members are written one by one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from staffbooking_core.ports import ImportProgress, NewUser, SkippedRow
 
 @frozen
 class ImportsReader:
+    """Reads bulk imports."""
+
     tx: MemoryTransaction
 
     async def skipped_rows(
@@ -29,6 +31,8 @@ class ImportsReader:
 
 @frozen
 class ImportsWriter(ImportsReader):
+    """Reads and writes bulk imports."""
+
     async def lock_progress(self, fingerprint: str) -> ImportProgress | None:
         return self.tx.state.imports.get(fingerprint)
 
@@ -72,13 +76,13 @@ class ImportsWriter(ImportsReader):
 
 
 def drop_imports(state: MemoryState, old_since: datetime) -> int:
-    """Forget the files that nobody went on with since then; how many rows went."""
+    """Delete imports without progress since `old_since`; returns the number of deleted rows."""
     old = {each.fingerprint for each in state.imports.values() if each.at <= old_since}
     return len(old) + _delete_imports(state, old)
 
 
 def _delete_imports(state: MemoryState, fingerprints: Set[str]) -> int:
-    """How many skipped rows went with them."""
+    """Delete imports and their skipped rows; returns the number of skipped rows."""
     skipped = [key for key in state.skipped_rows if key[0] in fingerprints]
     for fingerprint in fingerprints:
         state.imports.discard(fingerprint)

@@ -1,8 +1,8 @@
-"""Stand-ins for the machine: time, chance, passwords and what people are told under control.
+"""Deterministic doubles of the clock, ids, password hasher, notifier and content filter.
 
-With these and the memory store a whole deployment runs offline, at any hour, and comes
-out the same each time. None is for a public service: `SeededIds` can be guessed and
-`PlainHasher` hides nothing.
+With these and the memory store a deployment runs offline and gives the same results each time.
+They are unsafe for a public service: `SeededIds` are predictable and `PlainHasher` stores
+passwords in clear text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class VirtualClock:
-    """A clock that stands until it is moved or slept by.
+    """A clock that advances only by `advance` and `sleep`.
 
-    Business time is ahead of the wall's by `offset`, and with a store also by what the
-    sandbox has moved it there.
+    Business time is wall time plus `offset` and, with a store, plus the sandbox's clock offset.
     """
 
     def __init__(
@@ -43,21 +42,21 @@ class VirtualClock:
             return self.now + self.offset + await view.sandbox.clock_offset()
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run, and the time pass at once."""
+        """Yield to other tasks and advance the clock at once."""
         await asyncio.sleep(0)
         self.advance(timedelta(seconds=seconds))
 
     def advance(self, duration: timedelta) -> None:
-        """Let real time pass: both clocks move."""
+        """Advance wall and business time."""
         self.now += duration
 
     async def set_business(self, at: datetime) -> None:
-        """Move business time alone, as the sandbox does."""
+        """Set business time alone, as the sandbox does."""
         self.offset += at - await self.business()
 
 
 class SeededIds:
-    """The same names in the same order for the same seed."""
+    """Ids and secrets in an order determined by the seed."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -84,7 +83,7 @@ class SeededIds:
 
 
 class PlainHasher:
-    """Passwords as they are, at once."""
+    """A hasher that stores passwords in clear text, without delay."""
 
     async def hash(self, password: str) -> str:
         return f"plain:{password}"
@@ -94,7 +93,7 @@ class PlainHasher:
 
 
 class RecordingNotifier:
-    """Keeps the alerts, as (booking id, text), and the letters, each oldest first."""
+    """Records alerts, as (booking id, text), and emails, each the oldest first."""
 
     def __init__(self) -> None:
         self.alerts: list[tuple[int, str]] = []

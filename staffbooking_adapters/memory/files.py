@@ -6,7 +6,7 @@ from staffbooking_core.ports.files import check_file_name
 
 
 class MemoryFiles:
-    """By name; as many as there is room for."""
+    """Files by name, without a size limit."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}

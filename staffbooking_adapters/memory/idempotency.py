@@ -12,7 +12,7 @@ from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN, StoredResponse
 
 
 def store_response(tx: MemoryTransaction, response: StoredResponse) -> None:
-    """Store a response; raises ConstraintViolated where one that is not expired is stored."""
+    """Store a response. Raises ConstraintViolated if its key has an unexpired response."""
     answers, name = tx.state.stored_responses, (response.scope, response.key)
     made_at = response.expires_at - tx.policy.idempotency_lifetime
     if (stored := answers.get(name)) and made_at < stored.expires_at:
@@ -22,6 +22,8 @@ def store_response(tx: MemoryTransaction, response: StoredResponse) -> None:
 
 @frozen
 class IdempotencyReader:
+    """Reads stored responses."""
+
     tx: MemoryTransaction
 
     async def stored_response(self, scope: str, key: str, now: datetime) -> StoredResponse | None:
@@ -31,5 +33,7 @@ class IdempotencyReader:
 
 @frozen
 class IdempotencyWriter(IdempotencyReader):
+    """Reads and writes stored responses."""
+
     async def save_response(self, response: StoredResponse) -> None:
         store_response(self.tx, response)

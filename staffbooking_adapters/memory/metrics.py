@@ -1,4 +1,4 @@
-"""Backlog figures over the work of all nouns in memory."""
+"""Backlog figures of all pending work in memory."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from staffbooking_core.ports import Backlog
 
 @frozen
 class MetricsReader:
+    """Reads backlog figures."""
+
     tx: MemoryTransaction
 
     async def count_pending_work(self, now: datetime) -> int:
@@ -33,7 +35,7 @@ class MetricsReader:
 
 
 def _due_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """The kind of each thing that is due (`Backlog`), and for how long it has been."""
+    """The kind (see `Backlog`) and the time since due of each due item."""
     business = now + state.clock_offset
     for operation in (row.operation for row in state.operations.values()):
         if operation.is_due(now):
@@ -50,7 +52,7 @@ def _due_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelt
 
 
 def _due_payout_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """Payouts not made yet that were due, or were released before that."""
+    """Payouts not made yet, with the time since they were due or released."""
     business = now + state.clock_offset
     for booking in state.bookings.values():
         if (since := booking.payout_due_since(business)) is not None:

@@ -1,4 +1,4 @@
-"""All that is kept about one person, in memory."""
+"""The personal data of one user in memory: export and erasure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from staffbooking_core.domain.privacy import (
 
 @frozen
 class PersonalDataReader:
+    """Reads a user's personal data."""
+
     tx: MemoryTransaction
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
@@ -63,6 +65,8 @@ class PersonalDataReader:
 
 @frozen
 class PersonalDataWriter(PersonalDataReader):
+    """Reads and writes a user's personal data."""
+
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
         return self._all_bookings_of(user_id)
 
@@ -118,7 +122,7 @@ class PersonalDataWriter(PersonalDataReader):
                 state.skipped_rows[place] = evolve(row, email=None)
 
     def _delete_owned_rows(self, user_id: int) -> None:
-        """What was theirs alone."""
+        """Delete the rows that belong to the user alone."""
         state = self.tx.state
         for session in list(state.sessions.values()):
             if session.user_id == user_id:

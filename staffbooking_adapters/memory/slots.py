@@ -1,4 +1,4 @@
-"""What of a companion's time is taken, and the constraint that nothing is taken twice."""
+"""Busy intervals of companions, and the constraint against overlapping bookings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from staffbooking_core.ports import BOOKING_OVERLAP
 
 
 def bookings_of(state: MemoryState, companion_id: int) -> Iterator[Booking]:
-    """Every booking of a companion, in the order in which they came."""
+    """Every booking of a companion, in the order of creation."""
     return (state.bookings[number] for number in state.bookings_of.get(companion_id) or ())
 
 
 def bookings_after(state: MemoryState, after_id: int) -> list[Booking]:
-    """Every booking above an id, in the order of ids."""
+    """Every booking above an id, in id order."""
     return [state.bookings[number] for number in sorted(state.bookings) if number > after_id]
 
 
 def all_busy_intervals(state: MemoryState, companion_id: int) -> list[Interval]:
-    """All time that bookings hold, in order."""
+    """All intervals held by a companion's bookings, ascending."""
     held = (booking for booking in bookings_of(state, companion_id) if booking.holds_slot)
     spans = [Interval(booking.starts_at, booking.ends_at) for booking in held]
     return sorted(spans, key=lambda span: span.starts_at)
@@ -32,18 +32,18 @@ def all_busy_intervals(state: MemoryState, companion_id: int) -> list[Interval]:
 def busy_intervals(
     state: MemoryState, companion_id: int, first: datetime, last: datetime
 ) -> list[Interval]:
-    """The held time within or across the time from `first` to `last`; its edges are free."""
+    """The held intervals that overlap `first` to `last`; touching ones do not count."""
     spans = all_busy_intervals(state, companion_id)
     return [span for span in spans if span.starts_at < last and first < span.ends_at]
 
 
 def overlaps(one: Booking, other: Booking) -> bool:
-    """Whether two bookings have time in common; that they touch is no matter."""
+    """Whether two bookings overlap; touching bookings do not."""
     return one.starts_at < other.ends_at and other.starts_at < one.ends_at
 
 
 def require_free_slot(state: MemoryState, booking: Booking) -> None:
-    """Raise ConstraintViolated(OVERLAP) where the booking would hold a slot that is held."""
+    """Raise ConstraintViolated(OVERLAP) if the booking would hold time that another one holds."""
     if not booking.holds_slot:
         return
     for other in bookings_of(state, booking.companion_id):

@@ -1,7 +1,7 @@
-"""All rows of the memory store, and how a unit of work changes them without being seen.
+"""The rows of the memory store, and copy-on-write transactions over them.
 
-A unit of work gets a fork of the state: tables are shared until they are changed, and
-rows never change, so a rollback is to forget the fork and a commit to put it in place.
+A transaction works on a fork of the state. Forks share tables until their first change, and rows
+are immutable: a commit replaces the state by the fork, a rollback drops the fork.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ V = TypeVar("V")
 
 
 class Table(Generic[K, V]):
-    """A dictionary that is copied at its first change, so that forks are free."""
+    """A copy-on-write dictionary, so that forks are cheap."""
 
     __slots__ = ("_owned", "_rows")
 
@@ -61,7 +61,7 @@ class Table(Generic[K, V]):
         self._owned = False
 
     def fork(self) -> Table[K, V]:
-        """The same rows; neither sees what the other changes from now on."""
+        """A table with the same rows; later changes to either are invisible to the other."""
         self._owned = False
         return Table(self._rows)
 
@@ -90,7 +90,7 @@ class Table(Generic[K, V]):
         self._make_writable()[key] = row
 
     def discard(self, key: K) -> None:
-        """Take a row away, if it is there."""
+        """Delete a row, if it exists."""
         if key in self._rows:
             del self._make_writable()[key]
 
@@ -105,7 +105,7 @@ class Table(Generic[K, V]):
 
 @frozen
 class CompanionRow:
-    """A companion with its ready-made answers, and in the forms that a search compares."""
+    """A companion with its encoded responses and its search keys."""
 
     companion: Companion
     summary: bytes
@@ -171,7 +171,7 @@ class PayeeRow:
 
 @frozen
 class EndpointRow:
-    """An endpoint, when it wants its next turn, and who has one now."""
+    """An endpoint, when its next batch is due, and the lease of its current batch."""
 
     endpoint: WebhookEndpoint
     due_at: datetime | None = None
@@ -182,32 +182,32 @@ class EndpointRow:
 class DeliveryRow:
     delivery: Delivery
     due_at: datetime
-    """When it was due last: once it is done, it is kept for a while from then on."""
+    """When it is due or, once finished, was last due; retention counts from then."""
     attempts: tuple[DeliveryAttempt, ...] = ()
     body: bytes | None = field(default=None, repr=False)
-    """Its own, where its event stands in no feed."""
+    """The body of a test delivery, whose event is in no feed."""
 
 
 @frozen
 class ConversationRow:
     conversation: Conversation
     is_open: bool
-    """A group that is not is not there for anybody yet."""
+    """A group that is not open is invisible to everybody."""
 
 
 def is_lease_active(lease: Lease | None, now: datetime) -> bool:
-    """Whether somebody's claim still holds; `now` is wall time."""
+    """Whether a lease has not expired; `now` is wall time."""
     return lease is not None and now < lease.until
 
 
 def holds_lease(stored: Lease | None, presented: Lease) -> bool:
-    """Whether a claim is still the holder's: one that ran out is, until another claims."""
+    """Whether the presented lease is the stored one. It may be expired until the next claim."""
     return stored is not None and stored.token == presented.token
 
 
 @define
 class MemoryState:
-    """What transactions keep. Tables named `…_of` and `…_by…` are indexes of others."""
+    """Transactional state. Tables named `…_of` and `…_by…` are indexes of other tables."""
 
     users: Table[int, User] = field(factory=Table)
     user_by_email: Table[str, int] = field(factory=Table)
@@ -228,10 +228,10 @@ class MemoryState:
     """In the order of positions."""
     operations: Table[int, OperationRow] = field(factory=Table)
     operations_of: Table[int, tuple[int, ...]] = field(factory=Table)
-    """By booking, in the order of their numbers."""
+    """By booking, in id order."""
     postings: Table[str, Posting] = field(factory=Table)
     postings_of: Table[int, tuple[str, ...]] = field(factory=Table)
-    """By booking, in the order of their making."""
+    """By booking, in the order of creation."""
     alerts: Table[int, AlertRow] = field(factory=Table)
     timers: Table[int, TimerRow] = field(factory=Table)
     processor_events: Table[tuple[str, str], ProcessorEventRow] = field(factory=Table)
@@ -243,11 +243,11 @@ class MemoryState:
     review_by_party: Table[tuple[int, int], int] = field(factory=Table)
     """By booking and reviewer."""
     reviews_of: Table[int, tuple[int, ...]] = field(factory=Table)
-    """By who is reviewed, the oldest first."""
+    """By reviewee, the oldest first."""
     endpoints: Table[int, EndpointRow] = field(factory=Table)
     deliveries: Table[int, DeliveryRow] = field(factory=Table)
     deliveries_of: Table[int, tuple[int, ...]] = field(factory=Table)
-    """By endpoint, in the order of their making."""
+    """By endpoint, in the order of creation."""
     delivery_by_event: Table[tuple[int, str], int] = field(factory=Table)
     """By endpoint and event."""
     notices: Table[int, NoticeRow] = field(factory=Table)
@@ -257,31 +257,31 @@ class MemoryState:
     conversations: Table[int, ConversationRow] = field(factory=Table)
     direct_by_pair: Table[CustomerCompanionPair, int] = field(factory=Table)
     group_by_event: Table[tuple[int, str], int] = field(factory=Table)
-    """By customer and reference."""
+    """By customer and event reference."""
     conversations_of: Table[int, tuple[int, ...]] = field(factory=Table)
-    """By who is or was in them."""
+    """By current and former member."""
     messages: Table[int, Message] = field(factory=Table)
-    """Numbered from 1 without a gap."""
+    """Ids start at 1 and have no gaps."""
     messages_of: Table[int, tuple[int, ...]] = field(factory=Table)
-    """By conversation, in the order of ids."""
+    """By conversation, in id order."""
     message_by_client_id: Table[tuple[int, int, str], int] = field(factory=Table)
-    """By conversation, sender and the sender's own id."""
+    """By conversation, sender and client id."""
     last_notified_messages: Table[tuple[int, int], int] = field(factory=Table)
-    """The last message that somebody was told of, by conversation and user."""
+    """The id of the last notified message, by conversation and user."""
     checkpoints: Table[str, int] = field(factory=Table)
-    """How far something went, by its name."""
+    """The last processed id, by the checkpoint's name."""
     node_expiries: Table[str, datetime] = field(factory=Table)
-    """Until when each is alive."""
+    """When each node's lease expires."""
     connection_counts: Table[tuple[int, str], int] = field(factory=Table)
-    """How many, by user and node."""
+    """By user and node."""
     last_seen: Table[int, datetime] = field(factory=Table)
     """By user."""
     portfolio: Table[int, PortfolioItem] = field(factory=Table)
     images: Table[str, Image] = field(factory=Table)
     orphaned_images: Table[str, Image] = field(factory=Table)
-    """Those that nobody has any more, and whose files are still to be removed."""
+    """Images that nobody owns, whose files are not deleted yet."""
     calendar_feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
-    """The digest of the secret, and since when; by companion."""
+    """The secret's digest and its creation time, by companion."""
     imports: Table[str, ImportProgress] = field(factory=Table)
     skipped_rows: Table[tuple[str, int], SkippedRow] = field(factory=Table)
     """By fingerprint and line."""
@@ -299,7 +299,7 @@ _TABLES = tuple(part.name for part in fields(MemoryState) if part.name != "clock
 
 @define
 class SharedState:
-    """What no transaction keeps: numbers are given once, hits and uses stay counted."""
+    """State outside transactions: id sequences, rate limit windows and times of last use."""
 
     user_ids: Iterator[int] = field(factory=lambda: count(1))
     key_ids: Iterator[int] = field(factory=lambda: count(1))
@@ -319,10 +319,10 @@ class SharedState:
 
 @define
 class MemoryTransaction:
-    """Where the families of the store find their rows: the committed state, or a fork."""
+    """What readers and writers work on: the committed state, or a fork of it."""
 
     state: MemoryState
     shared: SharedState
     policy: Policy
     hints: set[Hint] = field(factory=set)
-    """What the fork will be worth a hint for, once it is committed."""
+    """The hints to send after the commit."""

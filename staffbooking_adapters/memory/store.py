@@ -1,4 +1,4 @@
-"""The memory store: one writer at a time, on a fork of the state that readers share."""
+"""The memory store: one writer at a time on a fork; readers share the committed state."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ from staffbooking_core.ports import BookingWrite, ReadView, Transaction
 T = TypeVar("T")
 
 MAX_WRITE_ATTEMPTS = 5
-"""How often a unit of work may run until its Conflict is the caller's."""
+"""How often a transaction runs before its Conflict is raised to the caller."""
 
 
 @frozen
 class SandboxReader:
+    """Reads the sandbox's clock offset."""
+
     tx: MemoryTransaction
 
     async def clock_offset(self) -> timedelta:
@@ -61,6 +63,8 @@ class SandboxReader:
 
 @frozen
 class SandboxWriter(SandboxReader):
+    """Reads and writes the sandbox's clock offset."""
+
     async def lock_clock(self) -> timedelta:
         return self.tx.state.clock_offset
 
@@ -69,9 +73,9 @@ class SandboxWriter(SandboxReader):
 
 
 class MemoryStore:
-    """A Store that lives in the process, on one event loop; `admission` shares its rows.
+    """A Store for one process and one event loop; `admission` shares its rows.
 
-    References between rows (a session's user, a booking's companion) are taken on trust.
+    References between rows (a session's user, a booking's companion) are not checked.
     """
 
     def __init__(self, policy: Policy) -> None:

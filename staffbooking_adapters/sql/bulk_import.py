@@ -100,6 +100,8 @@ def skipped_rows_after(size: int) -> Statement:
 
 @frozen
 class ImportsReader:
+    """Reads the skipped rows of imports."""
+
     connection: Connection
 
     async def skipped_rows(
@@ -112,6 +114,8 @@ class ImportsReader:
 
 @frozen
 class ImportsWriter(ImportsReader):
+    """Writes imported staff members and the import's progress."""
+
     policy: Policy
 
     async def lock_progress(self, fingerprint: str) -> ImportProgress | None:

@@ -86,6 +86,8 @@ def stored_response_params(response: StoredResponse, policy: Policy) -> dict[str
 
 @frozen
 class IdempotencyReader:
+    """Reads stored responses."""
+
     connection: Connection
 
     async def stored_response(self, scope: str, key: str, now: datetime) -> StoredResponse | None:
@@ -97,6 +99,8 @@ class IdempotencyReader:
 
 @frozen
 class IdempotencyWriter(IdempotencyReader):
+    """Writes stored responses."""
+
     policy: Policy
 
     async def save_response(self, response: StoredResponse) -> None:

@@ -86,6 +86,8 @@ GET_BACKLOG = Statement(
 
 @frozen
 class MetricsReader:
+    """Reads the backlog figures of health checks and metrics."""
+
     connection: Connection
 
     async def count_pending_work(self, now: datetime) -> int:

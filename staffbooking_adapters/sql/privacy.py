@@ -1,4 +1,4 @@
-"""All that is kept about one person, to be handed out or erased."""
+"""Personal data of one person, for export and erasure."""
 
 from __future__ import annotations
 
@@ -221,6 +221,8 @@ LOCK_PAYEES_OF = Statement(
 
 @frozen
 class PersonalDataReader:
+    """Reads the personal data of one person, for export."""
+
     connection: Connection
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
@@ -260,6 +262,8 @@ class PersonalDataReader:
 
 @frozen
 class PersonalDataWriter(PersonalDataReader):
+    """Locks and erases the personal data of one person."""
+
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
         rows = await self.connection.fetch_all(LOCK_BOOKINGS_OF, user_id=user_id)
         return [to_booking(row) for row in rows]

@@ -131,8 +131,8 @@ def _find_endpoint_problem(endpoint: dict[str, Any], expected: ExpectedSetup) ->
         return f"the endpoint {expected.webhook_url} must listen to {', '.join(missing)} too"
     if endpoint["api_version"] != expected.api_version:
         return (
-            f"the endpoint {expected.webhook_url} must be recreated"
-            f" with API version {expected.api_version}"
+            f"the endpoint {expected.webhook_url} must be created again "
+            f"with API version {expected.api_version}"
         )
     return None
 
@@ -152,8 +152,8 @@ async def _check_payee_webhooks(
     )
     if not is_subscribed:
         detail = (
-            f"no destination {expected.webhook_url} for thin events of connected accounts: add one"
-            f" in the Dashboard that listens to {' and '.join(THIN_EVENT_TYPES)}"
+            f"no destination {expected.webhook_url} for thin events of connected accounts: "
+            f"add one in the Dashboard that listens to {' and '.join(THIN_EVENT_TYPES)}"
         )
     elif expected.secret_count < 2:
         detail = "each of the two endpoints signs with a secret of its own: configure both"

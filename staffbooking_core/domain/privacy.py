@@ -1,7 +1,6 @@
-"""What is left of a person who asked to be forgotten: numbers, and money that adds up.
+"""Erasure of a person's data: ids, amounts and ratings stay, names and texts are removed.
 
-A store of many rows has `forgotten` and `unsigned` in words of its own (`sql/people.py`): what
-changes here changes there, and a contract test holds the two together.
+The SQL store implements the same rules as statements; a contract test compares the two.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.payments.processor import ChargebackStatus, OpenCheckout
 
 ERASED_NAME = "Erased"
-"""What stands where a name stood, or what somebody wrote."""
+"""Replacement for a name, or a text that the person wrote."""
 
 
 def has_open_obligations(booking: Booking) -> bool:
-    """Whether something may still come of a booking, or money is owed for it."""
+    """Whether the booking has not ended, or money is still owed for it."""
     return (
         booking.status not in ENDED_STATUSES
         or booking.payout_status in OPEN_PAYOUT_STATUSES
@@ -38,7 +37,7 @@ def has_open_obligations(booking: Booking) -> bool:
 
 
 def erase_user(user: User, now: datetime) -> User:
-    """The row that keeps a person's number; nobody signs in with it."""
+    """The erased user: keeps the id, cannot sign in."""
     return evolve(
         user,
         email=f"erased-{user.id}@erased.invalid",
@@ -54,7 +53,7 @@ def erase_user(user: User, now: datetime) -> User:
 
 
 def erase_companion(companion: Companion, user: User) -> Companion:
-    """A companion of whom only the marks are left, which others gave."""
+    """The erased companion: keeps the ratings that others gave."""
     return evolve(
         draft_companion(user),
         member_since=companion.member_since,
@@ -65,8 +64,8 @@ def erase_companion(companion: Companion, user: User) -> Companion:
 
 
 def erase_party_from_booking(booking: Booking, user_id: int) -> Booking:
-    """A booking without the name of a party, without the place and the event that a customer
-    wanted it for, and without what the party said of it."""
+    """The booking without the party's name and reasons; for a customer also without location and
+    event."""
     if user_id == booking.customer_id:
         booking = evolve(booking, customer_name=ERASED_NAME, location=ERASED_NAME, event_ref=None)
         party = Party.CUSTOMER
@@ -81,20 +80,20 @@ def erase_party_from_booking(booking: Booking, user_id: int) -> Booking:
 
 
 def erase_party_from_review(review: Review, user_id: int) -> Review:
-    """A review without the name of who wrote it, or the response of who was reviewed, and
-    without a word of theirs; the marks stay."""
+    """The review without the reviewer's name and comment, or without the reviewed person's
+    response; the ratings stay."""
     if user_id == review.reviewer_id:
         return evolve(review, reviewer_name=ERASED_NAME, comment=review.comment and ERASED_NAME)
     return evolve(review, response=review.response and ERASED_NAME)
 
 
 def erase_checkout_command(command: OpenCheckout) -> OpenCheckout:
-    """What a page was opened with, which is done: neither who paid nor for whom."""
+    """A finished checkout command without the customer's email address and the description."""
     return evolve(command, customer_email=ERASED_NAME, description=ERASED_NAME)
 
 
 def erase_payee(payee: Payee) -> Payee:
-    """A payout account that is known by its reference alone, and not opened any more."""
+    """A payee with its reference only; it is not opened or polled any more."""
     return evolve(
         payee, command=evolve(payee.command, email=ERASED_NAME, name=ERASED_NAME), next_at=None
     )

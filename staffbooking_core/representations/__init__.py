@@ -1,1 +1,1 @@
-"""Published records: the JSON of the interface, of events and of the channel."""
+"""Published records: the JSON of the API, of events and of the real-time channel."""

@@ -51,12 +51,12 @@ def user_record(user: User) -> UserRecord:
 
 
 class SessionRecord(TypedDict):
-    """A session, as its user sees it from one of them."""
+    """A session, as its user sees it."""
 
     id: str
     created_at: Timestamp
     last_seen_at: Timestamp
-    current: Annotated[bool, JsonSchema(description="whether it is the one that asks")]
+    current: Annotated[bool, JsonSchema(description="whether it is the session of this request")]
 
 
 def session_record(session: Session, current: Session) -> SessionRecord:
@@ -120,7 +120,7 @@ def inquiry_record(inquiry: Inquiry) -> InquiryRecord:
 
 
 class NotificationPreferencesRecord(TypedDict):
-    """Whether a user gets each kind of mail that is optional."""
+    """Whether a user receives each optional kind of email."""
 
     accepted: bool
     payout: bool
@@ -130,7 +130,7 @@ class NotificationPreferencesRecord(TypedDict):
 def notification_preferences_record(
     preferences: Mapping[NotificationKind, bool],
 ) -> NotificationPreferencesRecord:
-    """The record of a user's choice of mails."""
+    """The record of a user's notification preferences."""
     return {
         "accepted": preferences[NotificationKind.ACCEPTED],
         "payout": preferences[NotificationKind.PAYOUT],

@@ -36,7 +36,7 @@ _TimelineEntryRecord = TypedDict(
 
 
 class BookingGlimpseRecord(TypedDict):
-    """A booking, as the API key of somebody outside it may read it."""
+    """A booking, as the API key of a user who is not a party of it may read it."""
 
     booking_code: BookingCode
     status: BookingStatus
@@ -44,7 +44,7 @@ class BookingGlimpseRecord(TypedDict):
 
 
 class EventBookingRecord(BookingGlimpseRecord):
-    """A booking inside an event: the same for every receiver."""
+    """A booking inside an event: the same for every recipient."""
 
     id: Id
     companion_id: Id
@@ -87,7 +87,8 @@ class EventBookingRecord(BookingGlimpseRecord):
 
 
 class BookingRecord(EventBookingRecord):
-    """A booking, as its parties read it; fee and payout are for the staff member and admins."""
+    """A booking, as its parties read it; fee and payout are for the staff member and admins
+    only."""
 
     timeline: list[_TimelineEntryRecord]
     platform_fee: NotRequired[Money]
@@ -139,7 +140,7 @@ def event_booking_record(booking: Booking) -> EventBookingRecord:
 
 
 def booking_record(booking: Booking, viewer: Party) -> BookingRecord:
-    """The record of a booking for one of its parties; `viewer` is the side that reads it."""
+    """The record of a booking for a reader on the given side."""
     record = cast(BookingRecord, event_booking_record(booking))
     if viewer in (Party.STAFF, Party.ADMIN):
         money = Currency(booking.currency).to_decimal
@@ -160,7 +161,7 @@ def booking_record(booking: Booking, viewer: Party) -> BookingRecord:
 
 
 def booking_glimpse_record(booking: Booking) -> BookingGlimpseRecord:
-    """The record of a booking for an API key of somebody outside it."""
+    """The record of a booking for an API key of a user who is not a party of it."""
     return {
         "booking_code": booking.code,
         "status": booking.status,
@@ -169,7 +170,7 @@ def booking_glimpse_record(booking: Booking) -> BookingGlimpseRecord:
 
 
 class CancellationQuoteRecord(TypedDict):
-    """What cancelling a booking would refund, signed."""
+    """The refund of a cancellation at this time, signed."""
 
     refund_percent: int
     refund_amount: Money
@@ -179,7 +180,7 @@ class CancellationQuoteRecord(TypedDict):
 
 
 class RebookingRecord(TypedDict):
-    """A priority rebooking that a customer can use, with the companions that it suggests."""
+    """A priority rebooking that a customer can use, with the suggested companions."""
 
     expires_at: Timestamp
     companions: list[CompanionSummaryRecord]

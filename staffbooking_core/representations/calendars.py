@@ -1,4 +1,4 @@
-"""Records of companions' time: weekly hours, free slots, calendar feeds (CONTRACT 3)."""
+"""Records of availability: weekly hours, free slots, calendar feeds (CONTRACT 3)."""
 
 from collections.abc import Iterable
 from datetime import date, datetime
@@ -36,20 +36,20 @@ def _slot_record(slot: Slot) -> _SlotRecord:
 
 
 class _WeeklySlotRecord(_SlotRecord):
-    """A slot of each week."""
+    """A slot of every week."""
 
     weekday: Annotated[int, JsonSchema(minimum=0, maximum=6, description="Monday is 0")]
 
 
 class _DateOverrideRecord(TypedDict):
-    """The slots of one date, in place of the weekly ones."""
+    """The slots of one date, instead of the weekly ones."""
 
     date: Date
     slots: list[_SlotRecord]
 
 
 class AvailabilityRecord(TypedDict):
-    """The hours as the staff member set them, before any booking."""
+    """The working hours that the staff member set, without bookings."""
 
     timezone: Timezone
     weekly: list[_WeeklySlotRecord]
@@ -57,7 +57,7 @@ class AvailabilityRecord(TypedDict):
 
 
 def availability_record(calendar: Calendar) -> AvailabilityRecord:
-    """The record of a calendar."""
+    """The record of a calendar's hours."""
     return {
         "timezone": calendar.timezone,
         "weekly": [
@@ -112,7 +112,7 @@ def free_days_record(
 
 
 class BusyTimeRecord(TypedDict):
-    """A span of time at which a companion cannot be booked."""
+    """A time in which a companion cannot be booked."""
 
     starts_at: Timestamp
     ends_at: Timestamp

@@ -1,9 +1,22 @@
 """The real-time channel without I/O (CONTRACT 6).
 
-A `Line` is one connection: it counts what comes in, and knows which messages it was told.
-A `Hub` is all lines of a process, and who types there; `Departures` are those who may have
-left. They are told what happens and when, and answer what is to be done; runners do it.
-Times are wall time.
+Runners pass in frames, messages and times, and carry out the results. Times are wall time.
+
+The phases of a connection (`ConnectionState`), which deliver each message once and in order of ids:
+
+1. `quiet`: the connection is open, and the client may still ask to resume. New messages are only
+   remembered as pending.
+2. `catching_up`: the client asked to resume after an id, or messages became pending while it was
+   quiet. The runner reads the messages after `cursor` from the store; new ones become pending.
+3. `live`: all pending messages were delivered (`mark_caught_up`). Each new message is delivered as
+   it comes, and moves `cursor`.
+
+Presence (`PresenceQueue`):
+
+1. When the last connection of a user ends, a broadcast becomes due after the grace period.
+2. A user who reconnects within it is removed from the queue, and stayed online for others.
+3. A due user is broadcast from the store's present state, and then removed.
+4. Users whose state is uncertain after a crash of a process are due at once.
 """
 
 from __future__ import annotations
@@ -40,7 +53,7 @@ R = TypeVar("R")
 
 
 class ClientEvent(StrEnum):
-    """Events that a client sends."""
+    """Names of events that a client sends."""
 
     SEND_MESSAGE = "send_message"
     TYPING = "typing"
@@ -50,7 +63,7 @@ class ClientEvent(StrEnum):
 
 
 class ServerEvent(StrEnum):
-    """Events that the service sends."""
+    """Names of events that the service sends."""
 
     READY = "ready"
     NEW_MESSAGE = "new_message"
@@ -62,26 +75,28 @@ class ServerEvent(StrEnum):
 
 
 class CloseCode(IntEnum):
-    """Why the service ends a connection (RFC 6455, 7.4)."""
+    """Why the service closes a connection (RFC 6455, 7.4)."""
 
     FORBIDDEN = 1008
     """Too many events, or the session has ended."""
     TOO_BIG = 1009
     RESTART = 1012
     SLOW = 1013
-    """The client doesn't read what it is sent: it is to come again, and resume."""
+    """The client reads too slowly: it must reconnect and resume."""
 
 
 # Frames -----------------------------------------------------------------------------------
 
 
 class MalformedFrame(StaffbookingError):
-    """What came is no frame of the channel."""
+    """The text is not a frame of the channel."""
 
     code = "bad_frame"
 
 
 class UnknownClientEvent(StaffbookingError):
+    """The frame has an unknown event."""
+
     code = "unknown_event"
 
     def __init__(self) -> None:
@@ -90,7 +105,7 @@ class UnknownClientEvent(StaffbookingError):
 
 @frozen
 class Frame:
-    """One event as it goes out; `ref` is that of the frame it answers."""
+    """One event to a client; `ref` is the `ref` of the frame that it answers."""
 
     event: ServerEvent
     data: Mapping[str, Any]
@@ -99,7 +114,8 @@ class Frame:
 
 @frozen
 class Broadcast:
-    """Something that passes, for all connections of some people: typing, presence, a mark."""
+    """An event that is not stored (typing, presence, a read mark), for all connections of the given
+    users."""
 
     to: tuple[int, ...]
     event: ServerEvent
@@ -107,21 +123,24 @@ class Broadcast:
 
 
 def ready_frame(user_id: int, last_id: int) -> Frame:
+    """The first frame of a connection."""
     data: ReadyRecord = {"user_id": user_id, "last_message_id": last_id}
     return Frame(ServerEvent.READY, data)
 
 
 def new_message_frame(message: Message) -> Frame:
+    """The frame of a new message."""
     return Frame(ServerEvent.NEW_MESSAGE, message_record(message))
 
 
 def ack_frame(message: Message, ref: Any = None) -> Frame:
-    """The message is stored, for good."""
+    """The frame that confirms a stored message."""
     data: AckRecord = {"message": message_record(message)}
     return Frame(ServerEvent.ACK, data, ref)
 
 
 def error_frame(problem: StaffbookingError, ref: Any = None) -> Frame:
+    """The frame of an error, with field errors and `retry_after` where they apply."""
     data: FrameErrorRecord = {"error": problem.message, "code": problem.code}
     if isinstance(problem, InvalidInput):
         data["errors"] = field_error_records(problem.field_errors)
@@ -131,10 +150,12 @@ def error_frame(problem: StaffbookingError, ref: Any = None) -> Frame:
 
 
 def presence_data(user_id: int, online: bool, last_seen: datetime | None) -> PresenceRecord:
+    """The data of a presence event."""
     return {"user_id": user_id, "online": online, "last_seen": format_instant(last_seen)}
 
 
 def typing_data(conversation_id: int, user_id: int, name: str, is_typing: bool) -> TypingRecord:
+    """The data of a typing event."""
     return {
         "conversation_id": conversation_id,
         "user_id": user_id,
@@ -144,6 +165,7 @@ def typing_data(conversation_id: int, user_id: int, name: str, is_typing: bool) 
 
 
 def read_data(conversation_id: int, message_id: int, user_id: int) -> ReadMarkRecord:
+    """The data of a read mark."""
     return {"conversation_id": conversation_id, "message_id": message_id, "user_id": user_id}
 
 
@@ -151,30 +173,32 @@ def read_data(conversation_id: int, message_id: int, user_id: int) -> ReadMarkRe
 
 
 class ConnectionPhase(StrEnum):
+    """Phases of a connection's delivery of messages (see the module)."""
+
     QUIET = "quiet"
-    """Just opened: whether it wants to resume is not known yet."""
+    """Just opened: it may still ask to resume."""
     CATCHING_UP = "catching_up"
-    """It is told of messages from the store; new ones wait there."""
+    """It receives messages from the store; new ones wait there."""
     LIVE = "live"
-    """It is told of each message as it comes."""
+    """It receives each message as it comes."""
 
 
 @frozen
 class ReceiveResult(Generic[R]):
-    """What follows from a frame."""
+    """The result of a received frame."""
 
     request: R | None = None
-    """To be carried out; None where the frame was refused."""
+    """The request to carry out; None if the frame was refused."""
     replies: tuple[Frame, ...] = ()
     close: CloseCode | None = None
 
 
 @define(eq=False)
 class ConnectionState:
-    """One connection of a user: what it may send, and which messages it was told.
+    """The state of one connection of a user: its rate limit, and the messages delivered to it.
 
-    It is told each message once and in the order of ids: `cursor` is the last one that it was
-    told, or that it is to ask for by itself.
+    `cursor` is the id of the last message delivered, or the last one before those that the
+    connection receives by itself.
     """
 
     user_id: int
@@ -193,8 +217,10 @@ class ConnectionState:
         rate_limit: RateLimit,
         overrun_factor: int,
     ) -> ReceiveResult[R]:
-        """Take a frame, or what was wrong with it; malformed ones count too. After `overrun`
-        times the limit of a window the connection ends."""
+        """Count a frame, valid or not, against the rate limit.
+
+        The connection is closed after `overrun_factor` times the limit within one window.
+        """
         self._rate_window, verdict = record_hits(self._rate_window, now, rate_limit)
         if self._rate_window.count > overrun_factor * rate_limit.limit:
             return ReceiveResult(close=CloseCode.FORBIDDEN)
@@ -205,11 +231,12 @@ class ConnectionState:
         return ReceiveResult(request)
 
     def mark_ready(self, last_id: int) -> None:
-        """It is told that this is the last message: what is newer comes by itself."""
+        """Set the id of the last message before the connection: newer ones are delivered by
+        themselves."""
         self.cursor, self.is_ready = last_id, True
 
     def should_deliver(self, message_id: int) -> bool:
-        """Whether it is to be told of a message now; one that waits is told of later."""
+        """Whether to deliver a new message now. In other phases than `live` it stays pending."""
         if self.phase is not ConnectionPhase.LIVE:
             self._newest_pending_id = max(self._newest_pending_id, message_id)
             return False
@@ -219,19 +246,20 @@ class ConnectionState:
         return True
 
     def resume_after(self, after: int) -> None:
-        """It asks for all messages after one; beyond the newest that it could know of there
-        is nothing to ask for."""
+        """Start catching up after the message `after`, or after the newest known one if that is
+        older."""
         self._newest_pending_id = max(self._newest_pending_id, self.cursor)
         self.cursor = min(after, self._newest_pending_id)
         self.phase = ConnectionPhase.CATCHING_UP
 
     @property
     def newest_known_id(self) -> int:
-        """The newest message that waits for it; what it was told, where none does."""
+        """The id of the newest pending message, or of the last one delivered."""
         return max(self._newest_pending_id, self.cursor)
 
     def mark_caught_up(self, up_to: int) -> bool:
-        """It was told of every message up to one. It is live from now on, unless more wait."""
+        """Record that all messages up to `up_to` were delivered. Returns whether the connection is
+        live now, that is whether none is pending."""
         self.cursor = max(self.cursor, up_to)
         is_live = self._newest_pending_id <= self.cursor
         self.phase = ConnectionPhase.LIVE if is_live else ConnectionPhase.CATCHING_UP
@@ -251,7 +279,7 @@ L = TypeVar("L", bound=ConnectionState)
 
 
 class Hub(Generic[L]):
-    """The lines of a process, and who types to them."""
+    """The connections of a process, and the active typing broadcasts to their users."""
 
     def __init__(self, policy: Policy) -> None:
         self._typing_timeout: timedelta = policy.typing_timeout
@@ -278,7 +306,7 @@ class Hub(Generic[L]):
             yield from self._connections.get(user_id, ())
 
     def track_typing(self, broadcast: Broadcast, now: datetime) -> None:
-        """Note what was told to people, for what lapses by itself."""
+        """Record a typing broadcast, so that it can expire; other events are ignored."""
         if broadcast.event is not ServerEvent.TYPING:
             return
         typist = (broadcast.data["conversation_id"], broadcast.data["user_id"])
@@ -288,36 +316,41 @@ class Hub(Generic[L]):
             self._active_typing.pop(typist, None)
 
     def expire_typing(self, now: datetime) -> Sequence[Broadcast]:
-        """Whose typing has lapsed; each is told once."""
+        """Remove expired typing, and return one broadcast for each that ends it."""
         ended = [key for key, typist in self._active_typing.items() if typist.expires_at <= now]
-        tells = [self._active_typing.pop(key).broadcast for key in ended]
-        return [Broadcast(t.to, t.event, {**t.data, "is_typing": False}) for t in tells]
+        broadcasts = [self._active_typing.pop(key).broadcast for key in ended]
+        return [Broadcast(t.to, t.event, {**t.data, "is_typing": False}) for t in broadcasts]
 
 
 class PresenceQueue:
-    """Whose presence is to be told again, since they may have left, or come; and when."""
+    """Users whose presence must be broadcast again, because they may have left or returned, and
+    when."""
 
     def __init__(self, policy: Policy) -> None:
         self._grace_period: timedelta = policy.presence_grace_period
         self._due_at: dict[int, datetime] = {}
 
     def mark_left(self, user_id: int, now: datetime) -> None:
-        """Their last connection here has ended: they have the grace to come back in."""
+        """Record that the user's last connection to this process ended: due after the grace
+        period."""
         self._due_at[user_id] = now + self._grace_period
 
     def mark_returned(self, user_id: int) -> None:
+        """Cancel the broadcast of a user who reconnected."""
         self._due_at.pop(user_id, None)
 
     def mark_uncertain(self, user_ids: Iterable[int], now: datetime) -> None:
-        """What was told of these may be wrong, after a process died or came to life again."""
+        """Make these users due now: their presence may be wrong after a process died or
+        recovered."""
         for user_id in user_ids:
             self._due_at.setdefault(user_id, now)
 
     def due_users(self, now: datetime) -> Sequence[int]:
-        """Who is to be told of now, until it is done."""
+        """The users who are due, until `mark_broadcast` is called for them."""
         return [user_id for user_id, at in self._due_at.items() if at <= now]
 
     def mark_broadcast(self, user_id: int, now: datetime) -> None:
-        """It was told whether they are there; whoever has left again since then is due later."""
+        """Record that the user's presence was broadcast; a user who left again since then stays
+        queued."""
         if self._due_at.get(user_id, now) <= now:
             self._due_at.pop(user_id, None)

@@ -35,7 +35,7 @@ from staffbooking_core.representations.json_types import (
 
 
 class ReviewRecord(TypedDict):
-    """A review of one party of a booking by the other."""
+    """A review by one party of a booking of the other."""
 
     id: Id
     booking_id: Id
@@ -79,7 +79,7 @@ def review_record(review: Review) -> ReviewRecord:
 
 
 class PortfolioItemRecord(TypedDict):
-    """A portfolio item, as everybody sees it."""
+    """A portfolio item, as everyone sees it."""
 
     id: Id
     title: str
@@ -95,7 +95,7 @@ class OwnPortfolioItemRecord(PortfolioItemRecord):
 
 
 def _portfolio_record(item: PortfolioItem) -> PortfolioItemRecord:
-    """The record of a portfolio item for everybody."""
+    """The record of a portfolio item for everyone."""
     return {
         "id": item.id,
         "title": item.title,
@@ -130,7 +130,7 @@ def image_record(image: Image) -> ImageRecord:
 
 
 class ServiceTypeRecord(TypedDict):
-    """A service type, with how many companions offer it."""
+    """A service type, with the number of companions that offer it."""
 
     name: str
     companions: int
@@ -145,7 +145,7 @@ def service_type_record(name: str, companion_count: int) -> ServiceTypeRecord:
 
 
 class _CompanionFields(TypedDict):
-    """What every view of a companion shows alike."""
+    """The fields that every view of a companion shows."""
 
     id: Id
     first_name: str
@@ -161,7 +161,7 @@ class _CompanionFields(TypedDict):
 
 
 class _BiographyFields(TypedDict):
-    """What a full profile adds for every viewer."""
+    """The fields that a full profile adds."""
 
     bio: str
     languages: list[str]
@@ -172,7 +172,7 @@ class _BiographyFields(TypedDict):
 
 
 class CompanionSummaryRecord(_CompanionFields):
-    """A companion in a search result (SPECIFICATION 2.1): the first name alone."""
+    """A companion in a search result (SPECIFICATION 2.1): the first name only."""
 
     hourly_rate: Money
     service_types: Annotated[str, JsonSchema(description="names, separated by commas")]
@@ -217,7 +217,7 @@ class CompanionDetailRecord(CompanionSummaryRecord, _BiographyFields):
 
 
 class CompanionDetailReply(TypedDict):
-    """The stored answer to a request for a companion's detail."""
+    """The cached response of a companion's detail page."""
 
     companion: CompanionDetailRecord
 
@@ -244,8 +244,8 @@ def companion_detail(
 
 
 class ProfileRecord(_CompanionFields, _BiographyFields):
-    """A companion's profile, as the staff member sees it: a list of services, and no hourly
-    rate while none is set."""
+    """A companion's profile, as the staff member sees it: services as a list, and no hourly rate
+    until one is set."""
 
     hourly_rate: Money | None
     service_types: list[str]

@@ -8,26 +8,26 @@ from staffbooking_core.representations.json_types import JsonSchema
 
 
 class ErrorRecord(TypedDict):
-    """Why a request was refused: a text for people, and a stable code."""
+    """Why a request was refused: a message for people, and a stable code."""
 
     error: str
     code: str
 
 
 class FieldErrorRecord(TypedDict):
-    """What is wrong with one field of the input."""
+    """The fault of one field of the input."""
 
     field: str
     message: str
 
 
 def field_error_records(faults: Iterable[FieldError]) -> list[FieldErrorRecord]:
-    """The records of everything that is wrong with an input."""
+    """The records of all faults of an input."""
     return [{"field": fault.field, "message": fault.message} for fault in faults]
 
 
 class InvalidInputRecord(TypedDict):
-    """The error of an input: every fault at once."""
+    """The error of an invalid input, with every fault."""
 
     error: str
     code: Annotated[str, JsonSchema(enum=["missing_field", "invalid_field", "content_blocked"])]
@@ -35,7 +35,7 @@ class InvalidInputRecord(TypedDict):
 
 
 class RateLimitedRecord(TypedDict):
-    """The error of a spent rate limit; `retry_after` is in seconds."""
+    """The error of an exceeded rate limit; `retry_after` is in seconds."""
 
     error: str
     code: Literal["rate_limited"]
@@ -43,6 +43,6 @@ class RateLimitedRecord(TypedDict):
 
 
 class InternalErrorRecord(ErrorRecord):
-    """A fault of the service; the log names it by `request_id`."""
+    """An error of the service; `request_id` identifies it in the log."""
 
     request_id: NotRequired[str]

@@ -1,4 +1,4 @@
-"""Domain events: facts to tell, written in the transaction of the change (CONTRACT 7)."""
+"""Domain events, written in the transaction of the change (CONTRACT 7)."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict
@@ -58,7 +58,9 @@ class _EnvelopeFields(TypedDict):
 
 
 class _BookingEnvelopeFields(_EnvelopeFields):
-    sequence: Annotated[int, JsonSchema(minimum=1, description="rises with each of a booking")]
+    sequence: Annotated[
+        int, JsonSchema(minimum=1, description="increases with each event of a booking")
+    ]
 
 
 class BookingCreatedEvent(_BookingEnvelopeFields):
@@ -120,7 +122,8 @@ EVENT_RECORDS: dict[str, type] = {
     EventName.REVIEW_CREATED: ReviewCreatedEvent,
     TEST_EVENT_NAME: WebhookTestEvent,
 }
-"""The body of each event that webhooks receive; its docstring stands in the documents."""
+"""The body of each webhook event; the docstring of its class is its description in the
+documents."""
 
 # Events in the core -----------------------------------------------------------------------
 
@@ -129,7 +132,7 @@ EventData: TypeAlias = _BookingData | _PaymentData | _ReviewData
 
 @frozen
 class DomainEvent:
-    """One event. `envelope` is the body that every receiver gets; it is encoded once."""
+    """One event. `envelope` is the body that every recipient gets; it is encoded once."""
 
     id: str
     name: EventName
@@ -137,7 +140,7 @@ class DomainEvent:
     sequence: int
     created_at: datetime
     parties: tuple[int, ...]
-    """The users whose endpoints get it, besides the admins'."""
+    """Ids of the users whose endpoints receive it, besides those of admins."""
     data: EventData
 
     @property
@@ -153,7 +156,7 @@ class DomainEvent:
 
 
 def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime) -> DomainEvent:
-    """The event that tells of what just became of a booking."""
+    """The event of a change of a booking; the booking is as after the change."""
     data: _BookingData = {"booking": event_booking_record(booking)}
     if name is EventName.PAYMENT_COMPLETED:
         paid: _PaymentData = {**data, "payment": payment_record(booking)}
@@ -162,7 +165,7 @@ def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime
 
 
 def review_event(event_id: str, review: Review, booking: Booking, at: datetime) -> DomainEvent:
-    """The event that tells of a new review; the booking is as this event leaves it."""
+    """The event of a new review; the booking is as after this event."""
     data: _ReviewData = {"review": review_record(review), "booking_code": booking.code}
     return _make_event(event_id, EventName.REVIEW_CREATED, booking, at, data)
 
@@ -183,7 +186,7 @@ def _make_event(
 
 
 def envelope_for_test_event(event_id: str, endpoint_id: int, at: datetime) -> WebhookTestEvent:
-    """The body of a test event: it tells of nothing, and stands in no feed."""
+    """The body of a test event; it reports no change, and is in no feed."""
     return {
         "id": event_id,
         "event": TEST_EVENT_NAME,

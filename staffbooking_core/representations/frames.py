@@ -1,4 +1,4 @@
-"""Records of what the real-time channel sends, beside messages (CONTRACT 6)."""
+"""Records of the frames of the real-time channel, except messages (CONTRACT 6)."""
 
 from typing import NotRequired, TypedDict
 
@@ -8,14 +8,14 @@ from staffbooking_core.representations.messaging import MessageRecord
 
 
 class ReadyRecord(TypedDict):
-    """The user of a connection, and the last message that they may read, 0 with none."""
+    """The user of a connection, and the id of the last message that they may read, 0 with none."""
 
     user_id: Id
     last_message_id: Count
 
 
 class TypingRecord(TypedDict):
-    """Whether a participant types in a conversation."""
+    """Whether a participant is typing in a conversation."""
 
     conversation_id: Id
     user_id: Id
@@ -40,7 +40,7 @@ class ReadMarkRecord(TypedDict):
 
 
 class AckRecord(TypedDict):
-    """A message that was sent and is stored."""
+    """A message that was sent and is now stored."""
 
     message: MessageRecord
 

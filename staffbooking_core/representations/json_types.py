@@ -1,8 +1,8 @@
-"""Types of the fields of published records, and the JSON Schema keywords that they carry.
+"""Types of the fields of published records, with JSON Schema keywords.
 
-A record is a `TypedDict`: its class gives the fields, their types and which may be absent; the
-value is a plain dictionary, which `codec.encode` writes as it is. The documents derive a JSON
-schema from the class: `Annotated` adds the keywords that a Python type cannot say.
+A record is a `TypedDict`: its class defines the fields, their types and which are optional; the
+value is a plain dictionary, which `codec.encode` writes unchanged. The documents derive a JSON
+schema from the class; `Annotated` adds the keywords that a Python type cannot express.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Literal, overload
 
 
 class JsonSchema:
-    """Keywords of JSON Schema for a field, as metadata of `Annotated`."""
+    """JSON Schema keywords of a field, as metadata of `Annotated`."""
 
     def __init__(self, **keywords: object) -> None:
         self.keywords = keywords
@@ -45,7 +45,7 @@ def format_instant(at: datetime | None) -> str | None: ...
 
 
 def format_instant(at: datetime | None) -> str | None:
-    """An instant in ISO 8601, UTC with Z, with microseconds if it has any."""
+    """Format an instant in ISO 8601: UTC with Z, with microseconds if not zero."""
     if at is None:
         return None
     return at.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"

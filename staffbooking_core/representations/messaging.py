@@ -21,7 +21,7 @@ from staffbooking_core.representations.json_types import (
 class MessageRecord(TypedDict):
     """A message."""
 
-    id: Annotated[Id, JsonSchema(description="rises over all conversations")]
+    id: Annotated[Id, JsonSchema(description="increases over all conversations")]
     conversation_id: Id
     sender_id: Id
     sender_name: str
@@ -54,10 +54,12 @@ class ConversationRecord(TypedDict):
 
     id: Id
     type: ConversationKind
-    title: Annotated[str, JsonSchema(description="the other one's name, or a group's `event_ref`")]
+    title: Annotated[
+        str, JsonSchema(description="the other person's name, or a group's `event_ref`")
+    ]
     booking_code: (
         Annotated[
-            BookingCode, JsonSchema(description="the newest one of the two; a group has none")
+            BookingCode, JsonSchema(description="the pair's newest booking; none for a group")
         ]
         | None
     )

@@ -15,7 +15,7 @@ from staffbooking_core.representations.json_types import (
 
 
 class PaymentRecord(TypedDict):
-    """The payment inside `payment.completed`."""
+    """The payment in `payment.completed`."""
 
     id: Id
     booking_code: str
@@ -26,7 +26,7 @@ class PaymentRecord(TypedDict):
 
 def payment_record(booking: Booking) -> PaymentRecord:
     """The record of the payment of a paid booking."""
-    assert booking.paid_at is not None, "the event tells of a paid booking"
+    assert booking.paid_at is not None, "the event is of a paid booking"
     return {
         "id": booking.id,
         "booking_code": booking.code,
@@ -43,4 +43,4 @@ class PayoutAccountRecord(TypedDict):
     provider: str
     country: str | None
     needs: list[str]
-    message: Annotated[str, JsonSchema(description="why it was refused")] | None
+    message: Annotated[str, JsonSchema(description="why the processor refused the account")] | None

@@ -1,4 +1,4 @@
-"""The record of all that is kept about a person."""
+"""The export of a user's personal data."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, TypedDict
@@ -17,14 +17,14 @@ from staffbooking_core.representations.webhooks import WebhookRecord
 
 
 class OpenedDisputeRecord(TypedDict):
-    """A dispute that the person opened."""
+    """A dispute that the user opened."""
 
     booking_code: str
     reason: str
 
 
 class RebookingCreditRecord(TypedDict):
-    """A priority rebooking of the person."""
+    """A priority rebooking of the user."""
 
     booking_code: str
     expires_at: Timestamp
@@ -32,14 +32,14 @@ class RebookingCreditRecord(TypedDict):
 
 
 class _SignInRecord(TypedDict):
-    """A session of the person."""
+    """A session of the user."""
 
     created_at: Timestamp
     last_seen_at: Timestamp
 
 
 class StaffData(TypedDict):
-    """What is kept about a staff member."""
+    """The data of a staff member."""
 
     profile: Mapping[str, object] | None
     availability: Mapping[str, object] | None
@@ -48,7 +48,7 @@ class StaffData(TypedDict):
 
 
 class BookingsData(TypedDict):
-    """What is kept about bookings; each list is an iterator of its pages."""
+    """The data of bookings; each list is an iterator of its pages."""
 
     bookings: AsyncIterator[Sequence[BookingRecord]]
     disputes_opened: AsyncIterator[Sequence[OpenedDisputeRecord]]
@@ -56,7 +56,7 @@ class BookingsData(TypedDict):
 
 
 class WritingsData(TypedDict):
-    """What the person wrote, and what others wrote about them."""
+    """Texts that the user wrote, and reviews about the user."""
 
     messages: AsyncIterator[Sequence[MessageRecord]]
     reviews_written: AsyncIterator[Sequence[ReviewRecord]]
@@ -65,7 +65,7 @@ class WritingsData(TypedDict):
 
 
 class AccountData(TypedDict):
-    """What belongs to the account alone, without secrets."""
+    """The data of the account, without secrets."""
 
     sessions: list[_SignInRecord]
     api_keys: list[ApiKeyRecord]
@@ -79,7 +79,7 @@ class AccountData(TypedDict):
 
 
 class PersonalDataRecord(StaffData, BookingsData, WritingsData, AccountData):
-    """All that is kept about a person."""
+    """All stored data of a user."""
 
     exported_at: Timestamp
     user: UserRecord

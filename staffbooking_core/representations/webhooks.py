@@ -54,7 +54,7 @@ def webhook_record(endpoint: WebhookEndpoint) -> WebhookRecord:
 
 
 class _OutcomeFields(TypedDict):
-    """What came of an attempt; `error` is null where it succeeded."""
+    """The outcome of an attempt; `error` is null if it succeeded."""
 
     response_status: int | None
     duration_ms: Count
@@ -92,7 +92,7 @@ class DeliveryRecord(TypedDict):
 
 
 def delivery_record(delivery: Delivery, attempts: Iterable[DeliveryAttempt]) -> DeliveryRecord:
-    """The record of a delivery. A held one has no time of its next attempt."""
+    """The record of a delivery. A held one has no `next_attempt_at`."""
     pending = delivery.status is DeliveryStatus.PENDING
     return {
         "id": delivery.id,

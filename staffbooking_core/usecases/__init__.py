@@ -1,1 +1,1 @@
-"""Use-cases: load, decide, save, in one transaction. One module a family."""
+"""Use-cases: each loads, decides and saves in one transaction. One package per domain."""

@@ -1,4 +1,4 @@
-"""From a step of the domain to its rows: how every change of a booking is saved."""
+"""Saving of bookings: turns the result of a transition into the rows that are saved with it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from staffbooking_core.representations.events import booking_event
 from staffbooking_core.usecases.messaging.messages import update_event_group
 
 LOCAL_DAY_MARGIN = timedelta(days=2)
-"""What lies further from a booking shares no local day with it."""
+"""Two intervals that are further apart than this share no local day in any timezone."""
 
 
 def to_booking_write(
@@ -38,8 +38,8 @@ def to_booking_write(
     now: datetime,
     response: StoredResponse | None = None,
 ) -> BookingWrite:
-    """All rows of a step; `before` is None for a new booking. `now` is business time; the ids
-    of events are drawn here."""
+    """All rows of a transition. `before` is None for a new booking; `now` is business time.
+    Generates the id of the event."""
     booking, event, credit = result.booking, None, None
     if result.event is not None:
         event = booking_event(ports.ids.event_id(), result.event, booking, now)
@@ -61,7 +61,7 @@ def to_booking_write(
 
 
 async def lock_by_code(bookings: BookingsWritePort, code: str) -> Booking:
-    """The booking that an operator names, held. Raises NotFound."""
+    """A booking by its public code, locked until the transaction ends. Raises NotFound."""
     found = await bookings.booking_by_code(code)
     booking = None if found is None else await bookings.lock_booking(found.id)
     if booking is None:
@@ -72,7 +72,10 @@ async def lock_by_code(bookings: BookingsWritePort, code: str) -> Booking:
 async def advance_booking(
     tx: Transaction, ports: Ports, booking: Booking, transition_input: TransitionInput
 ) -> Booking:
-    """Move a booking that is held, and save the step."""
+    """Apply a transition to a locked booking and save it; returns the booking after it.
+
+    Raises Forbidden `wrong_party`, and RuleBroken with the code of the refused transition or guard.
+    """
     result = apply_transition(booking, transition_input, ports.policy)
     await save_transition(tx, ports, booking, result, transition_input.now)
     return result.booking
@@ -81,8 +84,11 @@ async def advance_booking(
 async def save_transition(
     tx: Transaction, ports: Ports, before: Booking, result: TransitionResult, now: datetime
 ) -> None:
-    """Save a step, and what it changes of the days on which the companion can be found and of
-    the group of its event."""
+    """Save a transition of a locked booking, the day marks of its companion where the slot is taken
+    or freed, and the members of the event's group conversation.
+
+    Locks the companion after the booking, and the group after the companion.
+    """
     await tx.bookings.save_booking(to_booking_write(ports, before, result, now))
     if before.holds_slot != result.booking.holds_slot:
         await _save_day_marks(tx.companions, result.booking)

@@ -1,4 +1,4 @@
-"""Is the service able to work, and does it keep up with its work?"""
+"""Readiness and backlog of the service (CONTRACT 9)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ async def is_ready(ports: Ports) -> bool:
 
 
 async def get_backlog(ports: Ports) -> Sequence[Backlog]:
-    """Work that is due and not done yet, by kind; what a worker does at once stays near 0."""
+    """Work that is due and not done, by kind (CONTRACT 9). A healthy worker keeps it near 0."""
     async with ports.store.read_view() as view:
         return await view.metrics.backlog(ports.clock.wall())
 
 
 async def get_webhook_stats(ports: Ports) -> WebhookStats:
-    """What became of attempts so far, and how much is on its way."""
+    """Counts of webhook attempts by outcome, and of deliveries that are pending."""
     async with ports.store.read_view() as view:
         return await view.webhooks.stats(ports.clock.wall())

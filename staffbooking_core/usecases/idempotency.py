@@ -1,5 +1,5 @@
-"""Kept answers: a repeated call with the same idempotency key gets the first answer,
-byte for byte (CONTRACT 4)."""
+"""Stored responses: a repeated call with the same idempotency key gets the first response, byte for
+byte (CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 @frozen
 class IdempotencyRequest(Generic[T]):
-    """What it takes to keep the answer of a call: whose key it is, the digest of the
-    request, and how the answer will read that tells what was made."""
+    """An idempotent call: the scope and value of its key, the fingerprint of its request, and the
+    function that encodes its result as a status and a body."""
 
     scope: str
     key: str
@@ -27,7 +27,7 @@ class IdempotencyRequest(Generic[T]):
 
 
 class AlreadyAnswered(Exception):
-    """The call was answered already, perhaps a moment ago by a twin: here is the answer."""
+    """The call has a stored response, perhaps one that a concurrent call stored just now."""
 
     def __init__(self, response: StoredResponse) -> None:
         self.response = response
@@ -37,8 +37,10 @@ class AlreadyAnswered(Exception):
 async def find_response(
     ports: Ports, idempotency: IdempotencyRequest[Any]
 ) -> StoredResponse | None:
-    """The answer kept for this call; RuleBroken `idempotency_mismatch` where the key was
-    used for another request."""
+    """The response stored for a call; None without one.
+
+    Raises RuleBroken `idempotency_mismatch` where the key was used for another request.
+    """
     async with ports.store.read_view() as view:
         stored = await view.idempotency.stored_response(
             idempotency.scope, idempotency.key, ports.clock.wall()
@@ -49,7 +51,10 @@ async def find_response(
 
 
 async def check_replay(ports: Ports, idempotency: IdempotencyRequest[Any] | None) -> None:
-    """Raises AnsweredBefore, and RuleBroken as `find` does."""
+    """Refuse a call that has a stored response. Does nothing without an idempotency key.
+
+    Raises AlreadyAnswered, and RuleBroken `idempotency_mismatch`.
+    """
     if idempotency is not None and (stored := await find_response(ports, idempotency)) is not None:
         raise AlreadyAnswered(stored)
 
@@ -58,8 +63,11 @@ async def check_replay(ports: Ports, idempotency: IdempotencyRequest[Any] | None
 async def replay_on_conflict(
     ports: Ports, idempotency: IdempotencyRequest[Any] | None
 ) -> AsyncIterator[None]:
-    """A unit of work that saves its answer runs in here. Raises as `check` where a twin of the
-    call was faster: nothing of ours was saved, its answer counts."""
+    """Context of a transaction that saves its response. Where a concurrent call with the same key
+    committed first, the transaction is rolled back and `check_replay` raises.
+
+    Raises AlreadyAnswered, and RuleBroken `idempotency_mismatch`.
+    """
     try:
         yield
     except ConstraintViolated as error:
@@ -69,7 +77,7 @@ async def replay_on_conflict(
 
 
 def response_for(ports: Ports, idempotency: IdempotencyRequest[T], result: T) -> StoredResponse:
-    """The answer of a call that succeeded, to be saved with what it did."""
+    """The response of a successful call, to be saved in the transaction of its changes."""
     status, body = idempotency.build_response(result)
     return _stored_response(ports, idempotency, status, body)
 
@@ -77,7 +85,11 @@ def response_for(ports: Ports, idempotency: IdempotencyRequest[T], result: T) ->
 async def store_failure(
     ports: Ports, idempotency: IdempotencyRequest[Any], status: int, body: bytes
 ) -> StoredResponse:
-    """Keep the answer of a call that changed nothing; whichever was kept first counts."""
+    """Store the response of a call that changed nothing. Returns the response that was stored first
+    for this key, by this call or by a concurrent one.
+
+    Raises RuleBroken `idempotency_mismatch`.
+    """
     response = _stored_response(ports, idempotency, status, body)
 
     async def unit(tx: Transaction) -> None:

@@ -1,5 +1,4 @@
-"""What a person may ask of whoever keeps data about them: to see all of it, and to be
-forgotten."""
+"""Export and erasure of a person's data."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ from staffbooking_core.usecases.payments import payees
 from staffbooking_core.usecases.webhooks.endpoints import erase_endpoint
 
 EXPORT_PAGE_SIZE = 100
-"""Bookings, messages and reviews that are in memory at a time."""
+"""Maximum number of bookings, messages or reviews that are held in memory at a time."""
 
 
 class _HasId(Protocol):
@@ -59,9 +58,11 @@ Pages = AsyncIterator[Sequence[N]]
 
 
 async def export_user_data(ports: Ports, user_id: int) -> PersonalDataRecord:
-    """All that is kept about a person, as records. What others wrote is theirs, but for reviews
-    of this person. Lists without a bound are iterators of their pages, which are read as they
-    are asked for. Raises NotFound."""
+    """All data that is stored about a user, as records. Texts of others are left out, except
+    reviews of this user. Unbounded lists are iterators of pages, read on demand.
+
+    Raises NotFound.
+    """
     async with ports.store.read_view() as view:
         user = await view.accounts.user(user_id)
         if user is None or user.erased_at is not None:
@@ -80,7 +81,7 @@ async def export_user_data(ports: Ports, user_id: int) -> PersonalDataRecord:
 async def _read_pages(
     ports: Ports, read: Callable[[ReadView, int], Awaitable[Sequence[N]]]
 ) -> AsyncIterator[Sequence[N]]:
-    """All that is read by the id that comes before it, a page at a time."""
+    """Pages of rows in the order of ids; each is read in a view of its own."""
     after = 0
     while True:
         async with ports.store.read_view() as view:
@@ -97,7 +98,7 @@ async def _to_records(pages: Pages[N], to_record: Callable[[N], R]) -> AsyncIter
 
 
 async def _staff_records(ports: Ports, view: ReadView, user: User) -> StaffData:
-    """What a staff member says of themself, and where they are paid out to."""
+    """A staff member's profile, hours and payout account."""
     companion = await view.companions.companion(user.id)
     busy = companion.calendar.busy if companion else ()
     payee = await payees.get_payee(ports, Actor(user.id, user.role))
@@ -120,8 +121,8 @@ def _payout_account(payee: Payee) -> Mapping[str, object]:
 
 
 def _booking_records(ports: Ports, user: User) -> BookingsData:
-    """Their bookings and those that they made for others, what they complained of in them, and
-    what they may book again for."""
+    """The user's bookings and those made for others, the disputes they opened, and their rebooking
+    credits."""
 
     def bookings() -> Pages[Booking]:
         return _read_pages(
@@ -174,8 +175,8 @@ async def _credits(
 
 
 async def _written_records(ports: Ports, view: ReadView, user: User) -> WritingsData:
-    """What they wrote, and what was written of them."""
-    # An address proves nothing unless it is known to be theirs.
+    """Messages, reviews and inquiries of the user, and reviews of them."""
+    # Inquiries are matched by e-mail address, which must be verified.
     is_email_verified = user.email_verified_at is not None
     inquiries = await view.personal_data.inquiries_from(user.email) if is_email_verified else ()
     messages = _read_pages(
@@ -206,7 +207,7 @@ async def _received_reviews(ports: Ports, user: User) -> AsyncIterator[Sequence[
 
 
 async def _account_records(view: ReadView, user: User) -> AccountData:
-    """What is theirs alone: names of secrets, never the secrets."""
+    """Sessions, keys, webhooks, images and settings; names of secrets, never the secrets."""
     sessions = await view.accounts.sessions_of(user.id)
     feed_since = await view.portfolio.calendar_feed_created_at(user.id)
     return {
@@ -233,11 +234,15 @@ async def _last_seen(ports: Ports, view: ReadView, user: User) -> datetime | Non
     return presence.last_seen
 
 
-# Being forgotten --------------------------------------------------------------------------
+# Erasure ----------------------------------------------------------------------------------
 
 
 async def erase_own_account(ports: Ports, user_id: int, password: str, ip_address: str) -> None:
-    """Be forgotten, by the password, which is throttled as logins are."""
+    """Erase the user's own account, confirmed by the password.
+
+    Raises NotFound, Unauthenticated `bad_credentials`, RateLimitExceeded after too many wrong
+    passwords, and RuleBroken `open_bookings`.
+    """
     async with ports.store.read_view() as view:
         user = await view.accounts.user(user_id)
     if user is None:
@@ -254,12 +259,17 @@ def _wrong_password() -> Unauthenticated:
 
 
 async def erase_person(ports: Ports, user_id: int, password_hash: str | None = None) -> User:
-    """Forget a person: what is left has no name, and the ledger stays whole. Raises NotFound,
-    also for who was erased already, and RuleBroken `open_bookings` while bookings are open or
-    money is owed, on either side. `by` is the hash of the password that they showed, None where
-    an operator does it: Unauthenticated where it is not theirs any more, or they are disabled.
+    """Erase a person: their name, texts, files and endpoints are removed, bookings and the ledger
+    stay without a name. Returns the erased user.
 
-    The files of images that can't be removed at once are removed later (`images.clear_files`).
+    `password_hash` is the hash of the password that confirmed the call; None for an operator. Locks
+    the user, their bookings, their companion, the companions whom they reviewed, and their
+    endpoints, in this order. Image files that cannot be removed now are removed later
+    (`images.remove_orphaned_files`).
+
+    Raises NotFound, also for an erased user; RuleBroken `open_bookings` while bookings are open or
+    money is owed by either side; Unauthenticated where the password changed or the user was
+    disabled.
     """
     now = ports.clock.wall()
 
@@ -270,7 +280,7 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         if password_hash is not None and (
             held.password_hash != password_hash or held.disabled_at is not None
         ):
-            raise _wrong_password()  # It changed meanwhile, and all sessions ended.
+            raise _wrong_password()  # The password changed since it was verified.
         if any(map(has_open_obligations, await tx.personal_data.lock_bookings_of(user_id))):
             raise RuleBroken("open_bookings", "Bookings are open, or money is owed for them")
         user = erase_user(held, now)
@@ -278,7 +288,7 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         names = [image.name for image in await tx.portfolio.images_of(user_id)]
         reviewee_ids = await tx.personal_data.reviewee_ids_of(user_id)
         await tx.accounts.save_user(user)
-        # Anybody may register with the address of somebody else.
+        # Anybody may register with another person's address: unverified, it matches no inquiries.
         is_email_verified = held.email_verified_at is not None
         await tx.personal_data.erase(user, held.email if is_email_verified else None)
         if companion is not None:
@@ -297,7 +307,7 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
 async def _refresh_companions(
     companions: CompanionsWritePort, companion_ids: Sequence[int]
 ) -> None:
-    """What is shown of companions tells of their reviews, and who wrote them."""
+    """Save companions again, whose encoded details contain the names of reviewers."""
     for number in companion_ids:
         if (companion := await companions.lock_companion(number)) is not None:
             await companions.save_companion(companion)

@@ -1,5 +1,5 @@
-"""The test bench: moving the service's clock, and making the fake processor misbehave
-(CONTRACT 9). Only there where payments are pretended."""
+"""The sandbox: moves the service's clock and injects faults into the fake processor (CONTRACT 9).
+Available only where payments are simulated."""
 
 from __future__ import annotations
 
@@ -19,16 +19,24 @@ from staffbooking_core.ports import (
 from staffbooking_core.usecases.payments import payees, reconciliation
 
 MAX_CLOCK_OFFSET = timedelta(days=3660)
-"""How far the sandbox's clock may run ahead: calendars and certificates end somewhere."""
+"""Limit of the sandbox clock's offset: calendars and certificates have a last date."""
 
 
 async def advance_clock(ports: Ports, step: timedelta) -> datetime:
-    """Move business time ahead; the new now. Raises RuleBroken `clock_backwards`."""
+    """Move business time ahead by `step`; returns the new business time.
+
+    Raises NotFound without a sandbox, RuleBroken `clock_backwards`, and InvalidField on
+    `advance_seconds` beyond MAX_CLOCK_OFFSET.
+    """
     return await _move_clock(ports, "advance_seconds", lambda now: now + step)
 
 
 async def set_clock(ports: Ports, to: datetime) -> datetime:
-    """Set business time to an instant that is not in its past; the new now."""
+    """Set business time to an instant that is not in its past; returns the new business time.
+
+    Raises NotFound without a sandbox, RuleBroken `clock_backwards`, and InvalidField on `set_to`
+    beyond MAX_CLOCK_OFFSET.
+    """
     return await _move_clock(ports, "set_to", lambda _: to)
 
 
@@ -53,21 +61,26 @@ async def _move_clock(ports: Ports, field: str, target: Callable[[datetime], dat
 
 
 def get_processor(ports: Ports) -> SandboxProcessor:
-    """The pretended processor and its hosted page; NotFound where payments are real."""
+    """The fake processor with its hosted pages. Raises NotFound where payments are real."""
     if ports.sandbox is None:
         raise NotFound("Sandbox")
     return ports.sandbox
 
 
 def require_sandbox(ports: Ports) -> SandboxProcessor:
-    """The pretended processor, to be tampered with; NotFound where no sandbox is wanted."""
+    """The fake processor with its fault controls. Raises NotFound where the policy has no
+    sandbox."""
     if not ports.policy.sandbox:
         raise NotFound("Sandbox")
     return get_processor(ports)
 
 
 async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPage:
-    """Act on a checkout page as a client would. Paid means paid when this ends."""
+    """Act on a checkout page as a customer would. A payment is applied to the booking when this
+    returns, unless a fault delays the event.
+
+    Raises NotFound, and InvalidField on `outcome`.
+    """
     since = await ports.clock.business()
     page = await get_processor(ports).simulate_checkout(ref, outcome)
     if page is None:
@@ -77,7 +90,8 @@ async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPag
 
 
 async def complete_payee(ports: Ports, ref: str) -> PayeePage:
-    """Act on an onboarding page as a staff member would: now the payee is ready."""
+    """Complete an onboarding page as a staff member would. The payee is ready when this returns,
+    unless a fault delays the event. Raises NotFound."""
     since = await ports.clock.business()
     page = await get_processor(ports).complete_payee(ref)
     if page is None:
@@ -87,13 +101,14 @@ async def complete_payee(ports: Ports, ref: str) -> PayeePage:
 
 
 async def _sync_subject(ports: Ports, subject: int | str, since: datetime) -> None:
-    """See what became of an intent or a payee. Another process may have taken the event and not
-    have followed it yet, so it is looked at here too; unless a fault keeps the event back."""
+    """Apply the processor's state of an intent (by id) or a payee (by reference). Another process
+    may have taken the event and not processed it yet, so the subject is synced here as well, unless
+    a fault holds the event back."""
     await reconciliation.deliver_sandbox_events(ports)
     if not await get_processor(ports).is_event_taken(subject, since):
         return
     timeout = ports.policy.processor_timeout
-    with suppress(ProcessorError, Conflict):  # Who took the event tries again.
+    with suppress(ProcessorError, Conflict):  # The process that took the event retries it.
         if isinstance(subject, int):
             await reconciliation.sync_intent(ports, subject, timeout)
         else:
@@ -101,7 +116,10 @@ async def _sync_subject(ports: Ports, subject: int | str, since: datetime) -> No
 
 
 async def simulate_chargeback(ports: Ports, code: str, outcome: str) -> None:
-    """Open, win or lose a chargeback of a booking's payment, and take note of it at once."""
+    """Open, win or lose a chargeback of a booking's payment, and apply it to the booking.
+
+    Raises NotFound, and InvalidField on `outcome`.
+    """
     pretended = require_sandbox(ports)
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking_by_code(code)

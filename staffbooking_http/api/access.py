@@ -5,7 +5,6 @@ import hmac
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NoReturn, TypeAlias
-from urllib.parse import urlsplit
 
 from attrs import frozen
 
@@ -15,15 +14,15 @@ from staffbooking_core.domain.accounts.users import (
     Actor,
     Role,
     User,
-    csrf_token,
     hash_session_token,
 )
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
 from staffbooking_core.errors import Forbidden, Unauthenticated
 from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import sessions
-from staffbooking_http.api import rate_limits
-from staffbooking_http.api.endpoint import Call, Header
+from staffbooking_http.api import mounting, rate_limits
+from staffbooking_http.api.endpoint import Call, Header, SignedInUser
 
 SESSION_COOKIE_NAME = "connect.sid"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -58,23 +57,23 @@ class SessionAccess:
             await _reject_credential(
                 call, "session_required", "This takes a session, not an API key"
             )
-        if (token := find_session_token(call.scope["headers"])) is None:
-            raise Unauthenticated("unauthenticated", "Sign in first")
-        caller = await call.ports.admission.authenticate_session(
-            hash_session_token(token), call.now
-        )
-        if caller is None:
-            await _reject_credential(
-                call, "unauthenticated", "The session has ended: sign in again"
-            )
+        try:
+            signed_in = await authenticate_session(call.ports, call.scope["headers"], call.now)
+        except SessionEnded:
+            await rate_limits.count_address(call)
+            raise
+        user = signed_in.user
         if call.scope["method"] not in SAFE_METHODS:
-            _check_csrf(call, token)
+            check_csrf(
+                signed_in,
+                call.headers(b"x-csrf-token"),
+                "The X-CSRF-Token header is missing or wrong",
+            )
         if self.check_user is not None:
-            self.check_user(caller.user, call.now)
-        await rate_limits.count(call, f"user:{caller.user.id}")
-        await sessions.touch_session(call.ports, caller.session)
-        call.token, call.session, call.user = token, caller.session, caller.user
-        call.actor = Actor(caller.user.id, caller.user.role)
+            self.check_user(user, call.now)
+        await rate_limits.count_user(call, user.id)
+        await sessions.touch_session(call.ports, signed_in.session)
+        call.signed_in, call.user, call.actor = signed_in, user, signed_in.actor
 
 
 @frozen
@@ -99,7 +98,7 @@ class ApiKeyOrSessionAccess:
             await ApiKeyAccess(self.permission).admit(call)
         else:
             await _admit_api_key(call, self.permission, ())
-            await rate_limits.count(call, f"user:{call.user.id}")
+            await rate_limits.count_user(call, call.user.id)
 
 
 @frozen
@@ -110,7 +109,7 @@ class SignedOutAccess:
     is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
-        own = _origin_of(call.ports.policy.base_url)
+        own = mounting.origin(call.ports.policy).encode()
         if any(origin.lower() != own for origin in call.headers(b"origin")):
             raise Forbidden("foreign_origin", "The request comes from a foreign page")
         await rate_limits.count(call, rate_limits.address_subject(call))
@@ -137,6 +136,32 @@ class PublicAccess:
         """Nothing to check."""
 
 
+class SessionEnded(Unauthenticated):
+    """The cookie is of no living session."""
+
+    def __init__(self) -> None:
+        super().__init__("unauthenticated", "The session has ended: sign in again")
+
+
+async def authenticate_session(
+    ports: Ports, headers: Iterable[Header], now: datetime
+) -> SignedInUser:
+    """Who is signed in, by the session cookie. Raises Unauthenticated without one, SessionEnded,
+    StoreUnavailable. The session is not in use by that: see `sessions.touch_session`."""
+    if (token := find_session_token(headers)) is None:
+        raise Unauthenticated("unauthenticated", "Sign in first")
+    caller = await ports.admission.authenticate_session(hash_session_token(token), now)
+    if caller is None:
+        raise SessionEnded
+    return SignedInUser(caller.user, token, caller.session)
+
+
+def check_csrf(signed_in: SignedInUser, submitted: Sequence[bytes], message: str) -> None:
+    """Raises Forbidden `csrf_failed` unless exactly the session's token was submitted."""
+    if len(submitted) != 1 or not hmac.compare_digest(submitted[0], signed_in.csrf.encode()):
+        raise Forbidden("csrf_failed", message)
+
+
 def find_session_token(headers: Iterable[Header]) -> str | None:
     """The text of the session cookie; None without one."""
     for header in (value for known, value in headers if known == b"cookie"):
@@ -151,8 +176,9 @@ def session_cookie_header(policy: Policy, token: str | None) -> Header:
     """What has a browser keep the token of a fresh session; with None, forget any."""
     seconds = 0 if token is None else policy.session_lifetime // _ONE_SECOND
     secure = "; Secure" if policy.base_url.startswith("https:") else ""
-    crumb = f"{SESSION_COOKIE_NAME}={token or ''}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
-    return b"set-cookie", crumb.encode("ascii")
+    lifetime = f"Path={mounting.base_path(policy) or '/'}; Max-Age={seconds}"
+    cookie = f"{SESSION_COOKIE_NAME}={token or ''}; {lifetime}; HttpOnly; SameSite=Lax{secure}"
+    return b"set-cookie", cookie.encode("ascii")
 
 
 def require_customer(user: User, _: datetime) -> None:
@@ -201,18 +227,6 @@ def _parse_bearer_key(authorization: list[bytes]) -> str | None:
     return key
 
 
-def _check_csrf(call: Call, token: str) -> None:
-    expected = csrf_token(token).encode()
-    csrf_headers = call.headers(b"x-csrf-token")
-    if len(csrf_headers) != 1 or not hmac.compare_digest(csrf_headers[0], expected):
-        raise Forbidden("csrf_failed", "The X-CSRF-Token header is missing or wrong")
-
-
 async def _reject_credential(call: Call, code: str, message: str) -> NoReturn:
     await rate_limits.count_address(call)
     raise Unauthenticated(code, message)
-
-
-def _origin_of(base_url: str) -> bytes:
-    parts = urlsplit(base_url)
-    return f"{parts.scheme}://{parts.netloc}".lower().encode()

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 from attrs import field, frozen
 
 from staffbooking_adapters.settings import IpNetwork
-from staffbooking_core.domain.accounts.users import Actor, Session, User
+from staffbooking_core.domain.accounts.users import Actor, Session, User, csrf_token
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
@@ -39,6 +39,8 @@ Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
 JSON_MEDIA_TYPE = b"application/json"
+REQUEST_ID_KEY = "staffbooking_request_id"
+"""The key in a page's request state of the id that the answer bears."""
 
 
 @frozen
@@ -81,6 +83,25 @@ class AppContext:
         return (f"{run}-{number}" for number in count(1))
 
 
+@frozen
+class SignedInUser:
+    """Who is signed in, and by which session."""
+
+    user: User
+    token: str = field(repr=False)
+    """Of the session."""
+    session: Session
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.user.id, self.user.role)
+
+    @property
+    def csrf(self) -> str:
+        """What requests bear that change something, in a header or a form."""
+        return csrf_token(self.token)
+
+
 class Call:
     """One request on its way: what came, and what the pipeline has found out about it."""
 
@@ -94,21 +115,19 @@ class Call:
         "receive",
         "rules",
         "scope",
-        "session",
+        "signed_in",
         "site",
-        "token",
         "user",
         "verdict",
     )
 
     actor: Actor
-    """Who calls: there once the caller is admitted, as are `user` and, in a browser, `token`."""
+    """Who calls: there once the caller is admitted, as is `user` and, in a browser, `signed_in`."""
     user: User
-    session: Session
-    token: str
+    signed_in: SignedInUser
     parsed_input: Any
-    """The endpoint's input: an instance of its `body` or `query` class, or the bytes of the
-    `raw` body or the `file`."""
+    """The endpoint's input: an instance of its `body` or `query` class, or the bytes of a raw
+    body, or an upload."""
 
     def __init__(self, site: AppContext, scope: Scope, receive: Receive) -> None:
         self.site = site
@@ -166,49 +185,50 @@ class Endpoint:
     handler: Handler
     access: Access
     summary: str
-    answer: Mapping[str, Any]
+    response_schema: Mapping[str, Any]
     """The JSON schema of a success."""
     status: int = 200
     description: str = ""
     """Figures of the policy stand in it by their names in braces."""
     body: type | None = None
-    body_optional: bool = False
-    raw: int | str | None = None
+    is_body_optional: bool = False
+    max_raw_bytes: int | str | None = None
     """The most bytes of a body that is taken as it comes, or the name of the policy's figure
     that says how many."""
-    raw_media: str = ""
+    raw_media_type: str = ""
     """What such a body must be declared as; anything where it is empty."""
-    file: bool = False
+    has_file: bool = False
     """Whether it takes a form (multipart/form-data) with an image in its field `file`."""
-    in_turn: bool = False
-    """Whether it takes bodies that are much to hold and to work on: few calls of one user at a
-    time, and of all users few that are worked on (`turns`)."""
+    is_upload_limited: bool = False
+    """Whether its bodies are large and slow to process: few calls of one user at a time are read,
+    and few of all users processed (`UploadLimiter`)."""
     query: type | None = None
-    window: str | None = None
+    rate_limit_name: str | None = None
     """The name of its own limit, which is spent besides the general one."""
-    find: Handler | None = None
-    """Looks up what the path names, where something else of the call is wrong: what is not
-    there, or not the caller's, is told before what is wrong with a body (CONTRACT 1)."""
-    kept: Callable[[Call, Booking], Reply] | None = None
-    """How a success reads that an Idempotency-Key keeps."""
-    codes: tuple[str, ...] = ()
+    check_target: Handler | None = None
+    """Raises NotFound and Forbidden for what the path names. It is called where the body is
+    refused: these errors precede those of a body (CONTRACT 1)."""
+    build_stored_reply: Callable[[Call, Booking], Reply] | None = None
+    """Builds the reply of a success that is stored under an Idempotency-Key; None takes none."""
+    rule_codes: tuple[str, ...] = ()
     """The codes of the rules that it may refuse by, for the documents."""
-    not_found: str = ""
+    not_found_name: str = ""
     """What a 404 is about; empty where there is none."""
-    media: str = "application/json"
+    response_media_type: str = "application/json"
     """Of a success, for the documents."""
-    tagged: bool = False
+    has_etag: bool = False
     """Whether a success bears an ETag, so that who has it already is told 304."""
 
     def raw_byte_limit(self, policy: Policy) -> int:
         """The most bytes of a raw body in a deployment."""
-        most: int = getattr(policy, self.raw) if isinstance(self.raw, str) else self.raw or 0
-        return most
+        limit = self.max_raw_bytes
+        byte_limit: int = getattr(policy, limit) if isinstance(limit, str) else limit or 0
+        return byte_limit
 
     def rate_limit_rules(self, limits: RateLimits) -> tuple[RateLimit, ...]:
         """The windows of a deployment that a call spends, the most specific first."""
-        general = (limits.general,)
-        return general if self.window is None else (getattr(limits, self.window), *general)
+        name, general = self.rate_limit_name, (limits.general,)
+        return general if name is None else (getattr(limits, name), *general)
 
 
 def endpoint(

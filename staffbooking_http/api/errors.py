@@ -1,5 +1,10 @@
 """From errors to answers: the table of CONTRACT 1."""
 
+import logging
+from http.client import responses
+
+from litestar.exceptions import HTTPException
+
 from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorError
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -24,6 +29,8 @@ from staffbooking_core.representations.errors import (
     field_error_records,
 )
 from staffbooking_http.api.endpoint import Header, Reply
+
+log = logging.getLogger("staffbooking.http")
 
 RETRY_AFTER_SECONDS = 2
 """Seconds after which a store that is out of reach may be asked again."""
@@ -117,6 +124,8 @@ def to_reply(error: BaseException) -> Reply | None:
     """The answer to an error; None for a fault of ours, which is not to be told."""
     if isinstance(error, HttpError):
         return Reply(error.status, error_body(error.code, error.message), error.headers)
+    if isinstance(error, HTTPException):
+        return _framework_error_reply(error)
     if not isinstance(error, StaffbookingError) or (status := _status_of(error)) is None:
         return None
     match error:
@@ -136,8 +145,12 @@ def to_reply(error: BaseException) -> Reply | None:
     return Reply(status, _error_body_of(error))
 
 
-def internal_error_reply(request_id: str) -> Reply:
-    """The answer to a fault of ours: nothing but the name under which the log tells more."""
+def reply_to_error(error: BaseException, request_id: str, where: str) -> Reply:
+    """The answer to any error. Of a fault of ours it tells nothing but the request's id, under
+    which the log tells more."""
+    if (reply := to_reply(error)) is not None:
+        return reply
+    log.error("request %s to %s failed", request_id, where, exc_info=error)
     record: InternalErrorRecord = {
         "error": "Internal server error",
         "code": "internal",
@@ -181,3 +194,12 @@ def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
         "retry_after": seconds,
     }
     return Reply(429, codec.encode(record), ((b"retry-after", b"%d" % seconds),))
+
+
+def _framework_error_reply(error: HTTPException) -> Reply:
+    """The answer to an error of Litestar's, or of a middleware or route that somebody added."""
+    code = responses.get(error.status_code, "error").lower().replace(" ", "_")
+    headers = tuple(
+        (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()
+    )
+    return Reply(error.status_code, error_body(code, error.detail), headers)

@@ -65,8 +65,8 @@ def _idempotency_request(
         raise RuleBroken("idempotency_key_invalid", message)
 
     def success_response(booking: Booking) -> tuple[int, bytes]:
-        assert endpoint.kept is not None
-        reply = endpoint.kept(call, booking)
+        assert endpoint.build_stored_reply is not None
+        reply = endpoint.build_stored_reply(call, booking)
         return reply.status, reply.body
 
     actor = call.actor

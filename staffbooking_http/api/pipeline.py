@@ -5,8 +5,7 @@ what was sent, then the use-case. Where something is wrong with what was sent, w
 names is looked up first: its 404 and 403 go before. Good calls find it by themselves.
 """
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -29,14 +28,11 @@ from staffbooking_http.api.endpoint import (
 from staffbooking_http.api.errors import (
     ClientDisconnected,
     HttpError,
-    internal_error_reply,
     method_not_allowed_reply,
-    to_reply,
+    reply_to_error,
     unknown_path_error,
 )
 from staffbooking_http.api.metrics import RequestMetrics
-
-log = logging.getLogger("staffbooking.http")
 
 
 @frozen
@@ -46,6 +42,11 @@ class Route:
     endpoint: Endpoint
     rules: tuple[RateLimit, ...]
     metrics: RequestMetrics
+
+
+def allow_header(methods: Iterable[str]) -> bytes:
+    """The value of `Allow` where a path takes these methods: OPTIONS is answered everywhere."""
+    return ", ".join((*methods, "OPTIONS")).encode()
 
 
 class Resource:
@@ -62,7 +63,7 @@ class Resource:
         site.request_metrics.extend(route.metrics for route in self.routes.values())
         if get := self.routes.get("GET"):
             self.routes["HEAD"] = get
-        self.allow = ", ".join((*self.routes, "OPTIONS")).encode()
+        self.allow = allow_header(self.routes)
         self.is_rate_limited = any(row.access.is_rate_limited for row in endpoints)
 
 
@@ -140,33 +141,33 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     call.rules = route.rules
     endpoint = route.endpoint
     await endpoint.access.admit(call)
-    if endpoint.find is None:
+    if endpoint.check_target is None:
         return await _run_handler(call, endpoint)
     try:
         return await _run_handler(call, endpoint)
     except (InvalidInput, HttpError):
-        await endpoint.find(call)
+        await endpoint.check_target(call)
         raise
 
 
 async def _run_handler(call: Call, endpoint: Endpoint) -> Reply:
-    if endpoint.in_turn:
+    if endpoint.is_upload_limited:
         turns, read = call.site.upload_limiters[endpoint.path], partial(_read_input, call, endpoint)
         return await turns.process(call, call.actor.user_id, read, endpoint.handler)
-    if endpoint.kept is not None:
+    if endpoint.build_stored_reply is not None:
         return await idempotency.handle_idempotently(call, endpoint, await request_body.read(call))
     return await endpoint.handler(await _read_input(call, endpoint))
 
 
 async def _read_input(call: Call, endpoint: Endpoint) -> Call:
     """The call, with what it gives."""
-    if endpoint.raw is not None:
+    if endpoint.max_raw_bytes is not None:
         call.parsed_input = await request_body.read(
             call, endpoint.raw_byte_limit(call.ports.policy)
         )
-        if endpoint.raw_media:
-            request_body.check_media_type(call, endpoint.raw_media)
-    elif endpoint.file:
+        if endpoint.raw_media_type:
+            request_body.check_media_type(call, endpoint.raw_media_type)
+    elif endpoint.has_file:
         call.parsed_input = await uploads.read_upload(call, call.ports.policy.max_image_bytes)
     elif endpoint.body is not None:
         _parse_body(call, endpoint, await request_body.read(call))
@@ -177,7 +178,7 @@ async def _read_input(call: Call, endpoint: Endpoint) -> Call:
 
 def _parse_body(call: Call, endpoint: Endpoint, raw: bytes) -> None:
     assert endpoint.body is not None
-    if not raw and endpoint.body_optional:
+    if not raw and endpoint.is_body_optional:
         call.parsed_input = structure(endpoint.body, {})
         return
     request_body.check_media_type(call)
@@ -187,8 +188,5 @@ def _parse_body(call: Call, endpoint: Endpoint, raw: bytes) -> None:
 def _reply_to_error(call: Call, error: Exception, route: Route | None, request_id: str) -> Reply:
     if isinstance(error, RateLimitExceeded):
         call.verdict = error.decision
-    if (reply := to_reply(error)) is not None:
-        return reply
     where = "no route" if route is None else f"{route.endpoint.method} {route.endpoint.path}"
-    log.error("request %s to %s failed", request_id, where, exc_info=error)
-    return internal_error_reply(request_id)
+    return reply_to_error(error, request_id, where)

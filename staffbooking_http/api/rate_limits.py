@@ -37,6 +37,11 @@ async def count(call: Call, subject: str) -> None:
     )
 
 
+async def count_user(call: Call, user_id: int) -> None:
+    """Count the call in its windows of a user; LimitExceeded where one is spent."""
+    await count(call, f"user:{user_id}")
+
+
 async def count_address(call: Call) -> None:
     """Count in the general window of the caller's address, where nobody is signed in."""
     rule = call.ports.policy.limits.general

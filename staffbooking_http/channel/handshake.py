@@ -6,13 +6,13 @@ Handshakes spend no window, and their answers tell of none (CONTRACT 6).
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 
-from staffbooking_core.domain.accounts.users import Session, User, hash_session_token
+from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.accounts import sessions
-from staffbooking_http.api.access import find_session_token
+from staffbooking_http.api.access import authenticate_session
 from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Header, Reply, Scope, Send
-from staffbooking_http.api.errors import internal_error_reply, to_reply
+from staffbooking_http.api.errors import reply_to_error
 from staffbooking_http.api.pipeline import send_reply
 from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.outbound import Outbound
@@ -22,9 +22,9 @@ log = logging.getLogger("staffbooking.channel")
 _DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
 
 
-def normalize_origins(base_url: str, allowed: Iterable[str] = ()) -> frozenset[str]:
-    """The origins whose pages may open connections: the service's own, and some others."""
-    return frozenset(_normalize_origin(origin) for origin in (base_url, *allowed))
+def normalize_origins(origins: Iterable[str]) -> frozenset[str]:
+    """The origins whose pages may open connections, in one spelling each."""
+    return frozenset(map(_normalize_origin, origins))
 
 
 async def authenticate_handshake(
@@ -33,25 +33,16 @@ async def authenticate_handshake(
     """Who opens a connection, by their cookie. Raises Unauthenticated where that is of no living
     session; then Forbidden for a page of somebody else's, or of nobody where an `Origin` is
     needed; Unavailable."""
-    session, user = await _find_session(site, scope)
+    if _header_values(scope, b"authorization"):
+        raise Unauthenticated("session_required", "This takes a session, not an API key")
+    now = site.ports.clock.wall()
+    signed_in = await authenticate_session(site.ports, scope["headers"], now)
     shown = [_normalize_origin(origin) for origin in _header_values(scope, b"origin")]
     if not shown and is_origin_required:
         raise Forbidden("foreign_origin", "The request names no origin")
     if any(origin not in allowed_origins for origin in shown):
         raise Forbidden("foreign_origin", "The request comes from a foreign page")
-    return await sessions.touch_session(site.ports, session), user
-
-
-async def _find_session(site: AppContext, scope: Scope) -> tuple[Session, User]:
-    if _header_values(scope, b"authorization"):
-        raise Unauthenticated("session_required", "This takes a session, not an API key")
-    if (token := find_session_token(scope["headers"])) is None:
-        raise Unauthenticated("unauthenticated", "Sign in first")
-    now = site.ports.clock.wall()
-    caller = await site.ports.admission.authenticate_session(hash_session_token(token), now)
-    if caller is None:
-        raise Unauthenticated("unauthenticated", "The session has ended: sign in again")
-    return caller.session, caller.user
+    return await sessions.touch_session(site.ports, signed_in.session), signed_in.user
 
 
 async def open_or_close(
@@ -68,12 +59,12 @@ async def open_or_close(
         return None
 
 
-async def reject_handshake(site: AppContext, scope: Scope, send: Send, error: Exception) -> None:
-    """Answer a handshake that failed, as the interface answers a call."""
+async def send_error(
+    site: AppContext, scope: Scope, send: Send, error: Exception, where: str
+) -> None:
+    """Answer a request or a handshake that failed, as the interface answers a call."""
     request_id = next(site.request_ids)
-    if (reply := to_reply(error)) is None:
-        log.error("handshake %s failed", request_id, exc_info=error)
-        reply = internal_error_reply(request_id)
+    reply = reply_to_error(error, request_id, where)
     await send_handshake_reply(
         scope, send, reply, (*site.default_headers, (b"x-request-id", request_id.encode()))
     )

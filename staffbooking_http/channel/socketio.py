@@ -40,7 +40,7 @@ from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.handshake import (
     authenticate_handshake,
     open_or_close,
-    reject_handshake,
+    send_error,
 )
 from staffbooking_http.channel.hub import ChannelHub
 from staffbooking_http.channel.outbound import CLOSE_TIMEOUT_SECONDS
@@ -112,7 +112,7 @@ class SocketIoApp:
         except ClientDisconnected:
             log.debug("a client hung up")
         except Exception as error:
-            await reject_handshake(self._site, scope, send, error)
+            await send_error(self._site, scope, send, error, "the channel")
 
     # Requests ---------------------------------------------------------------------------
 

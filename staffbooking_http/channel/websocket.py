@@ -12,7 +12,7 @@ from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.handshake import (
     authenticate_handshake,
     open_or_close,
-    reject_handshake,
+    send_error,
 )
 from staffbooking_http.channel.hub import ChannelHub
 from staffbooking_http.channel.outbound import Outbound, open_outbound
@@ -35,7 +35,7 @@ class WebSocketApp:
             asked = query_string.parse_query(ConnectQuery, scope["query_string"])
             await self._hub.reserve(user)
         except Exception as error:
-            await reject_handshake(self._site, scope, send, error)
+            await send_error(self._site, scope, send, error, "the channel")
             return
         try:
             await send({"type": "websocket.accept"})

@@ -155,6 +155,7 @@ def build_document(policy: Policy) -> JsonObject:
         "servers": {
             "service": {
                 "host": base.netloc,
+                **({"pathname": base.path} if base.path else {}),
                 "protocol": "wss" if base.scheme == "https" else "ws",
                 "security": [{"$ref": "#/components/securitySchemes/session"}],
             },

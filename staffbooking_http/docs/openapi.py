@@ -183,7 +183,7 @@ _HOSTED_PAGES: JsonObject = {
 
 def _rule_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
     """The codes of rules, which are told with the operations that they belong to."""
-    codes = {code for rows in families.values() for row in rows for code in row.codes}
+    codes = {code for rows in families.values() for row in rows for code in row.rule_codes}
     return sorted(codes - set(ERROR_CODE_DESCRIPTIONS))
 
 
@@ -256,18 +256,18 @@ def _operation(
         operation["parameters"] = parameters
     if endpoint.body is not None:
         operation["requestBody"] = {
-            "required": not endpoint.body_optional,
+            "required": not endpoint.is_body_optional,
             "content": {"application/json": {"schema": class_schema(endpoint.body)}},
         }
-    if endpoint.file:
+    if endpoint.has_file:
         operation["requestBody"] = {
             "required": True,
             "content": {"multipart/form-data": {"schema": _upload_form_schema(policy_values)}},
         }
-    if endpoint.raw is not None:
-        media = endpoint.raw_media or "*/*"
+    if endpoint.max_raw_bytes is not None:
+        media = endpoint.raw_media_type or "*/*"
         kibibytes = endpoint.raw_byte_limit(policy) // 1024
-        most = f"At most {kibibytes} KiB of {endpoint.raw_media or 'any type'}"
+        most = f"At most {kibibytes} KiB of {endpoint.raw_media_type or 'any type'}"
         operation["requestBody"] = {
             "required": True,
             "content": {media: {"schema": {"description": most}}},
@@ -320,7 +320,7 @@ def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
     if endpoint.query is not None:
         for name, (schema, required) in field_schemas(endpoint.query).items():
             yield {"name": name, "in": "query", "required": required, "schema": schema}
-    if endpoint.kept is not None:
+    if endpoint.build_stored_reply is not None:
         yield {
             "name": "Idempotency-Key",
             "in": "header",
@@ -335,11 +335,11 @@ def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
         reply: JsonObject = {"description": STATUS_DESCRIPTIONS[status]}
         if endpoint.access.is_rate_limited:
             reply["headers"] = headers
-        if status == 400 and endpoint.codes:
-            reply["description"] += ": " + ", ".join(f"`{code}`" for code in endpoint.codes)
-        if status == 404 and endpoint.not_found:
-            reply["description"] = f"{endpoint.not_found} not found"
-        media = endpoint.media if status == endpoint.status else "application/json"
+        if status == 400 and endpoint.rule_codes:
+            reply["description"] += ": " + ", ".join(f"`{code}`" for code in endpoint.rule_codes)
+        if status == 404 and endpoint.not_found_name:
+            reply["description"] = f"{endpoint.not_found_name} not found"
+        media = endpoint.response_media_type if status == endpoint.status else "application/json"
         yield status, reply if schema is None else {**reply, "content": {media: {"schema": schema}}}
 
 
@@ -349,21 +349,21 @@ def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]
         type_schema(ErrorRecord),
         type_schema(InvalidInputRecord | ErrorRecord),
     )
-    sends = endpoint.body is not None or endpoint.file or bool(endpoint.raw_media)
+    sends = endpoint.body is not None or endpoint.has_file or bool(endpoint.raw_media_type)
     takes = sends or endpoint.query is not None
     guarded = isinstance(endpoint.access, ApiKeyAccess | SessionAccess | ApiKeyOrSessionAccess)
-    yield endpoint.status, endpoint.answer
-    if endpoint.tagged:
+    yield endpoint.status, endpoint.response_schema
+    if endpoint.has_etag:
         yield 304, None
-    if takes or endpoint.codes:
+    if takes or endpoint.rule_codes:
         yield 400, faults
-    if guarded or "bad_credentials" in endpoint.codes:
+    if guarded or "bad_credentials" in endpoint.rule_codes:
         yield 401, error
     if endpoint.access.is_rate_limited:
         yield 403, error
-    if endpoint.not_found:
+    if endpoint.not_found_name:
         yield 404, error
-    if sends or endpoint.raw is not None:
+    if sends or endpoint.max_raw_bytes is not None:
         yield 413, error
     if sends:
         yield 415, error

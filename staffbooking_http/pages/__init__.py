@@ -1,3 +1,3 @@
 """HTML pages for people."""
 
-__all__ = ["app"]
+__all__ = ["app", "session"]

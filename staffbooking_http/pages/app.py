@@ -7,9 +7,8 @@ page, named by its hash in the policy that the browser enforces.
 
 import base64
 import hashlib
-import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,11 +16,10 @@ from urllib.parse import urlencode
 
 from attrs import frozen
 from jinja2 import Environment, FileSystemLoader
-from litestar import Litestar, Response, get, post
-from litestar.handlers import BaseRouteHandler
+from litestar import Response, get, post
+from litestar.handlers import HTTPRouteHandler
 from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.response import Redirect, Template
-from litestar.routes import HTTPRoute
 from litestar.template.config import TemplateConfig
 from markupsafe import Markup, escape
 
@@ -33,8 +31,8 @@ from staffbooking_core.inputs import TextBounds
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.api.endpoint import Call
-from staffbooking_http.api.errors import ClientDisconnected, internal_error_reply, to_reply
+from staffbooking_http.api.endpoint import REQUEST_ID_KEY, AppContext, Call
+from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
 from staffbooking_http.pages import (
     account,
     availability,
@@ -56,8 +54,6 @@ from staffbooking_http.pages.session import (
     get_call,
     render,
 )
-
-log = logging.getLogger("staffbooking.http")
 
 WEB_DIRECTORY = Path(__file__).parent
 STYLESHEET = (WEB_DIRECTORY / "style.css").read_text(encoding="utf-8")
@@ -102,41 +98,34 @@ _PAGE_MODULES = (
 )
 
 
-@cache
-def create_pages(*, sandbox: bool) -> Litestar:
-    """The application of pages; the processor's own are there where payments are pretended.
+def page_handlers(*, sandbox: bool) -> list[HTTPRouteHandler]:
+    """The handlers of all pages; the processor's own are there where payments are pretended.
 
-    It holds nothing of a deployment: `site` and `document` come in the state of each request.
+    `site` and `document` are in the state of the application that they are registered with.
     """
-    handlers: list[BaseRouteHandler] = [show_docs]
-    handlers += [handler for family in _PAGE_MODULES for handler in family.PAGES]
+    handlers = [show_docs, *(handler for family in _PAGE_MODULES for handler in family.PAGES)]
     if sandbox:
         handlers += [show_checkout, submit_checkout, show_onboarding, complete_onboarding]
-    engine = JinjaTemplateEngine.from_environment(_create_environment())
-    return Litestar(
-        handlers,
-        template_config=TemplateConfig(engine=engine),
-        exception_handlers={Exception: _handle_error},
-        openapi_config=None,
-        logging_config=None,
-    )
+    return handlers
 
 
-def page_methods(pages: Litestar) -> Mapping[str, Sequence[str]]:
-    """What each page may be asked for, by path; parameters are as in the table of endpoints."""
-    return {
-        route.path.replace(":str}", "}"): [
-            word
-            for method, words in _METHODS_BY_HANDLER_METHOD.items()
-            if method in route.methods
-            for word in words
-        ]
-        for route in pages.routes
-        if isinstance(route, HTTPRoute)
-    }
+def page_methods(handlers: Iterable[HTTPRouteHandler]) -> Mapping[str, Sequence[str]]:
+    """The methods that each page takes, by path; parameters are as in the table of endpoints."""
+    methods: dict[str, list[str]] = {}
+    for handler in handlers:
+        for path in handler.paths:
+            for method in handler.http_methods:
+                names = ("GET", "HEAD") if method == "GET" else (method,)
+                methods.setdefault(path.replace(":str}", "}"), []).extend(names)
+    return methods
 
 
-_METHODS_BY_HANDLER_METHOD = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
+@cache
+def create_template_config(base_path: str) -> TemplateConfig[JinjaTemplateEngine]:
+    """Templates whose links begin with the path of the base URL."""
+    environment = _create_environment()
+    environment.globals["base_path"] = base_path
+    return TemplateConfig(engine=JinjaTemplateEngine.from_environment(environment))
 
 
 def _create_environment() -> Environment:
@@ -153,7 +142,7 @@ def _create_environment() -> Environment:
 async def show_docs(request: PageRequest) -> Template:
     """The documents for reading, without a connection to anywhere."""
     visitor = await find_visitor(get_call(request))
-    return render("docs.html", visitor, document=request.state.document)
+    return render("docs.html", visitor, document=request.app.state.document)
 
 
 @get("/sandbox/checkout/{reference:str}")
@@ -235,17 +224,15 @@ def _is_form_request(call: Call) -> bool:
     return declared == b"application/x-www-form-urlencoded"
 
 
-def _handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Template | Redirect:
+def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Template | Redirect:
     """Every error of a page: for people a page, else JSON of the contract's shape."""
     if isinstance(error, SignInRequired):
         return error.response
     if isinstance(error, ClientDisconnected):
         return Response(b"", status_code=400)
-    reply = to_reply(error)
-    if reply is None:
-        request_id = request.state.site.ports.ids.token()[:16]
-        log.error("request %s to a page failed", request_id, exc_info=error)
-        reply = internal_error_reply(request_id)
+    site: AppContext = request.app.state.site
+    request_id = request.scope["state"].get(REQUEST_ID_KEY) or next(site.request_ids)
+    reply = reply_to_error(error, request_id, request.scope.get("path_template", "no route"))
     if "text/html" in request.headers.get("accept", ""):
         visitor = request.scope["state"].get("visitor")
         return render("problem.html", visitor, reply, problem=error_sentence(reply))

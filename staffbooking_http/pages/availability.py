@@ -26,14 +26,13 @@ from staffbooking_core.inputs import DateHours, SetAvailability
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.companions import calendars, profiles
 from staffbooking_http.api import query_string, rate_limits
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.errors import HttpError
 from staffbooking_http.api.uploads import Upload
 from staffbooking_http.pages.session import (
     CsrfForm,
     DraftText,
     PageRequest,
-    SignedInUser,
     flash_text,
     get_call,
     read_form,
@@ -177,7 +176,7 @@ async def save_weekly_hours(request: PageRequest) -> Template | Redirect:
         ],
     }
     try:
-        await rate_limits.count(call, f"user:{visitor.user.id}")
+        await rate_limits.count_user(call, visitor.user.id)
         given = structure(SetAvailability, wanted)
         await profiles.set_availability(call.ports, visitor.actor, given)
     except (InvalidInput, RateLimitExceeded) as error:
@@ -197,7 +196,7 @@ async def save_date_hours(request: PageRequest) -> Template | Redirect:
     parts = _split_slots(day.hours)
     wanted = {"date": day.date or None, "slots": [_parse_slot(part) for part in parts]}
     try:
-        await rate_limits.count(call, f"user:{visitor.user.id}")
+        await rate_limits.count_user(call, visitor.user.id)
         await profiles.set_date_hours(call.ports, visitor.actor, structure(DateHours, wanted))
     except (InvalidInput, RateLimitExceeded) as error:
         placed = _relabel_faults(error, [("hours", part) for part in parts])

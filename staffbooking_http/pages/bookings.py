@@ -35,10 +35,9 @@ from staffbooking_core.usecases.bookings.actions import RebookingOffer
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_http.api import request_body
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.session import (
     PageRequest,
-    SignedInUser,
     find_visitor,
     get_call,
     has_flash_code,

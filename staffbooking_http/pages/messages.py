@@ -14,11 +14,10 @@ from staffbooking_core.representations.messaging import conversation_record, mes
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import query_string
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.session import (
     DraftText,
     PageRequest,
-    SignedInUser,
     get_call,
     page_number,
     parse_counted_form,

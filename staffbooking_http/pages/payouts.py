@@ -10,10 +10,9 @@ from staffbooking_core.errors import InvalidInput, ProcessorUnavailable, RuleBro
 from staffbooking_core.inputs import OpenPayoutAccount
 from staffbooking_core.usecases.payments import payees
 from staffbooking_http.api.access import require_staff
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.session import (
     PageRequest,
-    SignedInUser,
     find_visitor,
     get_call,
     has_flash_code,

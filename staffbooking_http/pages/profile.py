@@ -36,14 +36,13 @@ from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.companions import images, profiles, search
 from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import query_string, rate_limits
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.errors import HttpError
 from staffbooking_http.api.uploads import FILE_FIELD, Upload
 from staffbooking_http.pages.session import (
     CsrfForm,
     DraftText,
     PageRequest,
-    SignedInUser,
     field_label,
     flash_text,
     get_call,
@@ -129,7 +128,7 @@ async def save_profile(request: PageRequest) -> Template | Redirect:
     visitor = await require_staff_member(call)
     draft = query_string.parse_form(_ProfileDraft, await read_verified_form(call, visitor))
     try:
-        await rate_limits.count(call, f"user:{visitor.user.id}")
+        await rate_limits.count_user(call, visitor.user.id)
         await profiles.update_profile(call.ports, visitor.actor, _parse_profile(draft))
     except (InvalidInput, RateLimitExceeded) as error:
         seen = await _profile_context(call, visitor)

@@ -16,11 +16,10 @@ from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.bookings import actions
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_http.api import query_string
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.session import (
     DraftText,
     PageRequest,
-    SignedInUser,
     get_call,
     page_number,
     parse_counted_form,

@@ -25,12 +25,11 @@ from staffbooking_core.usecases.companions import search
 from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.access import require_customer
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import SearchCompanions
 from staffbooking_http.pages.session import (
     DraftText,
     PageRequest,
-    SignedInUser,
     drop_empty_fields,
     get_call,
     parse_counted_form,

@@ -1,6 +1,5 @@
 """What pages are asked by, who is signed in there, and what they answer with."""
 
-import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -10,19 +9,12 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.accounts.users import (
-    Actor,
-    Session,
-    User,
-    csrf_token,
-    hash_session_token,
-)
-from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
+from staffbooking_core.errors import StaffbookingError, Unauthenticated
 from staffbooking_core.inputs import AllowedCharacters, TextBounds
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import query_string, rate_limits, request_body, uploads
-from staffbooking_http.api.access import find_session_token, require_staff
-from staffbooking_http.api.endpoint import AppContext, Call, Reply
+from staffbooking_http.api.access import authenticate_session, check_csrf, require_staff
+from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.api.uploads import Upload
@@ -35,7 +27,7 @@ SIGN_IN_PATH = "/account/sign-in"
 
 
 def get_call(request: PageRequest) -> Call:
-    site: AppContext = request.state.site
+    site: AppContext = request.app.state.site
     call = Call(site, request.scope, request.receive)  # type: ignore[arg-type]
     call.params = tuple(request.path_params.values())
     call.rules = (site.ports.policy.limits.general,)
@@ -83,35 +75,13 @@ def flash_text(call: Call, texts_by_code: Mapping[str, str]) -> str | None:
 # Who is there ---------------------------------------------------------------------------
 
 
-@frozen
-class SignedInUser:
-    """Who is signed in at a page."""
-
-    user: User
-    token: str = field(repr=False)
-    """Of the session."""
-    session: Session
-
-    @property
-    def actor(self) -> Actor:
-        return Actor(self.user.id, self.user.role)
-
-    @property
-    def csrf(self) -> str:
-        """What the forms of their pages bear."""
-        return csrf_token(self.token)
-
-
 async def find_visitor(call: Call) -> SignedInUser | None:
     """Who is signed in; the session is in use by that. Noted for the page of an error."""
-    token = find_session_token(call.scope["headers"])
-    if token is None:
+    try:
+        found = await authenticate_session(call.ports, call.scope["headers"], call.now)
+    except Unauthenticated:
         return None
-    caller = await call.ports.admission.authenticate_session(hash_session_token(token), call.now)
-    if caller is None:
-        return None
-    session = await sessions.touch_session(call.ports, caller.session)
-    visitor = SignedInUser(caller.user, token, session)
+    visitor = evolve(found, session=await sessions.touch_session(call.ports, found.session))
     call.scope["state"]["visitor"] = visitor
     return visitor
 
@@ -146,9 +116,8 @@ async def read_verified_form(call: Call, visitor: SignedInUser) -> bytes:
 
 
 def _verify_form(visitor: SignedInUser, raw: bytes) -> bytes:
-    submitted_token = query_string.parse_form(CsrfForm, raw).csrf
-    if not hmac.compare_digest(submitted_token.encode(), visitor.csrf.encode()):
-        raise Forbidden("csrf_failed", "The form has lapsed: load its page again")
+    submitted = query_string.parse_form(CsrfForm, raw).csrf.encode()
+    check_csrf(visitor, [submitted], "The form has lapsed: load its page again")
     # Browsers count a line break as one, and send two.
     return drop_empty_fields(raw).replace(b"%0D%0A", b"%0A")
 
@@ -166,7 +135,7 @@ async def read_upload_form(
     the file comes as `proven` gives it, and `noted` is told it before anything else is done or
     refused, but for a visitor who comes too often. Raises Forbidden `csrf_failed`, LimitExceeded,
     InvalidInput and Refused."""
-    await rate_limits.count(call, f"user:{visitor.user.id}")
+    await rate_limits.count_user(call, visitor.user.id)
 
     def note(form: bytes) -> bytes:
         form = _verify_form(visitor, form)
@@ -194,7 +163,7 @@ async def parse_counted_form(
     call: Call, visitor: SignedInUser, cls: type[FormT], form: bytes
 ) -> FormT:
     """What a proven form says, once it is counted. Raises LimitExceeded and InvalidInput."""
-    await rate_limits.count(call, f"user:{visitor.user.id}")
+    await rate_limits.count_user(call, visitor.user.id)
     return query_string.parse_form(cls, form)
 
 

@@ -17,12 +17,11 @@ from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api import rate_limits
 from staffbooking_http.api.access import session_cookie_header
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.email_links import NOTICE_DESCRIPTIONS
 from staffbooking_http.pages.session import (
     DraftText,
     PageRequest,
-    SignedInUser,
     flash_text,
     get_call,
     read_form,

@@ -56,12 +56,12 @@ def _success_reply(status: int = 200) -> Reply:
     description="All other sessions end; API keys and the calendar feed stay. Wrong current "
     "passwords count as failed logins do.",
     body=ChangePassword,
-    answer=_SUCCESS_SCHEMA,
-    codes=("bad_credentials",),
+    response_schema=_SUCCESS_SCHEMA,
+    rule_codes=("bad_credentials",),
 )
 async def change_password(call: Call) -> Reply:
     await accounts.change_password(
-        call.ports, call.session, call.parsed_input, rate_limits.address_key(call)
+        call.ports, call.signed_in.session, call.parsed_input, rate_limits.address_key(call)
     )
     return _success_reply()
 
@@ -75,7 +75,7 @@ async def change_password(call: Call) -> Reply:
     "{reset_account_limit} times {reset_account_rate} for an account, and {reset_address_limit} "
     "times from an address.",
     body=ForgotPassword,
-    answer=_SUCCESS_SCHEMA,
+    response_schema=_SUCCESS_SCHEMA,
 )
 async def forgot_password(call: Call) -> Reply:
     await accounts.forgot_password(call.ports, call.parsed_input, rate_limits.address_key(call))
@@ -90,8 +90,8 @@ async def forgot_password(call: Call) -> Reply:
     description="The token works once, for {reset_lifetime}. All sessions end; API keys and the "
     "calendar feed stay.",
     body=ResetPassword,
-    answer=_SUCCESS_SCHEMA,
-    codes=("token_invalid",),
+    response_schema=_SUCCESS_SCHEMA,
+    rule_codes=("token_invalid",),
 )
 async def reset_password(call: Call) -> Reply:
     await accounts.reset_password(call.ports, call.parsed_input)
@@ -107,11 +107,11 @@ async def reset_password(call: Call) -> Reply:
     SessionAccess(),
     summary="Where one is signed in",
     description="The newest first.",
-    answer=reply_schema(sessions=list[SessionRecord]),
+    response_schema=reply_schema(sessions=list[SessionRecord]),
 )
 async def list_sessions(call: Call) -> Reply:
     found = await accounts.list_sessions(call.ports, call.user)
-    records = [session_record(session, call.session) for session in found]
+    records = [session_record(session, call.signed_in.session) for session in found]
     return Reply(200, codec.encode({"sessions": records}))
 
 
@@ -120,8 +120,8 @@ async def list_sessions(call: Call) -> Reply:
     "/auth/sessions/{id}",
     SessionAccess(),
     summary="Sign out somewhere else",
-    answer=_SUCCESS_SCHEMA,
-    not_found="Session",
+    response_schema=_SUCCESS_SCHEMA,
+    not_found_name="Session",
 )
 async def end_session(call: Call) -> Reply:
     await accounts.end_session(call.ports, call.user, call.params[0])
@@ -133,10 +133,10 @@ async def end_session(call: Call) -> Reply:
     "/auth/sessions",
     SessionAccess(),
     summary="Sign out everywhere else",
-    answer=_SUCCESS_SCHEMA,
+    response_schema=_SUCCESS_SCHEMA,
 )
 async def end_other_sessions(call: Call) -> Reply:
-    await accounts.end_other_sessions(call.ports, call.session)
+    await accounts.end_other_sessions(call.ports, call.signed_in.session)
     return _success_reply()
 
 
@@ -150,8 +150,8 @@ async def end_other_sessions(call: Call) -> Reply:
     summary="Have the link sent again that confirms the address",
     description="At most {verification_limit} times {verification_rate}, and "
     "{verification_address_limit} times from an address.",
-    answer=_SUCCESS_SCHEMA,
-    codes=("already_verified",),
+    response_schema=_SUCCESS_SCHEMA,
+    rule_codes=("already_verified",),
 )
 async def send_verification(call: Call) -> Reply:
     await accounts.send_verification(call.ports, call.user, rate_limits.address_key(call))
@@ -165,8 +165,8 @@ async def send_verification(call: Call) -> Reply:
     summary="Confirm the address by the token of a mail",
     description="The token works once, for {verification_lifetime}.",
     body=VerifyEmail,
-    answer=reply_schema(success=Success, user=UserRecord),
-    codes=("token_invalid",),
+    response_schema=reply_schema(success=Success, user=UserRecord),
+    rule_codes=("token_invalid",),
 )
 async def verify_email(call: Call) -> Reply:
     user = await accounts.verify_email(call.ports, call.parsed_input.token)
@@ -186,7 +186,7 @@ def _choices_reply(chosen: dict[NotificationKind, bool]) -> Reply:
     "/account/notifications",
     SessionAccess(),
     summary="What one is told by mail, of what one may refuse",
-    answer=_CHOICES_SCHEMA,
+    response_schema=_CHOICES_SCHEMA,
 )
 async def read_notification_choices(call: Call) -> Reply:
     return _choices_reply(await notifications.get_preferences(call.ports, call.user.id))
@@ -199,7 +199,7 @@ async def read_notification_choices(call: Call) -> Reply:
     summary="Choose what to be told by mail",
     description="What is left out stays as it is.",
     body=ChangeNotificationPreferences,
-    answer=_CHOICES_SCHEMA,
+    response_schema=_CHOICES_SCHEMA,
 )
 async def choose_notifications(call: Call) -> Reply:
     given = asdict(call.parsed_input.notifications)
@@ -218,8 +218,8 @@ async def choose_notifications(call: Call) -> Reply:
     description="Records as they stand elsewhere in the interface; a profile that never was is "
     "null. Secrets are not in it. The answer comes as it is made: one that breaks off is no JSON. "
     "At most {export_limit} times {export_rate}.",
-    window="export",
-    answer=type_schema(PersonalDataRecord),
+    rate_limit_name="export",
+    response_schema=type_schema(PersonalDataRecord),
 )
 async def export_data(call: Call) -> Reply:
     return Reply(
@@ -236,8 +236,8 @@ async def export_data(call: Call) -> Reply:
     description="Names, addresses, messages, profile, images, keys and sessions are erased, for "
     "good. Bookings stay, without a name. Wrong passwords count as failed logins do.",
     body=EraseAccount,
-    answer=_SUCCESS_SCHEMA,
-    codes=("bad_credentials", "open_bookings"),
+    response_schema=_SUCCESS_SCHEMA,
+    rule_codes=("bad_credentials", "open_bookings"),
 )
 async def erase_account(call: Call) -> Reply:
     password, address = call.parsed_input.password, rate_limits.address_key(call)
@@ -255,8 +255,8 @@ async def erase_account(call: Call) -> Reply:
     summary="Ask the operators",
     body=SubmitInquiry,
     status=201,
-    window="contact",
-    answer=_SUCCESS_SCHEMA,
+    rate_limit_name="contact",
+    response_schema=_SUCCESS_SCHEMA,
 )
 async def send_inquiry(call: Call) -> Reply:
     await inquiries.submit_inquiry(call.ports, call.parsed_input)

@@ -28,7 +28,7 @@ log = logging.getLogger("staffbooking.http")
     "network address: the others can have it sent by `/auth/verification`.",
     body=Register,
     status=201,
-    answer=reply_schema(success=Success, user=UserRecord),
+    response_schema=reply_schema(success=Success, user=UserRecord),
 )
 async def register(call: Call) -> Reply:
     user = await sign_up(call, call.parsed_input)
@@ -51,8 +51,8 @@ async def sign_up(call: Call, given: Register) -> User:
     summary="Sign in",
     description="Sets the cookie `connect.sid`. After too many failures the answer is 429.",
     body=Login,
-    answer=reply_schema(success=Success, user=UserRecord, csrf_token=str),
-    codes=("bad_credentials",),
+    response_schema=reply_schema(success=Success, user=UserRecord, csrf_token=str),
+    rule_codes=("bad_credentials",),
 )
 async def login(call: Call) -> Reply:
     user, token = await sessions.login(call.ports, call.parsed_input, rate_limits.address_key(call))
@@ -65,10 +65,10 @@ async def login(call: Call) -> Reply:
     "/auth/logout",
     SessionAccess(),
     summary="Sign out",
-    answer=reply_schema(success=Success),
+    response_schema=reply_schema(success=Success),
 )
 async def logout(call: Call) -> Reply:
-    await sessions.logout(call.ports, call.session.digest)
+    await sessions.logout(call.ports, call.signed_in.session.digest)
     return Reply(
         200, codec.encode({"success": True}), (session_cookie_header(call.ports.policy, None),)
     )
@@ -79,8 +79,8 @@ async def logout(call: Call) -> Reply:
     "/auth/session",
     SessionAccess(),
     summary="Who is signed in",
-    answer=reply_schema(user=UserRecord, csrf_token=str),
+    response_schema=reply_schema(user=UserRecord, csrf_token=str),
 )
 async def read_session(call: Call) -> Reply:
-    answer = {"user": user_record(call.user), "csrf_token": csrf_token(call.token)}
+    answer = {"user": user_record(call.user), "csrf_token": call.signed_in.csrf}
     return Reply(200, codec.encode(answer))

@@ -23,7 +23,7 @@ from staffbooking_core.representations.bookings import (
 from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
-from staffbooking_http.api.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
+from staffbooking_http.api.endpoint import Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.query_string import ListBookings, ListMyBookings
 from staffbooking_http.api.response_schemas import (
     reply_schema,
@@ -81,11 +81,11 @@ request_by_key = endpoint(
     description=_CREATION_DESCRIPTION,
     body=RequestBookingFor,
     status=201,
-    window="bookings",
-    kept=_created_reply,
-    answer=_BOOKING_REPLY_SCHEMA,
-    codes=_REQUEST_CODES,
-    not_found="Companion",
+    rate_limit_name="bookings",
+    build_stored_reply=_created_reply,
+    response_schema=_BOOKING_REPLY_SCHEMA,
+    rule_codes=_REQUEST_CODES,
+    not_found_name="Companion",
 )(_request_booking)
 
 request_by_session = endpoint(
@@ -96,11 +96,11 @@ request_by_session = endpoint(
     description=_CREATION_DESCRIPTION,
     body=RequestBooking,
     status=201,
-    window="bookings",
-    kept=_created_reply,
-    answer=_BOOKING_REPLY_SCHEMA,
-    codes=(*_REQUEST_CODES, "customers_only"),
-    not_found="Companion",
+    rate_limit_name="bookings",
+    build_stored_reply=_created_reply,
+    response_schema=_BOOKING_REPLY_SCHEMA,
+    rule_codes=(*_REQUEST_CODES, "customers_only"),
+    not_found_name="Companion",
 )(_request_booking)
 
 
@@ -113,8 +113,8 @@ request_by_session = endpoint(
     ApiKeyAccess(Permission.READ),
     summary="Read a booking by its code",
     description="Whoever has no part in it gets `booking_code`, `status` and `event_date`.",
-    answer=reply_schema(booking=BookingRecord | BookingGlimpseRecord),
-    not_found=_RESOURCE_NAME,
+    response_schema=reply_schema(booking=BookingRecord | BookingGlimpseRecord),
+    not_found_name=_RESOURCE_NAME,
 )
 async def read_by_code(call: Call) -> Reply:
     code = call.params[0]
@@ -133,8 +133,8 @@ async def read_by_code(call: Call) -> Reply:
     SessionAccess(),
     summary="Read a booking",
     description="With the customer's priority rebooking, where there is one to use.",
-    answer=reply_schema(booking=BookingRecord, rebooking=RebookingRecord | None),
-    not_found=_RESOURCE_NAME,
+    response_schema=reply_schema(booking=BookingRecord, rebooking=RebookingRecord | None),
+    not_found_name=_RESOURCE_NAME,
 )
 async def read_by_id(call: Call) -> Reply:
     booking, party, rebooking = await actions.get_by_id(
@@ -164,7 +164,7 @@ async def _list_bookings(call: Call, role: str | None) -> Reply:
     ApiKeyAccess(Permission.READ),
     summary="List the bookings that you are a party of, or made",
     query=ListBookings,
-    answer=_BOOKING_PAGE_SCHEMA,
+    response_schema=_BOOKING_PAGE_SCHEMA,
 )
 async def list_by_key(call: Call) -> Reply:
     return await _list_bookings(call, None)
@@ -177,7 +177,7 @@ async def list_by_key(call: Call) -> Reply:
     summary="List your bookings",
     description="The newest event first; before all, a staff member's priority requests.",
     query=ListMyBookings,
-    answer=_BOOKING_PAGE_SCHEMA,
+    response_schema=_BOOKING_PAGE_SCHEMA,
 )
 async def list_by_session(call: Call) -> Reply:
     return await _list_bookings(call, call.parsed_input.role)
@@ -189,11 +189,11 @@ async def list_by_session(call: Call) -> Reply:
 def _authorization_check(trigger: Trigger) -> Handler:
     """Finds the booking for a call that something else is wrong with."""
 
-    async def find(call: Call) -> Reply:
+    async def check(call: Call) -> Reply:
         await actions.authorize(call.ports, call.actor, call.path_id(_RESOURCE_NAME), trigger)
         return Reply(200)
 
-    return find
+    return check
 
 
 def _transition_endpoint(
@@ -201,21 +201,22 @@ def _transition_endpoint(
 ) -> Endpoint:
     """An operation that needs no more than who and when."""
 
-    async def act(call: Call) -> Reply:
+    @endpoint(
+        "POST",
+        f"/bookings/{{id}}/{path_segment}",
+        SessionAccess(),
+        summary=summary,
+        response_schema=_BOOKING_REPLY_SCHEMA,
+        rule_codes=codes,
+        not_found_name=_RESOURCE_NAME,
+    )
+    async def apply(call: Call) -> Reply:
         booking_id = call.path_id(_RESOURCE_NAME)
         return _booking_reply(
             call, await actions.apply_trigger(call.ports, call.actor, booking_id, trigger)
         )
 
-    access: Access = SessionAccess()
-    path = f"/bookings/{{id}}/{path_segment}"
-    described = {
-        "summary": summary,
-        "answer": _BOOKING_REPLY_SCHEMA,
-        "codes": codes,
-        "not_found": _RESOURCE_NAME,
-    }
-    return endpoint("POST", path, access, **described)(act)
+    return apply
 
 
 decline = _transition_endpoint(
@@ -243,9 +244,9 @@ confirm = _transition_endpoint(
     SessionAccess(),
     summary="Accept a request",
     description="Takes the slot: other requests that overlap it are cancelled.",
-    answer=_BOOKING_REPLY_SCHEMA,
-    codes=("booking_not_pending", "event_started", "companion_unavailable"),
-    not_found=_RESOURCE_NAME,
+    response_schema=_BOOKING_REPLY_SCHEMA,
+    rule_codes=("booking_not_pending", "event_started", "companion_unavailable"),
+    not_found_name=_RESOURCE_NAME,
 )
 async def accept(call: Call) -> Reply:
     booking_id = call.path_id(_RESOURCE_NAME)
@@ -258,11 +259,11 @@ async def accept(call: Call) -> Reply:
     SessionAccess(),
     summary="Open the hosted checkout",
     description="Safe to repeat. 500 `processor_unavailable` where the processor is away.",
-    answer=reply_schema(
+    response_schema=reply_schema(
         success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
     ),
-    codes=("booking_not_accepted", "event_started"),
-    not_found=_RESOURCE_NAME,
+    rule_codes=("booking_not_accepted", "event_started"),
+    not_found_name=_RESOURCE_NAME,
 )
 async def checkout(call: Call) -> Reply:
     booking, url, expires_at = await actions.open_checkout(
@@ -277,9 +278,9 @@ async def checkout(call: Call) -> Reply:
     SessionAccess(),
     summary="Ask what cancelling would give back",
     description="The quote holds for {quote_lifetime}, handed back to `cancel`.",
-    answer=type_schema(CancellationQuoteRecord),
-    codes=("booking_not_cancellable",),
-    not_found=_RESOURCE_NAME,
+    response_schema=type_schema(CancellationQuoteRecord),
+    rule_codes=("booking_not_cancellable",),
+    not_found_name=_RESOURCE_NAME,
 )
 async def read_cancellation_quote(call: Call) -> Reply:
     record = await actions.quote_cancellation(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
@@ -293,11 +294,11 @@ async def read_cancellation_quote(call: Call) -> Reply:
     summary="Cancel a booking",
     description="Refunds by the published table, or exactly as the quote says.",
     body=CancelBooking,
-    body_optional=True,
-    find=_authorization_check(Trigger.CANCEL),
-    answer=_BOOKING_REPLY_SCHEMA,
-    codes=("booking_not_cancellable", "quote_invalid"),
-    not_found=_RESOURCE_NAME,
+    is_body_optional=True,
+    check_target=_authorization_check(Trigger.CANCEL),
+    response_schema=_BOOKING_REPLY_SCHEMA,
+    rule_codes=("booking_not_cancellable", "quote_invalid"),
+    not_found_name=_RESOURCE_NAME,
 )
 async def cancel(call: Call) -> Reply:
     booking_id = call.path_id(_RESOURCE_NAME)
@@ -312,10 +313,10 @@ async def cancel(call: Call) -> Reply:
     SessionAccess(),
     summary="Dispute a booking",
     body=DisputeBooking,
-    find=_authorization_check(Trigger.DISPUTE),
-    answer=_BOOKING_REPLY_SCHEMA,
-    codes=("booking_not_disputable", "event_not_started", "payout_released"),
-    not_found=_RESOURCE_NAME,
+    check_target=_authorization_check(Trigger.DISPUTE),
+    response_schema=_BOOKING_REPLY_SCHEMA,
+    rule_codes=("booking_not_disputable", "event_not_started", "payout_released"),
+    not_found_name=_RESOURCE_NAME,
 )
 async def dispute(call: Call) -> Reply:
     booking_id = call.path_id(_RESOURCE_NAME)

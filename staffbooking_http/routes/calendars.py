@@ -39,8 +39,8 @@ def feed_url(call: Call, secret: str) -> str:
     _STAFF_SESSION,
     summary="See whether your bookings have a calendar feed",
     description="Its address is told once, when it is made.",
-    answer=reply_schema(feed=CalendarFeedRecord | None),
-    codes=("staff_only",),
+    response_schema=reply_schema(feed=CalendarFeedRecord | None),
+    rule_codes=("staff_only",),
 )
 async def read_feed(call: Call) -> Reply:
     since = await calendars.feed_created_at(call.ports, call.actor)
@@ -57,8 +57,8 @@ async def read_feed(call: Call) -> Reply:
         "your calendar program only. The one before stops working at once."
     ),
     status=201,
-    answer=reply_schema(success=Success, url=str, feed=CalendarFeedRecord),
-    codes=("staff_only",),
+    response_schema=reply_schema(success=Success, url=str, feed=CalendarFeedRecord),
+    rule_codes=("staff_only",),
 )
 async def create_feed(call: Call) -> Reply:
     secret, since = await calendars.create_feed(call.ports, call.actor)
@@ -74,8 +74,8 @@ async def create_feed(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Revoke your calendar feed",
     description="Its address stops working at once.",
-    answer=reply_schema(success=Success),
-    codes=("staff_only",),
+    response_schema=reply_schema(success=Success),
+    rule_codes=("staff_only",),
 )
 async def revoke_feed(call: Call) -> Reply:
     await calendars.remove_feed(call.ports, call.actor)
@@ -92,10 +92,10 @@ async def revoke_feed(call: Call) -> Reply:
         "tentative and takes no time. The secret is the only credential. With `If-None-Match` "
         "the answer is 304."
     ),
-    answer={"type": "string", "description": "iCalendar (RFC 5545)"},
-    media=ICALENDAR_MEDIA_TYPE,
-    tagged=True,
-    not_found="Calendar",
+    response_schema={"type": "string", "description": "iCalendar (RFC 5545)"},
+    response_media_type=ICALENDAR_MEDIA_TYPE,
+    has_etag=True,
+    not_found_name="Calendar",
 )
 async def download_feed(call: Call) -> Reply:
     secret, ending, rest = call.params[0].partition(FEED_SUFFIX)
@@ -124,11 +124,11 @@ async def download_feed(call: Call) -> Reply:
         "and not booked; what is booked stays booked, and requests may still be accepted. "
         "Nothing else of the file is kept, and nothing at all where it is refused."
     ),
-    raw="max_calendar_bytes",
-    raw_media=ICALENDAR_MEDIA_TYPE,
-    in_turn=True,
-    answer=reply_schema(success=Success, busy_times=int, until=Date),
-    codes=("staff_only",),
+    max_raw_bytes="max_calendar_bytes",
+    raw_media_type=ICALENDAR_MEDIA_TYPE,
+    is_upload_limited=True,
+    response_schema=reply_schema(success=Success, busy_times=int, until=Date),
+    rule_codes=("staff_only",),
 )
 async def set_busy_times(call: Call) -> Reply:
     taken = await calendars.set_busy_times(call.ports, call.actor, call.parsed_input)
@@ -142,8 +142,8 @@ async def set_busy_times(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List the busy times that were taken from your calendar",
     description="Those that meet are one. `until` is the day up to which they were looked for.",
-    answer=reply_schema(busy_times=list[BusyTimeRecord], until=Date | None),
-    codes=("staff_only",),
+    response_schema=reply_schema(busy_times=list[BusyTimeRecord], until=Date | None),
+    rule_codes=("staff_only",),
 )
 async def list_busy_times(call: Call) -> Reply:
     taken = await calendars.get_busy_times(call.ports, call.actor)
@@ -156,8 +156,8 @@ async def list_busy_times(call: Call) -> Reply:
     "/staff/busy-times",
     _STAFF_SESSION,
     summary="Forget your busy times",
-    answer=reply_schema(success=Success),
-    codes=("staff_only",),
+    response_schema=reply_schema(success=Success),
+    rule_codes=("staff_only",),
 )
 async def clear_busy_times(call: Call) -> Reply:
     await calendars.clear_busy_times(call.ports, call.actor)

@@ -24,7 +24,7 @@ _UPGRADE_HEADERS = (
     description="A WebSocket, for whoever has a session: 401 without one, 403 for a page of a "
     "foreign origin or of none, 429 for more than {max_connections} connections of a "
     "user. What goes over it is in the AsyncAPI document, `/asyncapi.json`.",
-    answer=type_schema(ErrorRecord),
+    response_schema=type_schema(ErrorRecord),
     status=426,
 )
 async def require_upgrade(_: Call) -> NoReturn:

@@ -27,7 +27,7 @@ from staffbooking_http.api.response_schemas import (
     summary="Search available staff members",
     description="By rating, then number of reviews, then id. All filters given must hold.",
     query=SearchCompanions,
-    answer=reply_schema(
+    response_schema=reply_schema(
         companions=list[CompanionSummaryRecord], page=int, limit=int, has_more=bool
     ),
 )
@@ -53,8 +53,8 @@ async def _companion_reply(call: Call) -> Reply:
     "/api/v1/companions/{id}",
     ApiKeyAccess(Permission.READ),
     summary="Read the profile of a staff member",
-    answer=type_schema(CompanionDetailReply),
-    not_found="Companion",
+    response_schema=type_schema(CompanionDetailReply),
+    not_found_name="Companion",
 )
 async def read_companion(call: Call) -> Reply:
     return await _companion_reply(call)
@@ -68,9 +68,9 @@ async def read_companion(call: Call) -> Reply:
     description="Local days of the companion's timezone, both ends included, at most "
     "{availability_days}.",
     query=ReadAvailability,
-    find=_companion_reply,
-    answer=type_schema(FreeDaysRecord),
-    not_found="Companion",
+    check_target=_companion_reply,
+    response_schema=type_schema(FreeDaysRecord),
+    not_found_name="Companion",
 )
 async def read_availability(call: Call) -> Reply:
     wanted: ReadAvailability = call.parsed_input
@@ -86,7 +86,7 @@ async def read_availability(call: Call) -> Reply:
     "/api/v1/service-types",
     ApiKeyAccess(Permission.READ),
     summary="List the service types on offer",
-    answer=reply_schema(service_types=list[ServiceTypeRecord]),
+    response_schema=reply_schema(service_types=list[ServiceTypeRecord]),
 )
 async def list_service_types(call: Call) -> Reply:
     found = await companions_search.count_service_types(call.ports)

@@ -30,11 +30,11 @@ IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
         "you get. Kept is what is seen, upright and at most 2,048 pixels a side: no metadata, "
         "no further frames. At most 50 megapixels as JPEG, 25 as PNG or WebP."
     ),
-    file=True,
-    in_turn=True,
+    has_file=True,
+    is_upload_limited=True,
     status=201,
-    answer=reply_schema(success=Success, image=ImagePath),
-    codes=("malformed_form", "staff_only", "too_many_images"),
+    response_schema=reply_schema(success=Success, image=ImagePath),
+    rule_codes=("malformed_form", "staff_only", "too_many_images"),
 )
 async def upload_image(call: Call) -> Reply:
     image = await images.upload_image(
@@ -49,8 +49,8 @@ async def upload_image(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List your images",
     description="The newest first. `size` is in bytes.",
-    answer=reply_schema(images=list[ImageRecord]),
-    codes=("staff_only",),
+    response_schema=reply_schema(images=list[ImageRecord]),
+    rule_codes=("staff_only",),
 )
 async def list_images(call: Call) -> Reply:
     found = await images.list_own_images(call.ports, call.actor)
@@ -63,9 +63,9 @@ async def list_images(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Delete an image of yours",
     description="Refused while your profile or your portfolio shows it.",
-    answer=reply_schema(success=Success),
-    codes=("image_in_use", "staff_only"),
-    not_found="Image",
+    response_schema=reply_schema(success=Success),
+    rule_codes=("image_in_use", "staff_only"),
+    not_found_name="Image",
 )
 async def delete_image(call: Call) -> Reply:
     name = call.params[0]
@@ -84,10 +84,10 @@ async def delete_image(call: Call) -> Reply:
         "For everybody who knows its name, which can't be guessed. It may be kept for ever: with "
         "`If-None-Match` the answer is 304."
     ),
-    answer={"description": "JPEG, PNG or WebP"},
-    media="image/*",
-    tagged=True,
-    not_found="Image",
+    response_schema={"description": "JPEG, PNG or WebP"},
+    response_media_type="image/*",
+    has_etag=True,
+    not_found_name="Image",
 )
 async def show_image(call: Call) -> Reply:
     name = call.params[0]

@@ -23,12 +23,12 @@ from staffbooking_http.api.response_schemas import (
     "active ones.",
     body=CreateApiKey,
     status=201,
-    answer=reply_schema(
+    response_schema=reply_schema(
         success=Success,
         key=Annotated[str, JsonSchema(pattern="^ps_[0-9A-Za-z]{65}$")],
         api_key=ApiKeyRecord,
     ),
-    codes=("too_many_keys", "subscription_required"),
+    rule_codes=("too_many_keys", "subscription_required"),
 )
 async def create_key(call: Call) -> Reply:
     key, record = await api_keys.create(call.ports, call.user, call.parsed_input)
@@ -41,7 +41,7 @@ async def create_key(call: Call) -> Reply:
     "/api/keys",
     SessionAccess(),
     summary="List your API keys, masked",
-    answer=reply_schema(keys=list[ApiKeyRecord]),
+    response_schema=reply_schema(keys=list[ApiKeyRecord]),
 )
 async def list_keys(call: Call) -> Reply:
     found = await api_keys.list_keys(call.ports, call.user)
@@ -53,8 +53,8 @@ async def list_keys(call: Call) -> Reply:
     "/api/keys/{id}",
     SessionAccess(),
     summary="Revoke an API key",
-    answer=reply_schema(success=Success),
-    not_found="API key",
+    response_schema=reply_schema(success=Success),
+    not_found_name="API key",
 )
 async def revoke_key(call: Call) -> Reply:
     await api_keys.revoke(call.ports, call.user, call.path_id("API key"))

@@ -45,7 +45,7 @@ def _sent_reply(message: Message) -> Reply:
         "booked any more still reads what was said until then."
     ),
     query=ListConversations,
-    answer=reply_schema(conversations=list[ConversationRecord], has_more=bool),
+    response_schema=reply_schema(conversations=list[ConversationRecord], has_more=bool),
 )
 async def list_conversations(call: Call) -> Reply:
     limit = call.parsed_input.limit
@@ -69,11 +69,11 @@ async def _check_readable(call: Call) -> Reply:
         "both, those between. `has_more` tells of more that way. What is shown is marked as read."
     ),
     query=ReadHistory,
-    find=_check_readable,
-    answer=reply_schema(
+    check_target=_check_readable,
+    response_schema=reply_schema(
         conversation=ConversationRecord, messages=list[MessageRecord], has_more=bool
     ),
-    not_found=_RESOURCE_NAME,
+    not_found_name=_RESOURCE_NAME,
 )
 async def read_conversation(call: Call) -> Reply:
     wanted = call.parsed_input
@@ -109,10 +109,10 @@ async def _check_user(call: Call) -> Reply:
     description="Between the two parties of a booking, whatever its status." + _REFUSAL_DESCRIPTION,
     body=SendMessage,
     status=201,
-    find=_check_user,
-    answer=_SENT_SCHEMA,
-    codes=("message_to_oneself",),
-    not_found="User",
+    check_target=_check_user,
+    response_schema=_SENT_SCHEMA,
+    rule_codes=("message_to_oneself",),
+    not_found_name="User",
 )
 async def send_to_user(call: Call) -> Reply:
     user_id = call.path_id("User")
@@ -134,9 +134,9 @@ async def _check_writable(call: Call) -> Reply:
     description="To all who are in it now." + _REFUSAL_DESCRIPTION,
     body=SendMessage,
     status=201,
-    find=_check_writable,
-    answer=_SENT_SCHEMA,
-    not_found=_RESOURCE_NAME,
+    check_target=_check_writable,
+    response_schema=_SENT_SCHEMA,
+    not_found_name=_RESOURCE_NAME,
 )
 async def send_to_conversation(call: Call) -> Reply:
     letter = MessageDraft(

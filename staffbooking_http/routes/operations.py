@@ -20,7 +20,7 @@ OK_BODY = codec.encode({"status": "ok"})
     "/healthz",
     PublicAccess(),
     summary="Is the process alive?",
-    answer=_OK_SCHEMA,
+    response_schema=_OK_SCHEMA,
 )
 async def check_liveness(_: Call) -> Reply:
     return Reply(200, OK_BODY)
@@ -32,7 +32,7 @@ async def check_liveness(_: Call) -> Reply:
     PublicAccess(),
     summary="Can the service work?",
     description="503 while the database or its schema is not there.",
-    answer=_OK_SCHEMA,
+    response_schema=_OK_SCHEMA,
 )
 async def check_readiness(call: Call) -> Reply:
     if not await health.is_ready(call.ports):
@@ -46,8 +46,8 @@ async def check_readiness(call: Call) -> Reply:
     PublicAccess(),
     summary="Figures for Prometheus",
     description="Requests by route and status, the channel, due work by kind, and webhooks.",
-    answer={"type": "string"},
-    media="text/plain",
+    response_schema={"type": "string"},
+    response_media_type="text/plain",
 )
 async def read_metrics(call: Call) -> Reply:
     site = call.site
@@ -62,7 +62,7 @@ async def read_metrics(call: Call) -> Reply:
     "/openapi.json",
     PublicAccess(),
     summary="This interface as an OpenAPI document",
-    answer={"type": "object"},
+    response_schema={"type": "object"},
 )
 async def read_openapi(call: Call) -> Reply:
     return Reply(200, call.site.openapi_document)
@@ -73,7 +73,7 @@ async def read_openapi(call: Call) -> Reply:
     "/asyncapi.json",
     PublicAccess(),
     summary="The real-time channel as an AsyncAPI document",
-    answer={"type": "object"},
+    response_schema={"type": "object"},
 )
 async def read_asyncapi(call: Call) -> Reply:
     return Reply(200, asyncapi.encode_document(call.ports.policy))

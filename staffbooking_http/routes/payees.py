@@ -31,8 +31,8 @@ def _payout_account_record(call: Call, payee: Payee | None) -> PayoutAccountReco
     SessionAccess(check_user=require_staff),
     summary="See how your payout account stands",
     description="`needs` names what the payment processor still asks for.",
-    answer=reply_schema(payout_account=PayoutAccountRecord),
-    codes=("staff_only",),
+    response_schema=reply_schema(payout_account=PayoutAccountRecord),
+    rule_codes=("staff_only",),
 )
 async def read_payout_account(call: Call) -> Reply:
     payee = await payees.get_payee(call.ports, call.actor)
@@ -49,14 +49,14 @@ async def read_payout_account(call: Call) -> Reply:
         "next. 500 `processor_unavailable` where the processor is away; safe to repeat."
     ),
     body=OpenPayoutAccount,
-    body_optional=True,
-    answer=reply_schema(
+    is_body_optional=True,
+    response_schema=reply_schema(
         success=Success,
         payout_account=PayoutAccountRecord,
         onboarding_url=str,
         expires_at=Timestamp,
     ),
-    codes=("payout_account_refused", "staff_only"),
+    rule_codes=("payout_account_refused", "staff_only"),
 )
 async def open_payout_account(call: Call) -> Reply:
     payee, link = await payees.open_onboarding(call.ports, call.actor, call.parsed_input.country)

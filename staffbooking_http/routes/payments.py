@@ -25,11 +25,11 @@ async def _check_provider(call: Call) -> Reply:
         "For the processor that the deployment pays by. `received` says how much of it was new; "
         "an answer of 200 means that it is stored. It is signed over its raw body."
     ),
-    raw=MAX_PROCESSOR_EVENT_BYTES,
-    find=_check_provider,
-    answer=reply_schema(received=int),
-    codes=("bad_signature",),
-    not_found="Processor",
+    max_raw_bytes=MAX_PROCESSOR_EVENT_BYTES,
+    check_target=_check_provider,
+    response_schema=reply_schema(received=int),
+    rule_codes=("bad_signature",),
+    not_found_name="Processor",
 )
 async def receive_processor_event(call: Call) -> Reply:
     await _check_provider(call)

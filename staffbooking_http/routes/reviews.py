@@ -37,10 +37,10 @@ async def _check_booking(call: Call) -> Reply:
     description="Once for the customer and once for the companion; a blank comment is none.",
     body=SubmitReview,
     status=201,
-    find=_check_booking,
-    answer=_REVIEW_REPLY_SCHEMA,
-    codes=("booking_not_completed", "already_reviewed"),
-    not_found="Booking",
+    check_target=_check_booking,
+    response_schema=_REVIEW_REPLY_SCHEMA,
+    rule_codes=("booking_not_completed", "already_reviewed"),
+    not_found_name="Booking",
 )
 async def submit_review(call: Call) -> Reply:
     booking_id = call.path_id("Booking")
@@ -75,11 +75,11 @@ async def _first_review_reply(call: Call) -> Reply:
     summary="List the reviews of a user",
     description="The newest first, with what all of them come to.",
     query=ListReviews,
-    find=_first_review_reply,
-    answer=reply_schema(
+    check_target=_first_review_reply,
+    response_schema=reply_schema(
         reviews=list[ReviewRecord], rating_avg=AverageRating, total_reviews=int, page=int, limit=int
     ),
-    not_found="User",
+    not_found_name="User",
 )
 async def list_user_reviews(call: Call) -> Reply:
     return await _reviews_reply(call, call.parsed_input.page, call.parsed_input.limit)
@@ -100,10 +100,10 @@ async def _check_review(call: Call) -> Reply:
     summary="Respond to a review of yourself",
     description="Once, and for staff members only.",
     body=RespondToReview,
-    find=_check_review,
-    answer=_REVIEW_REPLY_SCHEMA,
-    codes=("already_responded",),
-    not_found="Review",
+    check_target=_check_review,
+    response_schema=_REVIEW_REPLY_SCHEMA,
+    rule_codes=("already_responded",),
+    not_found_name="Review",
 )
 async def respond_to_review(call: Call) -> Reply:
     review_id = call.path_id("Review")

@@ -58,8 +58,8 @@ class FaultRequest:
     PublicAccess(),
     summary="Move the service's clock ahead",
     body=ClockRequest,
-    answer=reply_schema(now=Timestamp),
-    codes=("clock_backwards",),
+    response_schema=reply_schema(now=Timestamp),
+    rule_codes=("clock_backwards",),
 )
 async def move_clock(call: Call) -> Reply:
     wanted: ClockRequest = call.parsed_input
@@ -84,9 +84,9 @@ async def move_clock(call: Call) -> Reply:
     PublicAccess(),
     summary="Open, win or lose a chargeback",
     body=ChargebackRequest,
-    answer=_SUCCESS_SCHEMA,
-    codes=("not_paid", "already_charged_back", "chargeback_decided", "nothing_left"),
-    not_found="Booking",
+    response_schema=_SUCCESS_SCHEMA,
+    rule_codes=("not_paid", "already_charged_back", "chargeback_decided", "nothing_left"),
+    not_found_name="Booking",
 )
 async def set_chargeback(call: Call) -> Reply:
     wanted: ChargebackRequest = call.parsed_input
@@ -107,7 +107,7 @@ async def set_chargeback(call: Call) -> Reply:
         "bad_signature."
     ),
     body=FaultRequest,
-    answer=_SUCCESS_SCHEMA,
+    response_schema=_SUCCESS_SCHEMA,
 )
 async def add_fault(call: Call) -> Reply:
     wanted: FaultRequest = call.parsed_input
@@ -120,7 +120,7 @@ async def add_fault(call: Call) -> Reply:
     "/sandbox/payments/faults",
     PublicAccess(),
     summary="Make the processor behave again",
-    answer=_SUCCESS_SCHEMA,
+    response_schema=_SUCCESS_SCHEMA,
 )
 async def clear_faults(call: Call) -> Reply:
     await sandbox.require_sandbox(call.ports).clear_faults()

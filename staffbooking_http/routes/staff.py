@@ -29,8 +29,8 @@ _RESOURCE_NAME = "Portfolio item"
     _STAFF_SESSION,
     summary="Read your profile",
     description="`missing` names what it still needs before it can be approved.",
-    answer=reply_schema(profile=ProfileRecord),
-    codes=("staff_only",),
+    response_schema=reply_schema(profile=ProfileRecord),
+    rule_codes=("staff_only",),
 )
 async def read_profile(call: Call) -> Reply:
     companion = await profiles.get_profile(call.ports, call.actor)
@@ -48,8 +48,8 @@ async def read_profile(call: Call) -> Reply:
         "keep the approval. An image under `media/` must be one that you uploaded."
     ),
     body=ChangeProfile,
-    answer=reply_schema(success=Success, profile=ProfileRecord),
-    codes=("staff_only",),
+    response_schema=reply_schema(success=Success, profile=ProfileRecord),
+    rule_codes=("staff_only",),
 )
 async def change_profile(call: Call) -> Reply:
     companion = await profiles.update_profile(call.ports, call.actor, call.parsed_input)
@@ -66,8 +66,8 @@ async def change_profile(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Read the hours that you set",
     description="Before any booking. No weekly hours at all mean free all day.",
-    answer=reply_schema(availability=AvailabilityRecord),
-    codes=("staff_only",),
+    response_schema=reply_schema(availability=AvailabilityRecord),
+    rule_codes=("staff_only",),
 )
 async def read_availability(call: Call) -> Reply:
     companion = await profiles.get_profile(call.ports, call.actor)
@@ -85,8 +85,8 @@ async def read_availability(call: Call) -> Reply:
         "without slots it is a day off. What is left out stays as it is, and so do bookings."
     ),
     body=SetAvailability,
-    answer=reply_schema(success=Success, availability=AvailabilityRecord),
-    codes=("staff_only",),
+    response_schema=reply_schema(success=Success, availability=AvailabilityRecord),
+    rule_codes=("staff_only",),
 )
 async def set_availability(call: Call) -> Reply:
     calendar = await profiles.set_availability(call.ports, call.actor, call.parsed_input)
@@ -103,8 +103,8 @@ async def set_availability(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List your portfolio",
     description="The newest first. Others see what is approved.",
-    answer=reply_schema(items=list[OwnPortfolioItemRecord]),
-    codes=("staff_only",),
+    response_schema=reply_schema(items=list[OwnPortfolioItemRecord]),
+    rule_codes=("staff_only",),
 )
 async def list_portfolio(call: Call) -> Reply:
     found = await profiles.list_portfolio_items(call.ports, call.actor)
@@ -120,8 +120,8 @@ async def list_portfolio(call: Call) -> Reply:
     "{max_portfolio_items} items.",
     body=AddPortfolioItem,
     status=201,
-    answer=reply_schema(success=Success, item=OwnPortfolioItemRecord),
-    codes=("too_many_portfolio_items", "staff_only"),
+    response_schema=reply_schema(success=Success, item=OwnPortfolioItemRecord),
+    rule_codes=("too_many_portfolio_items", "staff_only"),
 )
 async def add_item(call: Call) -> Reply:
     item = await profiles.add_portfolio_item(call.ports, call.actor, call.parsed_input)
@@ -133,9 +133,9 @@ async def add_item(call: Call) -> Reply:
     "/staff/portfolio/{id}",
     _STAFF_SESSION,
     summary="Take an item out of your portfolio",
-    answer=reply_schema(success=Success),
-    codes=("staff_only",),
-    not_found=_RESOURCE_NAME,
+    response_schema=reply_schema(success=Success),
+    rule_codes=("staff_only",),
+    not_found_name=_RESOURCE_NAME,
 )
 async def remove_item(call: Call) -> Reply:
     await profiles.remove_portfolio_item(call.ports, call.actor, call.path_id(_RESOURCE_NAME))

@@ -65,8 +65,8 @@ async def _check_owner(call: Call) -> Reply:
     ),
     body=CreateWebhook,
     status=201,
-    answer=reply_schema(success=Success, webhook=WebhookRecord, secret=_Secret),
-    codes=("too_many_webhooks",),
+    response_schema=reply_schema(success=Success, webhook=WebhookRecord, secret=_Secret),
+    rule_codes=("too_many_webhooks",),
 )
 async def register_webhook(call: Call) -> Reply:
     added, secret = await endpoints.register_endpoint(call.ports, call.user, call.parsed_input)
@@ -80,7 +80,7 @@ async def register_webhook(call: Call) -> Reply:
     _READ_ACCESS,
     summary="List your webhook endpoints",
     description="The oldest first.",
-    answer=reply_schema(webhooks=list[WebhookRecord]),
+    response_schema=reply_schema(webhooks=list[WebhookRecord]),
 )
 async def list_webhooks(call: Call) -> Reply:
     found = await endpoints.list_endpoints(call.ports, call.user)
@@ -98,9 +98,9 @@ async def list_webhooks(call: Call) -> Reply:
         "also after it was disabled, it gets them, and its count of failures starts anew."
     ),
     body=ChangeWebhook,
-    find=_check_owner,
-    answer=_WEBHOOK_REPLY_SCHEMA,
-    not_found=_RESOURCE_NAME,
+    check_target=_check_owner,
+    response_schema=_WEBHOOK_REPLY_SCHEMA,
+    not_found_name=_RESOURCE_NAME,
 )
 async def change_webhook(call: Call) -> Reply:
     changed = await endpoints.update_endpoint(
@@ -115,8 +115,8 @@ async def change_webhook(call: Call) -> Reply:
     _WRITE_ACCESS,
     summary="Delete a webhook endpoint",
     description="What has not been sent to it is cancelled.",
-    answer=reply_schema(success=Success),
-    not_found=_RESOURCE_NAME,
+    response_schema=reply_schema(success=Success),
+    not_found_name=_RESOURCE_NAME,
 )
 async def delete_webhook(call: Call) -> Reply:
     await endpoints.delete_endpoint(call.ports, call.user, call.path_id(_RESOURCE_NAME))
@@ -135,8 +135,8 @@ async def delete_webhook(call: Call) -> Reply:
         "It is shown this once. Until `previous_valid_until`, or until it is activated, "
         "`X-Webhook-Signature` is still by the old secret, and `webhook-signature` by both."
     ),
-    answer=reply_schema(success=Success, secret=_Secret, previous_valid_until=Timestamp),
-    not_found=_RESOURCE_NAME,
+    response_schema=reply_schema(success=Success, secret=_Secret, previous_valid_until=Timestamp),
+    not_found_name=_RESOURCE_NAME,
 )
 async def rotate_secret(call: Call) -> Reply:
     secret, until = await endpoints.rotate_secret(
@@ -151,9 +151,9 @@ async def rotate_secret(call: Call) -> Reply:
     "/api/webhooks/{id}/activate-secret",
     _WRITE_ACCESS,
     summary="Sign with the new secret alone, from now on",
-    answer=_WEBHOOK_REPLY_SCHEMA,
-    codes=("no_rotation",),
-    not_found=_RESOURCE_NAME,
+    response_schema=_WEBHOOK_REPLY_SCHEMA,
+    rule_codes=("no_rotation",),
+    not_found_name=_RESOURCE_NAME,
 )
 async def activate_secret(call: Call) -> Reply:
     changed = await endpoints.activate_secret(call.ports, call.user, call.path_id(_RESOURCE_NAME))
@@ -172,8 +172,8 @@ async def activate_secret(call: Call) -> Reply:
         "One attempt, also where the endpoint is paused or disabled; its failure counts "
         "nowhere. `success` says whether it was received."
     ),
-    answer=reply_schema(success=bool, delivery=WebhookTestRecord),
-    not_found=_RESOURCE_NAME,
+    response_schema=reply_schema(success=bool, delivery=WebhookTestRecord),
+    not_found_name=_RESOURCE_NAME,
 )
 async def send_test_event(call: Call) -> Reply:
     sent = await endpoints.send_test_event(call.ports, call.user, call.path_id(_RESOURCE_NAME))
@@ -190,9 +190,9 @@ async def send_test_event(call: Call) -> Reply:
     description="The newest first, each with its attempts. They are kept for "
     "{webhook_delivery_retention}.",
     query=ListDeliveries,
-    find=_check_owner,
-    answer=reply_schema(deliveries=list[DeliveryRecord], has_more=bool),
-    not_found=_RESOURCE_NAME,
+    check_target=_check_owner,
+    response_schema=reply_schema(deliveries=list[DeliveryRecord], has_more=bool),
+    not_found_name=_RESOURCE_NAME,
 )
 async def list_deliveries(call: Call) -> Reply:
     page, limit = call.parsed_input.page, call.parsed_input.limit
@@ -211,8 +211,8 @@ async def list_deliveries(call: Call) -> Reply:
         "The same id and bytes, with the usual retries, at once: or once the endpoint is active "
         "again. It never counts as a failure. One that is still on its way is left as it is."
     ),
-    answer=reply_schema(success=Success, delivery=DeliveryRecord),
-    not_found="Delivery",
+    response_schema=reply_schema(success=Success, delivery=DeliveryRecord),
+    not_found_name="Delivery",
 )
 async def redeliver(call: Call) -> Reply:
     number, delivery_id = call.path_id("Delivery"), call.path_id("Delivery", 1)
@@ -234,8 +234,8 @@ async def redeliver(call: Call) -> Reply:
         "as `after`: what a receiver missed is here, and nothing ever slips in before."
     ),
     query=ReadEvents,
-    answer=reply_schema(events=list[EventRecord], has_more=bool),
-    codes=("unknown_event",),
+    response_schema=reply_schema(events=list[EventRecord], has_more=bool),
+    rule_codes=("unknown_event",),
 )
 async def list_events(call: Call) -> Reply:
     wanted: ReadEvents = call.parsed_input

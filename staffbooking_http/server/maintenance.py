@@ -4,6 +4,7 @@ from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_http.api.endpoint import Receive, Reply, Scope, Send
 from staffbooking_http.api.errors import to_reply
+from staffbooking_http.api.mounting import base_path, strip_mount_path
 from staffbooking_http.api.pipeline import send_reply
 from staffbooking_http.app import API_CONTENT_SECURITY_POLICY, security_headers
 from staffbooking_http.channel.handshake import send_handshake_reply
@@ -14,6 +15,7 @@ class MaintenanceApp:
     """An application that is alive, and ready for nothing."""
 
     def __init__(self, policy: Policy) -> None:
+        self._base_path = base_path(policy)
         self._headers = security_headers(policy, API_CONTENT_SECURITY_POLICY)
         refusal = to_reply(StoreUnavailable("not ready"))
         assert refusal is not None
@@ -24,7 +26,7 @@ class MaintenanceApp:
             await receive()
             await send_handshake_reply(scope, send, self._unavailable_reply, self._headers)
             return
-        method = scope["method"]
-        is_alive = scope["path"] == "/healthz" and method in ("GET", "HEAD")
+        method, path = scope["method"], strip_mount_path(scope, self._base_path)["path"]
+        is_alive = path == "/healthz" and method in ("GET", "HEAD")
         reply = Reply(200, OK_BODY) if is_alive else self._unavailable_reply
         await send_reply(send, reply, self._headers, omits_body=method == "HEAD")

@@ -16,7 +16,7 @@ from staffbooking_adapters.wiring import open_ports
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.api.errors import error_body
-from staffbooking_http.app import Application
+from staffbooking_http.app import StaffbookingApp, create_app
 from staffbooking_http.channel.frames import MAX_FRAME_BYTES
 from staffbooking_http.channel.uvicorn_protocol import BoundedWebSocketProtocol, is_valid_handshake
 from staffbooking_http.server.maintenance import MaintenanceApp
@@ -69,13 +69,13 @@ async def serve(
         own = stack.enter_context(listening_socket.dup())
         if ports is None:
             ports = await stack.enter_async_context(open_ports(settings))
-        application = Application(
+        application = create_app(
             ports,
             trusted_proxies=settings.trusted_proxies,
             allowed_origins=settings.allowed_origins,
         )
         server = _SignalFreeServer(_uvicorn_config(application))
-        await stack.enter_async_context(application.running())
+        await stack.enter_async_context(application.lifespan())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_event, server, application, stop)
             task_status.started(own.getsockname()[1])
@@ -130,7 +130,7 @@ def _address_family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _uvicorn_config(application: Application | MaintenanceApp) -> uvicorn.Config:
+def _uvicorn_config(application: StaffbookingApp | MaintenanceApp) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         http=BoundedHttpProtocol,
@@ -150,7 +150,7 @@ def _uvicorn_config(application: Application | MaintenanceApp) -> uvicorn.Config
 
 
 async def _stop_on_event(
-    server: uvicorn.Server, application: Application, stop: anyio.Event
+    server: uvicorn.Server, application: StaffbookingApp, stop: anyio.Event
 ) -> None:
     await stop.wait()
     await application.retire()

@@ -80,6 +80,12 @@ def test_values_are_read() -> None:
     assert settings.processor == FakeProcessorSettings(manual_payees=True)
 
 
+def test_a_base_url_may_have_a_path() -> None:
+    """The path is kept without a slash at its end."""
+    settings = load(BASE_URL="https://example.test/staff/booking/")
+    assert settings.policy.base_url == "https://example.test/staff/booking"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -87,7 +93,9 @@ def test_values_are_read() -> None:
         ("DATABASE_URL", "postgresql://u@h/db"),
         ("DATABASE_URL", "sqlite+aiosqlite:///"),
         ("BASE_URL", "ftp://example.test"),
-        ("BASE_URL", "https://example.test/path"),
+        ("BASE_URL", "https://example.test/a//b"),
+        ("BASE_URL", "https://example.test/a b"),
+        ("BASE_URL", "https://example.test/a#b"),
         ("BASE_URL", "https://me:pw@example.test"),
         ("BASE_URL", "nonsense"),
         ("SECRET_KEY", "short"),

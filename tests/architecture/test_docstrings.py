@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTED_PACKAGES = ("staffbooking_core/ports",)
+DOCUMENTED_PACKAGES = ("staffbooking_core/ports", "staffbooking_core/usecases")
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

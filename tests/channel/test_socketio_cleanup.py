@@ -112,7 +112,7 @@ async def test_polls_count_only_for_who_polls(
             await go_on.wait()
 
     async with (
-        world.app.running(),
+        world.app.lifespan(),
         await world.signed_in_client(world.customer.id) as http,
         anyio.create_task_group() as tasks,
     ):
@@ -182,7 +182,7 @@ async def test_no_task_outlives_who_is_cancelled(world: HttpDeployment) -> None:
     """The same where the program around it is cancelled."""
     before = asyncio.all_tasks()
     with anyio.CancelScope() as scope:
-        async with world.app.running(), await world.signed_in_client(world.customer.id) as http:
+        async with world.app.lifespan(), await world.signed_in_client(world.customer.id) as http:
             await PollingClient(http).connect()
             scope.cancel()
             await anyio.sleep_forever()
@@ -202,7 +202,7 @@ async def test_who_goes_before_all_is_ready_is_forgotten(
         return await look(*given)
 
     monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 0.05)
-    async with world.app.running(), await world.signed_in_client(world.customer.id) as http:
+    async with world.app.lifespan(), await world.signed_in_client(world.customer.id) as http:
         ada = PollingClient(http)
         await ada.open()
         monkeypatch.setattr(channel, "last_message_id", slow)

@@ -154,7 +154,7 @@ async def test_a_restart_ends_who_has_just_come(
         await count(*given)
 
     monkeypatch.setattr(channel, "connect", slow)
-    async with world.app.running(), await world.signed_in_client(world.customer.id) as http:
+    async with world.app.lifespan(), await world.signed_in_client(world.customer.id) as http:
         ada = PollingClient(http)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ada.open)

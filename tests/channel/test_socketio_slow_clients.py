@@ -211,7 +211,7 @@ async def test_an_answer_that_is_not_read_is_the_only_one(
         if "body" in message:
             await anyio.sleep_forever()
 
-    async with world.app.running(), await world.signed_in_client(world.companion.id) as http:
+    async with world.app.lifespan(), await world.signed_in_client(world.companion.id) as http:
         mia = PollingClient(http)
         await mia.connect()
         await mia.post('42["resume",{"after":0}]')

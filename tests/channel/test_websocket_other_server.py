@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, Frame, ServerEvent
-from staffbooking_http.app import Application
+from staffbooking_http.app import StaffbookingApp, create_app
 from staffbooking_http.channel import outbound
 from staffbooking_http.channel.frames import EncodedFrame
 from staffbooking_http.channel.outbound import MAX_UNREAD_BYTES, QueuedOutbound
@@ -36,7 +36,7 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def served_elsewhere(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
     """The application as any server runs it."""
-    application = Application(world.ports)
+    application = create_app(world.ports)
     config = uvicorn.Config(application, lifespan="off", log_config=None, log_level="warning")
     server, stop = _Server(config), anyio.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -48,9 +48,11 @@ async def served_elsewhere(world: HttpDeployment) -> AsyncIterator[ChannelServer
             stop.set()
 
 
-async def _keep_open(application: Application, stop: anyio.Event, server: uvicorn.Server) -> None:
+async def _keep_open(
+    application: StaffbookingApp, stop: anyio.Event, server: uvicorn.Server
+) -> None:
     """As the lifespan of a server does it."""
-    async with application.running():
+    async with application.lifespan():
         await stop.wait()
     server.should_exit = True
 
@@ -172,7 +174,7 @@ async def test_a_server_that_tells_nothing_refuses_itself(world: HttpDeployment)
 
     for path in ("/ws", "/nope"):
         scope: dict[str, Any] = {"type": "websocket", "path": path, "headers": []}
-        await Application(world.ports)(scope, receive, send)
+        await create_app(world.ports)(scope, receive, send)
     assert said == [{"type": "websocket.close"}] * 2
 
 

@@ -369,6 +369,7 @@ async def test_your_own_program_has_its_say(page: dict[str, Any]) -> None:
 
 async def test_the_channel_can_be_embedded(page: dict[str, Any]) -> None:
     """It is open as long as the application is."""
-    async with page["embedded"](memory_ports()) as application:
+    application = page["embedded"](memory_ports())
+    async with application.lifespan():
         assert application.hub.is_open
     assert not application.hub.is_open

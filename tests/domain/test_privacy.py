@@ -1,4 +1,4 @@
-"""What is left of somebody who is forgotten, and who can't be yet."""
+"""Erasure of users: open obligations, and the remaining data."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ SETTLED = {
 
 @pytest.mark.parametrize("status", BookingStatus)
 def test_a_booking_is_open_until_it_ends(status):
-    """Completed and cancelled ones have ended."""
+    """Completed and cancelled bookings have no open obligations."""
     ended = status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
     assert has_open_obligations(make_booking(**{**SETTLED, "status": status})) is not ended
 
 
 @pytest.mark.parametrize("payout", PayoutStatus)
 def test_a_payout_that_is_to_come_keeps_it_open(payout):
-    """Also one that failed, or is on hold."""
+    """A scheduled, failed or frozen payout is an open obligation."""
     waits = payout in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN)
     assert has_open_obligations(make_booking(**{**SETTLED, "payout_status": payout})) is waits
 
 
 @pytest.mark.parametrize("payment", PaymentStatus)
 def test_a_payment_on_its_way_keeps_it_open(payment):
-    """In either direction."""
+    """An awaited payment or refund is an open obligation."""
     moves = payment in (
         PaymentStatus.REQUIRES_PAYMENT,
         PaymentStatus.PROCESSING,
@@ -63,14 +63,14 @@ def test_a_payment_on_its_way_keeps_it_open(payment):
 
 
 def test_debts_and_chargebacks_keep_it_open():
-    """Somebody still has to pay, or may have to."""
+    """A debt or an open chargeback is an open obligation."""
     assert has_open_obligations(make_booking(**SETTLED, owed_by_staff=1))
     assert has_open_obligations(make_booking(**SETTLED, chargeback_status=ChargebackStatus.OPEN))
     assert not has_open_obligations(make_booking(**SETTLED, chargeback_status=ChargebackStatus.WON))
 
 
 def test_a_number_is_left_of_a_person():
-    """And since when they are gone; whoever was locked out before stays so."""
+    """An erased user keeps the id and the erasure time; an earlier `disabled_at` stays."""
     user = make_user(id=7, subscription=Subscription.ENTERPRISE, password_hash="hash")
     gone = erase_user(user, NOW)
     assert gone == evolve(
@@ -88,7 +88,7 @@ def test_a_number_is_left_of_a_person():
 
 
 def test_marks_are_left_of_a_companion():
-    """Not listed, without a word of theirs."""
+    """An erased companion keeps its ratings, is not listed, and has no texts."""
     companion = make_companion(rating_sum=9, total_reviews=2, bio="hush", payout_account="hush")
     gone = erase_companion(companion, erase_user(make_user(id=companion.id), NOW))
     assert (gone.rating_sum, gone.total_reviews, gone.member_since) == (
@@ -103,8 +103,8 @@ def test_marks_are_left_of_a_companion():
 
 @pytest.mark.parametrize("party", [Party.CUSTOMER, Party.STAFF])
 def test_a_booking_forgets_one_side(party):
-    """Their name, what they said, and of a customer the place and the event; the other side
-    stays."""
+    """The party's name and reasons are erased, a customer's location and event too; the other
+    party's data stays."""
     said = {"cancelled_by": party, "cancel_reason": "hush", "location": "hush"}
     booking = make_booking(**said, disputed_by=party, dispute_reason="hush", event_ref="hush")
     left = erase_party_from_booking(booking, 1 if party is Party.CUSTOMER else 2)
@@ -119,7 +119,8 @@ def test_a_booking_forgets_one_side(party):
 
 
 def test_a_review_forgets_one_side():
-    """Whoever gave the marks, or responded; what was never said stays so."""
+    """The texts of the reviewer or of the reviewed person are erased; a missing text stays
+    missing."""
     review = make_review(comment="hush", response="thanks")
     by, of = review.reviewer_id, review.reviewee_id
     left = erase_party_from_review(review, by)
@@ -133,7 +134,7 @@ def test_a_review_forgets_one_side():
 
 
 def test_what_was_ordered_names_nobody():
-    """Amounts and references stay, and no payout account is opened any more."""
+    """Amounts and references stay, and the payee is not opened any more."""
     command, payee = make_checkout_command(), make_payee(ref="acct_1")
     left = evolve(command, customer_email="Erased", description="Erased")
     assert erase_checkout_command(command) == left

@@ -1,4 +1,4 @@
-"""Random walks through the lifecycle: whatever happens, in whatever order, no money is lost.
+"""Random walks through the lifecycle: no money is lost, whatever the order of events is.
 
 What others do is part of it: the processor charges fees and refuses, people at the processor
 move money by hand, and the staff member's other bookings owe or are owed.
@@ -43,7 +43,7 @@ from tests.support.builders import DAY, HOUR, POLICY, make_booking
 T, P = Trigger, Party
 LIABILITIES = (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE)
 FACTS = {T.PAYMENT, T.CHARGEBACK, T.CHARGEBACK_WON, T.CHARGEBACK_LOST}
-"""The processor's part, which comes by snapshots; the rest is pulled by people and timers."""
+"""Triggers of the processor, which come by snapshots; the others come from people and timers."""
 TIMERS = {
     TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM,
     TimerKind.EXPIRE: T.EXPIRE,
@@ -54,7 +54,7 @@ COURSE = [RefundStatus.PENDING, RefundStatus.SETTLED, RefundStatus.FAILED]
 
 
 class Walk:
-    """A journey and the processor's book, moved by a seeded chance."""
+    """A journey and the processor's state, moved by a seeded random generator."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -81,7 +81,7 @@ class Walk:
         )
 
     def begin(self) -> None:
-        """Go a part of the usual way, so that the rest of the walk sees all of it."""
+        """Take a part of the usual path, so that the walk reaches all statuses."""
         journey, end = self.journey, self.journey.ends_at
         way: list[Callable[[], object]] = [
             lambda: journey.pull(T.ACCEPT, P.STAFF, self.now),
@@ -127,7 +127,7 @@ class Walk:
         self.now += self.chance.choice([1, 3, 24, 50, 80]) * HOUR
 
     def pull(self) -> None:
-        """One of the moves that the status allows, by one who may; a guard may refuse it."""
+        """Apply a trigger that the status allows, by an allowed party; a guard may refuse it."""
         moves = TRANSITIONS[self.journey.booking.status]
         if possible := sorted(set(moves) - FACTS):
             trigger = self.chance.choice(possible)
@@ -151,7 +151,7 @@ class Walk:
             self.book.pay(f"pay_{len(self.book.payments) + 1}")
 
     def charge_back(self) -> None:
-        """Open one, or decide the open one; the card's issuer may take less, or more."""
+        """Open a chargeback, or decide the open one; its amount may differ from the payment's."""
         undecided = [
             ref
             for ref, known in self.book.chargebacks.items()
@@ -168,19 +168,19 @@ class Walk:
             self.book.charge_back(ref, amount=amount, payment_ref=payment.ref)
 
     def settle(self) -> None:
-        """A refund goes on its way: pending, settled, failed."""
+        """Move a refund on: pending, settled, failed."""
         number = self.chance.choice(sorted(self.book.refunds))
         at = COURSE.index(self.book.refunds[number].status)
         self.book.settle(number, self.chance.choice(COURSE[at:]))
 
     def charge_a_fee(self) -> None:
-        """For itself, or a part of it back."""
+        """Charge a processor fee, or return a part of one."""
         self.book.fees.append(
             ProcessorFee(f"fee_{len(self.book.fees)}", self.chance.choice([30, 1, 0, -7]))
         )
 
     def move_by_hand(self) -> None:
-        """Somebody does at the processor what no operation of ours has ordered."""
+        """Make a movement at the processor without an operation."""
         amount = self.chance.choice([1, 700])
         ways: list[Callable[[int], object]] = [self.book.refund_by_hand, self.book.pay_out_by_hand]
         if self.book.payouts:
@@ -188,7 +188,7 @@ class Walk:
         self.chance.choice(ways)(amount)
 
     def refuse(self) -> None:
-        """The processor refuses what is due, for good or for a while; a payout then waits."""
+        """Refuse a due operation, finally or for a while; a payout then waits."""
         refusable = {OperationKind.REFUND, OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT}
         waiting = [op for op in self.journey.operations.values() if not op.is_finished][:1]
         for operation in waiting:
@@ -205,12 +205,12 @@ class Walk:
                 self.journey.keep(move_payout(record_fact(booking), PayoutTrigger.REFUSED))
 
     def refund_anew(self) -> None:
-        """An operator tries failed refunds again."""
+        """Order failed refunds again, as an operator does."""
         if failed := failed_refunds(list(self.journey.operations.values())):
             self.journey.keep(reorder_refunds(self.journey.booking, failed))
 
     def make_good(self) -> None:
-        """A part of the payout is kept for what the staff member owes of another booking."""
+        """Withhold a part of the payout for a debt of another booking."""
         booking = self.journey.booking
         is_due = next_timer(booking, self.policy)
         if is_due is None or is_due.kind is not TimerKind.PAY_OUT:
@@ -222,7 +222,7 @@ class Walk:
                 self.journey.keep(step)
 
     def be_made_good(self, amount: int = 0) -> None:
-        """What the staff member owes of this one is kept from the payout of another."""
+        """Repay this booking's debt from the payout of another booking."""
         amount = amount or self.chance.choice([1, 700, 10**9])
         payer = make_booking(id=2, payout_amount=amount)
         for step in net_debts(payer, [debt_of(self.journey)], self.now):
@@ -230,14 +230,14 @@ class Walk:
                 self.journey.keep(step)
 
     def run(self) -> None:
-        """The runner takes the next operation. The processor executes it now or later, and that
-        it has is seen at the next look."""
+        """Send the next operation; the processor executes it now or later, and the next
+        reconciliation sees the result."""
         waiting = [op for op in self.journey.operations.values() if not op.is_finished]
         if waiting and self.send(waiting[0]) and self.chance.random() < 0.7:
             self.book.execute(waiting[0])
 
     def run_all(self) -> None:
-        """The runner goes through all of them; each is known before the next is sent."""
+        """Send all operations; each result is reconciled before the next is sent."""
         for number in list(self.journey.operations):
             operation = self.journey.operations[number]
             if not operation.is_finished and self.send(operation):
@@ -245,7 +245,7 @@ class Walk:
                 self.journey.see(self.book.snapshot, self.now)
 
     def send(self, operation) -> bool:
-        """Whether an operation is sent: it is void where its reason went away before."""
+        """Return whether the operation is sent; it becomes void if its reason ceased to exist."""
         if operation.id in self.sent or self.is_wanted(operation):
             self.sent.add(operation.id)
             return True
@@ -253,7 +253,7 @@ class Walk:
         return False
 
     def is_wanted(self, operation) -> bool:
-        """As the runner asks before it sends."""
+        """Return whether the operation is still needed, as the runner checks before sending."""
         booking = self.journey.booking
         if operation.kind is OperationKind.PAY_OUT:
             return booking.payout_released_at is not None and booking.payout_n == operation.n
@@ -262,8 +262,8 @@ class Walk:
         return True
 
     def look(self) -> None:
-        """What the processor knows becomes known; a second look has nothing new, and the ledger
-        has line by line what the processor's statement has."""
+        """Reconcile twice: the second time finds nothing new, and the ledger equals the
+        statement."""
         self.journey.see(self.book.snapshot, self.now)
         assert self.journey.see(self.book.snapshot, self.now) == []
         assert list(find_differences(self.journey.cash_book, self.book.statement)) == []
@@ -282,7 +282,7 @@ class Walk:
             assert booking.escrow == 0
 
     def finish(self) -> None:
-        """Everything that is under way ends: disputes, refunds, payouts, debts."""
+        """Finish everything open: disputes, refunds, payouts, debts."""
         for _ in range(12):
             self.decide()
             self.run_all()
@@ -315,8 +315,8 @@ class Walk:
 @example(505)  # Losses of one payment, and a refused refund of another.
 @given(st.integers(0, 2**48))
 def test_no_walk_loses_money(seed):
-    """After each step the audit is clean; once all is done, only failed refunds are owed, and
-    the processor's book and the ledger agree to the unit."""
+    """The invariants hold after each step; at the end only failed refunds are owed, and ledger and
+    statement are equal."""
     walk = Walk(seed)
     for _ in range(walk.chance.randint(3, 30)):
         walk.step()
@@ -339,7 +339,7 @@ def test_no_walk_loses_money(seed):
 @settings(max_examples=200)
 @given(st.integers(0, 2**48))
 def test_what_the_processor_did_is_known_once(seed):
-    """No two operations lay claim to the same refund, payout or reversal."""
+    """No two operations have the same refund, payout or reversal."""
     walk = Walk(seed)
     for _ in range(20):
         walk.step()

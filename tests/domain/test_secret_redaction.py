@@ -1,4 +1,4 @@
-"""What must never reach a log does not stand in the representation of anything."""
+"""Representations of objects contain no secrets."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ KEY: dict[str, Any] = {
     ids=lambda holder: type(holder).__name__,
 )
 def test_a_secret_is_not_shown(holder: object) -> None:
-    """Passwords, their hashes and digests of tokens are left out of what is printed."""
+    """Representations contain no passwords, password hashes and token digests."""
     assert SECRET not in repr(holder)

@@ -1,4 +1,4 @@
-"""Kept answers of calls that were refused: the first one counts."""
+"""Stored responses of refused calls: the first one counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def keep(fingerprint=b"same"):
 
 
 async def test_a_refusal_is_kept(scene):
-    """The same call later gets the same refusal."""
+    """A repeated call gets the stored refusal."""
     kept = await idempotency.store_failure(scene.ports, keep(), 400, b"no")
     assert (kept.status, kept.body) == (400, b"no")
     with pytest.raises(AlreadyAnswered) as caught:
@@ -26,19 +26,19 @@ async def test_a_refusal_is_kept(scene):
 
 
 async def test_the_first_answer_counts(scene):
-    """A second one, of a twin, is thrown away."""
+    """A second response of a concurrent call is discarded."""
     first = await idempotency.store_failure(scene.ports, keep(), 400, b"first")
     assert await idempotency.store_failure(scene.ports, keep(), 422, b"second") == first
 
 
 async def test_a_kept_success_is_not_overwritten(scene):
-    """A twin that failed after its sibling has booked gets the booking's answer."""
+    """A failure behind a stored success returns the success."""
     await scene.request(keep())
     assert (await idempotency.store_failure(scene.ports, keep(), 400, b"no")).status == 201
 
 
 async def test_another_request_under_the_key_is_refused(scene):
-    """Also where the first answer was a refusal."""
+    """Another request under a key raises, also where a refusal is stored."""
     await idempotency.store_failure(scene.ports, keep(), 400, b"no")
     with pytest.raises(RuleBroken) as caught:
         await idempotency.store_failure(scene.ports, keep(b"other"), 400, b"no")
@@ -46,7 +46,7 @@ async def test_another_request_under_the_key_is_refused(scene):
 
 
 async def test_a_lapsed_answer_makes_room(scene):
-    """After a day of real time the key is free."""
+    """A key is free after a day of wall time."""
     await idempotency.store_failure(scene.ports, keep(), 400, b"old")
     scene.pass_time(DAY - SECOND)
     assert (await idempotency.store_failure(scene.ports, keep(), 400, b"new")).body == b"old"
@@ -55,7 +55,7 @@ async def test_a_lapsed_answer_makes_room(scene):
 
 
 async def test_the_sandbox_clock_keeps_answers(scene):
-    """Idempotency keys keep to real time."""
+    """The sandbox clock does not expire stored responses."""
     await idempotency.store_failure(scene.ports, keep(), 400, b"old")
     await scene.jump_to(await scene.now() + 3 * DAY)
     assert await idempotency.find_response(scene.ports, keep()) is not None

@@ -1,4 +1,4 @@
-"""People see all that is kept about them, and can be forgotten without a cent going amiss."""
+"""Export and erasure of personal data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PARTIES = ("customer", "staff")
 
 
 async def told_all(scene: BookingScenario) -> None:
-    """A booking to its payout, with everything that people say on the way."""
+    """Play a booking to its payout, with messages, reviews and all other personal data."""
     booking = await scene.paid_out(location="Rua Secreta 7")
     ports, parties = scene.ports, (scene.customer, scene.staff)
     for one, other in (parties, parties[::-1]):
@@ -75,7 +75,7 @@ async def user_of(scene: BookingScenario, who: Actor) -> User:
 
 
 async def exported(scene: BookingScenario, who: Actor) -> dict[str, object]:
-    """As it would be handed out."""
+    """The export of a user as JSON values."""
     record = await privacy.export_user_data(scene.ports, who.user_id)
     found: dict[str, object] = json.loads(
         b"".join([each async for each in codec.iterate_json(record)])
@@ -88,7 +88,7 @@ async def exported(scene: BookingScenario, who: Actor) -> dict[str, object]:
 
 @pytest.mark.parametrize("party", PARTIES)
 async def test_one_sees_what_is_kept(scene: BookingScenario, party: str) -> None:
-    """One's bookings as one may read them, what one wrote, and what was written of one."""
+    """The export has the user's bookings, texts, and reviews of the user."""
     who = actor(scene, party)
     found = await exported(scene, who)
     counts = {name: len(part) for name, part in found.items() if isinstance(part, list) and part}
@@ -101,7 +101,7 @@ async def test_one_sees_what_is_kept(scene: BookingScenario, party: str) -> None
 async def test_what_is_much_is_read_page_by_page(
     scene: BookingScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No more of it than a page is in memory at a time."""
+    """Unbounded lists are read one page at a time."""
     monkeypatch.setattr(privacy, "EXPORT_PAGE_SIZE", 2)
     for number in range(4):
         await messages.send_to_user(
@@ -119,7 +119,7 @@ async def test_what_is_much_is_read_page_by_page(
 
 
 async def test_a_staff_member_sees_what_they_took_in(scene: BookingScenario) -> None:
-    """Busy times, since when there is a feed, the payout account, and when they were seen."""
+    """The export has busy times, the feed, the payout account and the last presence."""
     ports, staff = scene.ports, scene.staff
     await calendars.set_busy_times(ports, staff, make_ics_calendar(make_ics_hour()))
     await calendars.create_feed(ports, staff)
@@ -143,7 +143,7 @@ async def test_a_staff_member_sees_what_they_took_in(scene: BookingScenario) -> 
 
 
 async def test_one_sees_what_one_complained_of() -> None:
-    """The words that opened a dispute, for who said them; and what may be booked again."""
+    """The export has the reasons of the user's disputes, and rebooking credits."""
     scene = await make_booking_scenario()
     disputed = await scene.paid()
     await scene.jump_to(disputed.starts_at)
@@ -161,7 +161,7 @@ async def test_one_sees_what_one_complained_of() -> None:
 
 
 async def test_no_secret_is_handed_out(scene: BookingScenario) -> None:
-    """Neither the hash of a password nor the digest of a session."""
+    """The export has no password hash and no session digest."""
     session = await add_session(scene.ports.store, scene.customer.user_id)
     text = json.dumps(await exported(scene, scene.customer))
     assert session.digest.hex() not in text
@@ -169,7 +169,7 @@ async def test_no_secret_is_handed_out(scene: BookingScenario) -> None:
 
 
 async def test_questions_are_whose_address_is_proved(scene: BookingScenario) -> None:
-    """Anybody may register with any address."""
+    """The export has inquiries only for a verified address."""
     user = await user_of(scene, scene.customer)
     await inquiries.submit_inquiry(
         scene.ports, SubmitInquiry(name="X", email=user.email, message="hush")
@@ -181,7 +181,7 @@ async def test_questions_are_whose_address_is_proved(scene: BookingScenario) -> 
 
 
 async def test_questions_of_others_stay(scene: BookingScenario) -> None:
-    """Who registers with an address and shows no proof of it erases nothing that came from it."""
+    """Erasing a user with an unverified address keeps inquiries from it."""
     user = await user_of(scene, scene.customer)
     await inquiries.submit_inquiry(
         scene.ports, SubmitInquiry(name="X", email=user.email, message="mine")
@@ -198,7 +198,7 @@ async def test_questions_of_others_stay(scene: BookingScenario) -> None:
 
 @pytest.mark.parametrize("party", PARTIES)
 async def test_nothing_names_who_is_forgotten(scene: BookingScenario, party: str) -> None:
-    """Neither their own records nor those of the other side; the money still adds up."""
+    """No record names an erased user, and the ledger still balances."""
     who = actor(scene, party)
     other = scene.staff if party == "customer" else scene.customer
     user = await user_of(scene, who)
@@ -220,7 +220,7 @@ async def test_nothing_names_who_is_forgotten(scene: BookingScenario, party: str
 
 
 async def test_an_operator_brings_nobody_back(scene: BookingScenario) -> None:
-    """What is left of an account can't be enabled, or get a password."""
+    """An erased account cannot be enabled or get a password."""
     gone = await privacy.erase_person(scene.ports, scene.customer.user_id)
     with pytest.raises(NotFound):
         await administration.enable_user(scene.ports, gone.email)
@@ -230,7 +230,7 @@ async def test_an_operator_brings_nobody_back(scene: BookingScenario) -> None:
 
 
 async def test_a_companion_is_not_found_any_more(scene: BookingScenario) -> None:
-    """Nor shown; the marks that others gave stay."""
+    """An erased companion is not listed; its ratings of others stay."""
     await privacy.erase_person(scene.ports, scene.staff.user_id)
     async with scene.ports.store.read_view() as view:
         assert await view.companions.detail(scene.staff.user_id) is None
@@ -240,7 +240,7 @@ async def test_a_companion_is_not_found_any_more(scene: BookingScenario) -> None
 
 
 async def test_what_others_show_is_made_anew(scene: BookingScenario) -> None:
-    """A companion's page tells of a review, and not who wrote it."""
+    """Details of companions no longer name an erased reviewer."""
     user = await user_of(scene, scene.customer)
     async with scene.ports.store.read_view() as view:
         before = await view.companions.detail(scene.staff.user_id)
@@ -256,7 +256,7 @@ async def test_what_others_show_is_made_anew(scene: BookingScenario) -> None:
 @pytest.mark.parametrize("party", PARTIES)
 @pytest.mark.parametrize("state", ["request", "accepted", "paid", "completed"])
 async def test_who_has_open_bookings_is_not_forgotten(party: str, state: str) -> None:
-    """Neither side, until all is paid; nothing changes."""
+    """Neither party is erased while a booking is open, and nothing changes."""
     scene = await make_booking_scenario()
     await getattr(scene, state)()
     who = actor(scene, party)
@@ -268,7 +268,7 @@ async def test_who_has_open_bookings_is_not_forgotten(party: str, state: str) ->
 
 
 async def test_who_cancelled_and_got_it_back_is_forgotten() -> None:
-    """Nothing is owed any more."""
+    """A user whose cancelled booking was refunded can be erased."""
     scene = await make_booking_scenario()
     booking = await scene.cancel(await scene.paid())
     with pytest.raises(RuleBroken):
@@ -280,7 +280,7 @@ async def test_who_cancelled_and_got_it_back_is_forgotten() -> None:
 
 
 async def test_one_is_forgotten_once(scene: BookingScenario) -> None:
-    """There is nobody left to be forgotten, or to see anything."""
+    """Erasing or exporting an erased user raises NotFound."""
     await privacy.erase_person(scene.ports, scene.customer.user_id)
     for again in (privacy.erase_person, privacy.export_user_data):
         with pytest.raises(NotFound):
@@ -290,7 +290,7 @@ async def test_one_is_forgotten_once(scene: BookingScenario) -> None:
 
 
 async def test_the_address_is_free_again(scene: BookingScenario) -> None:
-    """Who was forgotten may come back as somebody new, and finds nothing."""
+    """The address of an erased user can be registered as a new, empty account."""
     user = await user_of(scene, scene.customer)
     await privacy.erase_person(scene.ports, user.id)
     new = await add_user(scene.ports.store, email=user.email)
@@ -299,7 +299,7 @@ async def test_the_address_is_free_again(scene: BookingScenario) -> None:
 
 
 async def test_endpoints_go_with_their_owner(scene: BookingScenario) -> None:
-    """With where they led to, and what was to be sent."""
+    """Erasure deletes endpoints with their URLs and pending deliveries."""
     user = await user_of(scene, scene.admin)
     given = CreateWebhook(url="https://hooks.example/hush")
     endpoint, _ = await endpoints.register_endpoint(scene.ports, user, given)
@@ -319,7 +319,7 @@ async def add_image(ports: Ports, who: Actor, name: str) -> None:
 
 
 async def test_images_go_with_their_owner(scene: BookingScenario) -> None:
-    """Their bytes too; those of others stay."""
+    """Erasure removes the user's image files and no others."""
     ports, other = scene.ports, await with_another_companion(scene)
     await add_image(ports, scene.staff, "a.png")
     await add_image(ports, other.staff, "b.png")
@@ -329,7 +329,7 @@ async def test_images_go_with_their_owner(scene: BookingScenario) -> None:
 
 
 class Stubborn(MemoryFiles):
-    """Removes nothing but one file, as long as it is out of reach."""
+    """A file storage that fails to remove one file."""
 
     is_out_of_reach = True
 
@@ -340,8 +340,7 @@ class Stubborn(MemoryFiles):
 
 
 async def test_an_image_that_stays_is_removed_later(scene: BookingScenario) -> None:
-    """It keeps no other from being removed, and nobody from being forgotten; while it can't be
-    removed, its row says so."""
+    """A file that cannot be removed blocks neither others nor the erasure, and stays listed."""
     files, other = Stubborn(), await with_another_companion(scene)
     ports = evolve(scene.ports, files=files)
     for name in ("a.png", "b.png", "c.png"):
@@ -357,7 +356,7 @@ async def test_an_image_that_stays_is_removed_later(scene: BookingScenario) -> N
 
 
 async def test_the_worker_removes_images_that_stayed(scene: BookingScenario) -> None:
-    """When it sweeps."""
+    """The worker's sweep removes orphaned files."""
     files = Stubborn()
     ports = evolve(scene.ports, files=files)
     await add_image(ports, scene.staff, "a.png")
@@ -369,7 +368,7 @@ async def test_the_worker_removes_images_that_stayed(scene: BookingScenario) -> 
 
 
 async def test_who_is_forgotten_has_no_key_and_no_feed(scene: BookingScenario) -> None:
-    """They stop at once."""
+    """API keys and the calendar feed of an erased user stop at once."""
     ports, user = scene.ports, await user_of(scene, scene.staff)
     await administration.set_subscription(ports, user.email, Subscription.ENTERPRISE)
     key = await add_api_key(ports.store, user.id)
@@ -384,7 +383,7 @@ async def test_who_is_forgotten_has_no_key_and_no_feed(scene: BookingScenario) -
 
 
 async def test_who_is_forgotten_is_told_nothing_more(scene: BookingScenario) -> None:
-    """Whatever was to be told."""
+    """An erased user gets no pending notification."""
     await add_notification(scene.ports.store, make_notification(scene.customer.user_id))
     await privacy.erase_person(scene.ports, scene.customer.user_id)
     notifier = scene.ports.notifier
@@ -404,7 +403,7 @@ async def with_password(scene: BookingScenario) -> User:
 
 
 async def test_one_is_forgotten_by_the_password(scene: BookingScenario) -> None:
-    """Not by a wrong one; and signs in no more."""
+    """Erasure needs the right password, and ends logins."""
     user = await with_password(scene)
     with pytest.raises(Unauthenticated):
         await privacy.erase_own_account(scene.ports, user.id, "wrong", HERE)
@@ -417,14 +416,14 @@ async def test_one_is_forgotten_by_the_password(scene: BookingScenario) -> None:
 
 
 async def test_by_a_password_of_yesterday_nobody_is_forgotten(scene: BookingScenario) -> None:
-    """One that is changed while it is verified is not theirs any more."""
+    """A password that changes during verification does not erase."""
     user = await with_password(scene)
     change = partial(administration.set_password, scene.ports, user.email, "battery staple")
     await not_forgotten(scene, user, change)
 
 
 async def test_who_is_disabled_meanwhile_forgets_nobody(scene: BookingScenario) -> None:
-    """Their session has ended."""
+    """A user who is disabled meanwhile cannot erase the account."""
     user = await with_password(scene)
     await not_forgotten(scene, user, partial(administration.disable_user, scene.ports, user.email))
 
@@ -432,7 +431,7 @@ async def test_who_is_disabled_meanwhile_forgets_nobody(scene: BookingScenario) 
 async def not_forgotten(
     scene: BookingScenario, user: User, meanwhile: Callable[[], Awaitable[object]]
 ) -> None:
-    """By the right password, while something happens."""
+    """Try to erase with the right password while something else happens."""
     ports = evolve(scene.ports, hasher=SlowHasher(meanwhile))
     with pytest.raises(Unauthenticated) as raised:
         await privacy.erase_own_account(ports, user.id, "correct horse", HERE)
@@ -441,7 +440,7 @@ async def not_forgotten(
 
 
 async def test_the_password_is_not_guessed_at(scene: BookingScenario) -> None:
-    """Ten wrong ones, and the right one is refused."""
+    """After ten wrong passwords the right one is refused."""
     user = await with_password(scene)
     for _ in range(10):
         with pytest.raises(Unauthenticated):

@@ -1,4 +1,4 @@
-"""The test bench: a clock that only runs forward, and a processor that misbehaves."""
+"""The sandbox: its clock, and faults of the fake processor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_the_clock_is_moved_ahead(scene):
-    """Business time, and not the real one; it ticks on from there."""
+    """Advancing moves business time only, and it ticks on from there."""
     assert await sandbox.advance_clock(scene.ports, 72 * HOUR) == NOW + 72 * HOUR
     assert scene.ports.clock.wall() == NOW
     scene.pass_time(HOUR)
@@ -27,13 +27,13 @@ async def test_the_clock_is_moved_ahead(scene):
 
 
 async def test_moves_add_up(scene):
-    """Each from where the last one ended."""
+    """Each advance starts where the last one ended."""
     await sandbox.advance_clock(scene.ports, HOUR)
     assert await sandbox.advance_clock(scene.ports, HOUR) == NOW + 2 * HOUR
 
 
 async def test_the_clock_is_set(scene):
-    """To an instant that is not past."""
+    """The clock can be set to an instant that is not past."""
     assert await sandbox.set_clock(scene.ports, NOW + DAY) == NOW + DAY
     assert await sandbox.set_clock(scene.ports, NOW + DAY) == NOW + DAY
 
@@ -46,7 +46,7 @@ async def test_the_clock_is_set(scene):
     ],
 )
 async def test_the_clock_does_not_run_backwards(scene, move):
-    """Not by a second."""
+    """The clock cannot be set back by a second."""
     with pytest.raises(RuleBroken) as caught:
         await move(scene.ports)
     assert caught.value.code == "clock_backwards"
@@ -61,14 +61,14 @@ async def test_the_clock_does_not_run_backwards(scene, move):
     ],
 )
 async def test_the_clock_does_not_run_out_of_the_calendar(scene, field, move):
-    """Ten years ahead is the farthest."""
+    """The clock can be ahead by ten years at most."""
     with pytest.raises(InvalidField) as caught:
         await move(scene.ports)
     assert [fault.field for fault in caught.value.field_errors] == [field]
 
 
 async def test_sessions_keep_to_real_time(scene):
-    """A clock that jumped signs nobody out."""
+    """A jump of the clock ends no session."""
     await add_user(scene.ports.store, email="a@example.com", password_hash="plain:0123456789")
     given = Login(email="a@example.com", password="0123456789")
     _, token = await sessions.login(scene.ports, given, "127.0.0.1")
@@ -81,7 +81,7 @@ async def test_sessions_keep_to_real_time(scene):
 
 
 async def test_without_a_sandbox_there_is_no_test_bench(scene):
-    """Where payments are real none of it exists."""
+    """Without a sandbox every call raises NotFound."""
     ports = evolve(scene.ports, sandbox=None)
     for call in (
         sandbox.advance_clock(ports, HOUR),
@@ -93,7 +93,7 @@ async def test_without_a_sandbox_there_is_no_test_bench(scene):
 
 
 def taken_by_another(scene, monkeypatch):
-    """Another process takes each event once it happened, and brings it later, if ever."""
+    """Let another process take each event and delay or lose it."""
     processor = type(scene.ports.sandbox)
     take = processor.take_due_events
 
@@ -109,7 +109,7 @@ async def page_of(scene, booking):
 
 
 async def test_paid_means_paid_whoever_takes_the_event(scene, monkeypatch):
-    """Also where another process took it, and has not followed it yet."""
+    """A payment is applied although another process took its event."""
     booking = await scene.accepted()
     taken_by_another(scene, monkeypatch)
     assert (
@@ -119,7 +119,7 @@ async def test_paid_means_paid_whoever_takes_the_event(scene, monkeypatch):
 
 
 async def test_an_event_that_a_fault_keeps_back_is_not_known(scene):
-    """Or nothing could be tried with it."""
+    """A payment whose event is delayed by a fault is not applied."""
     booking = await scene.accepted()
     page = await page_of(scene, booking)
     await scene.ports.sandbox.add_fault("event", "drop", 9)
@@ -128,14 +128,14 @@ async def test_an_event_that_a_fault_keeps_back_is_not_known(scene):
 
 
 async def test_a_chargeback_is_taken_note_of_at_once(scene):
-    """Without waiting for the worker."""
+    """A simulated chargeback is applied without the worker."""
     booking = await scene.paid()
     await sandbox.simulate_chargeback(scene.ports, booking.code, "open")
     assert (await scene.booking(booking)).status is BookingStatus.DISPUTED
 
 
 async def test_an_unknown_booking_has_no_chargeback(scene):
-    """Nor is there an unknown outcome."""
+    """An unknown booking or outcome is refused."""
     with pytest.raises(NotFound):
         await sandbox.simulate_chargeback(scene.ports, "BK000000000000", "open")
     booking = await scene.paid()
@@ -144,7 +144,7 @@ async def test_an_unknown_booking_has_no_chargeback(scene):
 
 
 async def test_the_service_is_ready_while_its_store_answers(scene, monkeypatch):
-    """And says so without raising when it does not."""
+    """Readiness is false, without an error, when the store fails."""
     assert await health.is_ready(scene.ports)
 
     def reading():

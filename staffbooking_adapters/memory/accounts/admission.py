@@ -1,4 +1,4 @@
-"""Credentials and windows of requests in memory: exact, since nothing runs in between."""
+"""Authentication and rate limit windows in memory. Counts are exact, since no check awaits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from staffbooking_core.ports import ApiKeyCaller, SessionCaller
 
 @frozen
 class MemoryAdmission:
+    """Authenticates credentials and counts requests in one step."""
+
     tx: MemoryTransaction
 
     async def authenticate_api_key(

@@ -19,6 +19,8 @@ KEY_DIGEST_TAKEN = "uq_api_keys_digest"
 
 @frozen
 class AccountsReader:
+    """Reads users, sessions and API keys."""
+
     tx: MemoryTransaction
 
     async def user(self, user_id: int) -> User | None:
@@ -58,6 +60,8 @@ class AccountsReader:
 
 @frozen
 class AccountsWriter(AccountsReader):
+    """Reads and writes users, sessions and API keys."""
+
     async def lock_user(self, user_id: int) -> User | None:
         return await self.user(user_id)
 

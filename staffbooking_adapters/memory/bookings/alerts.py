@@ -12,6 +12,8 @@ from staffbooking_adapters.memory.state import MemoryTransaction
 
 @frozen
 class AlertsReader:
+    """Reads alerts."""
+
     tx: MemoryTransaction
 
     async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
@@ -23,6 +25,8 @@ class AlertsReader:
 
 @frozen
 class AlertsWriter(AlertsReader):
+    """Reads and writes alerts."""
+
     async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
         alerts = self.tx.state.alerts
         untold = [number for number in sorted(alerts) if not alerts[number].is_sent][:limit]

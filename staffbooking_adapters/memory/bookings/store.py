@@ -1,4 +1,4 @@
-"""Bookings in memory, each step with all its rows; rebooking credits."""
+"""Bookings and rebooking credits in memory; each booking write with all its dependent rows."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ BOOKING_CODE_TAKEN = "uq_bookings_code"
 
 @frozen
 class BookingsReader:
+    """Reads bookings and rebooking credits."""
+
     tx: MemoryTransaction
 
     async def booking(self, booking_id: int) -> Booking | None:
@@ -94,7 +96,7 @@ class BookingsReader:
         if row is None or not row.companion.is_listed:
             return None
         companion = row.companion
-        # The local day begins at most a day from UTC's, and the booking ends 24 h after it.
+        # The local day starts within one day of the UTC day, and the booking ends 24 h after it.
         midnight = datetime.combine(day, time(), UTC)
         held_intervals = busy_intervals(
             self.tx.state, companion_id, midnight - DAY, midnight + 3 * DAY
@@ -146,6 +148,8 @@ class BookingsReader:
 
 @frozen
 class BookingsWriter(BookingsReader):
+    """Reads and writes bookings and rebooking credits."""
+
     async def lock_booking(self, booking_id: int) -> Booking | None:
         return await self.booking(booking_id)
 
@@ -236,6 +240,6 @@ def _matches_query(booking: Booking, query: BookingQuery) -> bool:
 
 
 def _payout_sort_key(booking: Booking) -> tuple[bool, datetime, int]:
-    """The earliest due first, those without a date last."""
+    """The earliest due date first, bookings without a due date last."""
     due_at = booking.payout_due_at
     return due_at is None, due_at or booking.created_at, booking.id

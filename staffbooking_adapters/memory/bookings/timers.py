@@ -18,6 +18,8 @@ from staffbooking_core.ports import Lease, Timer
 
 @frozen
 class TimersWriter:
+    """Writes booking timers."""
+
     tx: MemoryTransaction
 
     async def claim_timers(

@@ -1,4 +1,4 @@
-"""What staff members keep of themselves, in memory."""
+"""Portfolios, images and calendar feeds in memory."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from staffbooking_core.domain.companions.portfolio import (
 
 @frozen
 class PortfolioReader:
+    """Reads portfolio items, images and calendar feeds."""
+
     tx: MemoryTransaction
 
     async def portfolio_items_of(self, companion_id: int) -> Sequence[PortfolioItem]:
@@ -55,6 +57,8 @@ class PortfolioReader:
 
 @frozen
 class PortfolioWriter(PortfolioReader):
+    """Reads and writes portfolio items, images and calendar feeds."""
+
     async def add_portfolio_item(self, item: NewPortfolioItem) -> PortfolioItem:
         added = PortfolioItem(id=next(self.tx.shared.portfolio_ids), **asdict(item, recurse=False))
         self.tx.state.portfolio[added.id] = added

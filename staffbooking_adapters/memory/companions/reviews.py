@@ -14,6 +14,8 @@ from staffbooking_core.ports import ALREADY_REVIEWED
 
 @frozen
 class ReviewsReader:
+    """Reads reviews."""
+
     tx: MemoryTransaction
 
     async def review(self, review_id: int) -> Review | None:
@@ -41,6 +43,8 @@ class ReviewsReader:
 
 @frozen
 class ReviewsWriter(ReviewsReader):
+    """Reads and writes reviews."""
+
     async def add_review(self, review: NewReview) -> Review:
         state, party = self.tx.state, (review.booking_id, review.reviewer_id)
         if party in state.review_by_party:
@@ -70,7 +74,7 @@ class ReviewsWriter(ReviewsReader):
 
 
 def newest_reviews(state: MemoryState, user_id: int, offset: int, limit: int) -> list[Review]:
-    """The newest reviews of a person, after so many that are newer."""
+    """The visible reviews of a user, the newest first, after `offset` of them."""
     numbers = (state.reviews_of.get(user_id) or ())[::-1]
     shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
     return shown[offset : offset + limit]

@@ -1,7 +1,6 @@
-"""Companions in memory: searches look at calendars and bookings themselves.
+"""Companions in memory. Searches compute free days from calendars and bookings.
 
-So a day's mark has no use here: whether it has a free hour is worked out anew each time,
-which is what the marks of the other stores have to amount to.
+Day marks are not stored, unlike in the SQL stores, whose marks must give the same results.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ from staffbooking_core.representations.companions import companion_detail, compa
 
 @frozen
 class CompanionsReader:
+    """Reads companions."""
+
     tx: MemoryTransaction
 
     async def search(self, query: CompanionQuery) -> Sequence[bytes]:
@@ -104,6 +105,8 @@ class CompanionsReader:
 
 @frozen
 class CompanionsWriter(CompanionsReader):
+    """Reads and writes companions."""
+
     async def lock_companion(self, companion_id: int) -> Companion | None:
         return await self.companion(companion_id)
 
@@ -116,11 +119,11 @@ class CompanionsWriter(CompanionsReader):
         return busy_intervals(self.tx.state, companion_id, first, last)
 
     async def save_day_marks(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
-        """Nothing to do: see above."""
+        """Does nothing: searches compute free days."""
 
 
 def put_companion(tx: MemoryTransaction, companion: Companion) -> None:
-    """Insert or replace a companion, with its ready-made bytes."""
+    """Insert or replace a companion with its encoded summary and detail."""
     currency = tx.policy.currency
     reviews = newest_reviews(tx.state, companion.id, 0, tx.policy.detail_reviews)
     portfolio = portfolio_items_of(tx.state, companion.id)
@@ -138,7 +141,7 @@ def put_companion(tx: MemoryTransaction, companion: Companion) -> None:
 
 
 def _services_by_folded_name(companion: Companion) -> dict[str, str]:
-    """The services of a companion, each as it comes first."""
+    """The services of a companion by case-folded name; the first spelling wins."""
     return {normalize_text(name): name for name in reversed(companion.service_types)}
 
 

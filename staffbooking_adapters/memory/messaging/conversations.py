@@ -1,4 +1,4 @@
-"""Who is in which conversation, in memory."""
+"""Conversations and their members in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from staffbooking_core.domain.messaging.conversations import Conversation, Conve
 
 
 def find_conversation(state: MemoryState, conversation_id: int) -> Conversation | None:
-    """A conversation that is open, with its members' names of now."""
+    """An open conversation with its members' current names; None if there is none."""
     row = state.conversations.get(conversation_id)
     return (
         with_current_members(state, row.conversation) if row is not None and row.is_open else None
@@ -20,7 +20,7 @@ def find_conversation(state: MemoryState, conversation_id: int) -> Conversation 
 
 
 def with_current_members(state: MemoryState, conversation: Conversation) -> Conversation:
-    """Its members are who they are now."""
+    """The conversation with its members' current names."""
     members = [_with_current_name(each, state.users[each.user_id]) for each in conversation.members]
     return evolve(conversation, members=tuple(members))
 
@@ -30,14 +30,14 @@ def _with_current_name(member: ConversationMember, user: User) -> ConversationMe
 
 
 def conversations_of(state: MemoryState, user_id: int) -> Iterator[Conversation]:
-    """The open ones that a user is or was in; the names in them may be old."""
+    """The open conversations that a user is or was in; members' names may be outdated."""
     rows = (state.conversations[number] for number in state.conversations_of.get(user_id) or ())
     found = (row.conversation for row in rows if row.is_open)
     return (conversation for conversation in found if conversation.find_member(user_id))
 
 
 def acquaintances_of(state: MemoryState, user_id: int) -> set[int]:
-    """With whom a user is in a conversation now; oneself too."""
+    """The users who share a conversation with a user now, including the user."""
     among = {user_id}
     for conversation in conversations_of(state, user_id):
         if user_id in conversation.recipient_ids:
@@ -46,7 +46,7 @@ def acquaintances_of(state: MemoryState, user_id: int) -> set[int]:
 
 
 def put_conversation(state: MemoryState, conversation: Conversation, *, is_open: bool) -> None:
-    """Put it in its place, and into the index of each member."""
+    """Insert or replace a conversation, and index it by member."""
     state.conversations[conversation.id] = ConversationRow(conversation, is_open)
     for member in conversation.members:
         others = state.conversations_of.get(member.user_id) or ()

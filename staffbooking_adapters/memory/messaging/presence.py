@@ -1,4 +1,4 @@
-"""Connections of the channel in memory: who has how many, at which node."""
+"""Channel connections in memory: counts by user and node."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from staffbooking_core.ports import UserPresence
 
 @frozen
 class PresenceReader:
+    """Reads connections."""
+
     tx: MemoryTransaction
 
     async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[UserPresence]:
@@ -31,6 +33,8 @@ class PresenceReader:
 
 @frozen
 class PresenceWriter(PresenceReader):
+    """Reads and writes connections."""
+
     async def renew_node_lease(self, node: str, expires_at: datetime) -> bool:
         nodes = self.tx.state.node_expiries
         is_known = node in nodes
@@ -77,19 +81,19 @@ class PresenceWriter(PresenceReader):
 
 
 def online_users(state: MemoryState, user_ids: Iterable[int], now: datetime) -> frozenset[int]:
-    """Those of the users who are at a living node."""
+    """The users among `user_ids` with a connection at a live node."""
     return frozenset(user_id for user_id in user_ids if [*_connection_counts(state, user_id, now)])
 
 
 def _connection_counts(state: MemoryState, user_id: int, now: datetime) -> Iterator[int]:
-    """How many connections a user has at each living node where they are."""
+    """A user's connection count at each live node."""
     living = (node for node, until in state.node_expiries.items() if now < until)
     found = (state.connection_counts.get((user_id, node)) for node in living)
     return (many for many in found if many is not None)
 
 
 def _last_seen(state: MemoryState, user_id: int, now: datetime) -> datetime | None:
-    """The end of a user's last connection, also at a dead node that nobody has buried yet."""
+    """The end of a user's last connection, including those at expired nodes not yet deleted."""
     ended = (
         until
         for node, until in state.node_expiries.items()
@@ -100,7 +104,7 @@ def _last_seen(state: MemoryState, user_id: int, now: datetime) -> datetime | No
 
 
 def _drop_connections(state: MemoryState, node: str) -> list[int]:
-    """Forget the connections of a node; who had them."""
+    """Delete the connections of a node; returns their users."""
     users = [user_id for user_id, at in state.connection_counts if at == node]
     for user_id in users:
         state.connection_counts.discard((user_id, node))
@@ -108,5 +112,5 @@ def _drop_connections(state: MemoryState, node: str) -> list[int]:
 
 
 def _set_last_seen(state: MemoryState, user_id: int, at: datetime) -> None:
-    """Note that a user was there, unless a later time is known."""
+    """Set when a user was last seen, unless a later time is stored."""
     state.last_seen[user_id] = max(at, state.last_seen.get(user_id) or at)

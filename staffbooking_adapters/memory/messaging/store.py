@@ -41,6 +41,8 @@ CLIENT_ID_TAKEN = "uq_messages_conversation_id_sender_id_client_id"
 
 @frozen
 class MessagesReader:
+    """Reads conversations and messages."""
+
     tx: MemoryTransaction
 
     async def conversation(self, conversation_id: int) -> Conversation | None:
@@ -134,6 +136,8 @@ class MessagesReader:
 
 @frozen
 class MessagesWriter(MessagesReader):
+    """Reads and writes conversations and messages."""
+
     async def open_direct_conversation(self, pair: CustomerCompanionPair, now: datetime) -> int:
         state = self.tx.state
         if (number := state.direct_by_pair.get(pair)) is not None:
@@ -298,7 +302,8 @@ def _bookings_of_pair(state: MemoryState, pair: CustomerCompanionPair) -> list[B
 
 
 def _readable_conversations(state: MemoryState, user_id: int) -> Iterator[tuple[int, int]]:
-    """The conversations that a user is or was in, each with the last message for them."""
+    """The ids of the conversations that a user is or was in, each with the last readable message
+    id."""
     for conversation in conversations_of(state, user_id):
         if (member := conversation.find_member(user_id)) is not None:
             yield conversation.id, last_readable_id(conversation, member)
@@ -307,7 +312,7 @@ def _readable_conversations(state: MemoryState, user_id: int) -> Iterator[tuple[
 def _message_ids_between(
     state: MemoryState, conversation_id: int, after_id: int, upto_id: int
 ) -> tuple[int, ...]:
-    """The ids of a conversation's messages that are above one and not above another."""
+    """The ids of a conversation's messages in (`after_id`, `upto_id`], ascending."""
     row, numbers = state.conversations.get(conversation_id), state.messages_of.get(conversation_id)
     if row is None or not row.is_open or numbers is None:
         return ()

@@ -1,4 +1,4 @@
-"""What people are to be told, what they refuse to be told, and what they ask, in memory."""
+"""Notifications, muted kinds and inquiries in memory."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from staffbooking_core.ports import DueNotification, Lease
 
 @frozen
 class NotificationsReader:
+    """Reads notifications, muted kinds and inquiries."""
+
     tx: MemoryTransaction
 
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
@@ -32,6 +34,8 @@ class NotificationsReader:
 
 @frozen
 class NotificationsWriter(NotificationsReader):
+    """Reads and writes notifications, muted kinds and inquiries."""
+
     async def add_notifications(
         self, notifications: Sequence[Notification], due_at: datetime
     ) -> None:
@@ -78,6 +82,6 @@ class NotificationsWriter(NotificationsReader):
 
 
 def add_notices(tx: MemoryTransaction, notices: Sequence[Notification], at: datetime) -> None:
-    """Keep what is to be told from now on."""
+    """Add notifications, due at `at`."""
     for notice in notices:
         tx.state.notices[next(tx.shared.notice_ids)] = NoticeRow(notice, at)

@@ -11,6 +11,8 @@ from staffbooking_adapters.memory.state import MemoryTransaction
 
 @frozen
 class CursorsReader:
+    """Reads cursors."""
+
     tx: MemoryTransaction
 
     async def cursor(self, name: str) -> tuple[str, datetime] | None:
@@ -19,5 +21,7 @@ class CursorsReader:
 
 @frozen
 class CursorsWriter(CursorsReader):
+    """Reads and writes cursors."""
+
     async def save_cursor(self, name: str, cursor: str, now: datetime) -> None:
         self.tx.state.cursors[name] = (cursor, now)

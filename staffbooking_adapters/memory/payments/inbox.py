@@ -20,6 +20,8 @@ from staffbooking_core.ports import Lease
 
 @frozen
 class InboxWriter:
+    """Writes processor events."""
+
     tx: MemoryTransaction
 
     async def add_event(self, provider: str, event: ProcessorEvent, now: datetime) -> bool:
@@ -54,10 +56,10 @@ class InboxWriter:
 
 
 def is_event_due(row: ProcessorEventRow, now: datetime) -> bool:
-    """Whether an event is not done, and to be followed (again); `now` is wall time."""
+    """Whether an unfinished event is due for its next attempt; `now` is wall time."""
     return not row.is_done and row.next_at <= now
 
 
 def intents_with_pending_events(state: MemoryState) -> set[int | None]:
-    """The intents for which the inbox holds an event that is not done."""
+    """The intents with unfinished events in the inbox."""
     return {row.event.intent_id for row in state.processor_events.values() if not row.is_done}

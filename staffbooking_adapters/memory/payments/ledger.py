@@ -22,7 +22,7 @@ POSTING_KEY_TAKEN = "uq_ledger_postings_key"
 
 
 def add_posting(state: MemoryState, posting: Posting) -> None:
-    """Append a posting; raises ConstraintViolated where its key was used."""
+    """Append a posting. Raises ConstraintViolated if its key is used."""
     if posting.key in state.postings:
         raise ConstraintViolated(POSTING_KEY_TAKEN)
     state.postings[posting.key] = posting
@@ -32,6 +32,8 @@ def add_posting(state: MemoryState, posting: Posting) -> None:
 
 @frozen
 class LedgerReader:
+    """Reads postings."""
+
     tx: MemoryTransaction
 
     async def postings_of(self, booking_id: int) -> Sequence[Posting]:

@@ -31,7 +31,7 @@ OPERATION_NUMBER_TAKEN = "uq_operations_order"
 def add_operation(
     tx: MemoryTransaction, booking_id: int, order: OperationOrder, at: datetime
 ) -> None:
-    """Make an order an operation; raises ConstraintViolated where its number was used."""
+    """Add an operation for an order. Raises ConstraintViolated if its number is used."""
     state = tx.state
     others = operation_rows_of(state, booking_id)
     if any(row.operation.n == order.n for row in others):
@@ -53,6 +53,8 @@ def add_operation(
 
 @frozen
 class OperationsReader:
+    """Reads operations."""
+
     tx: MemoryTransaction
 
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
@@ -69,6 +71,8 @@ class OperationsReader:
 
 @frozen
 class OperationsWriter(OperationsReader):
+    """Reads and writes operations."""
+
     async def claim_operations(
         self,
         now: datetime,
@@ -124,8 +128,8 @@ def operation_rows_of(state: MemoryState, booking_id: int) -> list[OperationRow]
 def _claimable_operations(
     state: MemoryState, booking_ids: Iterable[int], now: datetime
 ) -> Iterator[Operation]:
-    """The one operation of each booking that may be claimed: the first unfinished one,
-    while nobody is at work on any of the booking."""
+    """The claimable operation of each booking: the first unfinished one, if no operation of the
+    booking is leased."""
     for booking_id in booking_ids:
         rows = operation_rows_of(state, booking_id)
         if not any(is_lease_active(row.lease, now) for row in rows):

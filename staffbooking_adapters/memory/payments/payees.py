@@ -22,6 +22,8 @@ PAYEE_REF_TAKEN = "uq_payees_ref"
 
 @frozen
 class PayeesReader:
+    """Reads payees."""
+
     tx: MemoryTransaction
 
     async def payee(self, provider: str, companion_id: int) -> Payee | None:
@@ -35,6 +37,8 @@ class PayeesReader:
 
 @frozen
 class PayeesWriter(PayeesReader):
+    """Reads and writes payees."""
+
     async def claim_payees(
         self,
         provider: str,

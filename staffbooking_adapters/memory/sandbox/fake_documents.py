@@ -1,4 +1,4 @@
-"""The fake processor's book in memory: one transaction at a time, undone when it raises."""
+"""The fake processor's document store in memory: one transaction at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Document:
 
 @define
 class DocumentTable:
-    """The documents of one kind, also in the orders in which they are asked for."""
+    """The documents of one kind, with indexes by key and by due time."""
 
     documents: dict[str, Document] = field(factory=dict)
     sorted_keys: list[str] = field(factory=list)
@@ -35,7 +35,7 @@ class DocumentTable:
     total_amount: int = 0
 
     def replace(self, key: str, document: Document | None) -> Document | None:
-        """Put a document in the place of another; None is none. Returns what was there."""
+        """Set a document, or delete it with None. Returns the previous document."""
         before = self.documents.pop(key, None)
         if before is not None:
             self.total_amount -= before.amount
@@ -64,7 +64,7 @@ def _remove_sorted(ordered: list[Any], item: object) -> None:
 class MemoryFakeStoreTransaction:
     tables: defaultdict[str, DocumentTable]
     undo_log: list[tuple[str, str, Document | None]] = field(factory=list)
-    """What a transaction has changed: how it was before, the latest last."""
+    """The undo log: previous documents, the latest change last."""
 
     async def get(self, kind: str, key: str) -> str | None:
         document = self.tables[kind].documents.get(key)
@@ -87,7 +87,7 @@ class MemoryFakeStoreTransaction:
         return self.tables[kind].total_amount
 
     async def lock(self, name: str) -> None:
-        """Nothing to wait for: a transaction has the whole book to itself."""
+        """Does nothing: transactions are serialized."""
 
     async def put(
         self, kind: str, key: str, body: str, due_at: datetime | None = None, amount: int = 0
@@ -110,7 +110,7 @@ class MemoryFakeStoreTransaction:
 
 
 class MemoryFakeDocumentStore:
-    """Lives in the process, on one event loop. Who reads waits for who writes."""
+    """A document store for one process and one event loop. Readers wait for the writer."""
 
     def __init__(self) -> None:
         self._tables: defaultdict[str, DocumentTable] = defaultdict(DocumentTable)

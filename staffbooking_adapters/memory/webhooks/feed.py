@@ -1,4 +1,4 @@
-"""Events in memory: their positions, and the feeds in which their readers find them."""
+"""Events in memory, their positions, and the feeds of their readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staffbooking_core.representations.events import DomainEvent
 
 
 def add_event(tx: MemoryTransaction, event: DomainEvent) -> None:
-    """Keep an event that is to be told, once its change is committed."""
+    """Add an event without a position; the commit sends the hint `EVENTS`."""
     told = PublishedEvent(event.id, event.booking_id, event.sequence, event.name, event.parties)
     state = tx.state
     state.events[event.id] = EventRow(told, codec.encode(event.envelope))
@@ -30,7 +30,7 @@ def events_without_position(state: MemoryState) -> Iterator[PublishedEvent]:
 
 
 def next_events_without_position(state: MemoryState, limit: int) -> list[PublishedEvent]:
-    """The first ones made, with all others of their bookings."""
+    """The first `limit` events without a position, plus all others of their bookings."""
     waiting = sorted(events_without_position(state), key=lambda told: told.id)
     bookings = {told.booking_id for told in waiting[:limit]}
     return [told for told in waiting if told.booking_id in bookings]

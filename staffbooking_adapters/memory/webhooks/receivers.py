@@ -1,4 +1,4 @@
-"""Receivers of webhooks in the same process: no network is needed."""
+"""Webhook receivers in the same process, without a network."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from attrs import field, frozen
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 
 MemoryReceiver: TypeAlias = Callable[[Mapping[str, str], bytes], int | DeliveryFailure]
-"""Takes the headers and the body of a webhook, and answers with a status of HTTP, or with
-why there is none."""
+"""Takes the headers and body of a webhook; returns an HTTP status or a `DeliveryFailure`."""
 
 
 @frozen
@@ -25,13 +24,13 @@ class SentWebhook:
 
 
 class MemorySender:
-    """A WebhookSender whose receivers are functions, by their address.
+    """A WebhookSender whose receivers are functions, by URL.
 
         sender = MemorySender({"https://crm.example/hooks": receive})
 
-    `receivers` may change at any time; where nobody listens the connection fails. One that
-    raises has answered 500, as a server would. `sent` keeps what was sent, the oldest first.
-    Hosts in `unsafe` stand for addresses that are refused.
+    `receivers` may change at any time; without a receiver the connection fails. A receiver that
+    raises counts as status 500. `sent` records the webhooks, the oldest first. Hosts in `unsafe`
+    count as unsafe addresses, which are refused.
     """
 
     def __init__(

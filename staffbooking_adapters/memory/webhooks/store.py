@@ -1,4 +1,4 @@
-"""Webhook endpoints in memory, their turns, and the deliveries on their way to them."""
+"""Webhook endpoints, their delivery batches and their deliveries in memory."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ from staffbooking_core.representations.events import WebhookTestEvent
 
 @frozen
 class WebhooksReader:
+    """Reads endpoints, deliveries and the event feed."""
+
     _tx: MemoryTransaction
 
     async def endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:
@@ -131,6 +133,8 @@ class WebhooksReader:
 
 @frozen
 class WebhooksWriter(WebhooksReader):
+    """Reads and writes endpoints, deliveries and the event feed."""
+
     async def add_endpoint(self, new_endpoint: NewWebhookEndpoint) -> WebhookEndpoint:
         number = next(self._tx.shared.endpoint_ids)
         added = WebhookEndpoint(
@@ -276,8 +280,8 @@ class WebhooksWriter(WebhooksReader):
         return len(late)
 
     def _schedule_next_batch(self, endpoint_id: int, now: datetime) -> None:
-        """Let an endpoint have a turn with its first pending delivery: now at the earliest, so
-        that it gets in line behind those that wait already."""
+        """Schedule an endpoint's next batch at its first pending delivery, but not before `now`,
+        so that endpoints already due go first."""
         state = self._tx.state
         pending = _pending_deliveries(_deliveries_of(state, endpoint_id))
         due_at = max(now, min(at for at, _ in pending)) if pending else None
@@ -287,7 +291,7 @@ class WebhooksWriter(WebhooksReader):
 
 
 def drop_deliveries(state: MemoryState, before: datetime) -> int:
-    """Drop those that are done and were due before then, with their attempts; how many."""
+    """Delete finished deliveries due by `before`, with their attempts; returns their number."""
     old = [
         row.delivery
         for row in state.deliveries.values()
@@ -304,7 +308,7 @@ def drop_deliveries(state: MemoryState, before: datetime) -> int:
 
 
 def _undeleted_endpoints(state: MemoryState) -> list[EndpointRow]:
-    """The endpoints that are not deleted, in the order of ids."""
+    """The endpoints that are not deleted, in id order."""
     return [row for row in state.endpoints.values() if row.endpoint.deleted_at is None]
 
 
@@ -315,7 +319,7 @@ def _subscriber_of(state: MemoryState, row: EndpointRow) -> EndpointSubscription
 def _claimable_endpoints(
     state: MemoryState, now: datetime, degraded: bool
 ) -> list[tuple[datetime, int]]:
-    """When each endpoint that nobody has claimed is due, the earliest first."""
+    """The due time and id of each unclaimed endpoint with a batch, the earliest first."""
     return sorted(
         (row.due_at, number)
         for number, row in state.endpoints.items()
@@ -343,7 +347,7 @@ def _deliveries_of(state: MemoryState, endpoint_id: int) -> list[DeliveryRow]:
 
 
 def _pending_deliveries(rows: Iterable[DeliveryRow]) -> list[tuple[datetime, DeliveryRow]]:
-    """Those of the deliveries that are pending, with when they are due."""
+    """The pending deliveries with their due times."""
     return [
         (row.delivery.next_at, row)
         for row in rows
@@ -356,7 +360,7 @@ def _held_deliveries(rows: Iterable[DeliveryRow]) -> list[DeliveryRow]:
 
 
 def _due_deliveries(state: MemoryState, endpoint_id: int, now: datetime) -> list[DueDelivery]:
-    """What may be sent to an endpoint: retries before first tries, each by its time."""
+    """The due deliveries of an endpoint: retries first, then first attempts, each by due time."""
     pending = _pending_deliveries(_deliveries_of(state, endpoint_id))
     due = [(row.delivery.tries == 0, at, row.delivery.id) for at, row in pending if at <= now]
     return [_due_delivery(state, state.deliveries[number]) for _, _, number in sorted(due)]

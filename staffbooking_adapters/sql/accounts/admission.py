@@ -1,8 +1,15 @@
-"""Credentials and windows of requests: all that wait at a moment in one go.
+"""Admission: authenticates requests and counts their rate limit hits in batches.
 
-PostgreSQL looks keys up, judges them and counts their hits in one statement, so what it
-judges must agree with `accounts.judge_key`, which tells the callers why they are refused.
-SQLite looks up in one file, and what was judged here is counted in another.
+1. Requests that arrive while a batch runs are collected for the next one.
+2. The API keys of a batch are looked up. On PostgreSQL the same statement checks them and
+   counts all hits, so its check must agree with `check_api_key`.
+3. `check_api_key` checks each key and chooses the error for a refused request.
+4. On SQLite the hits of the accepted requests are counted in a second database file.
+5. Each request gets its own decision: hits counted together are numbered in request order.
+
+If the lookup fails with `StoreUnavailable`, requests with an API key get that error and hits
+without a key are counted in this process. If only the count fails, all hits are counted in
+this process.
 """
 
 from __future__ import annotations
@@ -43,14 +50,14 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import ApiKeyCaller, SessionCaller
 
 MAX_BATCH_SIZE = 500
-"""Requests that are admitted in one statement."""
+"""Maximum number of requests in one batch."""
 MAX_LOCAL_WINDOWS = 10_000
-"""From so many windows on, those counted alone are gone through for ended ones."""
+"""Number of in-process windows above which ended ones are removed."""
 
 
 @frozen
 class _AdmissionRequest:
-    """A key with what it is wanted for, or without a digest a scope to count a hit in."""
+    """An API key and its required permission or, without a digest, a scope to count a hit in."""
 
     digest: str
     permission: Permission | None
@@ -66,19 +73,21 @@ class _AdmissionRequest:
 
 _AdmissionResult: TypeAlias = tuple[ApiKeyCaller | None, list[RateLimitDecision]]
 _JudgedRequest: TypeAlias = tuple[_AdmissionRequest, ApiKeyCaller | StaffbookingError | None]
-"""A request with its caller, with None without a key, or with the error that refuses it."""
+"""A request with its caller, None if it has no key, or the error that refuses it."""
 
 
 @define
 class SqlAdmission:
+    """Authenticates callers and counts rate limit hits, many requests per statement."""
+
     database: Database
     counter_database: Database
-    """Where windows are; on PostgreSQL the keys too."""
+    """Stores the rate limit windows; on PostgreSQL also the API keys."""
     policy: Policy
     key_usage: ApiKeyUsageRecorder
     _batcher: Batcher[_AdmissionRequest, _AdmissionResult] = field(init=False)
     _local_windows: dict[str, RateLimitWindow] = field(factory=dict, init=False)
-    """Windows of this process, for as long as those of all are out of reach."""
+    """Windows counted in this process while the counter database is unavailable."""
 
     def __attrs_post_init__(self) -> None:
         self._batcher = Batcher(self._admit_batch, max_batch_size=MAX_BATCH_SIZE)
@@ -117,7 +126,7 @@ class SqlAdmission:
         return shared_rate_limits.peek(window, now, rule)
 
     async def delete_ended_windows(self, now: datetime) -> int:
-        """Forget windows that have ended; how many there were."""
+        """Delete ended windows and return their number."""
         return await self.counter_database.execute(
             accounts_rate_limits.DELETE_ENDED_WINDOWS, now=now
         )
@@ -149,7 +158,7 @@ class SqlAdmission:
     async def _find_callers(
         self, requests: Sequence[_AdmissionRequest], now: datetime
     ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow] | None]:
-        """The callers, and on PostgreSQL how the windows stand by now."""
+        """Callers by digest and, on PostgreSQL, the windows after counting."""
         digests = {request.digest for request in requests if request.digest}
         if self._counts_separately:
             return (await find_callers(self.database, digests) if digests else {}), None
@@ -209,8 +218,8 @@ def _judge(
 
 
 def _collect_hits(judged: Sequence[_JudgedRequest]) -> dict[str, HitCount]:
-    """The hits of those that are not refused, by scope. The scopes are sorted, so that flushes
-    of several processes lock them in the same order."""
+    """The hits of accepted requests by scope. Scopes are sorted, so that all processes lock
+    their rows in the same order."""
     hits: dict[str, HitCount] = {}
     for request, caller in judged:
         if isinstance(caller, StaffbookingError):
@@ -226,7 +235,7 @@ def _decide(
     hits: Mapping[str, HitCount],
     windows_by_scope: Mapping[str, RateLimitWindow],
 ) -> Sequence[_AdmissionResult | StaffbookingError]:
-    """The result of each request: hits that were counted together are judged one by one."""
+    """The result of each request; hits counted together are decided one by one."""
     remaining = {scope: hit.count for scope, hit in hits.items()}
     results: list[_AdmissionResult | StaffbookingError] = []
     for request, caller in judged:

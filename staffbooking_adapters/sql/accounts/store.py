@@ -114,6 +114,8 @@ def users_after(size: int) -> Statement:
 
 @frozen
 class AccountsReader:
+    """Reads users, sessions and API keys."""
+
     connection: Connection
     unwritten_key_uses: Mapping[int, datetime]
     """When keys were used last, as far as that is not written yet."""
@@ -161,6 +163,8 @@ class AccountsReader:
 
 @frozen
 class AccountsWriter(AccountsReader):
+    """Locks and writes users, sessions and API keys."""
+
     policy: Policy
 
     async def lock_user(self, user_id: int) -> User | None:

@@ -41,6 +41,8 @@ def take_alerts_statement(limit: int) -> Statement:
 
 @frozen
 class AlertsReader:
+    """Reads alerts."""
+
     connection: Connection
 
     async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
@@ -50,6 +52,8 @@ class AlertsReader:
 
 @frozen
 class AlertsWriter(AlertsReader):
+    """Takes alerts that operators have not received yet, and marks them as taken."""
+
     async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
         rows = await self.connection.fetch_all(take_alerts_statement(min(limit, MAX_CLAIM_SIZE)))
         return [(booking_id, text) for _, booking_id, text in sorted(rows)]

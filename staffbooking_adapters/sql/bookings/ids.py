@@ -1,4 +1,4 @@
-"""Numbers for bookings, given before the booking is there, and never twice."""
+"""Allocates booking IDs before the booking exists; an ID is never reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Postings: written once, with their sum sealed by the database."""
+"""Ledger postings: written once; the database seals their sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bookings as they are read: one, many, and what a request is decided on."""
+"""Bookings: reads of one, of lists and of the context a request is decided on."""
 
 from __future__ import annotations
 
@@ -287,6 +287,8 @@ DEBTS_OF = Statement(
 
 @frozen
 class BookingsReader:
+    """Reads bookings and the context of booking requests."""
+
     connection: Connection
     booking_ids: BookingIdAllocator
 

@@ -53,6 +53,8 @@ DEFER_TIMER = Statement(
 
 @frozen
 class TimersWriter:
+    """Claims and defers booking timers."""
+
     connection: Connection
 
     async def claim_timers(

@@ -1,4 +1,4 @@
-"""Steps of bookings as they are saved: each with all its rows, or not at all."""
+"""Bookings: writes each transition with all its rows, or none of them."""
 
 from __future__ import annotations
 
@@ -272,6 +272,8 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
 
 @frozen
 class BookingsWriter(BookingsReader):
+    """Locks and writes bookings, each with all its rows."""
+
     policy: Policy
     hints: set[Hint]
     """What the unit of work will be worth a hint for, once it is committed."""

@@ -113,6 +113,8 @@ def portfolio_items_after(size: int, has_status: bool) -> Statement:
 
 @frozen
 class PortfolioReader:
+    """Reads portfolio items, images and orphaned files."""
+
     connection: Connection
 
     async def portfolio_items_of(self, companion_id: int) -> Sequence[PortfolioItem]:
@@ -157,6 +159,8 @@ class PortfolioReader:
 
 @frozen
 class PortfolioWriter(PortfolioReader):
+    """Writes portfolio items and images."""
+
     async def add_portfolio_item(self, item: NewPortfolioItem) -> PortfolioItem:
         fields_by_name = asdict(item, recurse=False)
         return PortfolioItem(

@@ -167,6 +167,8 @@ def rebooking_candidates_page(size: int) -> Statement:
 
 @frozen
 class CompanionsReader:
+    """Reads searches, companion details and availability."""
+
     connection: Connection
 
     async def search(self, query: CompanionQuery) -> Sequence[bytes]:
@@ -239,6 +241,8 @@ class CompanionsReader:
 
 @frozen
 class CompanionsWriter(CompanionsReader):
+    """Locks and writes companions and their day marks."""
+
     policy: Policy
 
     async def lock_companion(self, companion_id: int) -> Companion | None:

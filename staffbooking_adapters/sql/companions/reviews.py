@@ -1,4 +1,4 @@
-"""Reviews, and what they come to."""
+"""Reviews and ratings."""
 
 from __future__ import annotations
 
@@ -76,6 +76,8 @@ def newest_reviews_of(size: int) -> Statement:
 
 @frozen
 class ReviewsReader:
+    """Reads reviews and ratings."""
+
     connection: Connection
 
     async def review(self, review_id: int) -> Review | None:
@@ -105,6 +107,8 @@ class ReviewsReader:
 
 @frozen
 class ReviewsWriter(ReviewsReader):
+    """Writes reviews, responses and their visibility."""
+
     async def add_review(self, review: NewReview) -> Review:
         given = asdict(review, recurse=False)
         return Review(id=await self.connection.fetch_value(ADD_REVIEW, **given), **given)

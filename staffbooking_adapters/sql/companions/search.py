@@ -1,17 +1,24 @@
-"""Searches: companions that meet every filter, best first, in one statement each.
+"""Companion search: one page of the companions that match every filter, in one statement.
 
-Several ways lead to the matching rows of `companion_search`, and each is cheap where others
-are not; a statement has those of its filters, and looks first which of them it goes:
+The statement contains the access paths that its filters allow and chooses between them by
+looking at a bounded number of rows. In order:
 
-- along the rank, where many match;
-- along the rank within each matching place, where few places match;
-- by a sample of the rows of a price range, which is the whole where it comes out smaller
-  than asked for;
-- for a day on whose weekday hardly anybody works: along the rank among those who keep the
-  same weekdays, for each such set of weekdays, and by the marks of those who are free then
-  all the same.
+1. Sample at most `sample` rows in the matching locations, or else in the price range. A
+   sample smaller than that limit is complete.
+2. For a date, judge its weekday. It is rare when less than a page of the best `sample` rows
+   work on it, the days marked as free are completely sampled, and the sample of step 1, if
+   there is one, is not complete.
+3. Unless the weekday is rare, choose by the filters:
+   at most `places` matching locations: the best rows of each location, along the rank;
+   more locations: along the rank, filtered by location;
+   a complete sample of a price range: the rows of the sample;
+   otherwise: along the rank.
+4. If the weekday is rare, take the best rows of each weekday mask that contains it, and the
+   companions who are marked as free on that date without working on that weekday.
+5. Combine the paths, which find each match exactly once, sort by rank and companion ID, and
+   cut the page.
 
-`+ 0` keeps a filter from being taken for a way.
+`+ 0` keeps the planner from using an index for that column.
 """
 
 from __future__ import annotations
@@ -60,25 +67,25 @@ _RankedSelect = Select[tuple[int, int]]
 
 @frozen
 class SearchVariant:
-    """Which filters a search has; each shape is one statement."""
+    """The filters and page size of a search. Each variant is one statement."""
 
     has_location: bool = False
     has_service: bool = False
     has_price: bool = False
     has_date: bool = False
     size: int = 13
-    """How many rows it gives at most."""
+    """Maximum number of rows."""
     has_offset: bool = False
-    """Whether it begins after an offset."""
+    """Whether the page starts at an offset."""
     places: int = 100
-    """Up to so many matching places are searched one by one."""
+    """Maximum number of locations that are searched one by one."""
     sample: int = 1_000
-    """How many rows are looked at to judge by."""
+    """Maximum number of rows in a sample."""
 
 
 @cache
 def summaries_page(variant: SearchVariant) -> Statement:
-    """The ready-made summaries of a page."""
+    """Statement for the stored summaries of a page."""
 
     def select_summaries(dialect: Dialect) -> Select[tuple[bytes]]:
         page = ranked_companions_page(variant, dialect)
@@ -96,14 +103,14 @@ def ranked_companions_page(variant: SearchVariant, dialect: Dialect) -> Subquery
         union_all(*branches).subquery("ways") if len(branches) > 1 else branches[0].subquery("way")
     )
     page = select(rows.c.rank, rows.c.companion_id).limit(variant.size)
-    # SQLite would go all ways along the rank, were it asked for that order.
+    # `+ 0`: SQLite would otherwise scan every branch along the rank.
     page = page.order_by(rows.c.rank + 0, rows.c.companion_id)
     return (page.offset(_bigint_param("offset")) if variant.has_offset else page).subquery("page")
 
 
 @frozen
 class _SearchBranches:
-    """The ways of a statement. Together they lead to each match once."""
+    """The access paths of a statement. Together they find each match exactly once."""
 
     variant: SearchVariant
     dialect: Dialect
@@ -169,7 +176,7 @@ class _SearchBranches:
     def _ranked_rows(
         self, condition: ColumnElement[bool], *conditions: ColumnElement[bool]
     ) -> _RankedSelect:
-        """The best that meet the conditions, looked for along the rank."""
+        """The best rows that meet the conditions, scanned along the rank."""
         best = self._limit_to_page(
             self._matching_rows(companion_search, *conditions), condition
         ).subquery("ranked")
@@ -178,7 +185,7 @@ class _SearchBranches:
     def _best_of_each_group(
         self, groups: CTE, rows: _RankedSelect, condition: ColumnElement[bool]
     ) -> _RankedSelect:
-        """The best of the rows `there` of each group, which they refer to."""
+        """The best rows of each group; `rows` is aliased `there` and refers to `groups`."""
         best = self._limit_to_page(rows, true())
         if self.dialect == "postgresql":
             beside = best.lateral("best")
@@ -192,13 +199,13 @@ class _SearchBranches:
         return each.select_from(groups.join(one, its)).where(condition)
 
     def _limit_to_page(self, rows: _RankedSelect, condition: ColumnElement[bool]) -> _RankedSelect:
-        """As many of the rows as the page may reach down to."""
+        """The first `offset` + `size` rows, all that the page can contain."""
         rows = rows.order_by(*rows.selected_columns)
         row_limit: ColumnElement[int] = literal_column(str(self.variant.size), BigInt)
         row_limit = _bigint_param("offset") + row_limit if self.variant.has_offset else row_limit
         if self.dialect == "postgresql":
             return rows.where(condition).limit(row_limit)
-        # SQLite would look at such a condition with each row; at a LIMIT before the first.
+        # SQLite evaluates a WHERE condition for each row, but a LIMIT once, before the first row.
         return rows.limit(case((condition, row_limit), else_=0))
 
     def _matching_rows(self, rows: FromClause, *conditions: ColumnElement[bool]) -> _RankedSelect:
@@ -206,7 +213,7 @@ class _SearchBranches:
         return select(rows.c.rank, rows.c.companion_id).where(*wanted)
 
     def _sample(self) -> CTE:
-        """Of the rows in the places, or else in the range of prices."""
+        """A sample of the rows in the locations, or else in the price range."""
         row = companion_search.alias("near")
         is_sampled = between(row.c.hourly_rate, _bigint_param("low"), _bigint_param("high"))
         if self.variant.has_location:
@@ -216,7 +223,7 @@ class _SearchBranches:
         return rows.limit(self.variant.sample).cte("sample")
 
     def _free_by_mark(self) -> CTE:
-        """Of those who are free on the day against their weekly hours."""
+        """A sample of the companions marked as free on the date."""
         marked = select(companion_days.c.companion_id).where(_IS_SEARCHED_DAY, is_day_marked_free)
         return marked.limit(self.variant.sample).cte("marked")
 
@@ -224,7 +231,7 @@ class _SearchBranches:
         return _row_count(sample) < self.variant.sample
 
     def _is_common_weekday(self) -> ColumnElement[bool]:
-        """Whether a page of the best work on that weekday."""
+        """Whether a full page of the best companions work on that weekday."""
         best = select(companion_search.c.weekday_mask).where(
             self._has_service(companion_search.c.service_id)
         )
@@ -234,7 +241,7 @@ class _SearchBranches:
         return _row_count(working.subquery("working")) == self.variant.size
 
     def _weekday_masks(self) -> CTE:
-        """The masks with that weekday, each found behind the one before."""
+        """The masks with that weekday. Each is found as the next higher one (index skip scan)."""
         masks = select(cast(0, BigInt).label("mask")).cte("masks", recursive=True)
         row = companion_search.alias("next")
         behind = select(func.min(row.c.weekday_mask))
@@ -255,7 +262,7 @@ class _SearchBranches:
         return service_id == select(services.c.id).where(named).scalar_subquery()
 
     def _location_filters(self, rows: FromClause) -> Sequence[ColumnElement[bool]]:
-        # Not a join: the planner would leave the order of the rank for it.
+        # Not a join: with one, the planner would abandon the rank order.
         is_in_location = rows.c.location_id.in_(select(_LOCATIONS.c.id)).is_(true())
         return [is_in_location] if self.variant.has_location else []
 
@@ -282,7 +289,7 @@ def _row_count(rows: FromClause) -> ColumnElement[int]:
 
 
 def _works_on_weekday(rows: FromClause) -> ColumnElement[bool]:
-    """On the weekday that is asked for."""
+    """Whether the companion works on the weekday in `weekday_bit`."""
     works: ColumnElement[bool] = rows.c.weekday_mask.bitwise_and(_bigint_param("weekday_bit")) != 0
     return works
 

@@ -1,4 +1,16 @@
-"""Writes to several tables that belong together, in as few round trips as there can be."""
+"""Writes to several tables, in as few round trips as the dialect allows.
+
+PostgreSQL, one round trip:
+
+1. The first write becomes a CTE that returns one row per touched row.
+2. Each other write becomes a CTE of the same statement.
+3. The outer SELECT counts the rows of the first CTE.
+
+SQLite, one statement after the other:
+
+1. The first write runs and returns its row count; a batch runs it for every row.
+2. The other writes run.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +40,12 @@ its WHERE, or an `INSERT … SELECT` with it in the WHERE of the SELECT."""
 
 
 class CompositeStatement:
-    """A write, and the writes to do only if it touched a row.
+    """A write, plus writes that run only if the first one touched a row.
 
-    No write looks at the rows of another. PostgreSQL gets them as one statement: the condition
-    of each in `if_touched` asks whether the first write returned a row. SQLite gets them one
-    after the other, those in `if_touched` only after a count above zero; so outside of a
-    transaction only PostgreSQL does all of them or none. `sqlite_if_touched` replaces
-    `if_touched` on SQLite where they differ.
+    No write may read rows that another one changes. On PostgreSQL all writes are one statement,
+    and each in `if_touched` has the condition that the first write returned a row. On SQLite they
+    run in order, those in `if_touched` only if the first write touched a row. Outside a
+    transaction only PostgreSQL is atomic. `sqlite_if_touched` replaces `if_touched` on SQLite.
     """
 
     def __init__(
@@ -54,7 +65,7 @@ class CompositeStatement:
         self._statements_if_touched = [Statement(sqlite=write(true())) for write in sqlite_writes]
 
     async def execute(self, connection: Connection, params: Mapping[str, Any]) -> int:
-        """The number of rows the first write touched. `params` may have more than is needed."""
+        """Return the number of rows the first write touched. Extra `params` are ignored."""
         if connection.dialect == "postgresql":
             statement_params = parameters_for(self._combined_statement, connection, params)
             affected_rows: int = await connection.fetch_value(
@@ -69,11 +80,11 @@ class CompositeStatement:
 
 
 class BatchStatement:
-    """Runs one write over many rows, those of `batch_rows`, and other writes once.
+    """One write over many rows, plus writes that run once per batch.
 
-    PostgreSQL gets all rows in one statement, together with `once`, which must not look at the
-    rows' table; SQLite gets the write with one row after the other, in one go, then `once`.
-    `sqlite` replaces the write on SQLite where it differs.
+    On PostgreSQL the rows are array parameters of one statement that includes the writes in
+    `once`; these must not read the table of the rows. On SQLite the write runs for every row in
+    one `execute_many`, then `once` runs. `sqlite` replaces the write on SQLite.
     """
 
     def __init__(
@@ -94,7 +105,7 @@ class BatchStatement:
     async def execute(
         self, connection: Connection, rows: Sequence[Mapping[str, Any]], **shared_params: Any
     ) -> None:
-        """Does nothing without rows, neither does `once`. Each row has exactly the columns."""
+        """Run the writes; without rows, none runs. All rows have the same keys."""
         if not rows:
             return
         if connection.dialect == "postgresql":
@@ -120,7 +131,7 @@ def _count_touched_rows(first_cte: CTE, others: Sequence[WriteStatement]) -> Sql
 def parameters_for(
     statement: Statement, connection: Connection, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Those of the parameters that a statement has on this database."""
+    """The parameters that the statement has in this dialect."""
     return {
         name: params[name] for name in statement.compile_for(connection.dialect).parameter_names
     }

@@ -1,8 +1,8 @@
-"""What the families' adapters see of a database: statements go in, rows come out.
+"""The interface of a database: runs statements and returns rows.
 
-Raised by everything here, on both databases alike (`staffbooking_core.errors`):
-`ConstraintViolated` with the constraint's name, `Unavailable` when the database is out of
-reach or gave up waiting, `InvalidField` naming a parameter that cannot be stored.
+Everything here raises, on both databases (`staffbooking_core.errors`): `ConstraintViolated`
+with the constraint's name, `StoreUnavailable` when the database cannot be reached or timed
+out, `InvalidField` naming a parameter that cannot be stored.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from staffbooking_core.errors import Conflict, StoreUnavailable
 T = TypeVar("T")
 
 STREAM_CHUNK_SIZE = 500
-"""Rows of a stream that are in memory at a time."""
+"""Number of a stream's rows that are in memory at a time."""
 
 MAX_TRANSACTION_ATTEMPTS = 5
-"""How often a unit of work is run, at most, when the database asks for it again."""
+"""Maximum number of attempts of a transaction that must be retried."""
 
 
 class Connection(ABC):
-    """Runs statements, either inside one unit of work or each as a unit of its own."""
+    """Runs statements, either inside one transaction or each in its own."""
 
     dialect: ClassVar[Dialect]
 
@@ -102,10 +102,10 @@ class Connection(ABC):
 
 
 class Database(Connection):
-    """A database, open for as long as the process lives.
+    """An open database, kept for the lifetime of the process.
 
-    As a connection it runs each statement as a unit of its own: one round trip, committed
-    when it returns. Statements that belong together go through `write`.
+    Used as a connection, it runs each statement in its own transaction: one round trip, committed
+    when it returns. Statements that belong together go through `run_transaction`.
     """
 
     round_trips: int = 0
@@ -115,11 +115,11 @@ class Database(Connection):
     async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run `work` in one transaction and commit it; any error or cancellation undoes it.
 
-        The whole of `work` runs again, a few times at most, where it raised `Conflict`, where
-        the database undid it for the sake of another (deadlock), and where the connection was
-        lost before the end. An answer to COMMIT that never came is `Unavailable`: done or
-        not, nobody knows. After a statement failed, nothing can be committed: its error is
-        raised, even if it was swallowed.
+        `work` runs again, at most `MAX_TRANSACTION_ATTEMPTS` times in all, if it raised `Conflict`,
+        if the database rolled it back (deadlock), or if the connection was lost before the end.
+        A lost answer to COMMIT raises `StoreUnavailable`: the transaction may or may not be
+        committed. After a failed statement nothing can be committed: its error is raised, even
+        if `work` swallowed it.
         """
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Database(Connection):
 
 
 async def run_with_retries(operation: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Run a unit of work until it gets through, `TRIES` times at most."""
+    """Run a transaction until it succeeds, `MAX_TRANSACTION_ATTEMPTS` times at most."""
     for _ in range(MAX_TRANSACTION_ATTEMPTS - 1):
         try:
             return await operation(*arguments)

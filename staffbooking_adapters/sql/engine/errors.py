@@ -20,7 +20,7 @@ FOREIGN_KEY_CONSTRAINT = "foreign_key"
 
 
 class RetryableTransactionError(StoreUnavailable):
-    """The whole unit of work is undone, and may well succeed if it is run again."""
+    """The transaction was rolled back and may succeed if it is run again."""
 
 
 _RETRYABLE_SQLSTATES = {"40001", "40P01"}
@@ -50,8 +50,8 @@ def translate_postgres_error(
 ) -> Exception | None:
     """The core's error for one of asyncpg's, or None where it is a fault of ours.
 
-    `connected` tells whether the connection outlived the error, `final` whether what was
-    sent takes effect by itself.
+    `is_connected`: the connection survived the error. `is_autocommit`: what was sent
+    takes effect by itself (a COMMIT, or a write outside of a transaction).
     """
     sqlstate: str = getattr(error, "sqlstate", None) or ""
     if sqlstate in _RETRYABLE_SQLSTATES or type(error).__name__ == _OUTDATED_PLAN_ERROR_NAME:

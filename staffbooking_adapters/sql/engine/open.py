@@ -1,4 +1,4 @@
-"""Opening a database by its address. What one can do with it is in `connection`."""
+"""Opens a database by its URL; `connection` defines its interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Page sizes: a LIMIT stands in a statement's text, so there are to be few of them."""
+"""Page sizes. A LIMIT is part of a statement's text, so there must be few of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a row to an entity, and back: its columns are the entity's fields, in the same order."""
+"""Maps rows to entities and back: columns are the entity's fields, in the same order."""
 
 from __future__ import annotations
 

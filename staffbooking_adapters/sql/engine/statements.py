@@ -1,7 +1,7 @@
 """Statements: written once with SQLAlchemy at module level, compiled once for each database.
 
     FIND = Statement(select(users.c.id, users.c.name).where(users.c.id == bindparam("user_id")))
-    row = await connection.one(FIND, user_id=7)
+    row = await connection.fetch_one(FIND, user_id=7)
 
 Values that a statement itself holds (`where(kind == "payout")`, `.limit(20)`) are written
 into its text: the planner must see them to use a partial index, and a LIMIT that it cannot
@@ -41,10 +41,10 @@ SqlConstruct: TypeAlias = SelectBase | UpdateBase | TextClause
 
 @frozen
 class CompiledStatement:
-    """A statement as one driver takes it.
+    """A statement compiled for one driver.
 
-    `names` are the parameters in the order of their places (SQLite repeats a name used
-    twice). `reads` tells that the statement changes nothing: it may run beside a writer,
+    `argument_names` are the parameters in positional order (SQLite repeats a name that is used
+    twice). `is_read_only` means that the statement changes nothing: it may run beside a writer,
     and again after a lost connection.
     """
 
@@ -79,10 +79,10 @@ class CompiledStatement:
 
 
 class Statement:
-    """One thing to ask of the store, the same on both databases unless told otherwise.
+    """A statement for both databases, with a variant per dialect where they differ.
 
-    Where one side is named and the other left out, the statement is nothing to do on the
-    other: `Connection.run` answers 0 at once (a lock that a single writer has no need of).
+    If only one dialect is given, the statement does nothing on the other: `Connection.execute`
+    returns 0 without a round trip (for example a row lock, which a single writer does not need).
     """
 
     __slots__ = ("_compiled", "_constructs")

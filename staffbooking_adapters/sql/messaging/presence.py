@@ -1,4 +1,15 @@
-"""Who is connected to the channel: at which node, and how often; and when it was last."""
+"""Presence: which users are connected to which channel node, and when they were last seen.
+
+1. A node renews its lease. An unknown node is added, and the renewal returns False.
+2. A new connection locks the user's row (PostgreSQL) and is counted by a second statement,
+   so that concurrent connections cannot exceed the limit.
+3. A closed connection decrements the count, deletes the row at zero and saves the time as
+   last seen.
+4. Nodes with an expired lease are deleted with their connections. The end of the lease is
+   saved as the time their users were last seen.
+5. A user is online while a node with an unexpired lease has a connection of theirs. Readers
+   compare the lease themselves, so an expired node counts as gone before it is deleted.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +54,7 @@ GET_PRESENCE = Statement(
 LOCK_CONNECTING_USER = Statement(
     postgresql=select(users.c.id).where(users.c.id == _USER_ID).with_for_update(key_share=True)
 )
-"""One after the other they are counted, by a statement of its own each."""
+"""Serializes the connection counts of one user."""
 
 _LIVE_CONNECTION_COUNT = (
     select(sum_or_zero(channel_connections.c.n))
@@ -129,6 +140,8 @@ DELETE_DEAD_NODE_CONNECTIONS = Statement(
 
 @frozen
 class PresenceReader:
+    """Reads users' presence."""
+
     connection: Connection
 
     async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[UserPresence]:
@@ -145,6 +158,8 @@ class PresenceReader:
 
 @frozen
 class PresenceWriter(PresenceReader):
+    """Writes node leases, connection counts and last-seen times."""
+
     async def renew_node_lease(self, node: str, expires_at: datetime) -> bool:
         is_known = bool(
             await self.connection.execute(RENEW_NODE_LEASE, node=node, until=expires_at)
@@ -197,7 +212,7 @@ class PresenceWriter(PresenceReader):
 
 
 def _to_presence(row: Row, now: datetime) -> UserPresence:
-    """The end of a lease ended its connections, though nobody may have buried the node yet."""
+    """An expired lease ends its connections even if the node is not deleted yet."""
     user_id, seen_at, lease_until = row
     if lease_until is None or lease_until > now:
         return UserPresence(user_id, lease_until is not None, seen_at)

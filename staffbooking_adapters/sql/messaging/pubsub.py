@@ -1,4 +1,4 @@
-"""The wire between processes that PostgreSQL's notifications are."""
+"""Publish/subscribe between processes with PostgreSQL's NOTIFY and LISTEN."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NOTIFY_CHAT = notify_statement(CHAT_CHANNEL)
 
 
 class PostgresPubSubTransport:
-    """Takes word to whoever hears it on the same database (`chat.shared.Wire`).
+    """Publishes payloads to all subscribers of the database (`chat.shared.PubSubTransport`).
 
-    It tells outside of any transaction and on a connection of its own, so that it waits for
-    nobody and nobody for it; who only tells has none to hear.
+    Payloads are sent outside of any transaction, on a separate connection, so that NOTIFY and
+    transactions do not wait for each other. A process that only publishes does not listen.
     """
 
     def __init__(self, url: str) -> None:

@@ -1,4 +1,4 @@
-"""Messages as they are read: of a conversation, of all, and of one reader."""
+"""Messages: reads of one conversation, of all and of one reader."""
 
 from __future__ import annotations
 
@@ -131,6 +131,8 @@ def readable_messages_after(size: int) -> Statement:
 
 @frozen
 class MessagesReader:
+    """Reads conversations and messages."""
+
     connection: Connection
 
     async def conversation(self, conversation_id: int) -> Conversation | None:

@@ -222,6 +222,8 @@ SAVE_NOTIFIED_MEMBERS = Statement(
 
 @frozen
 class MessagesWriter(MessagesReader):
+    """Locks and writes conversations, members and messages."""
+
     async def open_direct_conversation(self, pair: CustomerCompanionPair, now: datetime) -> int:
         conversation_id = await self._add_conversation(
             kind=ConversationKind.DIRECT,

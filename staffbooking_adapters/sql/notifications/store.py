@@ -106,6 +106,8 @@ def notification_params(notifications: Sequence[Notification]) -> dict[str, list
 
 @frozen
 class NotificationsReader:
+    """Reads muted notification kinds and inquiries."""
+
     connection: Connection
 
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
@@ -120,6 +122,8 @@ class NotificationsReader:
 
 @frozen
 class NotificationsWriter(NotificationsReader):
+    """Writes and claims notifications; mutes and unmutes kinds."""
+
     async def add_notifications(
         self, notifications: Sequence[Notification], due_at: datetime
     ) -> None:

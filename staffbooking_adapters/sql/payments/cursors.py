@@ -28,6 +28,8 @@ SAVE_CURSOR = Statement(
 
 @frozen
 class CursorsReader:
+    """Reads poll cursors."""
+
     connection: Connection
 
     async def cursor(self, name: str) -> tuple[str, datetime] | None:
@@ -37,5 +39,7 @@ class CursorsReader:
 
 @frozen
 class CursorsWriter(CursorsReader):
+    """Writes poll cursors."""
+
     async def save_cursor(self, name: str, cursor: str, now: datetime) -> None:
         await self.connection.execute(SAVE_CURSOR, provider=name, cursor=cursor, now=now)

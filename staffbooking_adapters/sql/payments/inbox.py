@@ -67,6 +67,8 @@ RETRY_EVENT = Statement(
 
 @frozen
 class InboxWriter:
+    """Adds, claims and finishes processor events."""
+
     connection: Connection
 
     async def add_event(self, provider: str, event: ProcessorEvent, now: datetime) -> bool:

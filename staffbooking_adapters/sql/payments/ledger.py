@@ -1,4 +1,4 @@
-"""The ledger as it is read: of one booking, and over all bookings for the audits."""
+"""Ledger reads: of one booking, and over all bookings for audits."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ def bookings_after(size: int) -> Statement:
 
 @frozen
 class LedgerReader:
+    """Reads postings, balances and audit batches."""
+
     connection: Connection
 
     async def postings_of(self, booking_id: int) -> Sequence[Posting]:

@@ -144,6 +144,8 @@ def claim_operations_statement(
 
 @frozen
 class OperationsReader:
+    """Reads payment operations."""
+
     connection: Connection
 
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
@@ -159,6 +161,8 @@ class OperationsReader:
 
 @frozen
 class OperationsWriter(OperationsReader):
+    """Claims, locks and writes payment operations."""
+
     async def claim_operations(
         self,
         now: datetime,

@@ -74,6 +74,8 @@ def claim_payees_statement(limit: int, is_for_companion: bool) -> Statement:
 
 @frozen
 class PayeesReader:
+    """Reads payees."""
+
     connection: Connection
 
     async def payee(self, provider: str, companion_id: int) -> Payee | None:
@@ -90,6 +92,8 @@ class PayeesReader:
 
 @frozen
 class PayeesWriter(PayeesReader):
+    """Claims, locks and writes payees."""
+
     async def claim_payees(
         self,
         provider: str,

@@ -1,4 +1,4 @@
-"""The sandbox's clock: by how much business time is ahead, for all processes alike."""
+"""The sandbox clock: the offset of business time, shared by all processes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ async def read_clock_offset(connection: Connection) -> timedelta:
 
 @frozen
 class SandboxReader:
+    """Reads the offset of the sandbox clock."""
+
     connection: Connection
 
     async def clock_offset(self) -> timedelta:
@@ -31,6 +33,8 @@ class SandboxReader:
 
 @frozen
 class SandboxWriter(SandboxReader):
+    """Locks and sets the offset of the sandbox clock."""
+
     async def lock_clock(self) -> timedelta:
         return timedelta(microseconds=await self.connection.fetch_value(LOCK_CLOCK_OFFSET))
 

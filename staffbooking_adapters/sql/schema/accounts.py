@@ -1,5 +1,4 @@
-"""The tables of what people keep of themselves, of what they refuse to be told, and of
-imports."""
+"""Tables of users' settings, muted notifications and imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one `MetaData` of the schema, and how constraints are called where they don't say."""
+"""The schema's `MetaData` and its naming convention for constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of operations, of the ledger, and of all that comes from the processor."""
+"""Tables of payment operations, the ledger and processor data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: their positions, and the feeds in which their readers find them."""
+"""Events: positions in the feeds that readers poll."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhook endpoints and their deliveries, as they are read."""
+"""Webhook endpoints and deliveries: reads."""
 
 from __future__ import annotations
 
@@ -214,6 +214,8 @@ GET_WEBHOOK_STATS = Statement(
 
 @frozen
 class WebhooksReader:
+    """Reads webhook endpoints, deliveries and attempts."""
+
     connection: Connection
 
     async def endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:

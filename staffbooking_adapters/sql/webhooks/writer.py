@@ -236,6 +236,8 @@ def cancel_held_deliveries_statement(limit: int) -> Statement:
 
 @frozen
 class WebhooksWriter(WebhooksReader):
+    """Locks and writes webhook endpoints, feed positions and deliveries."""
+
     hints: set[Hint]
     """What the unit of work will be worth a hint for, once it is committed."""
 

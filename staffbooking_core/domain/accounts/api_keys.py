@@ -1,8 +1,8 @@
-"""API keys: how one is minted, told from garbage, stored, shown, and when it works.
+"""API keys: generation, format check, storage, masking and validity.
 
-A key is `ps_`, 59 random base62 characters, and the CRC-32 of those 62 as 6 base62
-digits: 68 characters (CONTRACT 2). The checksum lets a scanner tell a real key offline,
-and refuses a garbled one without a look-up; it proves nothing more.
+A key is `ps_`, 59 random base62 characters, and the CRC-32 of those 62 characters as 6 base62
+digits: 68 characters (CONTRACT 2). The checksum lets a scanner recognize a key offline, and rejects
+a mistyped one without a look-up; it proves nothing more.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Permission(StrEnum):
 
 @frozen
 class ApiKey:
-    """The record of a key. The key itself is shown once, when it is made, and never stored."""
+    """The stored data of a key. The key itself is shown once, at its creation, and never stored."""
 
     id: int
     owner_id: int
     name: str
     digest: bytes = field(repr=False)
     masked_key: str
-    """What lists show: `mask` of the key, kept since it can't be derived later."""
+    """`mask_api_key` of the key, stored because it cannot be derived later."""
     permissions: frozenset[Permission]
     created_at: datetime
     last_used_at: datetime | None = None
@@ -43,12 +43,12 @@ class ApiKey:
     revoked_at: datetime | None = None
 
     def is_active(self, now: datetime) -> bool:
-        """Whether the key works, as far as it depends on the key alone. `now` is wall time."""
+        """Whether the key is neither revoked nor expired. `now` is wall time."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 def build_api_key(randomness: str) -> str:
-    """A new key of 59 characters that a secure source drew evenly from `ALPHABET`."""
+    """Build a key from 59 characters drawn uniformly from `BASE62_ALPHABET` by a secure source."""
     if len(randomness) != API_KEY_RANDOM_LENGTH or not _is_base62(randomness):
         raise ValueError(f"a key needs {API_KEY_RANDOM_LENGTH} base62 characters")
     body = API_KEY_PREFIX + randomness
@@ -56,7 +56,8 @@ def build_api_key(randomness: str) -> str:
 
 
 def is_well_formed_api_key(text: str) -> bool:
-    """Whether a text can be a key: length, prefix, characters, checksum. Safe with any text."""
+    """Whether a text has the format of a key: length, prefix, characters, checksum. Safe for any
+    text."""
     return (
         len(text) == API_KEY_LENGTH
         and text.startswith(API_KEY_PREFIX)
@@ -66,12 +67,13 @@ def is_well_formed_api_key(text: str) -> bool:
 
 
 def digest_api_key(key: str) -> bytes:
-    """What is stored and looked up in place of a well-formed key: its SHA-256, 32 bytes."""
+    """The SHA-256 of a well-formed key (32 bytes), which is stored and looked up instead of the
+    key."""
     return hashlib.sha256(key.encode("ascii")).digest()
 
 
 def mask_api_key(key: str) -> str:
-    """The key as lists show it: `ps_abcd…wxyz`."""
+    """The masked key for lists: `ps_abcd…wxyz`."""
     return f"{key[:7]}…{key[-4:]}"
 
 

@@ -1,4 +1,4 @@
-"""People: users, their sessions, and the actor that a use-case is called by."""
+"""Users, their sessions, and the actor of a use-case."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class User:
     subscription: Subscription = Subscription.NONE
     subscription_expires_at: datetime | None = None
     password_hash: str | None = field(default=None, repr=False)
-    """None: nobody can sign in until a password is set."""
+    """None until a password is set: nobody can sign in."""
     disabled_at: datetime | None = None
     email_verified_at: datetime | None = None
-    """Since when it is known that mail to the address reaches this person."""
+    """When the user confirmed the email address."""
     erased_at: datetime | None = None
-    """The person asked to be forgotten: nothing that names them is left."""
+    """When the user was erased: no personal data is left."""
 
     @property
     def name(self) -> str:
         return full_name(self.first_name, self.last_name)
 
     def has_api_access(self, now: datetime) -> bool:
-        """Whether keys of this person work: an admin's, or an active enterprise subscriber's."""
+        """Whether the user's API keys work: for an admin, or an active enterprise subscription."""
         return self.role is Role.ADMIN or (
             self.subscription is Subscription.ENTERPRISE
             and (self.subscription_expires_at is None or now < self.subscription_expires_at)
@@ -62,7 +62,7 @@ class User:
 
 @frozen
 class Session:
-    """A signed-in browser. Only the digest of its token is ever stored."""
+    """A signed-in browser. Only the digest of its token is stored."""
 
     digest: bytes = field(repr=False)
     user_id: int
@@ -72,12 +72,12 @@ class Session:
 
 @frozen
 class Actor:
-    """Who calls a use-case, by which way."""
+    """The caller of a use-case."""
 
     user_id: int
     role: Role
     key_id: int | None = None
-    """The API key that was used; None for a session."""
+    """The id of the API key; None for a session."""
 
     @property
     def is_admin(self) -> bool:
@@ -85,12 +85,12 @@ class Actor:
 
 
 def full_name(first: str, last: str) -> str:
-    """Of somebody who was erased one word is left, and no last name."""
+    """The full name; an erased user has a first name only."""
     return f"{first} {last}" if last else first
 
 
 def normalize_email(email: str) -> str:
-    """The form in which e-mail addresses are compared: without regard to case."""
+    """The form in which email addresses are compared: case is ignored."""
     return email.casefold()
 
 
@@ -99,40 +99,41 @@ _EMAIL_CHARACTER = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
-"""Of an address: none that could end it in a mail's header, and none that nobody sees."""
+"""Allowed characters of an address: none that could end it in an email header, and no invisible
+ones."""
 _EMAIL_PATTERN = re.compile(
     rf"{_EMAIL_CHARACTER}{{1,64}}@{_EMAIL_CHARACTER}+\.{_EMAIL_CHARACTER}+(?<!\.)"
 )
 
 
 def is_email(text: str) -> bool:
-    """Whether a text has the form of an e-mail address; only a mail sent proves more."""
-    if len(text) > 254 or ".." in text or "=?" in text:  # The last would begin an encoded word.
+    """Whether a text has the form of an email address; only a sent email proves more."""
+    if len(text) > 254 or ".." in text or "=?" in text:  # "=?" would begin an encoded word.
         return False
     return _EMAIL_PATTERN.fullmatch(text) is not None
 
 
 def hash_session_token(token: str) -> bytes:
-    """What is stored of a session's token."""
+    """The stored digest of a session's token."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def session_public_id(digest: bytes) -> str:
-    """By which people tell their sessions apart: neither the token nor its digest."""
+    """A public id of the session, from which neither token nor digest can be derived."""
     return hashlib.sha256(b"session" + digest).hexdigest()[:16]
 
 
 def csrf_token(session_token: str) -> str:
-    """The session's CSRF token: derived from the secret cookie, so it needs no storing,
-    turns with each login and tells nothing about the cookie."""
+    """The session's CSRF token, derived from the secret cookie: it needs no storage, changes with
+    each login, and does not reveal the cookie."""
     return hmac.new(session_token.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
 def check_api_key(key: ApiKey, owner: User, permission: Permission | None, now: datetime) -> None:
-    """Decide whether a key may be used now, for something that needs `permission`.
+    """Check that a key may be used now for something that needs `permission`.
 
-    Raises Unauthenticated or Forbidden (SPECIFICATION 5, CONTRACT 2). An admin passes every
-    check of permission and tier, but not of the key itself.
+    Raises Unauthenticated or Forbidden (SPECIFICATION 5, CONTRACT 2). An admin needs no permission
+    and no subscription, but a valid key.
     """
     if not key.is_active(now) or owner.disabled_at is not None:
         raise Unauthenticated("invalid_api_key", "The API key is not valid")
@@ -146,7 +147,7 @@ def check_api_key(key: ApiKey, owner: User, permission: Permission | None, now: 
 def is_session_valid(
     session: Session, user: User, now: datetime, *, idle_timeout: timedelta, lifetime: timedelta
 ) -> bool:
-    """Whether a session still signs its user in."""
+    """Whether the session is valid: not expired, and its user not disabled."""
     return user.disabled_at is None and not is_session_expired(
         session, now, idle_timeout=idle_timeout, lifetime=lifetime
     )
@@ -155,5 +156,5 @@ def is_session_valid(
 def is_session_expired(
     session: Session, now: datetime, *, idle_timeout: timedelta, lifetime: timedelta
 ) -> bool:
-    """Whether a session was unused for too long, or has lived its time, whoever's it is."""
+    """Whether the session was idle for too long, or exceeded its lifetime."""
     return session.seen_at + idle_timeout <= now or session.created_at + lifetime <= now

@@ -1,7 +1,7 @@
-"""A booking, its price and its payment intent; what happens to it, and what follows.
+"""The booking with its price, payment intent and timers, and the values of a transition.
 
-The only ways to a new status are `transitions.apply_transition`, `payment_lifecycle.move_payment`
-and `payout_lifecycle.move_payout`.
+Statuses change only in `transitions.apply_transition`, `payment_lifecycle.move_payment` and
+`payout_lifecycle.move_payout`.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class PayoutStatus(StrEnum):
 UNSETTLED_PAYMENT_STATUSES = frozenset(
     {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
 )
-"""A payment or a refund is awaited: the processor may have news of it."""
+"""Statuses in which a payment or a refund is awaited from the processor."""
 
 UNPAID_PAYOUT_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
-"""A payout is to be made, and nothing stands in its way."""
+"""Statuses in which a payout must be made and is not on hold."""
 
 OPEN_PAYOUT_STATUSES = UNPAID_PAYOUT_STATUSES | {PayoutStatus.FROZEN}
-"""A payout is not made yet, and may still be: unpaid, or on hold."""
+"""Statuses in which a payout is not made yet, but may be: unpaid or on hold."""
 
 
 @frozen
 class DueTimer:
-    """What the service has to do with a booking by itself, and when (business time)."""
+    """The timer of a booking: what the service does by itself, and when (business time)."""
 
     kind: TimerKind
     at: datetime
@@ -78,7 +78,7 @@ class DueTimer:
 
 @frozen
 class TimelineEntry:
-    """One change of status. `was` is None for the first."""
+    """One change of status. `was` is None in the first entry."""
 
     at: datetime
     was: BookingStatus | None
@@ -89,26 +89,29 @@ class TimelineEntry:
 
 @frozen
 class PaymentIntent:
-    """The payment intent of an accepted booking (SPECIFICATION 3): one a booking, written
-    in the transaction of the acceptance. Its number is the booking's id."""
+    """The payment intent of an accepted booking (SPECIFICATION 3).
+
+    Each booking has at most one; it is written in the transaction of the acceptance, and its id is
+    the booking's id.
+    """
 
     checkout_n: int
-    """The number of the order that opens the current hosted checkout."""
+    """Number of the order that opens the current hosted checkout."""
     checkout_expires_at: datetime
-    """When that checkout lapses, also while it is only ordered."""
+    """Expiry of that checkout, also before it is opened."""
     checkout_ref: str | None = None
     checkout_url: str | None = None
     payment_ref: str | None = None
     extra_payments: tuple[str, ...] = ()
-    """References of payments that came late, twice or wrong: refunded or put aside."""
+    """References of late, duplicate or wrong payments, which are refunded or in suspense."""
 
 
 @frozen
 class Booking:
     """A booking with its money, in minor units (SPECIFICATION 2.3, CONTRACT 4).
 
-    `platform_fee` and `payout_amount` say what they will be, until the booking ends,
-    and what they became after that. `escrow` is what is held for it at present.
+    `platform_fee` and `payout_amount` are expected values until the booking ends, and final ones
+    after that. `escrow` is the amount held now.
     """
 
     id: int
@@ -139,7 +142,7 @@ class Booking:
     priority: bool = False
     version: int = 1
     events: int = 1
-    """How many events have told of it; the last one's sequence."""
+    """Number of published events; the sequence of the last one."""
     timeline: tuple[TimelineEntry, ...] = ()
     checked_in_at: datetime | None = None
     accepted_at: datetime | None = None
@@ -157,22 +160,22 @@ class Booking:
     payout_due_at: datetime | None = None
     payout_released_at: datetime | None = None
     payout_alarmed_at: datetime | None = None
-    """When the operators were told that the payout is about to be late."""
+    """When the operators were alerted that the payout is about to be late."""
     escrow: int = 0
     refunded_amount: int = 0
     paid_out: int = 0
-    """What the staff member has received, less what was taken back."""
+    """The amount paid to the staff member, less reversals."""
     owed_by_staff: int = 0
-    """What of that is claimed back."""
+    """The part of it that is claimed back."""
     netted: int = 0
-    """What was settled against other bookings of the staff member: above zero kept from this
-    payout for a debt of another, below zero a debt of this one made good by another."""
+    """The amount settled against other bookings of the staff member: positive if withheld from this
+    payout for another booking's debt, negative if another payout repaid this booking's debt."""
     payout_n: int | None = None
-    """The number of the order that sent the last payout."""
+    """Number of the order that sent the last payout."""
     orders: int = 0
-    """How many movements were ordered of the processor; the last one's number."""
+    """Number of orders to the processor; the number of the last one."""
     settlements: int = 0
-    """How often its money was shared out: the k of the ledger's keys."""
+    """Number of divisions of the escrow, used in the keys of ledger postings."""
     chargeback_ref: str | None = None
     chargeback_status: ChargebackStatus | None = None
     chargeback_amount: int = 0
@@ -184,12 +187,12 @@ class Booking:
 
     @property
     def received_by_staff(self) -> int:
-        """What the staff member has had of it: sent, or settled against other bookings."""
+        """The amount the staff member has received for it, paid or netted with other bookings."""
         return self.paid_out + self.netted
 
     @property
     def payout_left(self) -> int:
-        """What of the payout is still to be sent."""
+        """The amount of the payout that is not sent yet."""
         return self.payout_amount - (self.received_by_staff - self.owed_by_staff)
 
     @property
@@ -198,24 +201,24 @@ class Booking:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it is a priority request without an answer: listed before all others."""
+        """Whether it is an unanswered priority request, which lists show first."""
         return self.priority and self.status is BookingStatus.PENDING
 
     @property
     def has_staff_debt(self) -> bool:
-        """Whether the staff member owes money for it."""
+        """Whether the staff member owes money for this booking."""
         return self.owed_by_staff > 0
 
     def payout_due_since(self, now: datetime) -> datetime | None:
-        """Since when (business time) the unpaid payout is due, or else released; None where it
-        is neither."""
+        """When the unpaid payout became due, or else was released (business time); None for
+        neither."""
         if self.payout_status not in UNPAID_PAYOUT_STATUSES:
             return None
         due_at = self.payout_due_at
         return due_at if due_at is not None and due_at <= now else self.payout_released_at
 
     def party_of(self, user_id: int) -> Party | None:
-        """Which side of this booking a user is on; None for a stranger."""
+        """The user's side of this booking; None for a stranger."""
         if user_id == self.customer_id:
             return Party.CUSTOMER
         if user_id == self.companion_id:
@@ -225,7 +228,7 @@ class Booking:
 
 @frozen
 class CompanionRates:
-    """What a companion asks, frozen into the booking when it is requested."""
+    """A companion's rates in minor units, copied into the booking at its request."""
 
     hourly_rate: int
     daily_rate: int | None
@@ -233,6 +236,8 @@ class CompanionRates:
 
 @frozen
 class PriceBreakdown:
+    """The price of a booking, in minor units."""
+
     price: int
     insurance_premium: int
     platform_fee: int
@@ -242,7 +247,8 @@ class PriceBreakdown:
 def quote_price(
     rates: CompanionRates, hours: int, is_insured: bool, policy: Policy
 ) -> PriceBreakdown:
-    """The price of so many hours (CONTRACT 4): from 8 hours on never above the day rate."""
+    """The price of a number of hours (CONTRACT 4): at most the daily rate if they are at least
+    `day_rate_from_hours`."""
     price = rates.hourly_rate * hours
     if rates.daily_rate is not None and hours >= policy.day_rate_from_hours:
         price = min(price, rates.daily_rate)
@@ -253,9 +259,9 @@ def quote_price(
 
 @frozen
 class TransitionInput:
-    """Something that happened to a booking, with the facts that it brings.
+    """A trigger on a booking, with its data.
 
-    `now` is business time. Which of the facts a trigger needs is in its effects.
+    `now` is business time. The effects of the trigger determine which data it needs.
     """
 
     trigger: Trigger
@@ -264,16 +270,16 @@ class TransitionInput:
     reason: str | None = None
     quoted_refund: CancellationRefund | None = None
     refund_amount: int = 0
-    """Of a split: what the client gets."""
+    """Of a split: the amount refunded to the customer."""
     payment: Payment | None = None
     chargeback: Chargeback | None = None
     customer_email: str = ""
-    """Of an accept or a checkout: whom the checkout page greets."""
+    """Of an acceptance or a checkout: the customer's email address for the checkout page."""
 
 
 @frozen
 class TransitionResult:
-    """A move as values: the booking after it, and all that must be saved with it."""
+    """The result of a transition: the booking after it, and all that must be saved with it."""
 
     booking: Booking
     event: EventName | None = None
@@ -287,7 +293,7 @@ class TransitionResult:
         return evolve(self, postings=(*self.postings, *postings))
 
     def with_order(self, command: OperationCommand) -> TransitionResult:
-        """The step with one more movement ordered; orders are numbered within a booking."""
+        """Add an order to the processor; orders are numbered within a booking."""
         n = self.booking.orders + 1
         return evolve(
             self.with_changes(orders=n), orders=(*self.orders, OperationOrder(n, command))
@@ -298,8 +304,8 @@ class TransitionResult:
 
 
 def next_timer(booking: Booking, policy: Policy) -> DueTimer | None:
-    """The timer that comes due next, of those that the lifecycle table has for the status: a
-    function of the booking, so it can't go stale."""
+    """The booking's next timer, by the lifecycle table. It is computed from the booking, so it
+    cannot become stale."""
     for kind in TIMER_TRIGGERS[booking.status]:
         at = _TIMER_TIMES[kind](booking, policy)
         if at is not None:
@@ -328,17 +334,17 @@ def _pending_alarm_time(booking: Booking, policy: Policy) -> datetime | None:
 
 
 def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
-    """Until when a payout is promised to be made that is due at a time (CONTRACT 4)."""
+    """The promised latest time of a payout with this due time (CONTRACT 4)."""
     return due_at - policy.payout_delay + policy.payout_deadline
 
 
 def payout_alarm_time(due_at: datetime, policy: Policy) -> datetime:
-    """When the operators are told of a payout that was released and is still not made."""
+    """The time of the alert about a released payout that is not made yet."""
     return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
 
 
 def payment_deadline(booking: Booking, policy: Policy) -> datetime:
-    """When a booking that nobody has accepted or paid lapses."""
+    """The time at which an unaccepted or unpaid booking expires."""
     if policy.payment_window is None or booking.accepted_at is None:
         return booking.starts_at
     return min(booking.starts_at, booking.accepted_at + policy.payment_window)
@@ -350,4 +356,4 @@ _TIMER_TIMES: dict[TimerKind, Callable[[Booking, Policy], datetime | None]] = {
     TimerKind.PAY_OUT: _payout_release_time,
     TimerKind.PAYOUT_ALARM: _pending_alarm_time,
 }
-"""When each timer comes due; None where it is not set."""
+"""The time of each timer; None where it is not set."""

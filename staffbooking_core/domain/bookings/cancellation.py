@@ -1,4 +1,4 @@
-"""The cancellation table (SPECIFICATION 3), and the quote made from it."""
+"""The cancellation table (SPECIFICATION 3): the refund of a cancelled booking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _HALF_PPM = PARTS_PER_MILLION // 2
 
 @frozen
 class CancellationRefund:
-    """What a cancellation gives back: percent of the price, the amount, and the rule's name."""
+    """The refund of a cancellation: percent of the price, amount in minor units, name of the
+    rule."""
 
     percent: int
     amount: int
@@ -23,8 +24,8 @@ class CancellationRefund:
 
     @property
     def is_full(self) -> bool:
-        """A full refund returns the insurance premium too. Asked by percent and not by
-        amount: half of a price of one minor unit rounds to all of it."""
+        """Whether the refund is full and includes the insurance premium. Decided by percent: half
+        of a price of one minor unit is rounded to all of it."""
         return self.percent == 100
 
 
@@ -40,10 +41,10 @@ def calculate_refund(
     now: datetime,
     policy: Policy,
 ) -> CancellationRefund:
-    """What a cancellation of a paid booking gives back at `now`.
+    """The refund of a paid booking that is cancelled at `now`.
 
-    The bounds are inclusive: exactly 48 h before the start is 100 %, exactly 24 h 50 %.
-    A premium above zero means that the booking is insured.
+    The bounds are inclusive: exactly 48 h before the start is 100 %, exactly 24 h is 50 %. A
+    premium above zero means that the booking is insured.
     """
     percent, rule = _refund_tier(party, premium > 0, starts_at, now, policy)
     amount = {100: price + premium, 50: apply_rate(price, _HALF_PPM), 0: 0}[percent]

@@ -1,7 +1,7 @@
-"""What a move brings about: one function for each `Effect` of the lifecycle table.
+"""The effects of transitions: one function for each `Effect` of the lifecycle table.
 
-Each takes the step so far and returns it with more: fields of the booking, postings of
-the ledger, orders to the processor. Money is shared out in one place, `_share_out`.
+Each takes the result so far and returns it with changes of the booking, ledger postings and orders
+to the processor. The escrow is divided in one place, `_distribute_escrow`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def _open_intent(
 def _renew_checkout(
     result: TransitionResult, inputs: TransitionInput, policy: Policy
 ) -> TransitionResult:
-    """The page is kept while it lives long enough; else it is closed and a next one opened,
-    in this order, so that never two are open."""
+    """Keep the page while it is valid long enough; otherwise close it and open the next one, in
+    this order, so that two are never open."""
     intent = _require_intent(result.booking)
     checkout_expires_at = intent.checkout_expires_at
-    # One that was ordered but not opened yet needs the least time that processors ask for.
+    # A page that is ordered but not opened yet needs the processor's minimum lifetime only.
     minimum_remaining = policy.checkout_renew_before
     if intent.checkout_url is None:
         minimum_remaining = policy.checkout_minimum - policy.checkout_renew_before
@@ -110,7 +110,7 @@ def _hold_escrow(result: TransitionResult, inputs: TransitionInput, _: Policy) -
 
 
 def _refund_late(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    """Money that nobody waits for any more goes straight back, whatever the status."""
+    """Refund a payment that is not awaited any more, whatever the status."""
     booking, payment, intent = (
         result.booking,
         _require_payment(inputs),
@@ -154,7 +154,7 @@ def _refund_by_rule(
 def cancellation_refund(
     booking: Booking, party: Party, now: datetime, policy: Policy
 ) -> cancellation.CancellationRefund:
-    """What cancelling this booking at `now` gives back."""
+    """The refund if the party cancels this booking at `now`."""
     if booking.escrow == 0:
         return cancellation.NO_REFUND_UNPAID
     return cancellation.calculate_refund(
@@ -176,7 +176,8 @@ def _refund_full(
 def _refund_part(
     result: TransitionResult, inputs: TransitionInput, policy: Policy
 ) -> TransitionResult:
-    """Between the price and the total there is no split: the premium is whole or not at all."""
+    """A refund up to the price held, or of everything: the premium is refunded in full or not at
+    all."""
     held, premium = result.booking.escrow, result.booking.insurance_premium
     full = inputs.refund_amount == held
     if inputs.refund_amount <= 0 or (not full and inputs.refund_amount > held - premium):
@@ -187,7 +188,7 @@ def _refund_part(
 def _settle_escrow(
     result: TransitionResult, inputs: TransitionInput, policy: Policy, *, refund: int, is_full: bool
 ) -> TransitionResult:
-    """Share the escrow out: refund, premium, and of the rest the fee and the payout."""
+    """Divide the escrow: refund, premium, and of the rest the fee and the payout."""
     booking = result.booking
     premium = 0 if is_full else min(booking.insurance_premium, booking.escrow - refund)
     fee, payout = _split_earned(booking, booking.escrow - refund - premium, policy)
@@ -228,7 +229,7 @@ def _distribute_escrow(
 def _schedule_payout(
     result: TransitionResult, inputs: TransitionInput, policy: Policy
 ) -> TransitionResult:
-    """What the staff member still owes of an earlier payout is netted first."""
+    """Schedule the payout, after netting the debt of an earlier payout of this booking."""
     booking = result.booking
     if not booking.payout_amount:
         was_sent = booking.paid_out > 0
@@ -240,7 +241,8 @@ def _schedule_payout(
         result = result.with_changes(owed_by_staff=owed).with_postings(
             ledger.debt_netting_posting(booking.id, booking.settlements, netted_amount, inputs.now)
         )
-        # The reversal on its way asks for too much. What is back already is not asked for again.
+        # The reversal in flight asks for too much. Amounts that are back already are not claimed
+        # again.
         if 0 < owed < booking.paid_out and booking.payout_n is not None:
             result = result.with_order(ReversePayout(booking.payout_n, owed, booking.currency))
     if not result.booking.payout_left:
@@ -253,7 +255,7 @@ def _schedule_payout(
 def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     booking = result.booking
     result = result.with_changes(payout_released_at=inputs.now)
-    if not booking.payout_left:  # All of it was kept for debts of other bookings.
+    if not booking.payout_left:  # All of it was withheld for other debts.
         return move_payout(result, PayoutTrigger.NETTED)
     command = PayOut(
         payment_ref=_require_payment_ref(booking),
@@ -294,7 +296,7 @@ def _note_alarm(
 
 
 def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    """Take the sharing out back, so that the escrow holds all that was not refunded."""
+    """Undo the division of the escrow, so that it holds all that was not refunded."""
     booking = result.booking
     if booking.escrow:
         return result
@@ -313,15 +315,15 @@ def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> Tra
 
 
 def claim_back_payout(result: TransitionResult, now: datetime) -> TransitionResult:
-    """Claim what was paid out and is not theirs to keep: by a reversal at the processor,
-    and as a debt of the staff member until that has succeeded."""
+    """Claim back what was paid out and may not be kept: by a reversal at the processor, and as a
+    debt of the staff member until it succeeds."""
     booking = result.booking
     rightful_amount = 0 if booking.status is BookingStatus.DISPUTED else booking.payout_amount
     claim = booking.received_by_staff - booking.owed_by_staff - rightful_amount
     if claim <= 0:
         return result
     result = result.with_changes(owed_by_staff=booking.owed_by_staff + claim)
-    # What was kept for a debt of another booking can't be reversed: later payouts make it good.
+    # An amount withheld for a debt of another booking cannot be reversed: later payouts settle it.
     reversible = min(claim, booking.paid_out - booking.owed_by_staff)
     if reversible > 0 and booking.payout_n is not None:
         result = result.with_order(ReversePayout(booking.payout_n, reversible, booking.currency))

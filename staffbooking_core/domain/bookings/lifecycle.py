@@ -1,12 +1,11 @@
-"""The lifecycle of a booking: one table, and nothing else decides.
+"""The lifecycle of a booking: one table of all transitions.
 
-Everything that may follow a status stands here. A transition that is not in the table does not
-exist: asking for it is one typed error, and changes nothing. The payment and the payout have
-tables of their own (`payment_lifecycle`, `payout_lifecycle`); `lifecycle_page` draws all three.
+A transition that is not in the table does not exist: requesting it raises one typed error and
+changes nothing. Payment and payout have tables of their own (`payment_lifecycle`,
+`payout_lifecycle`); `lifecycle_page` draws all three.
 
-How to read the table: status -> trigger -> who may, what must hold, the next status, what
-happens with it, the event that publishes it, the people who are notified, and the timer that
-fires it where the service does it by itself. A row that leads back to its own status records
+The table maps status -> trigger -> transition: allowed parties, next status, guards, effects,
+published event, notifications, and the timer that fires it. A transition to its own status records
 a fact without a change of status.
 """
 
@@ -18,7 +17,7 @@ from attrs import frozen
 
 
 class BookingStatus(StrEnum):
-    """SPECIFICATION 3."""
+    """Statuses of a booking (SPECIFICATION 3)."""
 
     PENDING = "pending"
     ACCEPTED = "accepted"
@@ -29,7 +28,7 @@ class BookingStatus(StrEnum):
 
 
 class Party(StrEnum):
-    """On whose behalf a trigger comes; what the timeline shows as `actor`."""
+    """The party that causes a trigger; `actor` in the timeline."""
 
     CUSTOMER = "customer"
     STAFF = "staff"
@@ -40,6 +39,8 @@ class Party(StrEnum):
 
 
 class Trigger(StrEnum):
+    """Causes of transitions."""
+
     REQUEST = "request"
     ACCEPT = "accept"
     DECLINE = "decline"
@@ -66,7 +67,7 @@ class Trigger(StrEnum):
 
 
 class Guard(StrEnum):
-    """What must hold besides status and side; the value is the code of its refusal."""
+    """Conditions besides status and party; the value is the error code of the refusal."""
 
     BEFORE_START = "event_started"
     CANCELLABLE = "booking_not_cancellable"
@@ -83,7 +84,7 @@ class Guard(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a move brings about; `effects` has one function for each."""
+    """Effects of a transition; `effects` has one function for each."""
 
     OPEN_INTENT = "create the payment intent, open the hosted checkout"
     RENEW_CHECKOUT = "open the hosted checkout anew where it has lapsed"
@@ -108,7 +109,7 @@ class Effect(StrEnum):
 
 
 class BookingNotification(StrEnum):
-    """What people are told of a booking; `notifications` has one function for each."""
+    """Notifications of a transition; `notifications` has one function for each."""
 
     REQUEST_TO_STAFF = "request to the staff member"
     ACCEPTANCE_TO_CUSTOMER = "acceptance to the customer"
@@ -122,7 +123,7 @@ class BookingNotification(StrEnum):
 
 
 class TimerKind(StrEnum):
-    """What the service does with a booking by itself; `booking.next_timer` says when."""
+    """Timers of a booking; `booking.next_timer` computes the time."""
 
     EXPIRE = "expire"
     AUTO_COMPLETE = "auto_complete"
@@ -131,7 +132,7 @@ class TimerKind(StrEnum):
 
 
 class EventName(StrEnum):
-    """SPECIFICATION 6.1."""
+    """Names of published events (SPECIFICATION 6.1)."""
 
     BOOKING_CREATED = "booking.created"
     BOOKING_COMPLETED = "booking.completed"
@@ -142,6 +143,8 @@ class EventName(StrEnum):
 
 @frozen
 class Transition:
+    """One row of the lifecycle table."""
+
     allowed_parties: frozenset[Party]
     to_status: BookingStatus
     guards: tuple[Guard, ...] = ()
@@ -153,8 +156,7 @@ class Transition:
 
 
 class MissingTransition(Exception):
-    """A payment or payout has no transition from its status by a trigger: a defect of this
-    program, never of a request."""
+    """A payment or payout has no transition for a trigger: a defect of this program."""
 
 
 S, T, G, E, N = BookingStatus, Trigger, Guard, Effect, BookingNotification
@@ -178,7 +180,7 @@ REQUEST_TRANSITION = Transition(
     event=EventName.BOOKING_CREATED,
     notifications=(N.REQUEST_TO_STAFF,),
 )
-"""How a booking comes into being: the only transition that starts from nothing."""
+"""The first transition of every booking; it has no previous status."""
 
 
 def _cancellation(
@@ -216,7 +218,7 @@ def _late_payment(status: BookingStatus) -> Transition:
 
 
 def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
-    """What may become of the payout of a booking that has ended, one way or the other."""
+    """The transitions of the payout of an ended booking."""
     return {
         T.RELEASE_PAYOUT: Transition(
             SYSTEM_ONLY,
@@ -314,7 +316,7 @@ TIMER_TRIGGERS: dict[BookingStatus, dict[TimerKind, Trigger]] = {
     status: {row.timer: trigger for trigger, row in rows.items() if row.timer is not None}
     for status, rows in TRANSITIONS.items()
 }
-"""By status: the timers that may run, the first to be set first, and what each fires."""
+"""By status: the timers in order of precedence, with the trigger that each fires."""
 
 REFUSAL_CODES: dict[Trigger, str] = {
     T.ACCEPT: "booking_not_pending",
@@ -340,11 +342,11 @@ REFUSAL_CODES: dict[Trigger, str] = {
     T.CHARGEBACK_WON: "no_chargeback_open",
     T.CHARGEBACK_LOST: "no_chargeback_open",
 }
-"""The code of the refusal where a status has no row for the trigger."""
+"""The error code for a trigger that is not possible in the present status."""
 
 
 def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
-    """Everyone who may pull this trigger in some status."""
+    """The parties that may cause this trigger in any status."""
     rows = (moves[trigger].allowed_parties for moves in TRANSITIONS.values() if trigger in moves)
     return frozenset().union(*rows)
 
@@ -356,4 +358,4 @@ CONFIRMED_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.COMPLETED, S.DISPUTED})
 """Statuses after the staff member's acceptance, unless the booking was cancelled."""
 
 ENDED_STATUSES = frozenset({S.COMPLETED, S.CANCELLED})
-"""Statuses in which the escrow is shared out; only a dispute or a chargeback leads out of them."""
+"""Statuses in which the escrow is divided; only a dispute or a chargeback leaves them."""

@@ -1,4 +1,4 @@
-"""The page docs/lifecycle.md: the three tables of a booking's statuses, drawn and listed."""
+"""Generator of docs/lifecycle.md: diagrams and tables of the three lifecycles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TriggerT = TypeVar("TriggerT", bound=StrEnum)
 
 
 def render_lifecycle_page() -> str:
-    """The text of the page; `make docs` writes it, and the tests compare it."""
+    """Render the page; `make docs` writes it, and a test compares it."""
     sections = (_render_booking(), _render_timers(), _render_refusals(), _render_money())
     return "\n".join(line for section in sections for line in section)
 

@@ -1,8 +1,7 @@
-"""The lifecycle of a booking's payment: a table of its own, and its only writer.
+"""The lifecycle of a booking's payment: its table, and the only function that moves it.
 
-Status -> trigger -> next status. A trigger is a cause: an effect of a booking's transition, or
-a fact from the processor. A row that leads back to its own status is a cause that changes
-nothing there.
+The table maps status -> trigger -> next status. A trigger is an effect of a booking's transition,
+or a fact from the processor. A trigger that leads to its own status changes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from staffbooking_core.domain.bookings.lifecycle import MissingTransition
 
 
 class PaymentTrigger(StrEnum):
+    """Causes of a change of the payment status."""
+
     INTENT_CREATED = "intent_created"
     INTENT_VOIDED = "intent_voided"
     PAYMENT_SUCCEEDED = "payment_succeeded"
@@ -67,11 +68,11 @@ PAYMENT_TRANSITIONS: dict[PaymentStatus, dict[PaymentTrigger, PaymentStatus]] = 
         T.CHARGEBACK_LOST: S.CHARGED_BACK,
     },
 }
-"""`processing` is a value of the record that no trigger leads to: cards only."""
+"""`processing` is a published value without a trigger that leads to it: only cards are accepted."""
 
 
 def move_payment(result: TransitionResult, trigger: PaymentTrigger) -> TransitionResult:
-    """The result with the booking's payment moved by a trigger. Raises MissingTransition."""
+    """Move the payment status by a trigger. Raises MissingTransition."""
     status = result.booking.payment_status
     if trigger not in PAYMENT_TRANSITIONS[status]:
         raise MissingTransition(f"{trigger} of a payment that is {status}")

@@ -1,8 +1,7 @@
-"""The lifecycle of a booking's payout: a table of its own, and its only writer.
+"""The lifecycle of a booking's payout: its table, and the only function that moves it.
 
-Status -> trigger -> next status. A trigger is a cause: an effect of a booking's transition, or
-a fact from the processor. A row that leads back to its own status is a cause that changes
-nothing there.
+The table maps status -> trigger -> next status. A trigger is an effect of a booking's transition,
+or a fact from the processor. A trigger that leads to its own status changes nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +15,15 @@ from staffbooking_core.domain.bookings.lifecycle import BookingNotification, Mis
 
 
 class PayoutTrigger(StrEnum):
+    """Causes of a change of the payout status."""
+
     SCHEDULED = "scheduled"
     NOTHING_EARNED = "nothing_earned"
     TAKEN_BACK = "taken_back"
-    """Of what was sent nothing was earned, or a reversal of it succeeded during a dispute."""
+    """Nothing of a sent payout was earned, or its reversal succeeded during a dispute."""
     SENT = "sent"
     NETTED = "netted"
-    """All of it was kept for debts."""
+    """All of it was withheld for debts."""
     CONFIRMED = "confirmed"
     """The processor made the payout."""
     REFUSED = "refused"
@@ -78,7 +79,7 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
         T.NOTHING_EARNED: S.NONE,
         T.TAKEN_BACK: S.REVERSED,
         T.NETTED: S.PAID,
-        # A payout that was put on hold too late to be stopped is made all the same.
+        # A payout that was put on hold too late is made all the same.
         T.CONFIRMED: S.PAID,
         T.RESUMED: S.SCHEDULED,
         T.DISPUTED: S.FROZEN,
@@ -100,11 +101,11 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
 PAYOUT_NOTIFICATIONS: dict[PayoutStatus, tuple[BookingNotification, ...]] = {
     S.PAID: (BookingNotification.PAYOUT_TO_STAFF,)
 }
-"""What people are told when a payout enters a status."""
+"""The notifications when a payout enters a status."""
 
 
 def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionResult:
-    """The result with the booking's payout moved by a trigger. Raises MissingTransition."""
+    """Move the payout status by a trigger. Raises MissingTransition."""
     status = result.booking.payout_status
     if trigger not in PAYOUT_TRANSITIONS[status]:
         raise MissingTransition(f"{trigger} of a payout that is {status}")
@@ -112,5 +113,5 @@ def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionR
     result = result.with_changes(payout_status=to_status)
     if to_status is status:
         return result
-    told = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
-    return evolve(result, notifications=told)
+    notifications = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
+    return evolve(result, notifications=notifications)

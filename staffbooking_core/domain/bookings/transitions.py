@@ -1,8 +1,13 @@
-"""How a booking moves: `advance` is the only way to a new status.
+"""Transitions of a booking: `apply_transition` is the only way to a new status.
 
-It looks the move up in the lifecycle table, checks who and when, and returns everything
-that the move brings about as values. The caller saves the step in one transaction;
-nothing here reads a clock or calls anybody.
+1. Look the transition up in the lifecycle table, and check the party.
+2. Check the guards.
+3. Change the status, and add the timeline entry.
+4. Apply the effects in the table's order.
+5. Add the event, if the table has one.
+
+The result is a value that the caller saves in one transaction; nothing here reads a clock or does
+I/O.
 """
 
 from __future__ import annotations
@@ -39,8 +44,10 @@ from staffbooking_core.policy import Policy
 
 
 def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) -> TransitionResult:
-    """Move a booking. Raises Forbidden for the wrong side and RuleBroken for a wrong
-    status or time, and then nothing has changed."""
+    """Apply a trigger to a booking.
+
+    Raises Forbidden for the wrong party, and RuleBroken for a wrong status or a failed guard.
+    """
     transition = find_transition(booking.status, inputs.trigger, inputs.party)
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
@@ -52,7 +59,7 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
 
 
 def check_party(status: BookingStatus, trigger: Trigger, party: Party) -> None:
-    """Refuse the wrong side, before any rule about the status: Forbidden."""
+    """Raise Forbidden for the wrong party, before any rule about the status."""
     transition = TRANSITIONS[status].get(trigger)
     if party not in (
         find_allowed_parties(trigger) if transition is None else transition.allowed_parties
@@ -61,7 +68,8 @@ def check_party(status: BookingStatus, trigger: Trigger, party: Party) -> None:
 
 
 def find_transition(status: BookingStatus, trigger: Trigger, party: Party) -> Transition:
-    """The row of the table, for one who may ask for it."""
+    """The table's transition. Raises Forbidden for the wrong party, RuleBroken for a wrong
+    status."""
     check_party(status, trigger, party)
     transition = TRANSITIONS[status].get(trigger)
     if transition is None:
@@ -107,7 +115,8 @@ def _enter_status(booking: Booking, transition: Transition, inputs: TransitionIn
 
 
 def _ending_party(inputs: TransitionInput) -> Party:
-    """A verdict of the processor is the system's doing in the record (CONTRACT 4)."""
+    """The party in the record: the processor's verdicts are recorded as the system's (CONTRACT
+    4)."""
     return Party.SYSTEM if inputs.party is Party.PROCESSOR else inputs.party
 
 
@@ -124,7 +133,8 @@ def _cancel_reason(inputs: TransitionInput) -> str | None:
 
 
 def _with_event(result: TransitionResult, event: EventName | None) -> TransitionResult:
-    """`booking.completed` is told once, also where a dispute opens the booking again."""
+    """Add the event. `booking.completed` is published once, also after a dispute of a completed
+    booking."""
     already_published = event is EventName.BOOKING_COMPLETED and any(
         entry.to is BookingStatus.COMPLETED for entry in result.booking.timeline[:-1]
     )

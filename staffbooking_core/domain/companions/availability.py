@@ -1,16 +1,20 @@
-"""When a companion is free: weekly hours, date overrides, bookings and times that are taken
-elsewhere, in local time.
+"""Availability of companions: weekly hours, date overrides, bookings and external busy times.
 
-One rule turns a wall-clock time into an instant: it means the first moment at which
-that day's clock has reached it. So a time that a DST change skips means the moment of
-the change, one that it repeats means the earlier, and 24:00 is the next day's 00:00.
-Days therefore join without a hole or an overlap, whether they last 23, 24, 25 hours
-or, where a zone crossed the date line, none at all.
+Times of the calendar are local times of its time zone. One rule converts a local time to an
+instant: the first moment at which the clock of that day has reached it. So a skipped time is the
+moment of the clock change, a time that occurs twice is the earlier one, and 24:00 is 00:00 of the
+next day. Days join without gap or overlap, also where a zone crossed the date line.
 
-Search, availability and booking all ask `free_intervals`, and what a day shows is that
-answer read back through the same rule: a booking that lies within a shown slot fits,
-and where the hours and bookings were named in this zone, nothing else fits
-(CONTRACT 3 and 4).
+The free time of a range of days (`free_intervals`):
+
+1. Take each day's slots: its override, else the weekly ones, else the whole day if there are no
+   weekly slots at all.
+2. Convert the slots to UTC intervals, and merge those that overlap or touch, also over midnight.
+3. Subtract the bookings and the external busy times.
+
+Search, availability and booking all call `free_intervals`. `daily_availability` converts it back to
+slots: a booking fits if and only if it is within a shown slot (CONTRACT 3 and 4), provided that
+bookings and busy times start and end at times of this zone.
 """
 
 from __future__ import annotations
@@ -33,17 +37,17 @@ DAY = timedelta(days=1)
 
 MIN_CALENDAR_DATE = date(1900, 1, 1)
 MAX_CALENDAR_DATE = date(2999, 12, 31)
-"""The days a calendar knows; outside them nothing is open, and no arithmetic overflows."""
+"""The days that a calendar supports; outside them nothing is open, and no arithmetic overflows."""
 
 MAX_CACHEABLE_SLOTS = 50
-"""So many slots and dates may be the hours of many."""
+"""Largest number of slots and dates of a calendar whose hours are cached."""
 
 _HHMM_PATTERN = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _EXCLUDED_TIMEZONES = {"Factory", "localtime"}
 
 
 class UnknownTimezone(ValueError):
-    """The text is not the IANA name of a zone, to the letter."""
+    """The text is not the exact IANA name of a time zone."""
 
     def __init__(self, timezone: str) -> None:
         self.timezone = timezone
@@ -59,7 +63,7 @@ class NonexistentLocalTime(ValueError):
 
 @frozen
 class Slot:
-    """Part of a local day, in wall-clock minutes from 0 to 1440 (24:00); start < end."""
+    """Part of a local day, in minutes of the local clock from 0 to 1440 (24:00); start < end."""
 
     start: int
     end: int
@@ -74,7 +78,7 @@ _ALL_DAY_SLOT = Slot(0, _MINUTES_PER_DAY)
 
 @frozen
 class WeeklySlot:
-    """Hours that come back each week; Monday is 0."""
+    """A slot of every week; Monday is 0."""
 
     weekday: int = field()
     slot: Slot
@@ -87,7 +91,7 @@ class WeeklySlot:
 
 @frozen
 class DateOverride:
-    """The hours of one date, in place of the weekly ones; no slots: a day off."""
+    """The slots of one date, instead of the weekly ones; no slots mean a day off."""
 
     date: date
     slots: tuple[Slot, ...] = ()
@@ -95,7 +99,7 @@ class DateOverride:
 
 @frozen
 class Interval:
-    """Time between two instants, in UTC; starts_at < ends_at. The end is not part of it."""
+    """A half-open interval between two instants in UTC; starts_at < ends_at."""
 
     starts_at: datetime
     ends_at: datetime
@@ -117,25 +121,25 @@ class _HasSlots(Protocol):
 
 
 def is_cacheable(weekly: Sized, overrides: Iterable[_HasSlots]) -> bool:
-    """Whether many may keep the same hours: those are worth remembering. What is longer is its
-    owner's alone, and would only fill memory."""
+    """Whether the hours are short enough to be cached: long ones are rarely shared by several
+    companions, and would only fill memory."""
     return len(weekly) + sum(1 + len(day.slots) for day in overrides) <= MAX_CACHEABLE_SLOTS
 
 
 @frozen
 class Calendar:
-    """When a companion works. Slots may overlap or touch: they count once.
+    """A companion's working hours. Slots may overlap or touch; the overlap counts once.
 
-    No weekly hours at all means free all day, every day; overrides still rule their date.
+    Without weekly slots every day is free all day; overrides still replace their date.
     """
 
     timezone: str = field()
     weekly: tuple[WeeklySlot, ...] = ()
     overrides: tuple[DateOverride, ...] = field(default=())
     busy: tuple[Interval, ...] = field(default=(), converter=_to_merged_tuple)
-    """Times that are taken elsewhere: in order, and no two of them touch."""
+    """External busy times, sorted and merged: no two of them overlap or touch."""
     busy_until: date | None = None
-    """The day up to which those are known; None where nothing is known of elsewhere."""
+    """The last day for which external busy times are known; None without an external calendar."""
 
     @timezone.validator
     def _check_timezone(self, _: Attribute[str], timezone: str) -> None:
@@ -150,7 +154,7 @@ class Calendar:
             raise ValueError("a date may have one override")
 
     def slots_on(self, day: date) -> Iterable[Slot]:
-        """The slots that hold on a local day, before any booking."""
+        """The slots of a local day, before bookings and busy times."""
         for override in self.overrides:
             if override.date == day:
                 return override.slots
@@ -161,7 +165,7 @@ class Calendar:
 
 @frozen
 class DayAvailability:
-    """One local day of an availability: its free slots in order, never touching."""
+    """The free slots of one local day, sorted and merged."""
 
     date: date
     slots: tuple[Slot, ...]
@@ -172,8 +176,8 @@ class DayAvailability:
 
 
 def open_intervals(calendar: Calendar, first: date, last: date) -> list[Interval]:
-    """The hours of the local days `first` to `last`, in order; hours that touch are one,
-    over midnight too, so that a night's booking fits."""
+    """The open intervals of the local days `first` to `last`, sorted. Intervals that touch are
+    merged, also over midnight, so that a booking at night fits."""
     return merge_intervals(
         span
         for day in _local_days(calendar.timezone, first, last)
@@ -185,8 +189,8 @@ def open_intervals(calendar: Calendar, first: date, last: date) -> list[Interval
 def free_intervals(
     calendar: Calendar, busy: Iterable[Interval], first: date, last: date
 ) -> list[Interval]:
-    """What bookings and times taken elsewhere leave of the open hours of the local days
-    `first` to `last`, in order."""
+    """The open intervals of the local days `first` to `last` without `busy` and external busy
+    times."""
     spans = open_intervals(calendar, first, last)
     if not spans:
         return []
@@ -198,11 +202,11 @@ def free_intervals(
 def daily_availability(
     calendar: Calendar, busy: Iterable[Interval], start: date, end: date
 ) -> list[DayAvailability]:
-    """Each local day from `start` to `end`, both included, with its free slots (CONTRACT 3).
+    """The free slots of each local day from `start` to `end`, both included (CONTRACT 3).
 
-    A slot starts and ends at times that the day's clock really shows and that a booking
-    can name. Where the clock is set back, the second of two equal times can't be named,
-    so time left only there is not shown.
+    A slot starts and ends at times that exist on that day and that a booking can specify. Of a time
+    that occurs twice, a booking can specify only the first: free time around the second alone is
+    not shown.
     """
     free = free_intervals(calendar, busy, start, end)
     slots = {day.date: day.free_slots(free) for day in _local_days(calendar.timezone, start, end)}
@@ -211,18 +215,18 @@ def daily_availability(
 
 
 def has_free_hour(calendar: Calendar, busy: Iterable[Interval], day: date) -> bool:
-    """Whether 60 unbroken elapsed minutes of the local day can be booked (search, CONTRACT 3)."""
+    """Whether the local day has 60 bookable minutes in one piece (search, CONTRACT 3)."""
     slots = daily_availability(calendar, busy, day, day)[0].slots
     spans = (slot_interval(calendar.timezone, day, slot) for slot in slots)
     return any(span is not None and span.ends_at - span.starts_at >= HOUR for span in spans)
 
 
 def fits(calendar: Calendar, busy: Iterable[Interval], interval: Interval) -> bool:
-    """Whether the whole interval is free; touching the edge of a booking is fine."""
+    """Whether the whole interval is free; it may touch a booking."""
     zone = _load_zone(calendar.timezone)
     first = interval.starts_at.astimezone(zone).date()
-    # One day more: where the clock is set back over midnight, an instant belongs to the
-    # day after the one that it shows.
+    # One more day: where the clock is set back over midnight, an instant belongs to the day after
+    # its local date.
     last = interval.ends_at.astimezone(zone).date() + DAY
     return any(
         span.starts_at <= interval.starts_at and interval.ends_at <= span.ends_at
@@ -231,15 +235,15 @@ def fits(calendar: Calendar, busy: Iterable[Interval], interval: Interval) -> bo
 
 
 def slot_interval(timezone: str, day: date, slot: Slot) -> Interval | None:
-    """The instants that a slot of a local day covers; None where the clock skips all of it."""
+    """The interval of a slot on a local day; None where a clock change skips all of it."""
     return _local_day(timezone, _check_supported_day(day)).slot_to_interval(slot)
 
 
 def local_time_to_utc(timezone: str, day: date, minutes: int) -> datetime:
-    """The instant (UTC) of a local time; the earlier of two, where it comes twice.
+    """The instant (UTC) of a local time; the earlier one where it occurs twice.
 
-    Raises SkippedTime where it never comes, UnknownTimezone, or ValueError for minutes
-    outside 0..1439 and days that no calendar knows.
+    Raises NonexistentLocalTime where a clock change skips it, UnknownTimezone, and ValueError for
+    minutes outside 0..1439 and unsupported days.
     """
     if not 0 <= minutes < _MINUTES_PER_DAY:
         raise ValueError("a time of day is from 00:00 to 23:59")
@@ -252,25 +256,25 @@ def local_time_to_utc(timezone: str, day: date, minutes: int) -> datetime:
 
 
 def with_override(calendar: Calendar, override: DateOverride, today: date) -> Calendar:
-    """The calendar with other hours on one date, and without those of dates that are over."""
+    """The calendar with this override, and without the overrides of past dates."""
     others = without_override(calendar, override.date).overrides
     kept = (each for each in others if each.date >= today)
     return evolve(calendar, overrides=(*kept, override))
 
 
 def without_override(calendar: Calendar, day: date) -> Calendar:
-    """The calendar whose weekly hours rule that date, as all others that have none of their own."""
+    """The calendar without an override on that date."""
     others = tuple(each for each in calendar.overrides if each.date != day)
     return evolve(calendar, overrides=others)
 
 
 def local_date(timezone: str, instant: datetime) -> date:
-    """The date that it is then in a zone."""
+    """The local date of an instant in a time zone."""
     return instant.astimezone(_load_zone(timezone)).date()
 
 
 def add_years(day: date, years: int) -> date:
-    """The same day of a later year, where 29 February is the 28th if there is none."""
+    """The same day of a later year; 29 February becomes 28 February where it does not exist."""
     try:
         return day.replace(year=day.year + years)
     except ValueError:
@@ -278,7 +282,7 @@ def add_years(day: date, years: int) -> date:
 
 
 def parse_hhmm(text: str, *, ending: bool = False) -> int:
-    """Minutes of the day of `HH:MM` in ASCII digits; `24:00` only as an end. ValueError else."""
+    """Parse `HH:MM` in ASCII digits to minutes; `24:00` only if `ending`. Raises ValueError."""
     if ending and text == "24:00":
         return _MINUTES_PER_DAY
     if not (match := _HHMM_PATTERN.fullmatch(text)):
@@ -287,24 +291,25 @@ def parse_hhmm(text: str, *, ending: bool = False) -> int:
 
 
 def format_hhmm(minutes: int) -> str:
-    """`HH:MM`; 1440 is `24:00`."""
+    """Format minutes as `HH:MM`; 1440 is `24:00`."""
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 @cache
 def known_timezones() -> frozenset[str]:
-    """The IANA names this installation knows, read once."""
+    """The IANA names of this installation, read once."""
     return frozenset(available_timezones() - _EXCLUDED_TIMEZONES)
 
 
 def is_timezone(name: str) -> bool:
-    """Whether a text names a zone, to the letter. Safe with any text: no path is made of it."""
+    """Whether the text is the exact name of a time zone. Safe for any text: it is not used as a
+    path."""
     return name in known_timezones()
 
 
 @frozen
 class _LocalDay:
-    """A day of a zone. Its instants are where the clock first reaches 00:00 and 24:00."""
+    """A day in a time zone, from the first instant of its 00:00 to that of its 24:00."""
 
     zone: ZoneInfo
     date: date
@@ -313,11 +318,12 @@ class _LocalDay:
 
     @property
     def has_no_clock_change(self) -> bool:
-        """Whether no clock change falls into the day, so that minutes simply add up."""
+        """Whether the day has no clock change, so that minutes can be added to its start."""
         return self.ends_at - self.starts_at == DAY
 
     def instant_at(self, minutes: int) -> datetime:
-        """The first instant at which the day's clock has reached `minutes`; never falls."""
+        """The first instant at which the day's clock has reached `minutes`; increases with
+        `minutes`."""
         if self.has_no_clock_change:
             return self.starts_at + minutes * MINUTE
         return _first_instant_at(self.zone, _midnight(self.date) + minutes * MINUTE)
@@ -327,7 +333,7 @@ class _LocalDay:
         return Interval(starts_at, ends_at) if starts_at < ends_at else None
 
     def free_slots(self, free: Sequence[Interval]) -> tuple[Slot, ...]:
-        """The day's share of the free intervals, as slots."""
+        """The parts of the free intervals within the day, as slots."""
         slots = (
             self._interval_to_slot(
                 max(span.starts_at, self.starts_at), min(span.ends_at, self.ends_at)
@@ -337,7 +343,7 @@ class _LocalDay:
         return tuple(slot for slot in slots if slot)
 
     def _interval_to_slot(self, starts_at: datetime, ends_at: datetime) -> Slot | None:
-        """The widest slot within two instants whose start is a time that exists."""
+        """The longest slot between two instants whose start exists on the local clock."""
         start, end = self._first_minute_at(starts_at), self._first_minute_at(ends_at)
         if not self.has_no_clock_change:
             shown = self.instant_at(start).astimezone(self.zone).replace(tzinfo=None)
@@ -347,7 +353,7 @@ class _LocalDay:
         return Slot(start, end) if start < end else None
 
     def _first_minute_at(self, instant: datetime) -> int:
-        """The first minute of the day that is reached at an instant or after it."""
+        """The first minute of the day that is reached at or after an instant."""
         if self.has_no_clock_change:
             return _ceil_minutes(instant - self.starts_at)
         return bisect_left(range(_MINUTES_PER_DAY), instant, key=self.instant_at)
@@ -388,8 +394,8 @@ def _ceil_minutes(length: timedelta) -> int:
 
 
 def _possible_instants(zone: ZoneInfo, wall: datetime) -> tuple[datetime, datetime]:
-    """The wall-clock time read with the offset before, and after, a change close to it:
-    equal where there is none, rising where it comes twice, falling where it is skipped."""
+    """The local time converted with the offset before and after a nearby clock change: equal
+    without a change, ascending where it occurs twice, descending where it is skipped."""
     local = wall.replace(tzinfo=zone)
     return local.astimezone(UTC), local.replace(fold=1).astimezone(UTC)
 
@@ -404,7 +410,7 @@ def _first_instant_at(zone: ZoneInfo, wall: datetime) -> datetime:
         instant = after + timedelta(seconds=second)
         return instant.astimezone(zone).replace(tzinfo=None)
 
-    # Skipped: the change itself lies somewhere between the two readings.
+    # The time is skipped: the clock change is between the two conversions.
     seconds = range((before - after) // timedelta(seconds=1))
     return after + timedelta(seconds=bisect_left(seconds, wall, key=wall_clock_after))
 
@@ -413,7 +419,7 @@ _get_starts_at, _get_ends_at = attrgetter("starts_at"), attrgetter("ends_at")
 
 
 def merge_intervals(spans: Iterable[Interval]) -> list[Interval]:
-    """The same time in order, with no two spans that overlap or touch."""
+    """The intervals sorted, and merged where they overlap or touch."""
     merged: list[Interval] = []
     for span in sorted(spans, key=_get_starts_at):
         if not merged or merged[-1].ends_at < span.starts_at:
@@ -426,13 +432,13 @@ def merge_intervals(spans: Iterable[Interval]) -> list[Interval]:
 def _overlapping(
     spans: Sequence[Interval], starts_at: datetime, ends_at: datetime
 ) -> Sequence[Interval]:
-    """Those of merged spans that have time in common with the time between two instants."""
+    """The merged intervals that overlap the time between two instants."""
     first = bisect_right(spans, starts_at, key=_get_ends_at)
     return spans[first : bisect_left(spans, ends_at, key=_get_starts_at)]
 
 
 def _subtract_busy(span: Interval, busy: Sequence[Interval]) -> Iterator[Interval]:
-    """What is left of a span without the merged blocks."""
+    """The parts of an interval outside the merged busy intervals."""
     free_from = span.starts_at
     for block in _overlapping(busy, span.starts_at, span.ends_at):
         if free_from < block.starts_at:

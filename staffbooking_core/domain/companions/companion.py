@@ -1,4 +1,4 @@
-"""Companions: the staff member's profile, and what a search asks."""
+"""Companions: the profile of a staff member, and the filters of a search."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Approval(StrEnum):
 
 @frozen
 class Companion:
-    """A staff member as clients see them; the id is the user's (CONTRACT 2 and 3).
+    """The profile of a staff member; its id is the user's id (CONTRACT 2 and 3).
 
-    Rates are minor units an hour and a day; an hourly rate of 0 was never said. Only approved
-    companions of enabled users are ever found.
+    Rates are minor units per hour and per day; an hourly rate of 0 is not set yet. Search finds
+    approved companions of enabled users only.
     """
 
     id: int
@@ -65,7 +65,7 @@ class Companion:
     active: bool = True
     """False while the user is disabled."""
     payout_account: str | None = None
-    """Where the processor pays out to, as it names the place; never shown to clients."""
+    """The processor's reference of the payout account; never shown to clients."""
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ _FIELDS_REQUIRED_FOR_APPROVAL = (
 
 
 def draft_companion(user: User) -> Companion:
-    """The profile of a staff member who has said nothing of themself yet."""
+    """The empty profile of a new staff member."""
     return Companion(
         id=user.id,
         first_name=user.first_name,
@@ -105,7 +105,7 @@ def draft_companion(user: User) -> Companion:
 
 
 def missing_fields(companion: Companion) -> list[str]:
-    """The fields that an approval still needs."""
+    """The fields that must be filled in before an approval."""
     return [name for name in _FIELDS_REQUIRED_FOR_APPROVAL if not getattr(companion, name)]
 
 
@@ -117,19 +117,19 @@ def rating_average(rating_sum: int, reviews: int) -> Decimal:
 
 
 def normalize_text(text: str) -> str:
-    """The form in which names and places are compared on every store alike."""
+    """The normalized form in which every store compares names and places."""
     return unicodedata.normalize("NFC", text).casefold()
 
 
 def find_offered_service(service_types: Sequence[str], service: str) -> str | None:
-    """The name of the offered service that the text means, regardless of case."""
+    """The offered service that equals the text regardless of case; None without a match."""
     wanted = normalize_text(service)
     return next((name for name in service_types if normalize_text(name) == wanted), None)
 
 
 @frozen
 class CompanionQuery:
-    """A search (SPECIFICATION 4.2): every filter given must hold; prices in minor units."""
+    """A search (SPECIFICATION 4.2): all given filters must match; prices in minor units."""
 
     location: str | None = None
     service: str | None = None

@@ -1,4 +1,4 @@
-"""What staff members show of their work, and the images in it (CONTRACT 3)."""
+"""Portfolio items of staff members, and uploaded images (CONTRACT 3)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from enum import StrEnum
 from attrs import frozen
 
 MEDIA_PATH_PREFIX = "media/"
-"""The paths below it are those of uploaded images."""
+"""Prefix of the paths of uploaded images."""
 
 
 def validate_image_path(path: str) -> None:
-    """Raise ValueError for what is no plain relative path: it leads elsewhere, or is one more
-    spelling of another path. An empty one stands for no image."""
+    """Raise ValueError unless the path is relative and in normal form. Empty means no image."""
     plain = path.isprintable() and path.strip() == path and not set(path) & set("\\:?#%")
     if path and not (plain and all(part.strip(".") for part in path.split("/"))):
         raise ValueError("must be a relative path such as photos/me.jpg")
@@ -28,7 +27,7 @@ class PortfolioItemStatus(StrEnum):
 
 @frozen
 class NewPortfolioItem:
-    """A piece of work about to be shown; business time."""
+    """A portfolio item before it is stored; `created_at` is business time."""
 
     companion_id: int
     title: str
@@ -37,7 +36,7 @@ class NewPortfolioItem:
     description: str
     created_at: datetime
     status: PortfolioItemStatus = PortfolioItemStatus.PENDING
-    """Only an approved one is seen by others."""
+    """Only approved items are shown to others."""
 
 
 @frozen
@@ -52,16 +51,16 @@ class ImageKind(StrEnum):
 
     @property
     def media_type(self) -> str:
-        """Its media type."""
+        """The media type."""
         return f"image/{self}"
 
     @property
     def suffix(self) -> str:
-        """How names of its files end."""
+        """The file name extension."""
         return "jpg" if self is ImageKind.JPEG else self.value
 
     def accepts_media_type(self, media_type: str) -> bool:
-        """Whether a media type says what this is, by an old name of it perhaps, or says nothing."""
+        """Whether a media type names this kind, also by an obsolete name, or is unspecific."""
         return media_type in (
             "",
             "application/octet-stream",
@@ -77,17 +76,17 @@ _LEGACY_MEDIA_TYPES = {
 
 @frozen
 class Image:
-    """An uploaded image: its name in the storage, unguessable, and whose it is."""
+    """An uploaded image: its unguessable name in the storage, and its owner."""
 
     name: str
     owner_id: int
     size: int
-    """In bytes, as it is stored."""
+    """Stored size in bytes."""
     created_at: datetime
 
     @property
     def path(self) -> str:
-        """The relative path under which it is published."""
+        """The relative path at which the image is published."""
         return MEDIA_PATH_PREFIX + self.name
 
 
@@ -95,11 +94,11 @@ _IMAGE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}\.(jpg|png|webp)")
 
 
 def image_name(token: str, kind: ImageKind) -> str:
-    """The name in the storage of an image of this kind."""
+    """The storage name of an image of this kind."""
     return f"{token}.{kind.suffix}"
 
 
 def image_kind_of(name: str) -> ImageKind | None:
-    """The kind of image that has this name; None where no image can have it."""
+    """The kind of image by its storage name; None for an invalid name."""
     formed = _IMAGE_NAME_PATTERN.fullmatch(name)
     return None if formed is None else next(k for k in ImageKind if k.suffix == formed[1])

@@ -1,4 +1,5 @@
-"""Reviews: who may say what of whom once a booking is completed (SPECIFICATION 2.4, CONTRACT 5)."""
+"""Reviews: the rules for reviews and responses of a completed booking (SPECIFICATION 2.4, CONTRACT
+5)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ REVIEWING_PARTIES = frozenset({Party.CUSTOMER, Party.STAFF})
 
 @frozen
 class ReviewContent:
-    """What a review says: marks from 1 to 5, `rating` the overall one."""
+    """The content of a review: ratings from 1 to 5; `rating` is the overall one."""
 
     rating: int
     comment: str | None
@@ -29,35 +30,35 @@ class ReviewContent:
 
 @frozen
 class NewReview(ReviewContent):
-    """What one side of a booking says of the other, about to be kept; business time."""
+    """A review before it is stored; `created_at` is business time."""
 
     booking_id: int
     reviewer_id: int
     reviewer_name: str
     reviewer_role: Party
-    """The side that the reviewer was on."""
+    """The reviewer's side of the booking."""
     reviewee_id: int
     created_at: datetime
 
 
 @frozen
 class Review(NewReview):
-    """A review as it is kept, with the staff member's response once there is one."""
+    """A stored review, with the staff member's response if there is one."""
 
     id: int
     response: str | None = None
     responded_at: datetime | None = None
     hidden: bool = False
-    """By an operator: it is neither shown nor counted."""
+    """Hidden by an operator: not shown and not counted in the rating."""
 
     def with_response(self, response: str, now: datetime) -> Review:
-        """With the response of the staff member reviewed."""
+        """A copy with the response of the reviewed staff member."""
         return evolve(self, response=response, responded_at=now)
 
 
 @frozen
 class RatingTotals:
-    """All ratings of a person, as exact integers."""
+    """The sums of all ratings of a person, as exact integers."""
 
     rating_sum: int = 0
     total_reviews: int = 0
@@ -68,13 +69,13 @@ class RatingTotals:
 
 
 def check_reviewer(party: Party) -> None:
-    """Raises Forbidden for who has to do with a booking, but was not there."""
+    """Raise Forbidden unless the party is the customer or the staff member."""
     if party not in REVIEWING_PARTIES:
         raise Forbidden("wrong_party", "Only the customer and the companion review a booking")
 
 
 def check_responder(review: Review, user_id: int) -> None:
-    """Raises Forbidden for everybody but the staff member reviewed."""
+    """Raise Forbidden unless the user is the reviewed staff member."""
     if review.reviewer_role is not Party.CUSTOMER or review.reviewee_id != user_id:
         raise Forbidden("wrong_party", "Only the staff member who was reviewed may respond")
 
@@ -82,9 +83,9 @@ def check_responder(review: Review, user_id: int) -> None:
 def create_review(
     party: Party, booking: Booking, content: ReviewContent, now: datetime
 ) -> NewReview:
-    """The review of a side, which is of the other one; a blank comment is none.
+    """Create a party's review of the other side; a blank comment becomes None.
 
-    Raises Forbidden for no such side and RuleBroken `booking_not_completed`.
+    Raises Forbidden for another party, and RuleBroken `booking_not_completed`.
     """
     check_reviewer(party)
     if booking.status is not BookingStatus.COMPLETED:
@@ -105,7 +106,7 @@ def create_review(
 
 
 def apply_review_rating(companion: Companion, review: Review) -> Companion:
-    """The companion with one more rating, or with one less where the review is hidden now."""
+    """The companion with this rating added, or removed if the review is hidden now."""
     sign = -1 if review.hidden else 1
     return evolve(
         companion,

@@ -1,10 +1,15 @@
-"""What a search by date looks at: a mask of weekdays, and marks on exceptional days.
+"""The search index by date: a mask of weekdays, and marks on exceptional days.
 
-A store can't ask a calendar about a million companions. So it keeps, of each, on which
-weekdays the weekly hours alone leave a free hour, and a mark on every day where the
-truth (`calendar.has_free_hour`) differs: overrides, bookings, times taken elsewhere, changes
-of the clock.
-The two together always say what the calendar says.
+A store cannot compute the calendars of a million companions during a search. It keeps two values
+for each companion, which together equal `availability.has_free_hour` for every day:
+
+1. The mask (`weekday_mask`): bit n is set where the weekly hours alone leave a free hour on weekday
+   n.
+2. The marks (`find_marked_days`): the days whose `has_free_hour` differs from their bit, because of
+   an override, a booking, an external busy time or a clock change.
+
+A day is free by its mark if it has one, else by the bit of its weekday. After a change of bookings,
+`find_marks_on` recomputes the marks of the affected days only.
 """
 
 from __future__ import annotations
@@ -27,16 +32,17 @@ from staffbooking_core.domain.companions.availability import (
 
 _REFERENCE_MONDAY = date(2024, 1, 1)
 _CLOCK_CHANGE_YEARS = (2024, 2050)
-"""Clock changes are marked from the first to before the second: far past any booking."""
+"""Clock changes are marked from the first year to before the second: far beyond any booking."""
 
 _ROBUST_SLOT_LENGTH = 3 * HOUR
-"""A slot this long keeps a free hour whatever a change of the clock does to its day."""
+"""A slot of at least this length has a free hour whatever a clock change does to its day."""
 
 MarkedDays = dict[date, bool]
 
 
 def weekday_mask(calendar: Calendar) -> int:
-    """Bit n is set where weekday n (Monday 0) has a free hour by the weekly hours alone."""
+    """The mask: bit n is set where the weekly hours leave a free hour on weekday n (0 is
+    Monday)."""
     return _weekday_mask_of_hours(calendar.weekly)
 
 
@@ -51,7 +57,8 @@ def _weekday_mask_of_hours(weekly: tuple[WeeklySlot, ...]) -> int:
 
 
 def find_marked_days(calendar: Calendar, busy: Sequence[Interval]) -> MarkedDays:
-    """Every day that differs from its weekday's bit, with the truth."""
+    """All marks of a calendar: the days that differ from their weekday's bit, with their
+    availability."""
     mask = weekday_mask(calendar)
     days = {override.date for override in calendar.overrides}
     for interval in (*busy, *calendar.busy):
@@ -64,7 +71,7 @@ def find_marked_days(calendar: Calendar, busy: Sequence[Interval]) -> MarkedDays
 def find_marks_on(
     calendar: Calendar, busy: Sequence[Interval], days: Iterable[date]
 ) -> dict[date, bool | None]:
-    """The marks of these days anew; None where the weekday's bit tells the truth."""
+    """The marks of the given days; None where the weekday's bit is correct."""
     mask = weekday_mask(calendar)
     truth = {day: has_free_hour(calendar, busy, day) for day in days}
     return {
@@ -73,7 +80,7 @@ def find_marks_on(
 
 
 def local_days(timezone: str, interval: Interval) -> Iterator[date]:
-    """The local days that an interval touches."""
+    """The local days that an interval overlaps."""
     zone = ZoneInfo(timezone)
     day = interval.starts_at.astimezone(zone).date()
     last = (interval.ends_at - timedelta(microseconds=1)).astimezone(zone).date()
@@ -94,8 +101,8 @@ def _busy_near(busy: Sequence[Interval], day: date) -> list[Interval]:
 
 @lru_cache(maxsize=4096)
 def _clock_change_marks(timezone: str, weekly: tuple[WeeklySlot, ...]) -> MarkedDays:
-    """The marks that changes of the clock alone make: the same ones for all who keep these
-    hours, and there are some on two days of each year."""
+    """The marks caused by clock changes alone, on about two days a year. They are the same for all
+    calendars with these hours, therefore cached."""
     hours = [tuple(one.slot for one in weekly if one.weekday == weekday) for weekday in range(7)]
     return {
         day: free
@@ -107,7 +114,7 @@ def _clock_change_marks(timezone: str, weekly: tuple[WeeklySlot, ...]) -> Marked
 
 @lru_cache(maxsize=4096)
 def _clock_change_marks_for_slots(timezone: str, slots: tuple[Slot, ...]) -> MarkedDays:
-    """The changes of the clock that say something else of these slots than any other day."""
+    """The days of clock changes on which these slots differ from any other day."""
     if all((slot.end - slot.start) * MINUTE >= _ROBUST_SLOT_LENGTH for slot in slots):
         return {}
     every_day = tuple(WeeklySlot(weekday, slot) for weekday in range(7) for slot in slots)

@@ -1,4 +1,4 @@
-"""Messages and conversations: who may read and write what (SPECIFICATION 2.7, CONTRACT 6)."""
+"""Messages and conversations: the rules for reading and writing (SPECIFICATION 2.7, CONTRACT 6)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_MESSAGE_LENGTH = 5000
 CONTACT_SHARING_STATUSES = frozenset(
     {BookingStatus.PAID, BookingStatus.COMPLETED, BookingStatus.DISPUTED}
 )
-"""From such a booking on its two parties may tell each other how to be reached."""
+"""The two parties of a booking in one of these statuses may share contact details."""
 
 MIN_GROUP_BOOKINGS = 2
-"""So many bookings of an event, accepted at the same time, open its group."""
+"""Number of accepted bookings of an event at which its group opens."""
 
 
 class ConversationKind(StrEnum):
@@ -29,16 +29,16 @@ class ConversationKind(StrEnum):
 
 @frozen
 class ConversationMember:
-    """Somebody who is in a conversation, or was."""
+    """A present or former participant of a conversation."""
 
     user_id: int
     name: str
     read_id: int = 0
-    """The last message that they have read; 0 before the first."""
+    """Id of the last message that the member has read; 0 before the first."""
     left_id: int | None = None
-    """Of who left: the last message that they may read."""
+    """Id of the last message that a former participant may read; None for a participant."""
     disabled: bool = False
-    """Whether their account was closed or erased."""
+    """Whether the account was disabled or erased."""
 
     @property
     def is_participant(self) -> bool:
@@ -53,24 +53,24 @@ class Conversation:
     kind: ConversationKind
     customer_id: int
     companion_id: int | None
-    """Of a direct one."""
+    """Set for a direct conversation."""
     event_ref: str | None
-    """Of a group."""
+    """Set for a group."""
     updated_at: datetime
-    """Business time of the last message, or of its making."""
+    """Business time of the last message, or of the creation."""
     last_id: int = 0
     """The last message; 0 before the first."""
     members: tuple[ConversationMember, ...] = ()
-    """In the order of their ids."""
+    """Sorted by user id."""
 
     @property
     def participants(self) -> tuple[ConversationMember, ...]:
-        """Who is in it now."""
+        """The present participants."""
         return tuple(member for member in self.members if member.is_participant)
 
     @property
     def recipient_ids(self) -> tuple[int, ...]:
-        """Who gets what is said in it now."""
+        """User ids of the present participants, who receive new messages."""
         return tuple(member.user_id for member in self.members if member.is_participant)
 
     @property
@@ -83,7 +83,7 @@ class Conversation:
 
 @frozen
 class NewMessage:
-    """What somebody says, about to be kept; business time."""
+    """A message before it is stored; `created_at` is business time."""
 
     conversation_id: int
     sender_id: int
@@ -91,36 +91,39 @@ class NewMessage:
     content: str = field(repr=False)
     created_at: datetime
     recipients: tuple[int, ...]
-    """Who was in the conversation when it was said, the sender too."""
+    """User ids of the participants at that time, including the sender."""
     client_id: str | None = None
-    """The sender's own name for it, by which a repetition is known."""
+    """The sender's own id of the message, which identifies a repetition."""
 
 
 @frozen
 class Message(NewMessage):
-    """A message as it is kept. Ids rise over all conversations, in the order in which the
-    messages can be seen: who has seen one has missed none before it."""
+    """A stored message.
+
+    Ids increase over all conversations in the order in which messages become visible: a reader of
+    one has missed none with a smaller id.
+    """
 
     id: int = 0
 
 
 @frozen
 class ConversationOverview:
-    """A conversation as one of its members finds it."""
+    """A conversation as one of its members sees it."""
 
     conversation: Conversation
     last_message: Message | None
-    """The last one that the member may read."""
+    """The last message that the member may read."""
     unread: int
-    """Messages of others that the member has not read."""
+    """Number of messages of others that the member has not read."""
     booking_code: str | None
-    """Of a direct one: the pair's newest booking."""
+    """Set for a direct conversation: the code of the pair's newest booking."""
     online: frozenset[int]
-    """Those of its participants who are connected."""
+    """User ids of the participants who are connected."""
 
 
 class ContentBlocked(InvalidField):
-    """What was said must not be said here (CONTRACT 6)."""
+    """The text of a message is not allowed (CONTRACT 6)."""
 
     code = "content_blocked"
 
@@ -130,15 +133,16 @@ class ContentBlocked(InvalidField):
 
 @frozen
 class ContentFindings:
-    """What a content filter has found in a text."""
+    """The findings of a content filter in a text."""
 
     has_blocked_term: bool = False
     has_contact: bool = False
-    """A way to reach somebody, or to pay them, past the platform."""
+    """Contact or payment details outside the platform."""
 
 
 def check_content(findings: ContentFindings, *, may_share_contacts: bool) -> None:
-    """Raises ContentBlocked; it doesn't say what was found, for who would dodge it."""
+    """Raise ContentBlocked for forbidden content. The message does not quote the findings, which
+    would help to evade the filter."""
     if findings.has_blocked_term:
         raise ContentBlocked("contains words that are not allowed here")
     if findings.has_contact and not may_share_contacts:
@@ -148,7 +152,7 @@ def check_content(findings: ContentFindings, *, may_share_contacts: bool) -> Non
 def require_member(
     conversation: Conversation | None, user_id: int
 ) -> tuple[Conversation, ConversationMember]:
-    """The conversation with the place of a user in it; NotFound for a stranger too."""
+    """The conversation and the user's membership. Raises NotFound, also for a stranger."""
     member = None if conversation is None else conversation.find_member(user_id)
     if conversation is None or member is None:
         raise NotFound("Conversation")
@@ -156,8 +160,8 @@ def require_member(
 
 
 def check_can_write(member: ConversationMember) -> None:
-    """Raises Forbidden for who has left, and Unauthenticated for who was disabled or erased
-    since they were let in."""
+    """Raise Forbidden for a former participant, and Unauthenticated for a user who was disabled or
+    erased after signing in."""
     if member.disabled:
         raise Unauthenticated
     if not member.is_participant:
@@ -171,7 +175,7 @@ def compose_message(
     client_id: str | None,
     now: datetime,
 ) -> NewMessage:
-    """What a participant says, for all who are in the conversation now."""
+    """Create a participant's message to all present participants."""
     check_can_write(member)
     return NewMessage(
         conversation_id=conversation.id,
@@ -185,22 +189,24 @@ def compose_message(
 
 
 def last_readable_id(conversation: Conversation, member: ConversationMember) -> int:
-    """The last message that a member may read; 0 where there is none."""
+    """Id of the last message that a member may read; 0 without messages."""
     return conversation.last_id if member.left_id is None else member.left_id
 
 
 def can_share_contacts(conversation: Conversation, paid_staff_ids: Iterable[int]) -> bool:
-    """Whether ways of contact may be told in a conversation: where each of its staff members
-    is `cleared`, that is, was paid for by the customer once. Never where there are none: who
-    comes later reads it too."""
+    """Whether contact details may be shared: each staff participant has been paid for by the
+    customer.
+
+    Never without staff participants, because later ones read the messages too.
+    """
     staff_ids = set(conversation.staff_ids)
     return bool(staff_ids) and staff_ids <= set(paid_staff_ids)
 
 
 def sync_group_members(conversation: Conversation, booked_names: Mapping[int, str]) -> Conversation:
-    """The group with those in it who are booked now (their names by id), and the customer.
+    """The group with the booked staff members (names by user id) and the customer as participants.
 
-    Who left keeps what was said until then; who comes (again) may read all of it.
+    Former participants keep the messages until they left; new or returning ones may read all.
     """
     by_id = {member.user_id: member for member in conversation.members}
     for user_id, name in {conversation.customer_id: "", **booked_names}.items():
@@ -215,8 +221,8 @@ def sync_group_members(conversation: Conversation, booked_names: Mapping[int, st
 
 
 def overview_for_reader(overview: ConversationOverview, reader_id: int) -> ConversationOverview:
-    """What a member may know of a conversation: who has left it knows what was said until
-    then, and nothing of who is in it now. Raises NotFound for who has no place in it."""
+    """The overview that a member may see: a former participant sees the messages until they left
+    and no other members. Raises NotFound for a stranger."""
     conversation, member = require_member(overview.conversation, reader_id)
     if member.is_participant:
         return overview
@@ -233,7 +239,7 @@ def overview_for_reader(overview: ConversationOverview, reader_id: int) -> Conve
 
 
 def conversation_title(conversation: Conversation, reader_id: int) -> str:
-    """A group's event, or the other one's name."""
+    """The title: a group's event, or the name of the other participant."""
     if conversation.event_ref is not None:
         return conversation.event_ref
     return " ".join(m.name for m in conversation.members if m.user_id != reader_id)

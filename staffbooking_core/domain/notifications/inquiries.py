@@ -1,4 +1,4 @@
-"""What people ask of the operators by the contact form (CONTRACT 8)."""
+"""Inquiries to the operators by the contact form (CONTRACT 8)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 @frozen
 class NewInquiry:
-    """A question, about to be kept; business time."""
+    """An inquiry before it is stored; `created_at` is business time."""
 
     name: str
     email: str = field(repr=False)
@@ -21,4 +21,6 @@ class NewInquiry:
 
 @frozen
 class Inquiry(NewInquiry):
+    """A stored inquiry."""
+
     id: int = 0

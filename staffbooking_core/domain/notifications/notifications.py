@@ -1,8 +1,8 @@
-"""What people are told by mail: which kinds there are, who is told, and in which words.
+"""Notifications by email: their kinds, recipients and texts.
 
-Texts are plain English for the eyes of one person. They name people and amounts, and never
-hold contact details, nor anything that somebody wrote freely: only an inquiry, which is for
-the operators, is told with the address and in the words of who asked.
+Texts are plain English for one person. They contain names and amounts, but no contact details and
+no text that a user wrote. Only an inquiry, which goes to the operators, has the author's address
+and words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OPTIONAL_NOTIFICATION_KINDS = (
     NotificationKind.PAYOUT,
     NotificationKind.NEW_MESSAGE,
 )
-"""Kinds that people may refuse to be told; the rest they have to know."""
+"""Kinds that users may switch off."""
 
 ACTION_LABELS: Mapping[NotificationKind, str] = {
     NotificationKind.REQUEST: "See the request",
@@ -51,55 +51,55 @@ ACTION_LABELS: Mapping[NotificationKind, str] = {
     NotificationKind.VERIFY_EMAIL: "Confirm your address",
     NotificationKind.RESET_PASSWORD: "Set a new password",
 }
-"""What one does where the link of a notice leads."""
+"""Label of the button that opens the link."""
 
 _DEFAULT_ACTION_LABEL = "See more"
 
 
 @frozen
 class Notification:
-    """Something to tell a person."""
+    """A notification before it is delivered."""
 
     user_id: int | None
-    """None: whom the address belongs to, or the operators."""
+    """None for the owner of the address, or for the operators."""
     kind: NotificationKind | str
-    """Text where it was read from a store: this version may not know the kind."""
+    """A plain string if it was read from a store and this version does not know the kind."""
     subject: str
     text: str = field(repr=False)
     link: str | None = None
-    """The path of a page of this service. That of a page that needs a token stands in no
-    notice: it is made when the person is told. Of a forgotten password: where one wanted to go."""
+    """Path of a page of this service. Links with a token are created on delivery and not stored
+    here. Of a password reset: the page to return to."""
     address: str | None = field(default=None, repr=False)
-    """Of a forgotten password: the address that was given, which may be nobody's. Of an
-    inquiry: where the answer goes."""
+    """Of a password reset: the given address, which may have no account. Of an inquiry: the address
+    to reply to."""
 
 
 @frozen
 class Email:
-    """A notice as it is told: everything that stands in a mail."""
+    """A rendered email."""
 
     notice_id: int
-    """The same whenever it is told again."""
+    """The notification's id, the same for every attempt."""
     kind: NotificationKind
     user_id: int | None
     to: str = field(repr=False)
     name: str
-    """Of the person; empty for the operators."""
+    """Name of the recipient; empty for the operators."""
     subject: str
     text: str = field(repr=False)
     url: str | None = field(default=None, repr=False)
     unsubscribe_url: str | None = field(default=None, repr=False)
-    """None where this has to be told."""
+    """None for kinds that cannot be switched off."""
     reply_to: str | None = field(default=None, repr=False)
 
     @property
     def action(self) -> str:
-        """What one does at the URL."""
+        """Label of the button that opens the URL."""
         return ACTION_LABELS.get(self.kind, _DEFAULT_ACTION_LABEL)
 
 
 class UndeliverableEmail(StaffbookingError):
-    """A letter reaches nobody, however often it is sent."""
+    """The email cannot be delivered: a retry would fail too."""
 
     code = "undeliverable"
 
@@ -107,7 +107,7 @@ class UndeliverableEmail(StaffbookingError):
 def new_message_notification(
     user_id: int, conversation_id: int, senders: Sequence[str]
 ) -> Notification:
-    """That there is something to read in a conversation, and from whom."""
+    """Notify a user of unread messages in a conversation, with the senders' names."""
     *others, last = senders
     names = f"{', '.join(others)} and {last}" if others else last
     text = f"{names} wrote to you while you were away. Sign in to read it and to answer."
@@ -116,7 +116,7 @@ def new_message_notification(
 
 
 def webhook_disabled_notification(endpoint: WebhookEndpoint, policy: Policy) -> Notification:
-    """To its owner, that nothing is sent to an endpoint any more."""
+    """Notify the owner that an endpoint was disabled."""
     retention = format_duration(policy.webhook_held_retention)
     text = (
         f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "
@@ -127,7 +127,7 @@ def webhook_disabled_notification(endpoint: WebhookEndpoint, policy: Policy) -> 
 
 
 def inquiry_notification(inquiry: Inquiry) -> Notification:
-    """To the operators, who answer to whoever asked."""
+    """Send an inquiry to the operators, who reply to its author."""
     return Notification(
         user_id=None,
         kind=NotificationKind.INQUIRY,
@@ -137,18 +137,18 @@ def inquiry_notification(inquiry: Inquiry) -> Notification:
     )
 
 
-# Of an account ------------------------------------------------------------------------------
+# Accounts ---------------------------------------------------------------------------------
 
 
 def email_verification_notification(user_id: int) -> Notification:
-    """What asks somebody to show that mail to their address reaches them."""
+    """Ask a user to confirm their email address."""
     text = "Please confirm that this is your address. The link can be used once."
     return Notification(user_id, NotificationKind.VERIFY_EMAIL, "Confirm your address", text)
 
 
 def password_reset_notification(address: str, return_path: str | None) -> Notification:
-    """To the address that was given, if it is anybody's; `onward` is the page to which whoever
-    asked wanted to go."""
+    """Send a password reset to the address, if it has an account; `return_path` is the page to
+    return to."""
     return Notification(
         user_id=None,
         kind=NotificationKind.RESET_PASSWORD,
@@ -164,7 +164,8 @@ def password_reset_notification(address: str, return_path: str | None) -> Notifi
 
 
 def password_changed_notification(user_id: int) -> Notification:
-    """Whoever changed it: its owner, an operator or an import."""
+    """Notify a user of a changed password, whether changed by the user, an operator or an
+    import."""
     text = (
         "The password of your account was changed, and whoever was signed in elsewhere "
         "is signed out. If it was not you, set a new password at once."
@@ -174,12 +175,12 @@ def password_changed_notification(user_id: int) -> Notification:
     )
 
 
-# Of a booking -------------------------------------------------------------------------------
+# Bookings ---------------------------------------------------------------------------------
 
 
 def notifications_for(before: Booking | None, result: TransitionResult) -> tuple[Notification, ...]:
-    """The texts of what the lifecycle tables say that people are told; `before` is None for a
-    new booking."""
+    """The notifications of a transition by the lifecycle tables; `before` is None for a new
+    booking."""
     booking = result.booking
     return tuple(
         _WRITERS[name](before or booking, booking)
@@ -255,7 +256,7 @@ def _cancellation_to_staff(_: Booking, booking: Booking) -> Notification:
 
 
 def _describe_cancellation(booking: Booking) -> str:
-    """Reasons that people give stay in the booking."""
+    """The text without the reason, since that may be free text of a user."""
     cause, event = _cancellation_cause(booking), _describe_event(booking)
     return f"The booking {booking.code} was cancelled{cause}. It was for {event}."
 
@@ -281,7 +282,7 @@ def _dispute_to_staff(_: Booking, booking: Booking) -> Notification:
 
 
 def _describe_dispute(booking: Booking) -> tuple[str, str]:
-    """Subject and text, the same for both sides."""
+    """Subject and text, the same for both parties."""
     text = (
         f"A dispute was opened about booking {booking.code}: {_describe_event(booking)}. "
         "The money is held until it is resolved. You don't have to do anything now."
@@ -310,13 +311,13 @@ _WRITERS: Mapping[BookingNotification, Callable[[Booking, Booking], Notification
     BookingNotification.DISPUTE_TO_STAFF: _dispute_to_staff,
     BookingNotification.PAYOUT_TO_STAFF: _payout_notification,
 }
-"""Each writes its text from the booking before and after the transition."""
+"""Writers of the texts, from the booking before and after the transition."""
 
 _OWN_CANCELLATIONS = {
     (BookingNotification.CANCELLATION_TO_CUSTOMER, Party.CUSTOMER),
     (BookingNotification.CANCELLATION_TO_STAFF, Party.STAFF),
 }
-"""Whoever cancelled is not told of it."""
+"""Notifications that are not sent: the party that cancelled knows."""
 
 
 def _to_customer(booking: Booking, kind: NotificationKind, subject: str, text: str) -> Notification:
@@ -332,7 +333,7 @@ def _booking_path(booking: Booking) -> str:
 
 
 def _describe_event(booking: Booking) -> str:
-    """What it is for and when, by the clocks of the event's place."""
+    """Service, date and duration, in the local time of the event."""
     day, hours = booking.event_date, booking.duration_hours
     return (
         f"{booking.service_type} on {day:%A}, {day.day} {day:%B %Y} at {booking.start_time} "

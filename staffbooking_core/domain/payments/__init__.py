@@ -1,1 +1,1 @@
-"""The payment processor's values, operations, the ledger and payees."""
+"""The values and operations of the payment processor, the ledger, and payees."""

@@ -1,9 +1,9 @@
-"""The double-entry ledger: accounts, the postings of each step, the invariants.
+"""The double-entry ledger: accounts and postings.
 
-A posting's legs sum to zero: a positive leg is a debit, a negative one a credit.
-Liabilities are posted with the decision, in its transaction; cash legs only on the
-processor's word. A posting's key is unique, so that a repeat is no posting. The table
-of postings is PAYMENTS section 5; T = price P + premium I.
+The legs of a posting sum to zero: a positive leg is a debit, a negative one a credit. Liabilities
+are posted in the transaction of the decision; cash legs only when the processor confirms. A
+posting's key is unique, so a repeated posting is ignored. PAYMENTS section 5 has the table of
+postings; T = price P + premium I.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class MovementKind(StrEnum):
     REINSTATEMENT = "reinstatement"
     FEE = "fee"
     OTHER = "other"
-    """Of no booking: the platform's own withdrawals, deposits, adjustments."""
+    """Without a booking: withdrawals, deposits and adjustments of the platform."""
 
 
 class Account(StrEnum):
@@ -34,7 +34,7 @@ class Account(StrEnum):
     DISPUTE_RECEIVABLE = "dispute_receivable"
     STAFF_RECEIVABLE = "staff_receivable"
     STAFF_NETTING = "staff_netting"
-    """What one booking's payout made good of another's debt: zero over all bookings."""
+    """Debts settled between payouts of a staff member: zero over all bookings."""
     ESCROW = "escrow"
     REFUND_PAYABLE = "refund_payable"
     STAFF_PAYABLE = "staff_payable"
@@ -46,7 +46,7 @@ class Account(StrEnum):
 
 
 LIABILITY_ACCOUNTS = (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE)
-"""Liabilities of one booking: never negative, and zero once it is finished."""
+"""Liabilities of one booking: never negative, and zero when all is settled."""
 
 
 def _check_balanced(_: Posting, __: object, legs: tuple[Leg, ...]) -> None:
@@ -71,14 +71,14 @@ class Posting:
 
 @frozen
 class Split:
-    """How the money held for a booking is shared out when it ends: the parts add up to it."""
+    """The division of a booking's escrow when it ends: the parts add up to the escrow."""
 
     refund: int
     fee: int
     premium: int
     payout: int
     charged_back: int = 0
-    """Taken back by the processor itself."""
+    """Taken back by the customer's bank."""
 
     @property
     def total(self) -> int:
@@ -90,7 +90,7 @@ def _make_posting(key: str, booking_id: int, at: datetime, legs: Mapping[Account
 
 
 def payment_posting(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
-    """The client's money arrived and is held."""
+    """The customer's payment is held in escrow."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.ESCROW: -amount}
     return _make_posting(f"pay:{payment_ref}", booking_id, at, legs)
 
@@ -98,7 +98,7 @@ def payment_posting(booking_id: int, payment_ref: str, amount: int, at: datetime
 def settlement_posting(
     booking_id: int, settlement_number: int, split: Split, at: datetime
 ) -> Posting:
-    """The k-th sharing out of the escrow of a booking."""
+    """The booking's escrow is divided, for the given time (from 1)."""
     return _make_posting(
         f"settle:{booking_id}:{settlement_number}", booking_id, at, _settlement_legs(split)
     )
@@ -107,7 +107,7 @@ def settlement_posting(
 def settlement_reversal_posting(
     booking_id: int, settlement_number: int, split: Split, at: datetime
 ) -> Posting:
-    """The k-th sharing out taken back: the escrow holds everything again."""
+    """A division of the escrow is undone: the escrow holds the money again."""
     legs = {account: -amount for account, amount in _settlement_legs(split).items()}
     return _make_posting(f"reopen:{booking_id}:{settlement_number}", booking_id, at, legs)
 
@@ -124,42 +124,42 @@ def _settlement_legs(split: Split) -> dict[Account, int]:
 
 
 def late_refund_posting(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
-    """A payment that came too late is owed back whole."""
+    """A late payment is owed back in full."""
     legs = {Account.ESCROW: amount, Account.REFUND_PAYABLE: -amount}
     return _make_posting(f"late:{payment_ref}", booking_id, at, legs)
 
 
 def refund_settled_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
-    """The processor says that a refund settled."""
+    """A refund settled."""
     legs = {Account.REFUND_PAYABLE: amount, Account.PROCESSOR_BALANCE: -amount}
     return _make_posting(f"refund:{op_id}:ok", booking_id, at, legs)
 
 
 def refund_failed_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
-    """A refund that had settled came back: it is owed again."""
+    """A settled refund was returned: it is owed again."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.REFUND_PAYABLE: -amount}
     return _make_posting(f"refund:{op_id}:failed", booking_id, at, legs)
 
 
 def bank_refund_key(op_id: int) -> str:
-    """Of a refund that reached the client by a lost chargeback."""
+    """The key of a refund that reached the customer by a lost chargeback."""
     return f"refund:{op_id}:bank"
 
 
 def bank_refund_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
-    """A lost chargeback gave the client what a refund still owed."""
+    """A lost chargeback gave the customer the money of an outstanding refund."""
     legs = {Account.REFUND_PAYABLE: amount, Account.CHARGEBACK_LOSSES: -amount}
     return _make_posting(bank_refund_key(op_id), booking_id, at, legs)
 
 
 def payout_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
-    """The processor says that a payout reached the staff member's account."""
+    """A payout reached the staff member's account."""
     legs = {Account.STAFF_PAYABLE: amount, Account.PROCESSOR_BALANCE: -amount}
     return _make_posting(f"payout:{op_id}", booking_id, at, legs)
 
 
 def clawback_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
-    """A payout already sent is claimed from the staff member, in this step of the booking."""
+    """A sent payout is claimed back from the staff member, by this version of the booking."""
     legs = {Account.STAFF_RECEIVABLE: amount, Account.STAFF_PAYABLE: -amount}
     return _make_posting(f"claim:{booking_id}:{version}", booking_id, at, legs)
 
@@ -167,7 +167,7 @@ def clawback_posting(booking_id: int, version: int, amount: int, at: datetime) -
 def debt_netting_posting(
     booking_id: int, settlement_number: int, amount: int, at: datetime
 ) -> Posting:
-    """What the staff member owes and what is owed to them cancel out."""
+    """The staff member's debt and payout of the same booking are netted."""
     legs = {Account.STAFF_PAYABLE: amount, Account.STAFF_RECEIVABLE: -amount}
     return _make_posting(f"net:{booking_id}:{settlement_number}", booking_id, at, legs)
 
@@ -175,7 +175,7 @@ def debt_netting_posting(
 def payout_reversal_posting(
     booking_id: int, op_id: int, amount: int, claimed: int, at: datetime
 ) -> Posting:
-    """The processor took a payout back; what was not claimed any more is owed again."""
+    """A payout was reversed; an amount above the claim is owed to the staff member again."""
     legs = {
         Account.PROCESSOR_BALANCE: amount,
         Account.STAFF_RECEIVABLE: -claimed,
@@ -185,19 +185,19 @@ def payout_reversal_posting(
 
 
 def debt_withholding_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
-    """A part of a payout is kept for what the staff member owes of another booking."""
+    """A part of a payout is withheld for the staff member's debt of another booking."""
     legs = {Account.STAFF_PAYABLE: amount, Account.STAFF_NETTING: -amount}
     return _make_posting(f"kept:{booking_id}:{version}", booking_id, at, legs)
 
 
 def debt_repayment_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
-    """What was kept from the payout of another booking settles this one's debt."""
+    """The amount withheld from another booking's payout repays this booking's debt."""
     legs = {Account.STAFF_NETTING: amount, Account.STAFF_RECEIVABLE: -amount}
     return _make_posting(f"made_good:{booking_id}:{version}", booking_id, at, legs)
 
 
 def processor_fee_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
-    """What the processor kept for itself."""
+    """A fee of the processor."""
     legs = {Account.PROCESSOR_FEES: amount, Account.PROCESSOR_BALANCE: -amount}
     return _make_posting(processor_fee_key(ref), booking_id, at, legs)
 
@@ -209,36 +209,39 @@ def processor_fee_key(ref: str) -> str:
 def manual_movement_posting(
     booking_id: int, kind: MovementKind, ref: str, amount: int, at: datetime
 ) -> Posting:
-    """Somebody moved money at the processor without us: `amount` is what its balance gained.
-    It waits in suspense for an operator."""
+    """A movement by hand at the processor waits in suspense for an operator.
+
+    `amount` is the change of the platform's balance there.
+    """
     legs = {Account.PROCESSOR_BALANCE: amount, Account.SUSPENSE: -amount}
     return _make_posting(manual_movement_key(kind, ref), booking_id, at, legs)
 
 
 def manual_movement_key(kind: MovementKind, ref: str) -> str:
-    """The key of a movement that was made by hand."""
+    """The key of a movement by hand at the processor."""
     return f"manual:{kind}:{ref}"
 
 
 def suspense_posting(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
-    """Money that matches no booking's total waits in suspense for an operator."""
+    """A payment of a wrong amount or currency waits in suspense for an operator."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.SUSPENSE: -amount}
     return _make_posting(f"pay:{payment_ref}", booking_id, at, legs)
 
 
 def chargeback_key(ref: str, end: str) -> str:
-    """Of a chargeback's money: taken (`out`), given back (`in`), or written off (`lost`)."""
+    """The key of a chargeback's posting; `end` is `out` (withdrawn), `in` (reinstated), `lost`
+    (written off), or a version of the booking (a changed verdict)."""
     return f"cb:{ref}:{end}"
 
 
 def chargeback_withdrawn_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
-    """The processor took a disputed charge back from the platform."""
+    """The processor withdrew a charged-back payment from the platform."""
     legs = {Account.DISPUTE_RECEIVABLE: amount, Account.PROCESSOR_BALANCE: -amount}
     return _make_posting(chargeback_key(ref, "out"), booking_id, at, legs)
 
 
 def chargeback_reinstated_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
-    """The processor gave a disputed charge back to the platform."""
+    """The processor reinstated a charged-back payment to the platform."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.DISPUTE_RECEIVABLE: -amount}
     return _make_posting(chargeback_key(ref, "in"), booking_id, at, legs)
 
@@ -246,19 +249,19 @@ def chargeback_reinstated_posting(booking_id: int, ref: str, amount: int, at: da
 def chargeback_verdict_changed_posting(
     booking_id: int, ref: str, version: int, balance_change: int, at: datetime
 ) -> Posting:
-    """A verdict was changed, and the money moved once more: it waits in suspense."""
+    """A verdict changed, and the money moved again: it waits in suspense."""
     legs = {Account.PROCESSOR_BALANCE: balance_change, Account.SUSPENSE: -balance_change}
     return _make_posting(chargeback_key(ref, str(version)), booking_id, at, legs)
 
 
 def chargeback_lost_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
-    """What a lost chargeback took beyond the money held for the booking is our loss."""
+    """The part of a lost chargeback that the escrow did not cover is a loss."""
     legs = {Account.CHARGEBACK_LOSSES: amount, Account.DISPUTE_RECEIVABLE: -amount}
     return _make_posting(chargeback_key(ref, "lost"), booking_id, at, legs)
 
 
 def account_balances(postings: Iterable[Posting]) -> Counter[Account]:
-    """The sum of each account; debits positive."""
+    """The balance of each account; debits are positive."""
     sums: Counter[Account] = Counter()
     for posting in postings:
         for leg in posting.legs:

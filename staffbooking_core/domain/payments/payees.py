@@ -1,9 +1,9 @@
-"""Payees: the staff members' accounts at the processor, and how they come to be.
+"""Payees: the staff members' accounts at the processor.
 
-A payee is opened once, under a key of its own, and then completed by the staff member on a
-page of the processor. Opening moves no money, so an opening that got lost is simply sent
-again: under its key, and after some tries, or once that is old, under the next (an account
-that nobody knows of stays empty).
+A payee is opened once under its own idempotency key; the staff member then completes it on a page
+of the processor. Opening moves no money, so an opening with an unknown outcome is sent again: under
+the same key, and under the next one after some attempts or once the key is old. An account that is
+lost this way stays empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from staffbooking_core.domain.payments.processor import (
 
 @frozen
 class OpenPayee:
-    """What an account is opened with; `country` is ISO 3166, two letters."""
+    """The parameters of a new account; `country` is ISO 3166, two letters."""
 
     companion_id: int
     email: str
@@ -39,7 +39,7 @@ class OpenPayee:
 
 @frozen
 class PayeeState:
-    """What the processor says of an account. `needs` names what it still asks for."""
+    """The processor's state of an account. `needs` names the missing information."""
 
     ref: str
     ready: bool
@@ -48,14 +48,14 @@ class PayeeState:
 
 @frozen
 class OnboardingLink:
-    """A page of the processor for the staff member: for one visit, soon."""
+    """A page of the processor for the staff member; single use, short-lived."""
 
     url: str
     expires_at: datetime
 
 
 class PayeeStatus(StrEnum):
-    """How a payout account stands, for its owner."""
+    """The status of a payout account, as its owner sees it."""
 
     NONE = "none"
     OPENING = "opening"
@@ -66,14 +66,14 @@ class PayeeStatus(StrEnum):
 
 @frozen
 class Payee:
-    """One staff member's account at one processor. Times are wall-clock times."""
+    """One staff member's account at one processor. Times are wall time."""
 
     provider: str
     companion_id: int
     command: OpenPayee
     created_at: datetime
     next_at: datetime | None
-    """When to open it (again), or to look whether it is ready by now; None for never."""
+    """When to open the account (again), or to poll its state; None for never."""
     generation: int = 1
     attempts: int = 0
     first_sent_at: datetime | None = None
@@ -93,19 +93,22 @@ class Payee:
         return PayeeStatus.REFUSED if self.next_at is None else PayeeStatus.OPENING
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it is to be opened, or looked at; `now` is wall time."""
+        """Whether an opening or a poll is due; `now` is wall time."""
         return self.next_at is not None and self.next_at <= now
 
 
 PAYEE_POLL_MIN_INTERVAL = timedelta(minutes=10)
 PAYEE_POLL_MAX_INTERVAL = timedelta(days=1)
-"""An incomplete account is looked at after the one, then ever less often, down to the other:
-the processor's event usually comes long before."""
+"""Interval between polls of an incomplete account: it doubles from the minimum to the maximum. The
+processor's event usually arrives long before."""
 
 
 def start_opening_attempt(payee: Payee, now: datetime) -> Payee:
-    """The payee as its opening is about to be sent: under the next key if this one is old, or
-    was tried so often that a stored 5xx may be all that it ever gives."""
+    """The payee for the next opening attempt.
+
+    The next key is used if the present one is old, or was tried so often that the processor may
+    keep replaying a stored 5xx answer.
+    """
     is_key_expired = (
         payee.first_sent_at is not None and now - payee.first_sent_at >= OPERATION_KEY_LIFETIME
     )
@@ -117,7 +120,7 @@ def start_opening_attempt(payee: Payee, now: datetime) -> Payee:
 
 
 def apply_payee_state(payee: Payee, state: PayeeState, now: datetime) -> Payee:
-    """The payee after the processor told of it."""
+    """The payee after an answer of the processor."""
     attempts = 0 if payee.ref is None else payee.attempts + 1
     wait = _poll_interval(attempts)
     return evolve(
@@ -132,15 +135,15 @@ def apply_payee_state(payee: Payee, state: PayeeState, now: datetime) -> Payee:
 
 
 def _poll_interval(polls: int) -> timedelta:
-    """How long to wait after so many looks that found the account incomplete, or failed."""
+    """The wait after this number of polls that failed or found the account incomplete."""
     return min(PAYEE_POLL_MIN_INTERVAL * (1 << min(polls, 16)), PAYEE_POLL_MAX_INTERVAL)
 
 
 def apply_payee_failure(payee: Payee, error: ProcessorError, now: datetime) -> Payee:
-    """The payee after a call that raised: a refusal is final until it is asked for anew."""
+    """The payee after a failed call. A refusal is final until the staff member asks again."""
     refused = payee.ref is None and isinstance(error, ProcessorRefused | OperationKeyReused)
     attempts, wait = payee.attempts, backoff_delay(max(payee.attempts, 1))
-    if payee.ref is not None:  # Openings are counted as they are sent, looks here.
+    if payee.ref is not None:  # Openings are counted when sent, polls here.
         attempts, wait = payee.attempts + 1, _poll_interval(payee.attempts)
     if isinstance(error, Busy) and error.retry_after:
         wait = timedelta(seconds=error.retry_after)
@@ -153,8 +156,8 @@ def apply_payee_failure(payee: Payee, error: ProcessorError, now: datetime) -> P
 
 
 def reopen_refused_payee(payee: Payee, command: OpenPayee, now: datetime) -> Payee:
-    """The payee of a staff member who asks for the page: what was refused is tried anew,
-    with what is known of the person by now."""
+    """The payee when the staff member asks for the page: a refused opening is tried again with the
+    present data of the person."""
     if payee.status is not PayeeStatus.REFUSED:
         return payee
     return evolve(

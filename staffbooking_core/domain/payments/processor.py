@@ -1,11 +1,15 @@
-"""The payment processor in our own words: commands, what it answers, operations.
+"""The payment processor without vendor terms: commands, states and operations.
 
-Every movement of money is an `Operation`: a row with a frozen command, written in the
-transaction that decides it and sent afterwards under a key of its own. A call ends in
-one of three ways: done (a state comes back), `Refused` or `Busy` (nothing moved), or
-`Unknown` (perhaps moved: looked up by snapshot before anything is sent again).
+Every movement of money is an `Operation`: a row with a frozen command, written in the transaction
+that decides it, and sent afterwards under its own idempotency key. A call ends in one of three
+ways:
 
-Nothing here is a vendor's word. Amounts are minor units of the deployment's currency.
+1. It returns a state: done.
+2. It raises `ProcessorRefused` or `Busy`: not executed.
+3. It raises `Unknown`: possibly executed. The outcome is looked up in a snapshot before the
+   operation is sent again.
+
+Amounts are minor units of the deployment's currency.
 """
 
 from __future__ import annotations
@@ -17,11 +21,11 @@ from attrs import evolve, frozen
 
 from staffbooking_core.errors import StaffbookingError
 
-# What may go wrong ------------------------------------------------------------------
+# Errors ------------------------------------------------------------------------------
 
 
 class ProcessorError(StaffbookingError):
-    """What a call to the processor may raise; every adapter raises only these."""
+    """Base of the errors of a call to the processor; adapters raise no others."""
 
     code = "payments"
 
@@ -39,12 +43,12 @@ class RefusalCode(StrEnum):
 
 
 _RETRYABLE_REFUSALS = frozenset({RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFICIENT_FUNDS})
-"""Refusals whose cause may go away; the next try needs a new generation of the key,
-because the processor replays a stored refusal under the old one."""
+"""Refusals whose cause may go away. The next attempt needs a new generation of the key, because the
+processor replays a stored refusal under the old one."""
 
 
 class ProcessorRefused(ProcessorError):
-    """Definite: nothing moved. `reason` says why."""
+    """The processor refused: nothing was executed. `reason` says why."""
 
     def __init__(self, reason: RefusalCode, message: str = "") -> None:
         self.reason = reason
@@ -56,7 +60,7 @@ class ProcessorRefused(ProcessorError):
 
 
 class Busy(ProcessorError):
-    """Definite: not executed, or the first request still runs. Same key, a little later."""
+    """Not executed, or the first request still runs: retry later under the same key."""
 
     def __init__(self, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
@@ -64,19 +68,19 @@ class Busy(ProcessorError):
 
 
 class Unknown(ProcessorError):
-    """Perhaps executed: a timeout, a broken connection, an answer of 5xx."""
+    """Possibly executed: a timeout, a broken connection or a 5xx answer."""
 
 
 class ProcessorMisconfigured(ProcessorError):
-    """Credentials or account settings are wrong: an operator has to act."""
+    """Credentials or account settings are wrong: an operator must act."""
 
 
 class OperationKeyReused(ProcessorError):
-    """The key was sent before with other parameters: a bug of ours, never retried."""
+    """The key was sent before with other parameters: a defect of this program, never retried."""
 
 
 class BadEventSignature(ProcessorError):
-    """An incoming event is not the processor's, or too old, or from the future."""
+    """The signature of an incoming event is wrong, too old or from the future."""
 
 
 # Commands ---------------------------------------------------------------------------
@@ -115,7 +119,7 @@ class RefundPayment:
     amount: int
     currency: str
     replaces: int | None = None
-    """The number of the order that this one tries anew, after it was refused or failed."""
+    """The number of the refused or failed order that this one replaces."""
 
 
 @frozen
@@ -125,8 +129,8 @@ class PayOut:
     amount: int
     currency: str
     payee_ref: str = ""
-    """The payee at the processor, as known when a key is first used, then frozen with it;
-    empty while there is none, which a processor that needs one refuses as not ready."""
+    """The processor's reference of the payee, set when the key is first used and then frozen. Empty
+    while there is none; a processor that needs one refuses with `payee_not_ready`."""
 
 
 @frozen
@@ -150,10 +154,11 @@ OPERATION_KIND_BY_COMMAND: dict[type[OperationCommand], OperationKind] = {
 
 @frozen
 class OperationKey:
-    """What makes a call safe to repeat: the same key never moves money twice.
+    """The idempotency key of a call: the same key never moves money twice.
 
-    Of a payee's opening `op_id` is the companion's id, and there is no intent (0). An adapter
-    puts the deployment's name before `text`, where several share one processor."""
+    For the opening of a payee `op_id` is the companion's id, and `intent_id` is 0. An adapter
+    prepends the deployment's name to `text` where deployments share a processor account.
+    """
 
     intent_id: int
     op_id: int
@@ -165,7 +170,7 @@ class OperationKey:
         return f"{self.kind}_{self.op_id}_g{self.generation}"
 
 
-# What the processor says --------------------------------------------------------------
+# States -------------------------------------------------------------------------------
 
 
 class CheckoutStatus(StrEnum):
@@ -199,7 +204,7 @@ class Checkout:
 
 @frozen
 class Payment:
-    """A payment that succeeded, with the amount really charged."""
+    """A successful payment, with the amount that was charged."""
 
     ref: str
     amount: int
@@ -213,7 +218,7 @@ class RefundState:
     status: RefundStatus
     amount: int
     op_id: int | None
-    """None: made by hand at the processor, not by us."""
+    """None: made by hand at the processor."""
 
 
 @frozen
@@ -221,7 +226,7 @@ class PayoutState:
     ref: str
     amount: int
     reversed: int
-    """How much of it was taken back so far."""
+    """The amount reversed so far."""
     op_id: int | None
 
 
@@ -235,8 +240,7 @@ class ReversalState:
 
 @frozen
 class Chargeback:
-    """A payment that the client's bank took back. A mere inquiry, which moves no money, is
-    none yet."""
+    """A payment that the customer's bank took back; an inquiry that moves no money is not one."""
 
     ref: str
     amount: int
@@ -246,7 +250,7 @@ class Chargeback:
 
 @frozen
 class ProcessorFee:
-    """What the processor kept for itself of a payment, or for a chargeback."""
+    """The processor's fee for a payment or a chargeback."""
 
     ref: str
     amount: int
@@ -254,18 +258,17 @@ class ProcessorFee:
 
 @frozen
 class IntentRefs:
-    """Where to look for an intent: what we know that was made for it, since not every
-    processor can find it by its number alone."""
+    """References of an intent's objects, for processors that cannot search by the intent's id."""
 
     intent_id: int
     checkouts: tuple[tuple[str, int], ...] = ()
-    """Reference and op_id of each page that was opened."""
+    """Reference and op_id of each opened page."""
     payments: tuple[str, ...] = ()
 
 
 @frozen
 class Snapshot:
-    """All that the processor knows of one intent: the only source of facts."""
+    """The processor's state of one intent: the only source of facts about its money."""
 
     intent_id: int
     checkouts: tuple[Checkout, ...] = ()
@@ -280,8 +283,11 @@ class Snapshot:
 
 @frozen
 class ProcessorEvent:
-    """An event of the processor: it says where to look, never what is true. One of the three
-    is given: an intent, a payment whose intent has to be asked for, or a payee."""
+    """An event of the processor. It says which state to read, not what the state is.
+
+    One of the three references is set: an intent, a payment whose intent must be looked up, or a
+    payee.
+    """
 
     event_id: str
     intent_id: int | None = None
@@ -294,27 +300,27 @@ class ProcessorEvent:
 
 class OperationStatus(StrEnum):
     PENDING = "pending"
-    """To be sent (again)."""
+    """To be sent, for the first time or again."""
     UNKNOWN = "unknown"
-    """Sent, the outcome is not known."""
+    """Sent; the outcome is not known."""
     DONE = "done"
     REFUSED = "refused"
-    """Definitely not executed, and not to be tried again by itself."""
+    """Not executed, and not retried automatically."""
     VOID = "void"
-    """Not sent, because its reason went away."""
+    """Not sent, because its reason ceased to exist."""
     DEAD = "dead"
-    """A bug or a setting stands in the way: an operator has to look."""
+    """Blocked by a defect or a setting: an operator must act."""
 
 
 UNFINISHED_OPERATION_STATUSES = frozenset({OperationStatus.PENDING, OperationStatus.UNKNOWN})
-"""Statuses in which the service still has to send the operation, or to look for its outcome."""
+"""Statuses in which the service must send the operation or look up its outcome."""
 
 FAILED_OPERATION_STATUSES = frozenset({OperationStatus.REFUSED, OperationStatus.DEAD})
-"""Statuses in which the operation moved nothing, and is not tried again by itself."""
+"""Statuses in which nothing was executed, and nothing is retried automatically."""
 
 
 class SettlementStatus(StrEnum):
-    """What became of a done refund or payout at the processor."""
+    """The settlement of a finished refund or payout at the processor."""
 
     PENDING = "pending"
     SETTLED = "settled"
@@ -323,7 +329,7 @@ class SettlementStatus(StrEnum):
 
 @frozen
 class OperationOrder:
-    """A movement that a decision wants: it becomes an operation in the same transaction."""
+    """A command ordered by a decision: it becomes an operation in the same transaction."""
 
     n: int
     command: OperationCommand
@@ -366,15 +372,15 @@ class Operation:
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether it was sent and its outcome is not known for certain."""
+        """Whether the operation was sent and its outcome is not known."""
         return not self.is_finished and self.first_sent_at is not None
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it is to be worked on; `now` is wall time."""
+        """Whether the operation must be worked on; `now` is wall time."""
         return not self.is_finished and self.next_at <= now
 
     def is_delayed_payout(self, now: datetime) -> bool:
-        """Whether it is a payout that waits for its next try; `now` is wall time."""
+        """Whether the operation is a payout that waits for its next attempt; `now` is wall time."""
         is_waiting = self.kind is OperationKind.PAY_OUT and self.status is OperationStatus.PENDING
         return is_waiting and self.next_at > now
 
@@ -382,23 +388,24 @@ class Operation:
 RETRY_BACKOFF_DELAYS = tuple(
     timedelta(seconds=seconds) for seconds in (1, 5, 30, 2 * 60, 10 * 60, 30 * 60, 60 * 60)
 )
-"""Waits after a try that did not end; the last one repeats."""
+"""Waits after an attempt without an outcome; the last one repeats."""
 
 LOOK_UP_AFTER_ATTEMPTS = 3
-"""From this many tries without an outcome on, look the operation up before sending again:
-a processor that replays a stored 5xx would answer the same for ever."""
+"""After this many attempts without an outcome the operation is looked up before it is sent again: a
+processor that replays a stored 5xx answer would repeat it forever."""
 
 OPERATION_KEY_LIFETIME = timedelta(hours=20)
-"""A key older than this may be forgotten by the processor: look up, never send blindly."""
+"""The processor may forget an older key: the operation is looked up and never sent blindly."""
 
 
 def backoff_delay(attempts: int) -> timedelta:
-    """How long to wait after the given number of tries."""
+    """The wait after the given number of attempts."""
     return RETRY_BACKOFF_DELAYS[min(attempts, len(RETRY_BACKOFF_DELAYS)) - 1]
 
 
 def must_look_up_outcome(operation: Operation, now: datetime) -> bool:
-    """Whether sending the operation again under its key could move money twice or never."""
+    """Whether sending the operation again under its key is unsafe: the key may have expired, or a
+    stored 5xx answer may be replayed."""
     if operation.first_sent_at is None or operation.status is not OperationStatus.UNKNOWN:
         return False
     return (
@@ -410,7 +417,7 @@ def must_look_up_outcome(operation: Operation, now: datetime) -> bool:
 def apply_operation_failure(
     operation: Operation, error: ProcessorError, now: datetime
 ) -> Operation:
-    """The operation after a try that raised: when to go on, or why not."""
+    """The operation after a failed attempt: its next status, key generation and time."""
     wait, first_sent_at = backoff_delay(operation.attempts), operation.first_sent_at
     match error:
         case ProcessorRefused() if error.is_retryable:
@@ -419,7 +426,7 @@ def apply_operation_failure(
         case ProcessorRefused():
             status, generation = OperationStatus.REFUSED, operation.generation
         case Busy():
-            # Not executed, but an earlier try under this key may have been.
+            # Not executed, but an earlier attempt under this key may have been.
             status, generation = operation.status, operation.generation
             wait = timedelta(seconds=error.retry_after) if error.retry_after else wait
         case OperationKeyReused():

@@ -1,1 +1,1 @@
-"""Comparing bookings with the processor's snapshots, and deciding what follows."""
+"""Reconciliation of bookings with the payment processor: snapshots and statements."""

@@ -1,4 +1,16 @@
-"""What the states of chargebacks tell of a booking: the bank's way to take a payment back."""
+"""Reconciliation of chargebacks: the customer's bank takes a payment back.
+
+For a chargeback of the booking's own payment:
+
+1. A chargeback that is new opens a dispute (trigger `chargeback`), also if its verdict is known
+   already. While another one is open, a new one waits for that verdict.
+2. The verdict ends the dispute (`chargeback_won` or `chargeback_lost`). If it is won, the refunds
+   that the processor refused meanwhile are ordered again.
+3. If it is lost, refunds that failed are covered by the bank and become void.
+4. A verdict that changes later (an appeal) moves the money to suspense, and alerts the operators.
+
+A chargeback of an extra payment (late, duplicate or of a wrong amount) changes postings only.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +49,7 @@ _VERDICT_TRIGGERS = {
 def reconcile_chargeback(
     booking: Booking, chargeback: Chargeback, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
+    """Yield the new facts of one chargeback; nothing for one without amount or intent."""
     intent = booking.intent
     if intent is None or not chargeback.amount:
         return
@@ -49,8 +62,7 @@ def reconcile_chargeback(
 def _reconcile_own_chargeback(
     booking: Booking, chargeback: Chargeback, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """A verdict that is seen before its opening is preceded by it: money moved twice. Of two
-    that are open at once, the later waits for the verdict of the earlier."""
+    """Steps 1 to 3. A verdict seen before its opening is preceded by it: the money moved twice."""
 
     def apply_trigger(trigger: Trigger, status: ChargebackStatus) -> TransitionResult:
         seen = evolve(chargeback, status=status)
@@ -88,8 +100,7 @@ def _reconcile_own_chargeback(
 def _reconcile_changed_verdict(
     booking: Booking, chargeback: Chargeback, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """A verdict that was changed (an appeal): the money moved once more, and an operator has to
-    see what becomes of it; a payout that is still to come waits for that."""
+    """Step 4. A payout that is not made yet is frozen if the appeal was lost."""
     if chargeback.status is ChargebackStatus.OPEN:
         return
     won = chargeback.status is ChargebackStatus.WON
@@ -101,14 +112,14 @@ def _reconcile_changed_verdict(
     )
     if not won:
         result = move_payout(result, PayoutTrigger.APPEAL_LOST)
-    text = f"chargeback {ref} of booking {booking.code} was judged anew: {chargeback.status}"
+    text = f"chargeback {ref} of booking {booking.code} has another verdict: {chargeback.status}"
     yield ReconciledFact(evolve(result, alerts=(text,)))
 
 
 def _reorder_refused_refunds(
     booking: Booking, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """Refunds that were refused while the card issuer decided can be made now."""
+    """Order the refunds again that were refused while the chargeback was open."""
     own = booking.intent and booking.intent.payment_ref
     refused = [
         operation
@@ -116,7 +127,7 @@ def _reorder_refused_refunds(
         if isinstance(operation.command, RefundPayment)
         and operation.status is OperationStatus.REFUSED
         and operation.command.payment_ref == own
-        # Each is ordered anew once, also where two verdicts are read in one look.
+        # Each is ordered again once, also if one snapshot has two verdicts.
         and reconciliation.claim_keys(f"again:{operation.id}")
     ]
     if refused:
@@ -126,8 +137,8 @@ def _reorder_refused_refunds(
 def _reconcile_extra_payment_chargeback(
     booking: Booking, chargeback: Chargeback, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """Of a payment that came late, twice or wrong: it says nothing about the booking, whose
-    own money is another. Each of its two facts is known by its posting."""
+    """A chargeback of an extra payment does not change the booking's status. The keys of its two
+    postings make it idempotent."""
     ref, amount, now = chargeback.ref, chargeback.amount, reconciliation.now
     if reconciliation.claim_keys(ledger.chargeback_key(ref, "out")):
         text = f"payment {chargeback.payment_ref} of booking {booking.code} was charged back"
@@ -152,8 +163,8 @@ def _reconcile_extra_payment_chargeback(
 def _settle_refunds_by_bank(
     booking: Booking, chargeback: Chargeback, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """A refund that was refused, before the verdict or after, has reached the client all the
-    same where the verdict is lost: what was written off for it is no loss, and owed no more."""
+    """Step 3. A refused refund reached the customer by the lost chargeback: its amount is removed
+    from the losses and is not owed any more."""
     if chargeback.status is not ChargebackStatus.LOST:
         return
     for operation in failed_refunds(list(reconciliation.operations.values())):

@@ -1,7 +1,10 @@
-"""Debts of staff: what they owe for one booking is kept from the payout of another.
+"""Debts of staff members: what they owe for one booking is withheld from the payout of another.
 
-A debt is what was paid out and is not theirs to keep (`owed_by_staff`). It is claimed by a
-reversal first; where that is refused, later payouts make it good.
+A debt (`owed_by_staff`) is the part of a payout that the staff member may not keep:
+
+1. A reversal claims the money at the processor.
+2. Where the processor refuses the reversal, later payouts are reduced by the debt: the payer's
+   booking withholds the amount, and the debtor's booking records it as repaid.
 """
 
 from __future__ import annotations
@@ -25,15 +28,15 @@ from staffbooking_core.domain.reconciliation.state import record_fact
 
 @frozen
 class Debt:
-    """A booking for which its staff member owes money, with its operations."""
+    """A booking for which the staff member owes money, with its operations."""
 
     booking: Booking
     operations: tuple[Operation, ...]
 
     @property
     def can_be_netted(self) -> bool:
-        """Whether the debt is final and no reversal may still bring the money: the booking has
-        ended, no reversal is on its way, and one that waits was refused before."""
+        """Whether the debt is final and no reversal is expected to settle it: the booking has
+        ended, no reversal is in flight, and a pending one was refused before."""
         reversals = [one for one in self.operations if one.kind is OperationKind.REVERSE_PAYOUT]
         waiting = [one for one in reversals if not one.is_finished]
         return self.booking.status in ENDED_STATUSES and all(
@@ -42,13 +45,14 @@ class Debt:
 
     @property
     def waits_for_reversal(self) -> bool:
+        """Whether a reversal of the payout is not finished."""
         kind = OperationKind.REVERSE_PAYOUT
         return any(one.kind is kind and not one.is_finished for one in self.operations)
 
 
 def net_debts(payer: Booking, debts: Sequence[Debt], now: datetime) -> list[TransitionResult]:
-    """Steps that keep of the payer's payout what is owed for other bookings, the first debt
-    first: two steps for each debt, the payer's and the debtor's."""
+    """The transitions that withhold debts from the payer's payout, in the order of `debts`: for
+    each debt one of the payer and one of the debtor."""
     results: list[TransitionResult] = []
     for debt in debts:
         amount = min(payer.payout_left, debt.booking.owed_by_staff)
@@ -67,7 +71,7 @@ def _withhold_for_debt(payer: Booking, amount: int, now: datetime) -> Transition
 
 
 def _repay_debt(debt: Debt, amount: int, now: datetime) -> TransitionResult:
-    """What is left of the debt is claimed anew: the waiting reversal asks for too much."""
+    """Reduce the debt. A waiting reversal asks for too much, so the rest is ordered again."""
     booking = debt.booking
     remaining_debt = booking.owed_by_staff - amount
     result = record_fact(booking, owed_by_staff=remaining_debt, netted=booking.netted - amount)

@@ -1,7 +1,11 @@
-"""The invariants of one booking's money (RELIABILITY 6), as a list of what is wrong.
+"""The invariants of one booking's money (RELIABILITY 6), checked as a list of violations.
 
-Everything that is kept twice is compared here: the sums of the ledger with the columns
-of the booking, both with the operations, and the timeline with the lifecycle table.
+Redundant data is compared:
+
+1. The ledger's sums with the booking's columns.
+2. The escrow with the booking's status.
+3. Refunds and payouts with the operations.
+4. The timeline with the lifecycle table.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
 def find_invariant_violations(
     booking: Booking, postings: Sequence[Posting], operations: Sequence[Operation]
 ) -> Iterator[str]:
-    """What is wrong with a booking's money; nothing where all is well."""
+    """The violations of one booking's invariants; empty if there are none."""
     account_sums = account_balances(postings)
     liabilities = {account: -account_sums[account] for account in account_sums}
     yield from _check_accounts(booking, liabilities, account_sums[Account.STAFF_RECEIVABLE])
@@ -85,7 +89,7 @@ def _check_escrow_by_status(booking: Booking, liabilities: dict[Account, int]) -
 def _check_movements(
     booking: Booking, liabilities: dict[Account, int], operations: Sequence[Operation]
 ) -> Iterator[str]:
-    """What is owed in refunds is exactly what refunds are still on their way for."""
+    """The refunds owed equal the outstanding refund operations."""
     open_refunds = sum(
         operation.command.amount
         for operation in outstanding_refunds(operations)
@@ -111,7 +115,7 @@ def _net_paid_to_staff(operations: Sequence[Operation]) -> int:
 
 
 def _check_timeline(booking: Booking) -> Iterator[str]:
-    """The history of statuses is a path through the lifecycle table."""
+    """The timeline is a path through the lifecycle table."""
     status: BookingStatus | None = None
     for entry in booking.timeline:
         if entry.was is not status:

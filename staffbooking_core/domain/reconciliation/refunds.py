@@ -1,4 +1,4 @@
-"""Refunds that are still owed: which operations stand for them, and how they are tried anew."""
+"""Refunds that are still owed: their operations, and how to order them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from staffbooking_core.domain.reconciliation.state import record_fact
 
 
 def is_failed_refund(operation: Operation) -> bool:
-    """Whether an operation is a refund that was not executed, or came back, and is owed still."""
+    """Whether the operation is a refund that was refused or returned, and is still owed."""
     return (
         operation.kind is OperationKind.REFUND
         and operation.status is not OperationStatus.VOID
@@ -29,7 +29,7 @@ def is_failed_refund(operation: Operation) -> bool:
 
 
 def outstanding_refunds(operations: Sequence[Operation]) -> list[Operation]:
-    """The refunds that the client does not have yet: on their way, refused or failed."""
+    """The refunds that the customer has not received: in flight, refused or failed."""
     return [
         one
         for one in _latest_refunds(operations)
@@ -38,19 +38,19 @@ def outstanding_refunds(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def failed_refunds(operations: Sequence[Operation]) -> list[Operation]:
-    """Those of them that nobody will try again by themselves. `operations` are one booking's."""
+    """The outstanding refunds of one booking's operations that are not retried automatically."""
     return [one for one in _latest_refunds(operations) if is_failed_refund(one)]
 
 
 def _latest_refunds(operations: Sequence[Operation]) -> list[Operation]:
-    """The refunds in whose place no later order stands."""
+    """The refunds that no later order replaces."""
     refunds = [one for one in operations if isinstance(one.command, RefundPayment)]
     replaced = {one.command.replaces for one in refunds if isinstance(one.command, RefundPayment)}
     return [one for one in refunds if one.n not in replaced]
 
 
 def reorder_refunds(booking: Booking, failed: Sequence[Operation]) -> TransitionResult:
-    """Order each of these refunds once more; the new order stands for the old one."""
+    """Order each of these refunds again; the new order replaces the old one."""
     step = record_fact(booking)
     for one in failed:
         command = one.command

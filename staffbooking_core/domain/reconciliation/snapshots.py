@@ -1,9 +1,20 @@
-"""From what the processor knows to what we know: the only way in for facts about money.
+"""Reconciliation of a booking with a snapshot: the only way in for facts about money.
 
-`reconcile` compares a snapshot with the booking and its operations, and returns the
-steps that are missing. It is idempotent: a fact that was applied before gives no step.
-So a webhook, a duplicate, an event out of order, a poll, the return page and the
-recovery after a crash are all the same call.
+`reconcile` compares the processor's snapshot of an intent with the booking, its operations and its
+postings, and yields what is missing. It is idempotent: a fact that was applied before yields
+nothing. So a webhook, a duplicate, an event out of order, a poll, the return page and the recovery
+after a crash all make the same call. The order is:
+
+1. Checkouts: store reference and URL of an opened page, or its earlier expiry.
+2. Payments: hold the expected amount in escrow, refund one that is late or a duplicate, put a wrong
+   amount in suspense.
+3. Refunds: post settled and failed ones, and move the payment status.
+4. Payouts, then reversals: post them, and move the payout status.
+5. Chargebacks (`chargebacks`).
+6. Fees of the processor.
+
+A refund, payout or reversal without an operation of ours was made by hand at the processor: it is
+posted to suspense, and the operators are alerted.
 """
 
 from __future__ import annotations
@@ -59,7 +70,7 @@ from staffbooking_core.policy import Policy
 
 
 def find_intent_refs(booking: Booking, operations: Sequence[Operation]) -> IntentRefs:
-    """Where the processor is to look for a booking's intent."""
+    """The references by which the processor finds a booking's intent."""
     intent = booking.intent
     if intent is None:
         return IntentRefs(booking.id)
@@ -80,9 +91,9 @@ def reconcile(
     now: datetime,
     policy: Policy,
 ) -> Iterator[ReconciledFact]:
-    """Every fact of the snapshot that is not yet known, in an order that holds together.
+    """Yield every new fact of the snapshot, in the order of the module's steps.
 
-    Each step starts from the booking of the step before it.
+    Each fact starts from the booking of the fact before it.
     """
     reconciliation = ReconciliationState.build(operations, postings, snapshot, now, policy)
     readers: tuple[tuple[_SnapshotReader, Sequence[Any]], ...] = (
@@ -136,7 +147,7 @@ def _reconcile_checkout(
 def _is_current_checkout(
     booking: Booking, intent: PaymentIntent, checkout: Checkout, expires_at: datetime
 ) -> bool:
-    """Whether the client would still be sent to this page, which is closed already."""
+    """Whether the customer would still be sent to this page, which is closed already."""
     awaited = booking.status is BookingStatus.ACCEPTED and intent.checkout_ref == checkout.ref
     known_until = intent.checkout_expires_at
     return awaited and known_until is not None and known_until > expires_at
@@ -160,7 +171,7 @@ def _reconcile_payment(
 def _quarantine_payment(
     booking: Booking, intent: PaymentIntent, payment: Payment, now: datetime
 ) -> TransitionResult:
-    """Money of a wrong amount or currency is never "paid": it is put aside for an operator."""
+    """A payment of a wrong amount or currency does not pay the booking: an operator decides."""
     extra = (*intent.extra_payments, payment.ref)
     result = record_fact(booking, intent=evolve(intent, extra_payments=extra))
     if payment.currency == booking.currency:
@@ -186,7 +197,7 @@ _REFUND_PROGRESSION = (
     SettlementStatus.SETTLED,
     SettlementStatus.FAILED,
 )
-"""A refund only goes on along this line: what lies behind was seen by an older look."""
+"""The order of a refund's settlements: an earlier one comes from an outdated snapshot."""
 
 
 def _reconcile_refund(
@@ -248,7 +259,7 @@ def _reconcile_payout(
     )
     if booking.status is not BookingStatus.DISPUTED:
         result = move_payout(result, PayoutTrigger.CONFIRMED)
-    # A chargeback may have come between the order and its execution.
+    # A chargeback may have arrived between the order and its execution.
     result = claim_back_payout(result, now)
     yield ReconciledFact(
         result, reconciliation.finish_operation(operation, payout.ref, SettlementStatus.SETTLED)
@@ -279,7 +290,7 @@ def _reconcile_reversal(
     )
     ended = booking.status in ENDED_STATUSES
     if ended and result.booking.payout_left > 0:
-        # The claim was settled otherwise in the meantime: what came back is owed again.
+        # The claim was settled otherwise in the meantime: the returned amount is owed again.
         result = move_payout(result, PayoutTrigger.OWED_AGAIN).with_changes(
             payout_due_at=now + reconciliation.policy.payout_delay,
             payout_released_at=None,
@@ -299,7 +310,7 @@ def _record_manual_movement(
     balance_change: int,
     reconciliation: ReconciliationState,
 ) -> Iterator[ReconciledFact]:
-    """Money that somebody moved at the processor without us is booked, and told."""
+    """Post money that was moved at the processor without an operation, and alert the operators."""
     if reconciliation.claim_keys(ledger.manual_movement_key(kind, ref)):
         text = f"{kind} {ref} of booking {booking.code} was made by hand, of {abs(balance_change)}"
         posting = ledger.manual_movement_posting(

@@ -1,4 +1,4 @@
-"""What a look at the processor finds, and what it is compared with."""
+"""The state of one reconciliation: what the facts of a snapshot are compared with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from staffbooking_core.policy import Policy
 
 @frozen
 class ReconciledFact:
-    """One fact that was new: the step it makes, and the operation it finishes, if any."""
+    """One new fact: the transition it causes, and the operation it finishes, if any."""
 
     result: TransitionResult
     operation: Operation | None = None
@@ -36,15 +36,15 @@ class ReconciledFact:
 
 @frozen
 class ReconciliationState:
-    """What a fact is compared with; it grows with each that is found."""
+    """The data that facts are compared with; each new fact is added to it."""
 
     operations: dict[int, Operation]
     posting_keys: set[str]
-    """The keys of the booking's postings: how facts are known that belong to no operation."""
+    """The keys of the booking's postings, which identify facts without an operation."""
     payment_ref_by_posting_key: Mapping[str, str]
-    """The payment of each posting that writes a loss off, or gives a part of it back."""
+    """The payment of each posting that writes off a loss, or returns a part of it."""
     losses_by_payment_ref: Counter[str]
-    """What the bank took of each payment beyond the money held for it."""
+    """The amount that the bank took of each payment beyond the escrow."""
     now: datetime
     policy: Policy
 
@@ -57,7 +57,7 @@ class ReconciliationState:
         now: datetime,
         policy: Policy,
     ) -> ReconciliationState:
-        """From what is stored of a booking, for a look at this snapshot."""
+        """Build the state from a booking's stored data and the snapshot."""
         payment_ref_by_posting_key = {
             ledger.chargeback_key(one.ref, "lost"): one.payment_ref for one in snapshot.chargebacks
         }
@@ -79,13 +79,14 @@ class ReconciliationState:
         return state
 
     def find_operation(self, op_id: int | None, kind: OperationKind) -> Operation | None:
+        """The booking's operation with this id and kind; None if there is none."""
         found = None if op_id is None else self.operations.get(op_id)
         return found if found is not None and found.kind is kind else None
 
     def finish_operation(
         self, operation: Operation, ref: str, settlement: SettlementStatus
     ) -> Operation:
-        """The operation as it is now that the processor has done it."""
+        """The finished operation; it replaces the stored one in this state."""
         finished = evolve(
             operation,
             status=OperationStatus.DONE,
@@ -97,26 +98,26 @@ class ReconciliationState:
         return finished
 
     def count_loss(self, posting: Posting) -> None:
-        """Count what a posting changes of a payment's losses."""
+        """Add a posting's amount to the losses of its payment."""
         if (payment_ref := self.payment_ref_by_posting_key.get(posting.key)) is not None:
             for leg in posting.legs:
                 if leg.account is Account.CHARGEBACK_LOSSES:
                     self.losses_by_payment_ref[payment_ref] += leg.amount
 
     def claim_keys(self, *keys: str) -> bool:
-        """Whether none of these postings was made; from now on they all were."""
+        """Whether none of these keys was used; they are used from now on."""
         is_known = not self.posting_keys.isdisjoint(keys)
         self.posting_keys.update(keys)
         return not is_known
 
 
 def record_fact(booking: Booking, **fields: object) -> TransitionResult:
-    """A fact that changes no status: the next version of the booking with these fields."""
+    """A fact without a change of status: the next version of the booking with these fields."""
     return TransitionResult(booking).with_changes(version=booking.version + 1, **fields)
 
 
 def find_result_ref(operation: Operation, snapshot: Snapshot) -> str | None:
-    """The reference of what this operation made, if the processor has it."""
+    """The processor's reference of the operation's result; None if the snapshot has none."""
     states: Sequence[Checkout | RefundState | PayoutState | ReversalState]
     match operation.kind:
         case OperationKind.OPEN_CHECKOUT:

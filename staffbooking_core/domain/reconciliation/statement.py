@@ -1,7 +1,13 @@
-"""Two-way reconciliation: the processor's statement against our ledger, movement by movement.
+"""Two-way reconciliation of the processor's statement with the ledger (RELIABILITY 6.19).
 
-Each movement of the platform's balance at the processor is one cash posting of ours, and the
-other way round (RELIABILITY 6.19). Both sides name a movement by kind and reference.
+Each movement of the platform's balance at the processor is one cash posting of the ledger, and vice
+versa. Both sides identify a movement by kind and reference:
+
+1. Sum the statement by kind and reference.
+2. Sum the cash postings the same way; the posting's key names the movement.
+3. On both sides, add a failed refund to its refund and a reinstatement to its chargeback, so that a
+   side that saw only the end agrees with one that saw every step.
+4. Report each sum that differs.
 """
 
 from __future__ import annotations
@@ -17,9 +23,11 @@ from staffbooking_core.domain.payments.ledger import MovementKind
 
 @frozen
 class Movement:
-    """One line of the processor's statement. `amount` is signed: what it did to the platform's
-    balance, in minor units. `ref` names the payment, refund, payout, reversal, chargeback,
-    or the line itself for a fee."""
+    """One line of the processor's statement.
+
+    `amount` is the signed change of the platform's balance, in minor units. `ref` is the reference
+    of the payment, refund, payout, reversal or chargeback, or of the line itself for a fee.
+    """
 
     intent_id: int | None
     kind: MovementKind
@@ -29,26 +37,27 @@ class Movement:
 
 
 CashTotals = Mapping[tuple[MovementKind, str], int]
-"""What moved, by kind and reference."""
+"""Amounts by kind and reference."""
 
 
 @frozen
 class CashPostings:
-    """One booking's cash postings as the ledger has them: key of the posting and amount."""
+    """One booking's cash postings in the ledger: keys and amounts."""
 
     booking_id: int
     code: str
     postings: tuple[tuple[str, int], ...]
     result_refs: Mapping[int, str]
-    """The processor's reference of each operation that is done, by the operation's id."""
+    """The processor's reference of each finished operation, by operation id."""
     has_in_flight: bool
-    """Whether something is under way that explains a difference: an operation that was sent,
-    an event that was not followed yet."""
+    """Whether a difference is expected: an operation is in flight, or an event is not processed
+    yet."""
     changed_at: datetime | None = None
     """Business time of the newest of these postings."""
 
 
 def processor_totals(movements: Iterable[Movement]) -> Counter[tuple[MovementKind, str]]:
+    """The sums of a statement's movements by kind and reference."""
     found: Counter[tuple[MovementKind, str]] = Counter()
     for movement in movements:
         found[movement.kind, movement.ref] += movement.amount
@@ -56,7 +65,7 @@ def processor_totals(movements: Iterable[Movement]) -> Counter[tuple[MovementKin
 
 
 def ledger_totals(book: CashPostings) -> Counter[tuple[MovementKind, str]]:
-    """The booking's cash postings, named as the processor names them."""
+    """The sums of a booking's cash postings by kind and reference."""
     found: Counter[tuple[MovementKind, str]] = Counter()
     for key, amount in book.postings:
         found[_movement_of_posting_key(key, book.result_refs)] += amount
@@ -64,7 +73,7 @@ def ledger_totals(book: CashPostings) -> Counter[tuple[MovementKind, str]]:
 
 
 def _movement_of_posting_key(key: str, refs: Mapping[int, str]) -> tuple[MovementKind, str]:
-    """What a posting's key (`ledger`) stands for."""
+    """The movement that a posting's key stands for (see `ledger`)."""
     head, _, rest = key.partition(":")
     ref, _, end = rest.rpartition(":")
     match head:
@@ -91,7 +100,7 @@ def _find_result_ref(op_id: str, refs: Mapping[int, str]) -> str:
 
 
 def _parse_manual_key(rest: str) -> tuple[MovementKind, str]:
-    """Of what was done by hand: `manual:refund:REF`, `manual:refund_failed:REF`, and so on."""
+    """Parse the rest of a manual key: `refund:REF`, `refund_failed:REF`, and so on."""
     kind, _, ref = rest.partition(":")
     return MovementKind(kind), ref
 
@@ -103,8 +112,7 @@ _REVERSED_KIND = {
 
 
 def _net_reversals(cash: CashTotals) -> Counter[tuple[MovementKind, str]]:
-    """A refund that failed takes itself back, and so does a chargeback that was won: who saw
-    only the end, or every step between, has the same."""
+    """Step 3: a failed refund cancels its refund, a reinstatement cancels its chargeback."""
     found: Counter[tuple[MovementKind, str]] = Counter()
     for (kind, ref), amount in cash.items():
         found[_REVERSED_KIND.get(kind, kind), ref] += amount
@@ -112,7 +120,7 @@ def _net_reversals(cash: CashTotals) -> Counter[tuple[MovementKind, str]]:
 
 
 def find_differences(book: CashPostings, movements: Iterable[Movement]) -> Iterator[str]:
-    """Every movement that one side has and the other lacks, or has with another amount."""
+    """Describe every movement that is missing on one side, or differs in its amount."""
     at_processor, in_ledger = (
         _net_reversals(processor_totals(movements)),
         _net_reversals(ledger_totals(book)),

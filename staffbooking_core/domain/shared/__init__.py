@@ -1,1 +1,1 @@
-"""Values that several families use: money, durations, rate limits."""
+"""Values shared by the domain packages: money, durations, rate limits."""

@@ -1,5 +1,5 @@
-"""Lengths of time as settings and commands write them (`90s`, `30m`, `24h`: CONTRACT 9), and as
-texts tell them (`24 hours`)."""
+"""Durations: parsing settings and options (`90s`, `30m`, `24h`: CONTRACT 9), and formatting for
+texts (`24 hours`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 
 _MAX_DURATION = timedelta(days=3660)
-"""About ten years: what is longer is a slip, and might overflow a date."""
+"""About ten years: longer input is a typing error, and could overflow a date."""
 
 _UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)}
 _UNIT_NAMES = {
@@ -20,7 +20,7 @@ _DURATION_PATTERN = re.compile(r"([0-9]{1,9})([smh])")
 
 
 def parse_duration(text: str) -> timedelta:
-    """A whole number of seconds, minutes or hours, zero included; ValueError for other text."""
+    """Parse a whole number of seconds, minutes or hours; zero is allowed. Raises ValueError."""
     if not (match := _DURATION_PATTERN.fullmatch(text)):
         raise ValueError("is not a duration such as 90s, 30m or 24h")
     duration = int(match[1]) * _UNITS[match[2]]
@@ -30,9 +30,9 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(first: timedelta, *others: timedelta) -> str:
-    """One or several lengths in words, for texts: `24 hours`, `60 minutes`, `1, 4 and 16 seconds`.
+    """Format one or several durations for texts: `24 hours`, `1, 4 and 16 seconds`.
 
-    The unit is the largest in which all are whole numbers and one of them is above 1; fractions
+    The unit is the largest in which all are whole numbers and the longest is at least 1. Fractions
     of a second are cut off.
     """
     durations = (first, *others)

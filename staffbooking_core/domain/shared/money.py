@@ -11,7 +11,7 @@ from decimal import Context, Decimal, Inexact
 from attrs import frozen
 
 PARTS_PER_MILLION = 1_000_000
-"""A whole, in parts per million."""
+"""100 percent, in parts per million."""
 
 MAX_AMOUNT_MINOR_UNITS = 99_999_999_999
 """The largest amount of minor units that a rate or a total may have."""
@@ -19,17 +19,17 @@ MAX_AMOUNT_MINOR_UNITS = 99_999_999_999
 _ZERO_DECIMAL_CURRENCIES = frozenset(
     "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(),
 )
-"""Currencies whose smallest unit is the unit itself."""
+"""Currencies without decimals: the minor unit is the currency's unit."""
 
 THREE_DECIMAL_CURRENCIES = frozenset("bhd jod kwd omr tnd".split())
 
 _EXACT_CONTEXT = Context(traps=[Inexact])
-"""Neither rounds nor underflows: an amount too fine for it is told of instead."""
+"""Raises Inexact instead of rounding."""
 
 
 @frozen
 class Currency:
-    """A currency by its ISO 4217 code, lower case, with the number of its decimals."""
+    """A currency: its ISO 4217 code in lower case, and its number of decimals."""
 
     code: str
 
@@ -40,11 +40,11 @@ class Currency:
         return 3 if self.code in THREE_DECIMAL_CURRENCIES else 2
 
     def to_decimal(self, minor: int) -> Decimal:
-        """The amount as it stands on the wire: `20000` is `Decimal("200.00")`."""
+        """The amount as in JSON: `20000` is `Decimal("200.00")`."""
         return Decimal(minor).scaleb(-self.decimals)
 
     def to_minor(self, amount: Decimal | int) -> int:
-        """The amount in minor units; ValueError where it is finer than the currency."""
+        """The amount in minor units. Raises ValueError for more decimals than the currency has."""
         try:
             scaled = Decimal(amount).scaleb(self.decimals, _EXACT_CONTEXT)
             return int(scaled.to_integral_exact(context=_EXACT_CONTEXT))
@@ -53,11 +53,11 @@ class Currency:
 
 
 def apply_rate(amount: int, ppm: int) -> int:
-    """`ppm` parts per million of an amount, rounded half up: the one rounding rule."""
+    """`ppm` parts per million of an amount, rounded half up (the only rounding rule)."""
     return (2 * amount * ppm + PARTS_PER_MILLION) // (2 * PARTS_PER_MILLION)
 
 
 def split_fee(earned: int, fee_ppm: int) -> tuple[int, int]:
-    """Part what the booking earned into (platform fee, payout); the two add up to it."""
+    """Split the earned amount into (platform fee, payout); the two add up to it."""
     fee = apply_rate(earned, fee_ppm)
     return fee, earned - fee

@@ -1,8 +1,8 @@
-"""Limits of requests and events: fixed windows, each from its first hit (CONTRACT 8).
+"""Rate limits of requests and events: fixed windows that start with their first hit (CONTRACT 8).
 
-A store that counts for many processes keeps the count and the end of each window itself,
-and asks `verdict` what a count means; who counts alone uses `hit`. `look` counts nothing.
-Refused hits count too, but never make a window longer.
+A store shared by several processes keeps the count and the end of each window itself, and calls
+`decide`. A single process calls `record_hits`. `peek` counts nothing. Refused hits are counted, but
+do not extend the window.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RateLimit:
 
 @frozen
 class RateLimitWindow:
-    """What is kept of a window that is running: its hits so far, and when it ends."""
+    """The state of a running window: its hits so far, and its end."""
 
     count: int
     resets_at: datetime
@@ -52,23 +52,23 @@ class RateLimitWindow:
 
 @frozen
 class RateLimitDecision:
-    """What a hit meets: the figures of the `X-RateLimit-*` headers, and whether it passes."""
+    """The decision about a hit, with the figures of the `X-RateLimit-*` headers."""
 
     limit: int
     remaining: int
     reset: int
-    """When the window ends: Unix time in seconds, rounded up."""
+    """End of the window: Unix time in seconds, rounded up."""
     allowed: bool
     retry_after: int
-    """Seconds until the next try, at least 1; 0 for a hit that is allowed."""
+    """Seconds until the next try, at least 1; 0 for an allowed hit."""
 
 
 def record_hits(
     window: RateLimitWindow | None, now: datetime, rate_limit: RateLimit, hits: int = 1
 ) -> tuple[RateLimitWindow, RateLimitDecision]:
-    """Count `n` hits into a window, or into a new one where there is none or it has ended.
+    """Count `hits` in the window; a missing or ended window is replaced by a new one.
 
-    `now` is wall time. The verdict is that of the last of the hits.
+    `now` is wall time. The decision is that of the last hit.
     """
     if window is None or window.resets_at <= now:
         window = RateLimitWindow(0, now + rate_limit.window)
@@ -79,7 +79,7 @@ def record_hits(
 def decide(
     rate_limit: RateLimit, count: int, resets_at: datetime, now: datetime
 ) -> RateLimitDecision:
-    """What the `count`-th hit of a window meets."""
+    """The decision about the `count`-th hit of a window."""
     allowed = count <= rate_limit.limit
     return RateLimitDecision(
         limit=rate_limit.limit,
@@ -91,19 +91,19 @@ def decide(
 
 
 def peek(window: RateLimitWindow | None, now: datetime, rate_limit: RateLimit) -> RateLimitDecision:
-    """The figures of a window as they stand, and whether one more hit would pass."""
+    """The window's present figures, and whether one more hit would be allowed. Counts nothing."""
     count = window.count if window and now < window.resets_at else 0
     _, following = record_hits(window, now, rate_limit)
     return evolve(following, remaining=max(0, rate_limit.limit - count))
 
 
 def _ceil_seconds(length: timedelta) -> int:
-    """Whole seconds, rounded up, in integers all the way."""
+    """Whole seconds, rounded up, with integer arithmetic."""
     return -(-length // _SECOND)
 
 
 class RateLimitExceeded(StaffbookingError):
-    """A window of requests is spent; `verdict` says until when."""
+    """The rate limit of a request is exceeded; `decision` has the time of the next try."""
 
     code = "rate_limited"
 
@@ -114,7 +114,7 @@ class RateLimitExceeded(StaffbookingError):
 
 @frozen
 class RateLimits:
-    """The rules of a deployment; the defaults are the published ones."""
+    """The rate limits of a deployment; the defaults are the published ones."""
 
     general: RateLimit = RateLimit("general", 1000, timedelta(hours=1))
     webhooks: RateLimit = RateLimit("webhooks", 30, timedelta(minutes=15))
@@ -123,17 +123,17 @@ class RateLimits:
     channel: RateLimit = RateLimit("channel", 100, timedelta(seconds=60))
 
     export: RateLimit = RateLimit("export", 10, timedelta(hours=1))
-    """Of all that is kept about oneself, which may be much; no deployment changes this either."""
+    """Exports of the user's personal data, which may be large. Not configurable."""
 
-    # Failed logins (CONTRACT 2): no deployment changes these.
+    # Failed logins (CONTRACT 2). Not configurable.
     login_account: RateLimit = RateLimit("login_account", 10, timedelta(minutes=15))
     """Per account and address."""
     login_address: RateLimit = RateLimit("login_address", 50, timedelta(minutes=15))
     """Per address, whatever the account."""
 
-    # Mails that anybody may have sent: nor these.
+    # Emails that anybody can trigger. Not configurable.
     reset_account: RateLimit = RateLimit("reset_account", 3, timedelta(hours=1))
-    """Of an account that may be nobody's."""
+    """Per email address in the request, whether an account has it or not."""
     reset_address: RateLimit = RateLimit("reset_address", 20, timedelta(hours=1))
     register_address: RateLimit = RateLimit("register_address", 20, timedelta(hours=1))
     verification: RateLimit = RateLimit("verification", 3, timedelta(hours=1))
@@ -142,10 +142,10 @@ class RateLimits:
 
 
 def parse_rate_limits(text: str) -> RateLimits:
-    """The default limits with the figures of a text such as `general=1000/1h,channel=100/60s`.
+    """Parse limits such as `general=1000/1h,channel=100/60s`; others keep their default.
 
-    What it doesn't name keeps its default. ValueError, in one line that quotes the part,
-    for an unknown name, a name given twice and figures that make no rule.
+    Raises ValueError, in one line that quotes the part, for an unknown name, a repeated name and
+    invalid figures.
     """
     rules: dict[str, RateLimit] = {}
     for part in filter(None, map(str.strip, text.split(","))):

@@ -1,1 +1,1 @@
-"""Webhook endpoints, deliveries, and which URLs are safe to call."""
+"""Webhook endpoints, deliveries, and the safety of their URLs."""

@@ -1,7 +1,7 @@
-"""Webhooks: who gets an event, when a delivery is tried again, when an endpoint is disabled
-(SPECIFICATION 6.1, CONTRACT 7).
+"""Webhook endpoints and deliveries: subscriptions, retries, disabling (SPECIFICATION 6.1, CONTRACT
+7).
 
-Times of deliveries and endpoints are wall time, but for `created_at`.
+Times of deliveries and endpoints are wall time, except `created_at`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 
 WEBHOOK_EVENTS = tuple(EventName)
-"""All that an endpoint can subscribe to, in the order in which they are listed."""
+"""All events that an endpoint can subscribe to, in the order of lists."""
 
 MAX_WEBHOOK_URL_LENGTH = 2048
 
@@ -28,18 +28,18 @@ class DeliveryStatus(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     HELD = "held"
-    """Kept while its endpoint may not be sent to."""
+    """Kept while its endpoint is paused, disabled or without API access."""
     CANCELLED = "cancelled"
 
 
 FINISHED_DELIVERY_STATUSES = frozenset(
     {DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED}
 )
-"""Statuses in which no attempt follows by itself."""
+"""Statuses after which no attempt follows automatically."""
 
 
 class DeliveryFailure(StrEnum):
-    """Why an attempt failed, as far as its owner is told: never what the receiver said."""
+    """Why an attempt failed, as shown to the endpoint's owner; the response is not shown."""
 
     TIMEOUT = "timeout"
     NAME_NOT_RESOLVED = "name_not_resolved"
@@ -54,37 +54,37 @@ class DeliveryFailure(StrEnum):
 
 @frozen
 class EndpointSecrets:
-    """An endpoint's sealed secrets; while one is rotated out there are two."""
+    """An endpoint's encrypted secrets; there are two during a rotation."""
 
     current: bytes = field(repr=False)
     next: bytes | None = field(default=None, repr=False)
     next_from: datetime | None = None
-    """When `next` takes over by itself."""
+    """When `next` replaces `current`."""
 
     def effective_at(self, now: datetime) -> EndpointSecrets:
-        """As they stand at `now`: a rotation that has run out is done."""
+        """The secrets at `now`: after the overlap, `next` has replaced `current`."""
         if self.next is None or self.next_from is None or now < self.next_from:
             return self
         return EndpointSecrets(self.next)
 
     def signing_secrets(self, now: datetime) -> tuple[bytes, ...]:
-        """Those that sign at `now`, the one of the published header first."""
+        """The secrets that sign at `now`; the first one signs the published header."""
         kept = self.effective_at(now)
         return (kept.current,) if kept.next is None else (kept.current, kept.next)
 
     def rotate(self, sealed: bytes, now: datetime, overlap: timedelta) -> EndpointSecrets:
-        """With a new secret on its way in; one that was on its way before is dropped."""
+        """Start a rotation to a new secret; one that was pending is dropped."""
         return EndpointSecrets(self.effective_at(now).current, sealed, now + overlap)
 
     def activate_next(self, now: datetime) -> EndpointSecrets | None:
-        """With the new secret alone; None where none is on its way in."""
+        """End the rotation with the new secret; None where no rotation is pending."""
         kept = self.effective_at(now)
         return None if kept.next is None else EndpointSecrets(kept.next)
 
 
 @frozen
 class WebhookEndpoint:
-    """An address that a user has registered."""
+    """A URL that a user has registered for events."""
 
     id: int
     owner_id: int
@@ -94,21 +94,21 @@ class WebhookEndpoint:
     created_at: datetime
     secrets: EndpointSecrets
     active: bool = True
-    """False while its owner has paused it, and once it was disabled."""
+    """False while paused or disabled."""
     consecutive_failures: int = 0
-    """Deliveries in a row that ended exhausted."""
+    """Number of consecutive deliveries that failed after all attempts."""
     disabled_at: datetime | None = None
     disabled_reason: str | None = None
     deleted_at: datetime | None = None
     troubled: bool = False
-    """Whether its last attempt failed, or took long: those are sent to apart, so that they
-    delay nobody."""
+    """Whether the last attempt failed or was slow. Such endpoints are sent to in a separate queue,
+    so that they do not delay others."""
     succeeded: int = 0
-    """Attempts so far, by their outcome: for metrics."""
+    """Number of successful attempts, for metrics."""
     failed: int = 0
 
     def is_deliverable(self, owner: User, now: datetime) -> bool:
-        """Whether deliveries are sent to it: else they are held (CONTRACT 7)."""
+        """Whether deliveries to the endpoint are sent; otherwise they are held (CONTRACT 7)."""
         return (
             self.active
             and self.deleted_at is None
@@ -117,10 +117,11 @@ class WebhookEndpoint:
         )
 
     def pause(self) -> WebhookEndpoint:
+        """Stop deliveries until the endpoint is enabled again."""
         return evolve(self, active=False)
 
     def enable(self) -> WebhookEndpoint:
-        """Active with a clean record, whyever it wasn't."""
+        """Activate the endpoint and reset its failures, whether paused or disabled."""
         return evolve(
             self, active=True, consecutive_failures=0, disabled_at=None, disabled_reason=None
         )
@@ -128,19 +129,19 @@ class WebhookEndpoint:
 
 @frozen
 class DeliveryAttempt:
-    """One try to deliver, as it is logged."""
+    """The log entry of one attempt of a delivery."""
 
     number: int
     at: datetime
     duration_ms: int
     response_status: int | None = None
     error: str | None = None
-    """A `Failure`, or None for a success."""
+    """A `DeliveryFailure`; None for a success."""
 
 
 @frozen
 class Delivery:
-    """One event on its way to one endpoint."""
+    """The delivery of one event to one endpoint."""
 
     id: int
     endpoint_id: int
@@ -149,13 +150,13 @@ class Delivery:
     created_at: datetime
     status: DeliveryStatus
     next_at: datetime | None
-    """Not to be sent before; kept while held, None once there is no more to do."""
+    """Earliest time of the next attempt; kept while held, None once finished."""
     attempts: int = 0
-    """All that were made."""
+    """Number of all attempts."""
     tries: int = 0
-    """Those made since it was last ordered."""
+    """Number of attempts since the delivery or its last redelivery was ordered."""
     counts: bool = True
-    """Whether its failure counts for its endpoint: not where it was sent again on demand."""
+    """Whether a failure counts for the endpoint; false for a redelivery on demand."""
     held_at: datetime | None = None
 
     @property
@@ -163,8 +164,8 @@ class Delivery:
         return self.status in FINISHED_DELIVERY_STATUSES
 
     def redeliver(self, now: datetime, *, is_deliverable: bool) -> Delivery:
-        """Ordered once more on demand, from the first try on. One that is still under way is
-        left as it is."""
+        """Order a finished delivery again, with all its attempts. An unfinished one is
+        unchanged."""
         if not self.is_finished:
             return self
         return evolve(
@@ -179,6 +180,8 @@ class Delivery:
 
 @frozen
 class NewDelivery:
+    """A delivery before it is stored."""
+
     endpoint_id: int
     event_id: str
     event: str
@@ -190,7 +193,7 @@ class NewDelivery:
 
 @frozen
 class AttemptOutcome:
-    """How an attempt ended: with a status of HTTP, or without one."""
+    """The outcome of an attempt: an HTTP status, or a failure without one."""
 
     at: datetime
     ended_at: datetime
@@ -199,7 +202,7 @@ class AttemptOutcome:
 
     @property
     def error(self) -> DeliveryFailure | None:
-        """None for a success, which is a 2xx (CONTRACT 7)."""
+        """None for a success, that is a 2xx status (CONTRACT 7)."""
         if self.failure is not None:
             return self.failure
         status = self.response_status or 0
@@ -208,7 +211,7 @@ class AttemptOutcome:
         return DeliveryFailure.REDIRECT if 300 <= status < 400 else DeliveryFailure.HTTP_STATUS
 
     def to_attempt(self, number: int) -> DeliveryAttempt:
-        """As the log keeps it."""
+        """The log entry of the attempt."""
         duration_ms = round((self.ended_at - self.at) / timedelta(milliseconds=1))
         return DeliveryAttempt(
             number, self.at, max(0, duration_ms), self.response_status, self.error
@@ -218,8 +221,11 @@ class AttemptOutcome:
 def apply_attempt_to_delivery(
     delivery: Delivery, outcome: AttemptOutcome, policy: Policy
 ) -> Delivery:
-    """THE schedule: what becomes of a delivery by an attempt. The waits run from the end of
-    the failed attempt; after the last of them it has failed."""
+    """The delivery after an attempt, by the retry schedule of the policy.
+
+    A wait starts at the end of the failed attempt. After the last wait's attempt the delivery has
+    failed.
+    """
     made = evolve(delivery, attempts=delivery.attempts + 1, tries=delivery.tries + 1)
     if outcome.error is None:
         return evolve(made, status=DeliveryStatus.SUCCEEDED, next_at=None, held_at=None)
@@ -233,8 +239,10 @@ def apply_attempt_to_delivery(
 def apply_attempt_to_endpoint(
     endpoint: WebhookEndpoint, delivery: Delivery, outcome: AttemptOutcome, policy: Policy
 ) -> WebhookEndpoint:
-    """What becomes of an endpoint by an attempt; `delivery` is as the attempt left it. At the
-    last failure in a row that is borne it is disabled."""
+    """The endpoint after an attempt; `delivery` is as the attempt left it.
+
+    The endpoint is disabled after `webhook_disable_after` consecutive failed deliveries.
+    """
     if outcome.error is None:
         slow = outcome.ended_at - outcome.at > policy.webhook_slow_threshold
         succeeded = endpoint.succeeded + 1
@@ -256,7 +264,7 @@ def apply_attempt_to_endpoint(
 
 @frozen
 class PublishedEvent:
-    """An event that is committed, as far as its readers are to be found."""
+    """The fields of a committed event that decide which endpoints receive it."""
 
     id: str
     booking_id: int
@@ -267,20 +275,23 @@ class PublishedEvent:
 
 @frozen
 class EndpointSubscription:
-    """An endpoint with the user that it belongs to."""
+    """An endpoint with its owner."""
 
     endpoint: WebhookEndpoint
     owner: User
 
     def matches(self, event: PublishedEvent) -> bool:
-        """Parties get an event, and admins (CONTRACT 7)."""
+        """Whether the endpoint receives the event: its owner is a party or an admin (CONTRACT
+        7)."""
         may = self.owner.role is Role.ADMIN or self.owner.id in event.parties
         return may and self.endpoint.deleted_at is None and event.name in self.endpoint.events
 
 
 def sort_for_feed(events: Iterable[PublishedEvent]) -> list[PublishedEvent]:
-    """The order in which events get their positions: by their making, as far as clocks of
-    several machines agree, and a booking's own strictly by their sequence."""
+    """Sort events for the feed: by creation time, and within a booking strictly by sequence.
+
+    Ids have the creation time, which is as exact as the clocks of several machines.
+    """
     by_id = sorted(events, key=lambda event: event.id)
     by_booking: dict[int, list[PublishedEvent]] = {}
     for event in by_id:
@@ -296,7 +307,7 @@ def fan_out_deliveries(
     created_at: datetime,
     now: datetime,
 ) -> list[NewDelivery]:
-    """One delivery for each event and endpoint that gets it, in the events' order."""
+    """One delivery for each event and matching endpoint, in the events' order."""
     new = []
     for event in events:
         for subscription in subscriptions:
@@ -320,8 +331,10 @@ def fan_out_deliveries(
 def delivery_headers(
     secrets: Sequence[str], event_id: str, event: str, number: int, body: bytes, now: datetime
 ) -> dict[str, str]:
-    """The headers of an attempt. The published signature is by the first of the secrets; the
-    one of the Standard Webhooks scheme is by each of them."""
+    """The headers of an attempt.
+
+    `X-Webhook-Signature` is by the first secret, the Standard Webhooks signature by all of them.
+    """
     timestamp = int(now.timestamp())
     return {
         "Content-Type": "application/json",

@@ -1,8 +1,7 @@
-"""Where webhooks may be sent: addresses that are safe to connect to, URLs that may be
-registered (CONTRACT 7).
+"""URLs that may be registered for webhooks, and addresses that are safe to connect to (CONTRACT 7).
 
-The table of unsafe networks is our own: what Python's `is_global` says of an address varies
-with its release, and it passes several that lead inside.
+The table of unsafe networks is explicit: the result of Python's `is_global` varies with its
+release, and it accepts several addresses that lead to internal networks.
 """
 
 from __future__ import annotations
@@ -28,40 +27,40 @@ _UNSAFE_IPV4_NETWORKS: Final = tuple(
     for network in (
         "0.0.0.0/8",  # this network: 0.0.0.0 is the machine itself
         "10.0.0.0/8",  # private
-        "100.64.0.0/10",  # behind carriers; metadata at 100.100.100.200
+        "100.64.0.0/10",  # carrier-grade NAT; metadata at 100.100.100.200
         "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # metadata of a cloud, on an address that looks public
+        "168.63.129.16/32",  # cloud metadata on a public address
         "169.254.0.0/16",  # link-local; metadata at 169.254.169.254
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments; metadata at 192.0.0.192
         "192.0.2.0/24",  # documentation
-        "192.88.99.0/24",  # relays of 6to4
+        "192.88.99.0/24",  # 6to4 relays
         "192.168.0.0/16",  # private
         "198.18.0.0/15",  # benchmarks
         "198.51.100.0/24",  # documentation
         "203.0.113.0/24",  # documentation
         "224.0.0.0/4",  # multicast
-        "240.0.0.0/4",  # reserved, and broadcast
+        "240.0.0.0/4",  # reserved and broadcast
     )
 )
 
 _GLOBAL_UNICAST_NETWORK: Final = IPv6Network("2000::/3")
-"""No address of version 6 beyond it is safe, unless it stands for one of version 4."""
+"""IPv6 addresses outside it are unsafe, unless they embed an IPv4 address."""
 
 _UNSAFE_IPV6_NETWORKS: Final = tuple(
     IPv6Network(network)
     for network in (
         "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID
         "2001:db8::/32",  # documentation
-        "2002::/16",  # 6to4: any address of version 4 inside
+        "2002::/16",  # 6to4: embeds any IPv4 address
         "3fff::/20",  # documentation
     )
 )
 
 _IPV4_MAPPED_NETWORK: Final = IPv6Network("::ffff:0:0/96")
 _NAT64_NETWORK: Final = IPv6Network("64:ff9b::/96")
-"""The way from a network of version 6 alone to version 4: so it is judged by what it stands
-for. Prefixes of local translators (64:ff9b:1::/48) are unsafe."""
+"""NAT64: an IPv6-only network reaches IPv4 by it, so the embedded IPv4 address decides. Prefixes of
+local translators (64:ff9b:1::/48) are unsafe."""
 
 _LOOPBACK_IPV4_NETWORK: Final = IPv4Network("127.0.0.0/8")
 _LOOPBACK_IPV6_ADDRESS: Final = IPv6Address("::1")
@@ -77,14 +76,14 @@ _HOST_LABEL_PATTERN: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST_NUMBER_PATTERN: Final = re.compile(r"0x[0-9a-f]*|[0-9]+", re.A)
 
 _AMBIGUOUS_IDNA_CHARACTERS: Final = frozenset("ßς\u200c\u200d")
-"""Characters that the rules of names in the standard library (IDNA of 2003) map to others, and
-newer ones don't: the name would be somebody else's. So it may be with all that Unicode took in
-after its version 3.2, which is theirs: ẞ, say."""
+"""Characters that the standard library (IDNA 2003) maps to others and newer rules do not, so the
+name could be another owner's. The same holds for all characters newer than Unicode 3.2, for example
+ẞ."""
 
 
 def is_safe_address(address: str, *, allow_loopback: bool = False) -> bool:
-    """Whether this address, in its usual notation, may be connected to. With `loopback` the
-    machine's own 127.0.0.0/8 and ::1 may be too, and nothing else."""
+    """Whether an address in canonical notation may be connected to. With `allow_loopback`,
+    127.0.0.0/8 and ::1 may be too."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -97,7 +96,7 @@ def is_safe_address(address: str, *, allow_loopback: bool = False) -> bool:
 
 
 def embedded_ipv4_address(address: _IpAddress) -> _IpAddress:
-    """The address of version 4 in a mapped one and in one of NAT64; any other is itself."""
+    """The IPv4 address embedded in a mapped or NAT64 address; any other is returned unchanged."""
     if isinstance(address, IPv6Address) and (
         address in _IPV4_MAPPED_NETWORK or address in _NAT64_NETWORK
     ):
@@ -106,10 +105,10 @@ def embedded_ipv4_address(address: _IpAddress) -> _IpAddress:
 
 
 def validate_webhook_url(url: str, *, allow_insecure: bool = False) -> str:
-    """The host to look up for a URL that may be registered: a name in ASCII and lower case, or
-    an address in its usual notation. With `insecure`, http and loopback pass too.
+    """Validate a URL and return its host: a lower-case ASCII name, or an address in canonical form.
 
-    Raises ValueError with what is wrong, as the rest of a sentence.
+    With `allow_insecure`, http and loopback are allowed too. Raises ValueError with the fault as
+    the rest of a sentence.
     """
     if len(url) > MAX_WEBHOOK_URL_LENGTH:
         raise ValueError(f"must have at most {MAX_WEBHOOK_URL_LENGTH} characters")
@@ -151,7 +150,7 @@ def _is_public_address(address: _IpAddress) -> bool:
 
 
 def _may_host_be_public(host: str, *, allow_loopback: bool) -> bool:
-    """A name may; which address it stands for is seen when it is connected to."""
+    """Whether the host may be public: a name always, since its address is checked on connection."""
     if host == "localhost" or host.endswith(".localhost"):
         return allow_loopback
     try:
@@ -169,7 +168,7 @@ def _parse_ipv6_host(text: str) -> str:
 
 
 def _parse_host(text: str) -> str:
-    """A name or an address of version 4, in whichever spelling, as it is looked up."""
+    """Normalize a name, or an IPv4 address in any notation."""
     if any(letter in _AMBIGUOUS_IDNA_CHARACTERS or in_table_a1(letter) for letter in text):
         raise ValueError("must have the host's name in ASCII (xn--…)")
     try:
@@ -185,8 +184,8 @@ def _parse_host(text: str) -> str:
 
 
 def _inet_aton(parts: list[str]) -> int:
-    """The address that the C library makes of up to four numbers, each of them decimal, octal
-    after 0 or hexadecimal after 0x; the last fills all bytes that are left."""
+    """The IPv4 address that the C library parses from up to four numbers, each decimal, octal
+    (after 0) or hexadecimal (after 0x); the last number fills the remaining bytes."""
     try:
         *first, last = [_parse_host_number(part) for part in parts]
     except ValueError:

@@ -1,1 +1,1 @@
-"""Registering, signing in, API keys, email tokens, administration of users."""
+"""Registration, login, API keys, email tokens, administration of users."""

@@ -1,5 +1,4 @@
-"""What people do with their own accounts: passwords, sessions, the proof of their address
-(CONTRACT 2)."""
+"""Users' own accounts: passwords, sessions, verification of the e-mail address (CONTRACT 2)."""
 
 from __future__ import annotations
 
@@ -27,9 +26,11 @@ from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
 
 
 async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
-    """Hold whoever makes a call until the unit of work ends: what they store is erased with
-    them, or is not stored. Raises Unauthenticated where they were disabled or erased since they
-    were let in."""
+    """Lock the user who makes a call until the transaction ends, so that an erasure either sees
+    what the call stores, or prevents it.
+
+    Raises Unauthenticated where the user was disabled or erased since authentication.
+    """
     held = await accounts.lock_user(user_id)
     if held is None or held.disabled_at is not None:
         raise Unauthenticated
@@ -41,10 +42,10 @@ async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
 async def change_password(
     ports: Ports, session: Session, command: ChangePassword, ip_address: str
 ) -> None:
-    """Set another password: this session stays, all others of the user end.
+    """Set a new password. This session stays, all other sessions of the user end. Locks the user.
 
-    A wrong password counts as a failed login does, and looks like one: Unauthenticated, and
-    after too many of them LimitExceeded.
+    A wrong password counts as a failed login. Raises Unauthenticated `bad_credentials`, and
+    RateLimitExceeded after too many wrong ones.
     """
     async with ports.store.read_view() as view:
         user = await view.accounts.user(session.user_id)
@@ -60,7 +61,7 @@ async def change_password(
     async def unit(tx: Transaction) -> None:
         held = await tx.accounts.lock_user(user.id)
         if held is None or held.password_hash != current_hash:
-            raise _wrong_password()  # Somebody was quicker: it is not the password any more.
+            raise _wrong_password()  # The password changed since it was verified.
         await _set_password(tx, ports, held, new_hash, except_digest=session.digest)
 
     await ports.store.run_transaction(unit)
@@ -69,9 +70,12 @@ async def change_password(
 async def forgot_password(
     ports: Ports, command: ForgotPassword, ip_address: str, next_path: str | None = None
 ) -> None:
-    """Have a link sent by which a password can be set, and from there to a page of this service.
-    Whether there is such an account is not looked at here, so that neither the answer nor its
-    time tells."""
+    """Send a link by which the password can be set, and which leads to `next_path` afterwards.
+    Whether the account exists is only looked at when the e-mail is sent, so that neither the
+    response nor its timing reveals it.
+
+    Raises RateLimitExceeded per network address and per e-mail address.
+    """
     limits = ports.policy.limits
     await login_throttling.count_hit(ports, ip_address, limits.reset_address)
     await login_throttling.count_hit(ports, normalize_email(command.email), limits.reset_account)
@@ -82,7 +86,7 @@ async def forgot_password(
 
 
 async def check_token(ports: Ports, purpose: TokenPurpose, token_text: str) -> None:
-    """Raises RuleBroken `token_invalid` where a token is not good for that (any more)."""
+    """Check that an e-mail token is valid for a purpose. Raises RuleBroken `token_invalid`."""
     token = email_tokens.parse_token(token_text)
     async with ports.store.read_view() as view:
         found = await view.accounts.user(token.user_id)
@@ -90,8 +94,11 @@ async def check_token(ports: Ports, purpose: TokenPurpose, token_text: str) -> N
 
 
 async def reset_password(ports: Ports, command: ResetPassword) -> None:
-    """Set a password by the token of a mail, once: every session ends, and the address is
-    known to be theirs. Raises RuleBroken `token_invalid`."""
+    """Set a password with the token of an e-mail, once. All sessions end, and the address counts as
+    verified. Locks the user.
+
+    Raises RuleBroken `token_invalid`.
+    """
     await check_token(ports, TokenPurpose.RESET_PASSWORD, command.token)  # Before the slow hash.
     hashed, token = (
         await ports.hasher.hash(command.password),
@@ -114,8 +121,8 @@ async def _set_password(
     password_hash: str,
     except_digest: bytes | None = None,
 ) -> None:
-    """Sessions were begun with the password, and end with it. API keys and the calendar feed
-    were not, and stay: each has its own call, and an operator's, by which it is revoked."""
+    """Save a password and end the sessions, which were begun with the old one. API keys and the
+    calendar feed do not depend on it and stay; each is revoked by its own call."""
     await tx.accounts.save_user(evolve(user, password_hash=password_hash))
     await tx.accounts.end_sessions_of(user.id, except_digest)
     await tx.notifications.add_notifications(
@@ -131,7 +138,7 @@ def _wrong_password() -> Unauthenticated:
 
 
 async def list_sessions(ports: Ports, user: User) -> Sequence[Session]:
-    """Where a user is signed in, the newest first."""
+    """The valid sessions of a user, the newest first."""
     now, policy = ports.clock.wall(), ports.policy
     async with ports.store.read_view() as view:
         found = await view.accounts.sessions_of(user.id)
@@ -145,7 +152,8 @@ async def list_sessions(ports: Ports, user: User) -> Sequence[Session]:
 
 
 async def end_session(ports: Ports, user: User, name: str) -> None:
-    """Sign a user out somewhere. Raises NotFound for a session that is not theirs."""
+    """End one session of a user by its public id. Raises NotFound for a session of somebody
+    else."""
     found = [
         each for each in await list_sessions(ports, user) if session_public_id(each.digest) == name
     ]
@@ -155,7 +163,7 @@ async def end_session(ports: Ports, user: User, name: str) -> None:
 
 
 async def end_other_sessions(ports: Ports, session: Session) -> None:
-    """Sign a user out everywhere else."""
+    """End all sessions of a user but this one."""
     await ports.store.run_transaction(
         lambda tx: tx.accounts.end_sessions_of(session.user_id, session.digest)
     )
@@ -165,8 +173,10 @@ async def end_other_sessions(ports: Ports, session: Session) -> None:
 
 
 async def send_verification(ports: Ports, user: User, ip_address: str) -> None:
-    """Send the link again, not too often for a user, nor from a network address. Raises
-    RuleBroken `already_verified`."""
+    """Send the verification link again.
+
+    Raises RuleBroken `already_verified`, and RateLimitExceeded per network address and per user.
+    """
     if user.email_verified_at is not None:
         raise RuleBroken("already_verified", "The address is confirmed already")
     limits = ports.policy.limits
@@ -179,8 +189,11 @@ async def send_verification(ports: Ports, user: User, ip_address: str) -> None:
 
 
 async def verify_email(ports: Ports, token_text: str) -> User:
-    """Take a token of a mail as proof of the address, once; the user as they are then. Raises
-    RuleBroken `token_invalid`."""
+    """Verify the address with the token of an e-mail, once; returns the updated user. Locks the
+    user.
+
+    Raises RuleBroken `token_invalid`.
+    """
     token = email_tokens.parse_token(token_text)
 
     async def unit(tx: Transaction) -> User:

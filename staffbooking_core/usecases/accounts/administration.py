@@ -1,4 +1,4 @@
-"""What operators do with accounts and companions, by the CLI (CONTRACT 9)."""
+"""Administration of accounts and companions by operators, through the CLI (CONTRACT 9)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from staffbooking_core.usecases.accounts.sessions import add_user
 
 @frozen(kw_only=True)
 class CreateUser:
-    """A new account of any role; without a password nobody can sign in until one is set."""
+    """A new account of any role. Without a password nobody can log in until one is set."""
 
     email: str
     first_name: str
@@ -37,7 +37,7 @@ class CreateUser:
 
 
 async def create_user(ports: Ports, command: CreateUser) -> User:
-    """Make an account. Raises InvalidField for a taken e-mail or a bad password."""
+    """Create an account. Raises InvalidField on `email` if it is taken, or on `password`."""
     hashed = None if command.password is None else await _hash_password(ports, command.password)
     person = NewUser(
         email=command.email,
@@ -59,7 +59,7 @@ async def _hash_password(ports: Ports, password: str) -> str:
 
 
 async def get_user(ports: Ports, email: str) -> User:
-    """The account of an e-mail address."""
+    """The account of an e-mail address. Raises NotFound."""
     async with ports.store.read_view() as view:
         found = await view.accounts.user_by_email(email)
     if found is None:
@@ -68,7 +68,7 @@ async def get_user(ports: Ports, email: str) -> User:
 
 
 async def list_users(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[User]:
-    """A page of accounts, in the order of ids."""
+    """A page of accounts above `after_id`, by id."""
     async with ports.store.read_view() as view:
         return await view.accounts.users(after_id, limit)
 
@@ -76,7 +76,8 @@ async def list_users(ports: Ports, after_id: int = 0, limit: int = 100) -> Seque
 async def set_subscription(
     ports: Ports, email: str, tier: Subscription, expires_at: datetime | None = None
 ) -> User:
-    """Set the subscription of an account, with no end unless one is given."""
+    """Set the subscription of an account; it does not expire without `expires_at`. Raises
+    NotFound."""
 
     async def change(_: Transaction, person: User) -> User:
         return evolve(person, subscription=tier, subscription_expires_at=expires_at)
@@ -85,7 +86,8 @@ async def set_subscription(
 
 
 async def disable_user(ports: Ports, email: str) -> User:
-    """Lock an account: its sessions and keys stop at once, its companion is not listed."""
+    """Disable an account: its sessions and API keys stop at once, its companion is not listed.
+    Raises NotFound."""
     now = ports.clock.wall()
 
     async def change(tx: Transaction, person: User) -> User:
@@ -96,7 +98,7 @@ async def disable_user(ports: Ports, email: str) -> User:
 
 
 async def enable_user(ports: Ports, email: str) -> User:
-    """Open a locked account again."""
+    """Enable a disabled account. Raises NotFound."""
 
     async def change(_: Transaction, person: User) -> User:
         return evolve(person, disabled_at=None)
@@ -105,7 +107,10 @@ async def enable_user(ports: Ports, email: str) -> User:
 
 
 async def set_password(ports: Ports, email: str, password: str) -> User:
-    """Set a password; every session of the account ends, and its owner is told."""
+    """Set a password. All sessions of the account end, and its owner is notified.
+
+    Raises NotFound, and InvalidField on `password`.
+    """
     hashed = await _hash_password(ports, password)
 
     async def change(tx: Transaction, person: User) -> User:
@@ -137,14 +142,17 @@ async def _update_user(
 
 
 async def list_companions(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Companion]:
-    """A page of companions, listed or not, in the order of ids."""
+    """A page of companions above `after_id`, listed or not, by id."""
     async with ports.store.read_view() as view:
         return await view.companions.companions(after_id, limit)
 
 
 async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> Companion:
-    """Approve or suspend a companion: only approved ones are found and booked. Raises
-    RuleBroken `profile_incomplete` for the approval of one whose profile lacks something."""
+    """Approve or suspend a companion: only approved ones are listed and can be booked. Locks the
+    companion.
+
+    Raises NotFound, and RuleBroken `profile_incomplete` where an approval lacks profile fields.
+    """
 
     async def unit(tx: Transaction) -> Companion:
         companion = await tx.companions.lock_companion(companion_id)
@@ -163,20 +171,20 @@ async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> C
 async def list_portfolio_items(
     ports: Ports, status: PortfolioItemStatus | None = None, after_id: int = 0, limit: int = 100
 ) -> Sequence[PortfolioItem]:
-    """A page of everybody's portfolio items, in the order of ids."""
+    """A page of all companions' portfolio items above `after_id`, by id."""
     async with ports.store.read_view() as view:
         return await view.portfolio.portfolio_items(status, after_id, limit)
 
 
 async def moderate_item(ports: Ports, item_id: int, status: PortfolioItemStatus) -> PortfolioItem:
-    """Approve or reject a portfolio item: only approved ones are seen by others. Whoever comes
-    to the same judgement again changes nothing."""
+    """Approve or reject a portfolio item: only approved ones are shown to others. Repeating a
+    decision changes nothing. Locks the companion. Raises NotFound."""
 
     async def unit(tx: Transaction) -> PortfolioItem:
         item = await tx.portfolio.portfolio_item(item_id)
         owner_id = 0 if item is None else item.companion_id
         companion = await tx.companions.lock_companion(owner_id)
-        # Looked at again: until its companion was held, its owner might take it out.
+        # Read again: its owner may have removed it before the companion was locked.
         item = await tx.portfolio.portfolio_item(item_id)
         if companion is None or item is None:
             raise NotFound("Portfolio item")
@@ -202,6 +210,7 @@ async def list_bookings(
 
 
 async def list_payouts(ports: Ports, limit: int = 100) -> Sequence[Booking]:
-    """Bookings whose payout is scheduled, failed or frozen, the earliest due first."""
+    """Up to `limit` bookings whose payout is scheduled, failed or frozen, the earliest due
+    first."""
     async with ports.store.read_view() as view:
         return await view.bookings.open_payouts(limit)

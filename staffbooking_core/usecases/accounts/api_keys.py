@@ -15,10 +15,11 @@ from staffbooking_core.usecases.accounts.accounts import lock_caller
 
 
 async def create(ports: Ports, user: User, command: CreateApiKey) -> tuple[str, ApiKey]:
-    """Make a key: the key itself, told this once, and its record.
+    """Create an API key; returns the key itself, which is shown only once, and its record. Locks
+    the owner, so that concurrent calls respect the limit.
 
-    Raises Forbidden without an active enterprise subscription, RuleBroken
-    `too_many_keys` where the account has its full number of active ones.
+    Raises Forbidden `subscription_required` without an active enterprise subscription, RuleBroken
+    `too_many_keys` at the limit of active keys, and InvalidField on `expires_at`.
     """
     now = ports.clock.wall()
     check_subscription(user, now)
@@ -46,7 +47,7 @@ async def create(ports: Ports, user: User, command: CreateApiKey) -> tuple[str, 
 
 
 def check_subscription(user: User, now: datetime) -> None:
-    """Raise Forbidden unless this person's keys and webhooks work."""
+    """Check that a user may use API keys and webhooks. Raises Forbidden `subscription_required`."""
     if not user.has_api_access(now):
         raise Forbidden("subscription_required", "An active enterprise subscription is required")
 
@@ -59,13 +60,13 @@ def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
 
 
 async def list_keys(ports: Ports, user: User) -> Sequence[ApiKey]:
-    """All keys of a person, revoked ones too, the newest first."""
+    """All API keys of a user, revoked ones too, the newest first."""
     async with ports.store.read_view() as view:
         return await view.accounts.api_keys_of(user.id)
 
 
 async def authorize(ports: Ports, user: User, key_id: int) -> None:
-    """Raise NotFound unless the key is this person's."""
+    """Check that an API key is the user's. Raises NotFound."""
     async with ports.store.read_view() as view:
         key = await view.accounts.api_key(key_id)
     if key is None or (key.owner_id != user.id):
@@ -73,7 +74,10 @@ async def authorize(ports: Ports, user: User, key_id: int) -> None:
 
 
 async def revoke(ports: Ports, user: User | None, key_id: int) -> None:
-    """End a key for good; None stands for an operator, who may end anybody's."""
+    """Revoke an API key for good. `user` None is an operator, who may revoke any key.
+
+    Raises NotFound.
+    """
     now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> None:

@@ -1,7 +1,7 @@
-"""Tokens in the links of mails: who holds one may do one thing, signed in or not.
+"""Tokens in the links of e-mails: each lets its holder do one thing, logged in or not.
 
-A token names its user and what it is good for, and is signed by the vault over that and a
-fingerprint of what using it changes: so it is kept nowhere, and a used one is worth nothing.
+A token names its user and purpose, and is signed by the vault over both and over the state that its
+use changes. So tokens are not stored, and a used token is invalid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from staffbooking_core.ports import Ports
 
 
 class TokenPurpose(StrEnum):
-    """What a token is for; the vault's purpose."""
+    """Purpose of a token; the vault's purpose of its signature."""
 
     VERIFY_EMAIL = "verify-email"
     RESET_PASSWORD = "reset-password"
@@ -33,45 +33,51 @@ _TOKEN_PATTERN = re.compile(r"([1-9][0-9]{0,18})\.([a-z0-9_]{1,32})\.([A-Za-z0-9
 
 @frozen
 class EmailToken:
-    """A token as it was shown: nothing of it is known to be true yet."""
+    """A parsed token, not verified yet."""
 
     user_id: int
     detail: str
-    """Of an unsubscription the kind of notices, of the others when they expire (Unix time)."""
+    """The notification kind of an unsubscription; the expiry of the others (Unix time, seconds)."""
     signature: bytes
 
 
 def invalid_token() -> RuleBroken:
+    """The error for every invalid token: RuleBroken `token_invalid`."""
     return RuleBroken("token_invalid", "The link is wrong, was used already, or has expired")
 
 
 def verification_token(ports: Ports, user: User) -> str:
-    """The token by which somebody shows that they read the mail to their address."""
+    """A token that verifies the user's e-mail address, until `policy.verification_lifetime`
+    ends."""
     until = ports.clock.wall() + ports.policy.verification_lifetime
     return _sign_token(ports, TokenPurpose.VERIFY_EMAIL, user, str(int(until.timestamp())))
 
 
 def password_reset_token(ports: Ports, user: User) -> str:
-    """The token that lets somebody set a password."""
+    """A token that sets the user's password, until `policy.reset_lifetime` ends."""
     until = ports.clock.wall() + ports.policy.reset_lifetime
     return _sign_token(ports, TokenPurpose.RESET_PASSWORD, user, str(int(until.timestamp())))
 
 
 def unsubscribe_token(ports: Ports, user: User, kind: NotificationKind) -> str:
-    """The token that ends notices of a kind; it never expires, as mails don't."""
+    """A token that ends notifications of a kind. It never expires, since e-mails are kept."""
     return _sign_token(ports, TokenPurpose.UNSUBSCRIBE, user, kind)
 
 
 def parse_token(token_text: str) -> EmailToken:
-    """What a token says of itself. Raises RuleBroken `token_invalid` for no token."""
+    """The fields of a token, unverified. Raises RuleBroken `token_invalid` where it is
+    malformed."""
     if not (match := _TOKEN_PATTERN.fullmatch(token_text)) or int(match[1]) > MAX_ID:
         raise invalid_token()
     return EmailToken(int(match[1]), match[2], base64.urlsafe_b64decode(match[3] + "="))
 
 
 def check_token(ports: Ports, purpose: TokenPurpose, token: EmailToken, user: User | None) -> User:
-    """The user of a token, as they are now, who must be the one it was made for. Raises
-    RuleBroken `token_invalid`, also for a token that has expired or was used."""
+    """The user of a valid token. `user` is the current row of `token.user_id`.
+
+    Raises RuleBroken `token_invalid` for a forged, expired or used token, and for a disabled user
+    except to unsubscribe.
+    """
     if user is None or (user.disabled_at is not None and purpose is not TokenPurpose.UNSUBSCRIBE):
         raise invalid_token()
     message = _signed_message(purpose, user, token.detail)
@@ -90,7 +96,7 @@ def _sign_token(ports: Ports, purpose: TokenPurpose, user: User, detail: str) ->
 
 
 def _signed_message(purpose: TokenPurpose, user: User, detail: str) -> bytes:
-    """What is signed: it changes with what the token is used for."""
+    """The signed bytes; they contain the state that the use of the token changes."""
     match purpose:
         case TokenPurpose.VERIFY_EMAIL:
             state = f"{normalize_email(user.email)} {user.email_verified_at}"

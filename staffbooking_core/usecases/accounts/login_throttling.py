@@ -1,4 +1,5 @@
-"""Windows that stand against guessing and flooding, whoever asks (CONTRACT 2)."""
+"""Rate limits against password guessing and flooding, by account and network address (CONTRACT
+2)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from staffbooking_core.ports import Ports
 
 
 async def count_hit(ports: Ports, subject: str, rule: RateLimit) -> None:
-    """Count one in somebody's window of a rule. Raises LimitExceeded where it is spent."""
+    """Count a hit in a subject's window of a rate limit. Raises RateLimitExceeded."""
     scope = f"{rule.name}:{subject}"
     _raise_if_exceeded(await ports.admission.count_hit(scope, rule, ports.clock.wall()))
 
@@ -20,12 +21,16 @@ async def count_hit(ports: Ports, subject: str, rule: RateLimit) -> None:
 async def verify_password(
     ports: Ports, email: str, password: str, hashed: str | None, ip_address: str
 ) -> bool:
-    """Whether a password is right, which takes the same time whether there is a hash or not.
-    Raises LimitExceeded after too many wrong ones for an account, or from an address."""
+    """Whether a password is right. Takes the same time with and without a hash. A wrong password
+    counts in the windows of the account and of the network address.
+
+    Raises RateLimitExceeded after too many wrong ones.
+    """
     await _check_login_limits(ports, email, ip_address)
     is_right = await ports.hasher.verify(password, hashed)
     if is_right:
-        await _check_login_limits(ports, email, ip_address)  # Wrong ones may have ended meanwhile.
+        # Checked again: concurrent wrong tries may be counted by now.
+        await _check_login_limits(ports, email, ip_address)
     else:
         await _count_failed_login(ports, email, ip_address)
     return is_right

@@ -1,4 +1,4 @@
-"""People sign up, sign in and sign out (CONTRACT 2)."""
+"""Registration, login and logout (CONTRACT 2)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from staffbooking_core.usecases.accounts import login_throttling
 
 
 async def may_send_verification(ports: Ports, ip_address: str) -> bool:
-    """Count one who registers from a network address: whether a mail may ask them for the proof
-    of their e-mail, or too many were sent already for that address."""
+    """Count a registration from a network address; returns whether a verification e-mail may be
+    sent for it, or the address has used up its limit."""
     try:
         await login_throttling.count_hit(ports, ip_address, ports.policy.limits.register_address)
     except RateLimitExceeded:
@@ -28,9 +28,11 @@ async def may_send_verification(ports: Ports, ip_address: str) -> bool:
 
 
 async def register_user(ports: Ports, command: Register, *, asks_verification: bool = True) -> User:
-    """Make an account, and ask for the proof of its e-mail, unless it is left to them to want
-    the mail once they are signed in; it does not sign in. Raises InvalidField where the e-mail
-    is taken."""
+    """Create an account, with a verification e-mail unless `asks_verification` is False. Does not
+    log in.
+
+    Raises InvalidField on `email` where it is taken.
+    """
     person = NewUser(
         email=command.email,
         first_name=command.first_name,
@@ -43,8 +45,10 @@ async def register_user(ports: Ports, command: Register, *, asks_verification: b
 
 
 async def add_user(ports: Ports, person: NewUser, *, asks_verification: bool = False) -> User:
-    """Store a new person, whoever makes the account; who `verifies` is asked to confirm the
-    address."""
+    """Store a new user, with a verification e-mail if `asks_verification`.
+
+    Raises InvalidField on `email` where it is taken.
+    """
 
     async def unit(tx: Transaction) -> User:
         user = await tx.accounts.add_user(person)
@@ -63,10 +67,11 @@ async def add_user(ports: Ports, person: NewUser, *, asks_verification: bool = F
 
 
 async def login(ports: Ports, command: Login, ip_address: str) -> tuple[User, str]:
-    """Sign in: the user, and the token of a fresh session, told this once.
+    """Log in; returns the user, and the token of a new session, which is not stored in plaintext.
 
-    An unknown e-mail, a wrong password and a disabled account look and cost the same.
-    After too many failures from an address the answer is LimitExceeded (CONTRACT 2).
+    An unknown e-mail address, a wrong password and a disabled account give the same error after the
+    same time. Raises Unauthenticated `bad_credentials`, and RateLimitExceeded after too many
+    failures (CONTRACT 2). Locks the user to add the session.
     """
     async with ports.store.read_view() as view:
         user = await view.accounts.user_by_email(command.email)
@@ -82,7 +87,7 @@ async def login(ports: Ports, command: Login, ip_address: str) -> tuple[User, st
     async def unit(tx: Transaction) -> User:
         held = await tx.accounts.lock_user(user.id)
         if held is None or held.password_hash != hashed or held.disabled_at is not None:
-            raise _bad_credentials()  # It changed meanwhile, and all sessions ended.
+            raise _bad_credentials()  # The password changed since it was verified.
         await tx.accounts.add_session(session)
         return held
 
@@ -94,7 +99,7 @@ def _bad_credentials() -> Unauthenticated:
 
 
 async def logout(ports: Ports, digest: bytes) -> None:
-    """End a session; nothing happens where it has ended already."""
+    """End a session; nothing happens where it has ended."""
 
     async def unit(tx: Transaction) -> None:
         await tx.accounts.end_session(digest)
@@ -103,8 +108,8 @@ async def logout(ports: Ports, digest: bytes) -> None:
 
 
 async def touch_session(ports: Ports, session: Session) -> Session:
-    """Keep a session that is in use from idling out; written at most every few minutes. The
-    session as it is then."""
+    """Keep a used session from idling out; returns it as it is then. Written at most once per
+    hundredth of the idle timeout."""
     now = ports.clock.wall()
     if now - session.seen_at < ports.policy.session_idle / 100:
         return session

@@ -1,1 +1,1 @@
-"""Requesting a booking, acting on it, disputes, timers."""
+"""Booking requests, actions of the parties, disputes, timers."""

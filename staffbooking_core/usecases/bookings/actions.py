@@ -1,4 +1,4 @@
-"""What the parties do with a booking, and how they read it (CONTRACT 4)."""
+"""Reading bookings, and the actions of their parties (SPECIFICATION 3, 4.6; CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -35,16 +35,19 @@ from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_
 from staffbooking_core.usecases.payments import operations
 
 QUOTE_SIGNING_PURPOSE = "cancellation-quote"
-"""The purpose under which quotes are signed."""
+"""The vault's purpose for signatures of cancellation quotes."""
 
 
 def party_of(actor: Actor, booking: Booking) -> Party | None:
-    """On which side of a booking the actor is; None for a stranger."""
+    """The party that the actor is in a booking; None for a stranger. Every admin is Party.ADMIN."""
     return Party.ADMIN if actor.is_admin else booking.party_of(actor.user_id)
 
 
 def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
-    """The booking with the side that the actor is on; NotFound for a stranger too."""
+    """The booking, and the party that the actor is in it.
+
+    Raises NotFound without a booking, and for a stranger.
+    """
     party = None if booking is None else party_of(actor, booking)
     if booking is None or party is None:
         raise NotFound("Booking")
@@ -55,7 +58,10 @@ def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party
 
 
 async def get_by_code(ports: Ports, code: str) -> Booking:
-    """The booking of a public code; how much the caller may see of it, `side` tells."""
+    """A booking by its public code (SPECIFICATION 4.6). Raises NotFound.
+
+    The booking is returned in full: the caller chooses its representation by the actor's party.
+    """
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking_by_code(code)
     if booking is None:
@@ -65,17 +71,20 @@ async def get_by_code(ports: Ports, code: str) -> Booking:
 
 @frozen
 class RebookingOffer:
-    """A priority rebooking that waits to be used: until when, and who could stand in."""
+    """An unused priority rebooking: when it expires, and companions who are free for it."""
 
     expires_at: datetime
     companions: tuple[bytes, ...]
-    """Ready-made summaries."""
+    """Encoded summaries."""
 
 
 async def get_by_id(
     ports: Ports, actor: Actor, booking_id: int
 ) -> tuple[Booking, Party, RebookingOffer | None]:
-    """A booking, the side that the actor is on, and the customer's credit if there is one."""
+    """A booking, the actor's party, and the customer's rebooking offer if there is one.
+
+    Raises NotFound without a booking, and for a stranger.
+    """
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))
@@ -127,9 +136,9 @@ async def list_bookings(
     page: int,
     limit: int,
 ) -> Sequence[Booking]:
-    """A page of the actor's bookings, up to `limit + 1`; an admin in a browser sees all.
+    """A page of the actor's bookings, up to `limit + 1`; an admin with a session sees all.
 
-    `role` (customer, staff) keeps those in which the actor is on that side.
+    `role` (customer, staff) keeps the bookings in which the actor is that party.
     """
     sees_all = actor.is_admin and actor.key_id is None and role is None
     query = BookingQuery(
@@ -156,11 +165,12 @@ _USER_TRIGGERS = (
     Trigger.DISPUTE,
     Trigger.CANCEL,
 )
-"""What people do with a booking by themselves."""
+"""Triggers that users start themselves."""
 
 
 async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tuple[Trigger, ...]:
-    """What a side could do with a booking now."""
+    """The triggers that a party may use on a booking at this business time. Checks the rules only:
+    nothing is saved."""
     now = await ports.clock.business()
 
     def is_available(trigger: Trigger) -> bool:
@@ -174,15 +184,23 @@ async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tu
 
 
 async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigger) -> None:
-    """Raise NotFound for a stranger and Forbidden for the wrong side, before anything else
-    of a call is looked at (CONTRACT 1)."""
+    """Check that the actor may use a trigger on a booking, before the rest of the call is validated
+    (CONTRACT 1).
+
+    Raises NotFound for a stranger, and Forbidden `wrong_party`.
+    """
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))
     check_party(booking.status, trigger, party)
 
 
 async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
-    """The staff member accepts: the slot is taken, the intent made, rivals are cancelled."""
+    """Accept a pending booking as its staff member (SPECIFICATION 3): holds the slot, orders the
+    payment intent, and cancels the pending bookings that overlap it.
+
+    Locks the booking and its competitors in the order of ids. Raises NotFound, Forbidden
+    `wrong_party`, and RuleBroken `booking_not_pending`, `event_started` or `companion_unavailable`.
+    """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
@@ -219,7 +237,12 @@ def _slot_taken() -> RuleBroken:
 async def apply_trigger(
     ports: Ports, actor: Actor, booking_id: int, trigger: Trigger, reason: str | None = None
 ) -> Booking:
-    """Decline, check in, confirm: whatever needs no more than who and when."""
+    """Apply a trigger that needs no input but an optional reason: decline, check in, confirm,
+    dispute. Locks the booking.
+
+    Raises NotFound, Forbidden `wrong_party`, and RuleBroken with the code of the refused transition
+    or guard.
+    """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
@@ -234,12 +257,21 @@ async def apply_trigger(
 async def open_dispute(
     ports: Ports, actor: Actor, booking_id: int, command: DisputeBooking
 ) -> Booking:
-    """Open a dispute; the money stays where it is until it is resolved."""
+    """Open a dispute (SPECIFICATION 3). The escrow is kept until the dispute is resolved.
+
+    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_disputable` or the code of
+    a guard.
+    """
     return await apply_trigger(ports, actor, booking_id, Trigger.DISPUTE, command.reason)
 
 
 async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBooking) -> Booking:
-    """Cancel by the table of refunds, or exactly as an unexpired quote says."""
+    """Cancel a booking (SPECIFICATION 3). The refund follows the refund table, or an unexpired
+    quote. Locks the booking.
+
+    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_cancellable` or
+    `quote_invalid`.
+    """
     now = await ports.clock.business()
     reason = command.reason or None
 
@@ -261,7 +293,11 @@ async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBoo
 async def quote_cancellation(
     ports: Ports, actor: Actor, booking_id: int
 ) -> CancellationQuoteRecord:
-    """What cancelling now would give back, signed so that it holds for a while."""
+    """The refund of a cancellation now, with a signed quote that fixes it until it expires
+    (CONTRACT 4).
+
+    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_cancellable`.
+    """
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))
@@ -338,11 +374,13 @@ def _b64(raw: bytes) -> str:
 async def open_checkout(
     ports: Ports, actor: Actor, booking_id: int
 ) -> tuple[Booking, str, datetime]:
-    """The hosted page where the customer pays: its address, and until when it lives.
+    """The address of the hosted page where the customer pays, and when it expires. Returns the open
+    page if there is one; a lapsed page is closed and replaced.
 
-    The page that is open is given again; a lapsed one is closed first. Raises
-    ProcessorUnavailable where the processor can't be reached in time; the operation stays
-    and is finished later, so asking again is safe.
+    Locks the booking only to order the page; the processor is called outside of transactions.
+    Raises NotFound, Forbidden `wrong_party`, RuleBroken `booking_not_accepted` or the code of a
+    guard, and ProcessorUnavailable where the processor does not answer in time: the operation is
+    kept and finished later, so the call may be repeated.
     """
     now = await ports.clock.business()
     deadline = ports.clock.wall() + ports.policy.processor_inline_timeout
@@ -356,7 +394,7 @@ async def open_checkout(
             return await advance_booking(tx, ports, booking, transition_input)
         return booking
 
-    for _ in range(2):  # An order that has waited for too long is refused: then another one.
+    for _ in range(2):  # The processor refuses an order that waited too long: order once more.
         booking = await ports.store.run_transaction(unit)
         if booking.intent is None or booking.intent.checkout_url is None:
             booking = await operations.open_checkout_now(ports, booking_id, deadline)

@@ -1,4 +1,4 @@
-"""Operators resolve disputes: release, refund, split (CONTRACT 4)."""
+"""Disputes, resolved by operators: release, refund, split (CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from staffbooking_core.usecases.booking_writes import lock_by_code, save_transit
 
 
 async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
-    """Bookings under dispute, up to `limit + 1`."""
+    """A page of disputed bookings, up to `limit + 1`."""
     query = BookingQuery(user_id=None, status=BookingStatus.DISPUTED, page=page, limit=limit)
     async with ports.store.read_view() as view:
         return await view.bookings.bookings(query)
@@ -23,10 +23,11 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
 async def resolve_dispute(
     ports: Ports, code: str, trigger: Trigger, amount: int = 0, note: str | None = None
 ) -> Booking:
-    """Resolve a dispute: RELEASE, REFUND, or SPLIT with the client's amount in minor units.
+    """Resolve a dispute by RELEASE, REFUND or SPLIT; `amount` is the customer's part of a split in
+    minor units. Locks the booking.
 
-    Raises RuleBroken `chargeback_open` where the processor decides, `booking_not_disputed`,
-    and `split_out_of_range`.
+    Raises NotFound, and RuleBroken `booking_not_disputed`, `split_out_of_range`, or
+    `chargeback_open` where the processor decides.
     """
     now = await ports.clock.business()
 
@@ -36,7 +37,7 @@ async def resolve_dispute(
             trigger, Party.ADMIN, now, reason=note, refund_amount=amount
         )
         result = apply_transition(booking, transition_input, ports.policy)
-        if note:  # Why it was decided so stays on record with the alerts.
+        if note:  # The alerts keep the operator's reason on record.
             text = f"the dispute of booking {code} was ended by {trigger}: {note}"
             result = evolve(result, alerts=(*result.alerts, text))
         await save_transition(tx, ports, booking, result, now)

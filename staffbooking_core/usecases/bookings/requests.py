@@ -1,4 +1,5 @@
-"""Booking requests: how a booking comes into being (SPECIFICATION 4.5, CONTRACT 4)."""
+"""Booking requests: validation, pricing and creation of bookings (SPECIFICATION 4.5, CONTRACT
+4)."""
 
 from __future__ import annotations
 
@@ -51,19 +52,20 @@ async def request_booking(
     command: RequestBooking,
     idempotency_request: IdempotencyRequest[Booking] | None = None,
 ) -> Booking:
-    """Request a booking: in the API for the customer of an e-mail, else for oneself.
+    """Create a pending booking: for the customer of an e-mail address (API), else for the actor.
 
-    Raises NotFound for a companion that is not listed, InvalidField with every fault of
-    meaning, RuleBroken `companion_unavailable`, `amount_too_small` and
-    `rebooking_not_available`, Unauthenticated where the actor was disabled or erased meanwhile,
-    and AnsweredBefore where the call was made before.
+    Reads the request's context in one round trip and saves the booking in another. Raises NotFound
+    for a companion that is not listed; InvalidField with every invalid field; Forbidden
+    `customers_only`; RuleBroken `companion_unavailable`, `amount_too_small`,
+    `rebooking_not_available` or `idempotency_mismatch`; Unauthenticated where the actor was
+    disabled or erased meanwhile; AlreadyAnswered where the call has a stored response.
     """
     email = command.customer_email if isinstance(command, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
     await idempotency.check_replay(ports, idempotency_request)
     now = await ports.clock.business()
-    # A day beyond every calendar is refused below; until then it must not overflow.
+    # Validation refuses a day beyond every calendar; the query needs one that does not overflow.
     day = min(
         max(command.event_date, availability.MIN_CALENDAR_DATE), availability.MAX_CALENDAR_DATE
     )
@@ -83,8 +85,8 @@ async def request_booking(
 
 
 async def _refusal_error(ports: Ports, actor: Actor, booking: Booking) -> StaffbookingError:
-    """What is told where somebody was disabled or erased while a request was made: the same as
-    is told of every later one."""
+    """The error where a party was disabled or erased during the request: the same that every later
+    request gets."""
     async with ports.store.read_view() as view:
         caller = await view.accounts.user(actor.user_id)
         customer = await view.accounts.user(booking.customer_id)
@@ -105,7 +107,7 @@ def _unauthenticated(actor: Actor) -> Unauthenticated:
 
 @frozen
 class _AcceptedRequest:
-    """A request whose every field can be honoured."""
+    """A valid request."""
 
     companion: BookableCompanion
     customer: User
@@ -152,7 +154,7 @@ def _validate_request(
 def _parse_start(
     command: RequestBooking, timezone: str, now: datetime, years: int
 ) -> tuple[datetime | None, list[FieldError]]:
-    """The instant of the start, or what is wrong with its day or its time."""
+    """The start of the event, or the faults of its date or time."""
     day, today = command.event_date, availability.local_date(timezone, now)
     if day < today:
         return None, [FieldError("event_date", "lies in the past")]
@@ -248,12 +250,11 @@ async def _save_booking(
 async def _add_rebooking(
     ports: Ports, booking_write: BookingWrite, code: str, now: datetime
 ) -> None:
-    """A priority request uses up the credit that the staff's cancellation granted."""
+    """Add a priority request and use up the credit that the staff's cancellation granted."""
 
     async def unit(tx: Transaction) -> None:
-        await tx.bookings.add_booking(
-            booking_write
-        )  # First, so that a twin of this call is told as such.
+        # First, so that a concurrent call with the same key fails on its stored response.
+        await tx.bookings.add_booking(booking_write)
         cancelled = await tx.bookings.booking_by_code(code)
         credit = None if cancelled is None else await tx.bookings.rebooking_credit(cancelled.id)
         mine = credit is not None and credit.customer_id == booking_write.booking.customer_id

@@ -1,4 +1,4 @@
-"""What comes due by itself: expiry, completion, payouts (CONTRACT 4)."""
+"""Timers of bookings: expiry, automatic completion, payouts (SPECIFICATION 3, CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ TIMER_BATCH_SIZE = 16
 
 
 async def fire_due_timers(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
-    """Fire timers that are due, the earliest first, each with its own due time as now; how
-    many were claimed. A timer that fails is put off, and holds up no other."""
+    """Fire due timers, the earliest first, each with its due time as `now`; returns the number of
+    claimed timers. A timer that fails is deferred with an alert and does not block others.
+
+    Claims timers under a lease, then fires each in its own transaction: for a payout, the staff
+    member's indebted bookings are locked together with the booking, in the order of ids.
+    """
     now, business_now = ports.clock.wall(), await ports.clock.business()
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
@@ -45,8 +49,8 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
         booking = await tx.bookings.lock_booking(timer.booking_id)
         due = None if booking is None else due_of(booking, ports.policy)
         if booking is None or due is None or due.kind is not timer.kind:
-            return  # Somebody else moved the booking, and with it the timer.
-        if due.at > business_now:  # The policy gives more time now than when the timer was set.
+            return  # The booking changed since the claim, and its timer with it.
+        if due.at > business_now:  # The policy was extended since the timer was set.
             until = ports.clock.wall() + (due.at - business_now)
             await tx.timers.defer_timer(timer.booking_id, lease, until)
             return
@@ -67,8 +71,9 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
 
 
 async def _lock_debtors(bookings: BookingsWritePort, timer: Timer) -> Sequence[int]:
-    """Before a payout: the bookings for which its staff member owes money, held in the order
-    of their ids, as all bookings are; those that come after this one are held later."""
+    """The ids of bookings for which the staff member owes money, before a payout. Locks those below
+    the paying booking, since bookings are locked in the order of ids; the rest is locked after
+    it."""
     if timer.kind is not TimerKind.PAY_OUT:
         return ()
     booking = await bookings.booking(timer.booking_id)
@@ -88,7 +93,8 @@ async def _net_debts(
     indebted_booking_ids: Sequence[int],
     now: datetime,
 ) -> Booking:
-    """Keep of a payout what is owed for other bookings; the payer as it is then."""
+    """Net the staff member's debts for other bookings against the payout; returns the paying
+    booking after that."""
     debts = []
     for booking_id in indebted_booking_ids:
         debtor = await tx.bookings.lock_booking(booking_id)
@@ -113,7 +119,8 @@ async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
 
 
 async def send_alerts(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
-    """Tell the operators of new alerts; how many there were."""
+    """Send new alerts to the operators; returns their number. Alerts count as sent before they are:
+    a crash in between loses them, a retry never repeats them."""
 
     async def take(tx: Transaction) -> list[tuple[int, str]]:
         return list(await tx.alerts.take_alerts(limit))
@@ -125,10 +132,14 @@ async def send_alerts(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
 
 
 async def run_all_due_work(ports: Ports) -> int:
-    """Do everything that is due, until nothing new is, but for sending deliveries
-    (`deliveries.deliver_due`): for tests and for a clock that jumped. Timers fire one by one,
-    so that they keep their order over all bookings, and what one brings about is done before
-    the next. Raises GivenUp as soon as notices are: what is left is for the next call."""
+    """Do all work that is due until none is left, except sending webhook deliveries
+    (`deliveries.deliver_all_due`): for tests, and for a clock that jumped. Returns the number of
+    work items.
+
+    Timers fire one at a time, so that they keep their order over all bookings, and the work that
+    one causes is done before the next. Raises NotificationsGivenUp where notifications were given
+    up; the remaining work is left to the next call.
+    """
     done = 0
     while (
         work_count := await operations.run_due_operation(ports)

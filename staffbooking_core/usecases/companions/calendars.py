@@ -1,5 +1,5 @@
-"""Calendars of other programs: a feed of a companion's bookings for them, and busy times from
-their files (CONTRACT 3)."""
+"""Calendar exchange: a feed of a companion's bookings, and busy times imported from calendar files
+(CONTRACT 3)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from staffbooking_core.usecases.companions.profiles import lock_staff_member
 
 
 async def feed_created_at(ports: Ports, actor: Actor) -> datetime | None:
-    """When the staff member's feed was made; None where there is none."""
+    """When the staff member's feed was created; None without one."""
     async with ports.store.read_view() as view:
         return await view.portfolio.calendar_feed_created_at(actor.user_id)
 
 
 async def create_feed(ports: Ports, actor: Actor) -> tuple[str, datetime]:
-    """A new secret for the feed, told this once, and when it was made: the one before opens
-    nothing any more."""
+    """Create the feed's secret; returns it, and its time of creation. The secret is shown only once
+    and replaces the previous one, which stops working.
+
+    Raises NotFound. Locks the user, then the companion.
+    """
     secret, now = ports.ids.token(), await ports.clock.business()
 
     async def unit(tx: Transaction) -> None:
@@ -38,13 +41,16 @@ async def create_feed(ports: Ports, actor: Actor) -> tuple[str, datetime]:
 
 
 async def remove_feed(ports: Ports, actor: Actor) -> None:
-    """The feed's address opens nothing any more."""
+    """Remove the feed: its address stops working."""
     await ports.store.run_transaction(lambda tx: tx.portfolio.remove_calendar_feed(actor.user_id))
 
 
 async def render_feed(ports: Ports, secret: str) -> bytes:
-    """The bookings of the companion whose feed has that secret, as a calendar file: those just
-    over and those that come, but cancelled ones. Raises NotFound."""
+    """The companion's bookings as an iCalendar file: recent and coming ones, without cancelled
+    ones.
+
+    Raises NotFound for an unknown secret, and where its owner is disabled.
+    """
     since = await ports.clock.business() - ports.policy.feed_history
     max_bookings = ports.policy.max_feed_bookings
     async with ports.store.read_view() as view:
@@ -65,7 +71,7 @@ def _digest(secret: str) -> bytes:
 
 @frozen
 class BusyTimes:
-    """Times taken elsewhere, and the day up to which they are known."""
+    """Times that are taken by other calendars, and the last day that they cover."""
 
     times: tuple[Interval, ...]
     until: date | None
@@ -75,6 +81,7 @@ _NO_BUSY_TIMES = BusyTimes((), None)
 
 
 async def get_busy_times(ports: Ports, actor: Actor) -> BusyTimes:
+    """The imported busy times of the staff member."""
     async with ports.store.read_view() as view:
         companion = await view.companions.companion(actor.user_id)
     if companion is None:
@@ -83,8 +90,11 @@ async def get_busy_times(ports: Ports, actor: Actor) -> BusyTimes:
 
 
 async def set_busy_times(ports: Ports, actor: Actor, content: bytes) -> BusyTimes:
-    """Take the busy times of a calendar file in the place of all that were taken before; what
-    is booked stays booked. Raises InvalidField on `file`."""
+    """Replace the imported busy times by those of a calendar file. Bookings stay as they are. The
+    file is parsed before the user and the companion are locked.
+
+    Raises InvalidField on `file`, and NotFound.
+    """
     policy = ports.policy
     now = (await ports.clock.business()).replace(microsecond=0)
     window = Interval(now - DAY, now + policy.busy_import_horizon)
@@ -105,7 +115,7 @@ async def set_busy_times(ports: Ports, actor: Actor, content: bytes) -> BusyTime
 
 
 async def clear_busy_times(ports: Ports, actor: Actor) -> None:
-    """Nothing is known any more of times taken elsewhere."""
+    """Delete the imported busy times. Locks the companion."""
 
     async def unit(tx: Transaction) -> None:
         companion = await tx.companions.lock_companion(actor.user_id)

@@ -17,13 +17,16 @@ from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, inv
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 
 ORPHANED_FILE_BATCH_SIZE = 200
-"""Names of left files that are read at a time."""
+"""Names of orphaned files that are read at a time."""
 
 
 async def upload_image(ports: Ports, actor: Actor, uploaded: bytes, media_type: str = "") -> Image:
-    """Store what is left of an uploaded image: its pixels. `media` is the type that it was sent
-    as, if any. Raises InvalidField on `file`, RuleBroken `too_many_images`; then nothing is
-    stored."""
+    """Store an uploaded image, reduced to its pixels. `media_type` is the declared type, if any.
+    Nothing is stored where an error is raised. Locks the user, so that concurrent uploads respect
+    the limit.
+
+    Raises InvalidField on `file`, RuleBroken `too_many_images`, and NotFound for an erased user.
+    """
     if len(uploaded) > ports.policy.max_image_bytes:
         raise invalid_field("file", f"has more than {ports.policy.max_image_bytes} bytes")
     picture = await ports.image_processor.process(uploaded)
@@ -35,7 +38,7 @@ async def upload_image(ports: Ports, actor: Actor, uploaded: bytes, media_type: 
     image = Image(name, actor.user_id, len(picture.content), await ports.clock.business())
 
     async def unit(tx: Transaction) -> None:
-        # Held, so that uploads that come at once are counted one after the other.
+        # Locked, so that concurrent uploads are counted one after the other.
         user = await tx.accounts.lock_user(actor.user_id)
         if user is None or user.erased_at is not None:
             raise NotFound("User")
@@ -43,7 +46,7 @@ async def upload_image(ports: Ports, actor: Actor, uploaded: bytes, media_type: 
             raise RuleBroken("too_many_images", f"One may keep at most {most} images")
         await tx.portfolio.add_image(image)
 
-    # The bytes go first: a file that no row names is harmless, a row without its file is not.
+    # The file is written first: a file without a row is harmless, a row without a file is not.
     await ports.files.put(name, picture.content)
     try:
         await ports.store.run_transaction(unit)
@@ -54,13 +57,13 @@ async def upload_image(ports: Ports, actor: Actor, uploaded: bytes, media_type: 
 
 
 async def list_own_images(ports: Ports, actor: Actor) -> Sequence[Image]:
-    """One's own images, the newest first."""
+    """The actor's images, the newest first."""
     async with ports.store.read_view() as view:
         return await view.portfolio.images_of(actor.user_id)
 
 
 async def find_own_image(portfolio: PortfolioReadPort, actor: Actor, path: str) -> Image | None:
-    """The image of one's own that is published under a path, if it is one."""
+    """The actor's image with this public path; None where the path is not an image of theirs."""
     if not path.startswith(MEDIA_PATH_PREFIX):
         return None
     image = await portfolio.image(path.removeprefix(MEDIA_PATH_PREFIX))
@@ -68,12 +71,14 @@ async def find_own_image(portfolio: PortfolioReadPort, actor: Actor, path: str) 
 
 
 async def remove_image(ports: Ports, actor: Actor, name: str) -> None:
-    """Remove an image of one's own. Raises NotFound, and RuleBroken `image_in_use` while the
-    profile or the portfolio shows it. Where the storage fails, its file is removed later
-    (`clear_files`)."""
+    """Remove an image of the actor. Locks the user. Where the file storage fails, the file is
+    removed later (`remove_orphaned_files`).
+
+    Raises NotFound, and RuleBroken `image_in_use` while the profile or the portfolio shows it.
+    """
 
     async def unit(tx: Transaction) -> None:
-        # Held, as by whoever puts an image into the profile or the portfolio.
+        # Locked, as by everything that shows an image in the profile or the portfolio.
         await tx.accounts.lock_user(actor.user_id)
         image = await find_own_image(tx.portfolio, actor, MEDIA_PATH_PREFIX + name)
         if image is None:
@@ -86,8 +91,9 @@ async def remove_image(ports: Ports, actor: Actor, name: str) -> None:
 
 
 async def delete_unused_image(tx: Transaction, image: Image | None) -> Sequence[str]:
-    """Drop an image whose owner is held, if there is one, unless the profile or the portfolio
-    show it by now: the names of those whose files are to be removed after the unit of work."""
+    """Delete an image's row unless the profile or the portfolio shows it; returns the names of
+    files that the caller removes after the transaction. The caller holds the lock on the image's
+    owner."""
     if image is None:
         return []
     portfolio_paths = {item.image for item in await tx.portfolio.portfolio_items_of(image.owner_id)}
@@ -101,8 +107,8 @@ async def delete_unused_image(tx: Transaction, image: Image | None) -> Sequence[
 
 
 async def remove_files(ports: Ports, names: Sequence[str]) -> None:
-    """Remove the files of images that were dropped. Where the storage or the store is out of
-    reach, they stay known as left."""
+    """Remove the files of deleted images. Where the file storage or the store is unavailable, they
+    stay listed as orphaned."""
     for name in names:
         with suppress(StoreUnavailable):
             await ports.files.remove(name)
@@ -114,8 +120,7 @@ async def _delete_orphaned_file(ports: Ports, name: str) -> None:
 
 
 async def remove_orphaned_files(ports: Ports) -> int:
-    """Remove files of dropped images, as far as that could not be done then; how many there
-    were."""
+    """Remove the files of deleted images that could not be removed then; returns their number."""
     after, seen = "", 0
     while True:
         async with ports.store.read_view() as view:
@@ -127,7 +132,7 @@ async def remove_orphaned_files(ports: Ports) -> int:
 
 
 async def get_image_content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:
-    """The bytes of an image, and what they are. Raises NotFound."""
+    """The content and kind of an image. Raises NotFound."""
     kind = image_kind_of(name)
     found = None if kind is None else await ports.files.get(name)
     if kind is None or found is None:

@@ -1,8 +1,7 @@
-"""Importing companions: batches of them, and files of any size that are gone on with.
+"""Imports of companions: single batches, and files of any size that can be resumed.
 
-A batch goes in as one unit of work. With a file's rows go, in the same unit, how far it went
-in and what stayed out: so a file whose import was cut short goes on behind its last batch,
-each row once, and is answered for as a whole.
+Each batch is one transaction. For a file, its progress and skipped rows are saved in the same
+transaction: an interrupted import resumes after its last batch, and every row is imported once.
 """
 
 from __future__ import annotations
@@ -37,17 +36,19 @@ P = TypeVar("P", User, NewUser)
 
 @frozen
 class ImportCounts:
+    """Outcome of one batch."""
+
     imported: int
     updated: int
     refused: tuple[tuple[int, str], ...]
-    """Rows of the batch, by their position, that could not go in, and why."""
+    """Position of each refused row, and the reason."""
 
 
 async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> ImportCounts:
-    """Import a batch in one unit of work; an e-mail known already is updated, also by a later
-    row of the batch.
+    """Import a batch in one transaction. An e-mail address that exists is updated, also by a later
+    row of the same batch. An invalid row is refused with its reason and does not affect the others.
 
-    A row that can't be honoured is refused with its reason, and the rest goes in.
+    Locks the existing users of the batch.
     """
     batch, at = await _prepare_batch(ports, dict(enumerate(rows))), ports.clock.wall()
     return await ports.store.run_transaction(lambda tx: _import_batch(tx, batch, at))
@@ -58,18 +59,18 @@ async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> 
 
 @frozen
 class ImportRow:
-    """A row of a file: what it says, or why it can't be read."""
+    """A row of a file: its parsed companion, or why it cannot be parsed."""
 
     line: int
     email: str | None
-    """As far as it can be shown."""
+    """For display; None where it cannot be read."""
     companion: ImportedCompanion | None = None
     problem: str = ""
 
 
 async def begin_import(ports: Ports, fingerprint: str, *, restart: bool = False) -> ImportProgress:
-    """How far a file is in already: behind its line, if there is one, is where to go on. With
-    `anew` it begins at the first, whatever became of it before."""
+    """The progress of a file, created at line 0 if there is none; the import resumes after its
+    line. With `restart`, it starts again at the first line. Locks the progress."""
 
     async def unit(tx: Transaction) -> ImportProgress:
         stored = await tx.imports.lock_progress(fingerprint)
@@ -86,9 +87,10 @@ async def begin_import(ports: Ports, fingerprint: str, *, restart: bool = False)
 async def import_rows(
     ports: Ports, previous: ImportProgress, rows: Sequence[ImportRow]
 ) -> ImportProgress:
-    """Import the next rows of a file, at least one, in the order of their lines.
+    """Import the next rows of a file in the order of lines, at least one; returns the new progress.
+    `previous` is the progress before it. Locks the progress, then the existing users.
 
-    Raises RuleBroken where somebody else goes on with the same file.
+    Raises RuleBroken `import_running` where another process imports the same file.
     """
     at = ports.clock.wall()
     readable = {row.line: row.companion for row in rows if row.companion is not None}
@@ -122,13 +124,13 @@ async def import_rows(
 async def list_skipped_rows(
     ports: Ports, fingerprint: str, after_line: int = 0, limit: int = 500
 ) -> Sequence[SkippedRow]:
-    """A page of the rows of a file that stayed out, in the order of lines."""
+    """A page of a file's skipped rows above `after_line`, by line."""
     async with ports.store.read_view() as view:
         return await view.imports.skipped_rows(fingerprint, after_line, limit)
 
 
 async def finish_import(ports: Ports, fingerprint: str) -> None:
-    """Forget a file that is in and answered for: from now on it would be imported again."""
+    """Delete the progress of a finished file. The same file can then be imported again."""
     await ports.store.run_transaction(lambda tx: tx.imports.delete_progress(fingerprint))
 
 
@@ -137,14 +139,14 @@ async def finish_import(ports: Ports, fingerprint: str) -> None:
 
 @frozen
 class _ImportCandidate:
-    """A row that may go in."""
+    """A valid row."""
 
     position: int
     email: str
     companion: Companion
-    """As it is where the account is still to be made."""
+    """The companion of a new account with only this row's values."""
     provided_fields: Set[str]
-    """The fields that the row says; the others of the companion are defaults."""
+    """The fields that the row provides; the companion's other fields are defaults."""
     password_hash: str | None = field(repr=False)
 
 
@@ -155,7 +157,8 @@ class _ImportBatch:
 
 
 async def _prepare_batch(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _ImportBatch:
-    """All that needs no store, so that nobody waits while passwords are hashed."""
+    """Validation and password hashing, done before the transaction so that no locks are held
+    meanwhile."""
     now = await ports.clock.business()
     candidates, refused = [], []
     for position, row in rows.items():
@@ -203,7 +206,7 @@ async def _import_batch(tx: Transaction, batch: _ImportBatch, at: datetime) -> I
 
 
 def _refusal_reason(user: User) -> str:
-    """Why no row may update them, if so."""
+    """Why rows may not update this user; empty where they may."""
     if user.erased_at is not None:
         return ERASED_REASON
     return "" if user.role is Role.STAFF else NOT_STAFF_REASON
@@ -225,7 +228,7 @@ def _new_staff_member(row: _ImportCandidate) -> tuple[NewUser, Companion]:
 def _update_new_staff_member(
     new: NewUser, existing: Companion, row: _ImportCandidate
 ) -> tuple[NewUser, Companion]:
-    """A newcomer who comes twice: the later row updates."""
+    """A second row of the same new account updates it."""
     return _with_account_fields(new, row), _merge_companion(existing, row)
 
 
@@ -247,8 +250,8 @@ def _with_account_fields(person: P, row: _ImportCandidate) -> P:
 
 
 def _merge_companion(existing: Companion, row: _ImportCandidate) -> Companion:
-    """What a row says, with all else as it was: a row that is not approved takes nobody's approval
-    away, and none lifts a suspension."""
+    """The companion with the values that the row provides. A row neither withdraws an approval nor
+    lifts a suspension."""
     fresh = row.companion
     profile_values = {name: getattr(fresh, name) for name in _PROFILE_FIELDS & row.provided_fields}
     calendar_values = {

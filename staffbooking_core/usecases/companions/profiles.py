@@ -1,4 +1,4 @@
-"""What staff members keep of themselves: profile, hours, portfolio (CONTRACT 3)."""
+"""Profile, hours and portfolio of staff members (CONTRACT 3)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from staffbooking_core.usecases.idempotency import IdempotencyRequest
 
 
 async def get_profile(ports: Ports, actor: Actor) -> Companion:
-    """The staff member's companion; a draft where they have said nothing yet."""
+    """The staff member's companion; a draft where none is stored. Raises NotFound."""
     async with ports.store.read_view() as view:
         companion = await view.companions.companion(actor.user_id)
         if companion is not None:
@@ -59,8 +59,12 @@ async def get_profile(ports: Ports, actor: Actor) -> Companion:
 
 
 async def update_profile(ports: Ports, actor: Actor, command: ChangeProfile) -> Companion:
-    """Change what is given, and keep the rest, the approval too. Raises InvalidField for money
-    finer than the currency, and for a photo that is somebody else's."""
+    """Change the given fields of the profile; the approval stays. Locks the user, then the
+    companion.
+
+    Raises InvalidField for amounts with more decimals than the currency and for somebody else's
+    photo, and NotFound.
+    """
     provided = provided_fields(command)
     changes, faults = _rates_to_minor_units(provided, ports.policy.currency)
 
@@ -80,8 +84,11 @@ async def update_profile(ports: Ports, actor: Actor, command: ChangeProfile) -> 
 
 
 async def set_profile_photo(ports: Ports, actor: Actor, path: str) -> None:
-    """Show another photo, or none where the path is empty. An upload that it replaces is removed,
-    unless the portfolio shows it. Raises InvalidField for one that is somebody else's."""
+    """Show another photo, or none for an empty path. The previous upload is removed unless the
+    portfolio shows it. Locks the user, then the companion.
+
+    Raises InvalidField on `profile_photo` for somebody else's image, and NotFound.
+    """
 
     async def unit(tx: Transaction) -> Sequence[str]:
         _, companion = await lock_staff_member(tx, actor)
@@ -98,7 +105,7 @@ async def set_profile_photo(ports: Ports, actor: Actor, path: str) -> None:
 def _rates_to_minor_units(
     provided: dict[str, Any], currency: Currency
 ) -> tuple[dict[str, Any], list[FieldError]]:
-    """The same with its money in minor units, or what is wrong with that."""
+    """The fields with amounts in minor units, or their faults."""
     rates = {name: value for name, value in provided.items() if isinstance(value, Decimal)}
     if faults := rate_faults(currency, rates):
         return provided, faults
@@ -115,9 +122,12 @@ def _with_changes(companion: Companion, changes: dict[str, Any]) -> Companion:
 
 
 async def set_availability(ports: Ports, actor: Actor, command: SetAvailability) -> Calendar:
-    """Replace the hours that are given, and keep the others, and what is busy by other calendars.
-    Raises InvalidField for slots that do not start before they end, and for dates that come
-    twice."""
+    """Replace the given hours; other hours and imported busy times stay. Locks the user, then the
+    companion.
+
+    Raises InvalidField for slots that do not start before they end and for repeated dates, and
+    NotFound.
+    """
     provided = provided_fields(command)
     weekly, overrides = parse_hours(provided.get("weekly", ()), provided.get("overrides", ()))
     hours: dict[str, Any] = {"timezone": command.timezone, "weekly": weekly, "overrides": overrides}
@@ -133,9 +143,12 @@ async def set_availability(ports: Ports, actor: Actor, command: SetAvailability)
 
 
 async def set_date_hours(ports: Ports, actor: Actor, command: DateHours) -> Calendar:
-    """Set the hours of one date in the place of those it had, and keep all others but those of
-    dates that are over. Raises InvalidField for slots that do not start before they end, for a
-    date that is over, and where too many are set."""
+    """Replace the hours of one date, and drop those of past dates. Locks the user, then the
+    companion.
+
+    Raises InvalidField for slots that do not start before they end, a past date, or too many dates,
+    and NotFound.
+    """
     if faults := _order_faults(_day_slot_paths(command)):
         raise InvalidField(faults)
     now = await ports.clock.business()
@@ -155,7 +168,7 @@ async def set_date_hours(ports: Ports, actor: Actor, command: DateHours) -> Cale
 
 
 async def clear_date_hours(ports: Ports, actor: Actor, day: date) -> None:
-    """The weekly hours rule the date again, if it had others."""
+    """Remove the hours of one date, so that the weekly hours apply. Locks the companion."""
 
     async def unit(tx: Transaction) -> None:
         companion = await tx.companions.lock_companion(actor.user_id)
@@ -170,7 +183,7 @@ async def clear_date_hours(ports: Ports, actor: Actor, day: date) -> None:
 
 
 async def list_portfolio_items(ports: Ports, actor: Actor) -> Sequence[PortfolioItem]:
-    """All of the staff member's items, the newest first."""
+    """All portfolio items of the staff member, the newest first."""
     async with ports.store.read_view() as view:
         return await view.portfolio.portfolio_items_of(actor.user_id)
 
@@ -181,9 +194,11 @@ async def add_portfolio_item(
     command: AddPortfolioItem,
     idempotency_request: IdempotencyRequest[NewPortfolioItem] | None = None,
 ) -> PortfolioItem:
-    """Add an item, which others see once it is approved. Raises InvalidField for an image that
-    is somebody else's, RuleBroken `too_many_portfolio_items`, and AnsweredBefore where the call
-    was made before."""
+    """Add a portfolio item; others see it once it is approved. Locks the user, then the companion.
+
+    Raises InvalidField on `image` for somebody else's image, RuleBroken `too_many_portfolio_items`
+    or `idempotency_mismatch`, NotFound, and AlreadyAnswered where the call has a stored response.
+    """
     now, max_items = await ports.clock.business(), ports.policy.max_portfolio_items
     new = NewPortfolioItem(actor.user_id, command.title, command.image, command.description, now)
     response = (
@@ -194,7 +209,7 @@ async def add_portfolio_item(
 
     async def unit(tx: Transaction) -> PortfolioItem:
         if response is not None:
-            await tx.idempotency.save_response(response)  # First, so that a twin is told as such.
+            await tx.idempotency.save_response(response)  # First: detects a concurrent call.
         _, companion = await lock_staff_member(tx, actor)
         if faults := await _image_faults(tx.portfolio, actor, "image", command.image):
             raise InvalidField(faults)
@@ -209,8 +224,8 @@ async def add_portfolio_item(
 
 
 async def remove_portfolio_item(ports: Ports, actor: Actor, item_id: int) -> None:
-    """Take an item of one's own out of the portfolio, and of what others see of it. Its image
-    stays."""
+    """Remove a portfolio item of the actor; its image stays. Locks the companion. Raises
+    NotFound."""
 
     async def unit(tx: Transaction) -> None:
         await _remove_item(tx, actor, item_id)
@@ -219,10 +234,11 @@ async def remove_portfolio_item(ports: Ports, actor: Actor, item_id: int) -> Non
 
 
 async def remove_portfolio_item_and_image(ports: Ports, actor: Actor, item_id: int) -> None:
-    """The same, and its image is removed with it, unless something else shows that."""
+    """Remove a portfolio item of the actor, and its image unless something else shows it. Locks the
+    user, then the companion. Raises NotFound."""
 
     async def unit(tx: Transaction) -> Sequence[str]:
-        await tx.accounts.lock_user(actor.user_id)  # Whoever drops images holds their owner.
+        await tx.accounts.lock_user(actor.user_id)  # Images are deleted under their owner's lock.
         item = await _remove_item(tx, actor, item_id)
         return await images.delete_unused_image(
             tx, await images.find_own_image(tx.portfolio, actor, item.image)
@@ -241,12 +257,16 @@ async def _remove_item(tx: Transaction, actor: Actor, item_id: int) -> Portfolio
     return item
 
 
-# Both -----------------------------------------------------------------------------------
+# Shared ---------------------------------------------------------------------------------
 
 
 async def lock_staff_member(tx: Transaction, actor: Actor) -> tuple[User, Companion]:
-    """The staff member, and their companion, which is stored from now on. The user is held
-    first, so that of two first changes at once the second finds what the first has stored."""
+    """The staff member and their companion, both locked; a missing companion is stored as a draft.
+    The user is locked first, so that of two concurrent first changes the second finds the companion
+    of the first.
+
+    Raises NotFound.
+    """
     user = await tx.accounts.lock_user(actor.user_id)
     if user is None or user.erased_at is not None:
         raise NotFound("User")
@@ -260,7 +280,7 @@ async def lock_staff_member(tx: Transaction, actor: Actor) -> tuple[User, Compan
 async def _image_faults(
     portfolio: PortfolioReadPort, actor: Actor, field: str, path: str
 ) -> list[FieldError]:
-    """What is wrong with the path of an image: uploads are for those who made them."""
+    """The fault of an image path that is an upload of somebody else."""
     if (
         not path.startswith(MEDIA_PATH_PREFIX)
         or await images.find_own_image(portfolio, actor, path) is not None
@@ -269,11 +289,11 @@ async def _image_faults(
     return [FieldError(field, "is not an image that you uploaded")]
 
 
-# What is given, by its owner or an operator --------------------------------------------
+# Parsing -------------------------------------------------------------------------------
 
 
 def rate_faults(currency: Currency, rates: Mapping[str, Decimal]) -> list[FieldError]:
-    """What is wrong with amounts of money, by their fields, for a currency's decimals."""
+    """The faults of amounts, by field: more decimals than the currency has."""
     faults = []
     for field, amount in rates.items():
         try:
@@ -286,8 +306,10 @@ def rate_faults(currency: Currency, rates: Mapping[str, Decimal]) -> list[FieldE
 def parse_hours(
     weekly: Sequence[WeeklyHours], overrides: Sequence[DateHours]
 ) -> tuple[tuple[WeeklySlot, ...], tuple[DateOverride, ...]]:
-    """The hours of a calendar. Raises InvalidField with every slot that does not start before it
-    ends, and for a date that comes twice."""
+    """Weekly slots and date overrides of a calendar.
+
+    Raises InvalidField with every slot that does not start before it ends, and for repeated dates.
+    """
     faults = _order_faults(_slot_paths(weekly, overrides))
     if len({given.date for given in overrides}) < len(overrides):
         faults.append(FieldError("overrides", "names a date twice"))
@@ -302,7 +324,7 @@ def parse_hours(
 def _slot_paths(
     weekly: Sequence[WeeklyHours], overrides: Sequence[DateHours]
 ) -> Iterator[tuple[str, SlotHours]]:
-    """Each slot with its dotted path."""
+    """Each slot with its dotted field path."""
     for position, slot in enumerate(weekly):
         yield f"weekly.{position}", slot
     for position, day in enumerate(overrides):
@@ -316,8 +338,8 @@ def _day_slot_paths(day: DateHours) -> Iterator[tuple[str, SlotHours]]:
 
 
 def _order_faults(slot_paths: Iterable[tuple[str, SlotHours]]) -> list[FieldError]:
-    """Slots that do not start before they end."""
-    # The two are HH:MM to the letter: in the order of texts as in that of times.
+    """The faults of slots that do not start before they end."""
+    # Both are exactly HH:MM, so that they compare as texts.
     return [
         FieldError(f"{place}.start", "must be before end")
         for place, slot in slot_paths

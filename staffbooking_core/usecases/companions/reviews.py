@@ -1,4 +1,4 @@
-"""Reviews: the parties of a completed booking review each other (CONTRACT 5)."""
+"""Reviews between the parties of a completed booking (SPECIFICATION 4.9, CONTRACT 5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from staffbooking_core.usecases.bookings.actions import require_party
 async def list_reviews_of(
     ports: Ports, user_id: int, page: int, limit: int
 ) -> tuple[Sequence[Review], RatingTotals]:
-    """A page of the reviews of a person, the newest first, and what all of them come to."""
+    """A page of the visible reviews of a user, the newest first, and the totals of all. Raises
+    NotFound."""
     async with ports.store.read_view() as view:
         ratings = await view.reviews.ratings_of(user_id)
         if ratings is None:
@@ -40,13 +41,14 @@ async def list_reviews_of(
 
 
 async def get_own_review(ports: Ports, actor: Actor, booking_id: int) -> Review | None:
-    """What the actor has said of the other side of a booking; None for nothing yet."""
+    """The actor's review in a booking; None without one."""
     async with ports.store.read_view() as view:
         return await view.reviews.review_by(booking_id, actor.user_id)
 
 
 async def authorize(ports: Ports, actor: Actor, booking_id: int) -> None:
-    """Raise NotFound for a stranger to a booking and Forbidden for who may not review it."""
+    """Check that the actor may review a booking. Raises NotFound for a stranger, and Forbidden
+    `wrong_party`."""
     async with ports.store.read_view() as view:
         _, party = require_party(actor, await view.bookings.booking(booking_id))
     check_reviewer(party)
@@ -55,8 +57,12 @@ async def authorize(ports: Ports, actor: Actor, booking_id: int) -> None:
 async def submit_review(
     ports: Ports, actor: Actor, booking_id: int, command: SubmitReview
 ) -> Review:
-    """Review the other side of a completed booking, once. The companion's rating follows in
-    the same transaction, and so does the event that tells of it."""
+    """Review the other party of a completed booking, once. The companion's rating and the event
+    review.created are saved in the same transaction.
+
+    Locks the actor, the booking, then the companion. Raises NotFound, Forbidden `wrong_party`,
+    RuleBroken `booking_not_completed` or `already_reviewed`, and Unauthenticated.
+    """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Review:
@@ -83,7 +89,8 @@ async def submit_review(
 async def _save_review_event(
     tx: Transaction, ports: Ports, booking: Booking, review: Review, now: datetime
 ) -> None:
-    """Save the event as a step of the booking, among whose other events it has its place."""
+    """Save the event with a new version of the booking, so that it is ordered among the booking's
+    events."""
     booking_after = evolve(booking, version=booking.version + 1, events=booking.events + 1)
     event = review_event(ports.ids.event_id(), review, booking_after, now)
     await tx.bookings.save_booking(
@@ -92,8 +99,8 @@ async def _save_review_event(
 
 
 async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> Review:
-    """The review of oneself that one may respond to. Raises NotFound for an unknown one, and
-    Forbidden for who may not respond to it."""
+    """The review that the actor may respond to. Raises NotFound, also for a hidden review, and
+    Forbidden `wrong_party`."""
     async with ports.store.read_view() as view:
         return _for_responder(actor, await view.reviews.review(review_id))
 
@@ -101,12 +108,16 @@ async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> Revi
 async def respond_to_review(
     ports: Ports, actor: Actor, review_id: int, command: RespondToReview
 ) -> Review:
-    """Respond to a review of oneself, once."""
+    """Respond once to a review of the actor. Locks the actor, then the companion.
+
+    Raises NotFound, also for a hidden review, Forbidden `wrong_party`, RuleBroken
+    `already_responded`, and Unauthenticated.
+    """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Review:
         await lock_caller(tx.accounts, actor.user_id)
-        # Held first: its detail is remade of what others have said meanwhile, too.
+        # Locked first: its detail is encoded again from all reviews, concurrent ones included.
         companion = await tx.companions.lock_companion(actor.user_id)
         review = _for_responder(actor, await tx.reviews.review(review_id))
         answered = review.with_response(command.response, now)
@@ -130,14 +141,15 @@ def _for_responder(actor: Actor, review: Review | None) -> Review:
 
 
 async def list_all_reviews(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Review]:
-    """A page of everybody's reviews, hidden ones too, in the order of ids."""
+    """A page of all reviews above `after_id`, hidden ones too, by id."""
     async with ports.store.read_view() as view:
         return await view.reviews.reviews(after_id, limit)
 
 
 async def set_review_hidden(ports: Ports, review_id: int, hidden: bool) -> Review:
-    """Hide a review, or show it again: while hidden it is neither listed nor counted, but its
-    reviewer can't give another. Where it is so already, nothing changes."""
+    """Hide a review or show it again. A hidden review is neither listed nor counted, but its author
+    cannot submit another one. Repeating it changes nothing. Locks the companion. Raises
+    NotFound."""
 
     async def unit(tx: Transaction) -> Review:
         known = await tx.reviews.review(review_id)

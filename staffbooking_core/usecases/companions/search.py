@@ -1,4 +1,4 @@
-"""Finding companions: search, detail, availability (SPECIFICATION 4.2 to 4.4)."""
+"""Search, detail and availability of listed companions (SPECIFICATION 4.2 to 4.4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from staffbooking_core.representations.calendars import FreeDaysRecord, free_day
 
 
 async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
-    """Ready-made summaries, up to one more than `query.limit`: its sight means `has_more`."""
+    """Encoded summaries of a page, up to `query.limit + 1`: one more means that another page
+    follows (SPECIFICATION 4.2).
+
+    Raises InvalidField on `min_price` above `max_price`.
+    """
     low, high = query.min_price, query.max_price
     if low is not None and high is not None and low > high:
         raise invalid_field("min_price", "must not be above max_price")
@@ -27,7 +31,7 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
 
 
 async def get_detail(ports: Ports, companion_id: int) -> bytes:
-    """The ready-made detail; NotFound where the companion is not listed."""
+    """The encoded detail of a listed companion (SPECIFICATION 4.3). Raises NotFound."""
     async with ports.store.read_view() as view:
         found = await view.companions.detail(companion_id)
     if found is None:
@@ -38,7 +42,12 @@ async def get_detail(ports: Ports, companion_id: int) -> bytes:
 async def get_availability(
     ports: Ports, companion_id: int, start: date, end: date
 ) -> FreeDaysRecord:
-    """The free slots of each local day from `start` to `end`, both included (CONTRACT 3)."""
+    """The free slots of each local day from `start` to `end`, both included (SPECIFICATION 4.4,
+    CONTRACT 3).
+
+    Raises InvalidField on `start_date` or `end_date`, and NotFound for a companion that is not
+    listed.
+    """
     _check_range(start, end, ports.policy.availability_days)
     first = datetime.combine(start, time(), UTC) - DAY
     last = datetime.combine(end, time(), UTC) + 2 * DAY
@@ -59,20 +68,18 @@ def _check_range(start: date, end: date, max_days: int) -> None:
     if not faults and end < start:
         faults = [FieldError("end_date", "must not be before start_date")]
     elif not faults and (end - start).days >= max_days:
-        faults = [
-            FieldError("end_date", f"is too far from start_date: at most {max_days} days are told")
-        ]
+        faults = [FieldError("end_date", f"is too far from start_date: at most {max_days} days")]
     if faults:
         raise InvalidField(faults)
 
 
 async def count_service_types(ports: Ports) -> Sequence[tuple[str, int]]:
-    """Every offered service, with how many companions offer it."""
+    """Every offered service type with the number of listed companions that offer it."""
     async with ports.store.read_view() as view:
         return await view.companions.service_type_counts()
 
 
 async def list_service_names(ports: Ports) -> Sequence[str]:
-    """The names of every offered service, to choose from."""
+    """The names of all offered service types."""
     async with ports.store.read_view() as view:
         return await view.companions.service_names()

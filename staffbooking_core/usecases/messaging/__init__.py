@@ -1,1 +1,1 @@
-"""Messages, the real-time channel, notifications for offline users."""
+"""Messages, the real-time channel, e-mail notifications for offline users."""

@@ -1,5 +1,5 @@
-"""The channel: who connects, types, reads and is there (CONTRACT 6). The machine that decides
-what a connection is told is `domain.channel`; what is said goes by `messages`."""
+"""The real-time channel: connections, typing, read marks and presence (SPECIFICATION 6.2, CONTRACT
+6). `messages` sends messages. A node is a process that serves connections."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from staffbooking_core.representations.channel import Broadcast, Frame, ServerEv
 from staffbooking_core.usecases.messaging import messages
 
 CHANNEL_BATCH_SIZE = 100
-"""Nodes that are buried, and messages that are read, at a time."""
+"""Expired nodes that are deleted, and messages that are read, at a time."""
 
 CONNECT_RETRY_DELAY = timedelta(seconds=5)
-"""When a user with too many connections may try once more."""
+"""Retry delay for a user with too many connections."""
 
 
 async def connect(ports: Ports, user_id: int, node: str) -> None:
-    """Count a connection of a user. Raises LimitExceeded where there are too many."""
+    """Count a connection of a user on a node. Raises RateLimitExceeded above
+    `policy.max_connections`."""
     now, max_connections = ports.clock.wall(), ports.policy.max_connections
 
     async def unit(tx: Transaction) -> bool:
@@ -50,7 +51,7 @@ async def connect(ports: Ports, user_id: int, node: str) -> None:
 
 
 async def disconnect(ports: Ports, user_id: int, node: str) -> None:
-    """The end of a connection that was counted."""
+    """Uncount a connection of a user on a node."""
     now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> None:
@@ -60,13 +61,13 @@ async def disconnect(ports: Ports, user_id: int, node: str) -> None:
 
 
 async def last_message_id(ports: Ports, user_id: int | None = None) -> int:
-    """The last message that a user may read, or of all; 0 with none."""
+    """The id of the last message that a user may read, or of all messages; 0 without any."""
     async with ports.store.read_view() as view:
         return await view.messages.last_message_id(user_id)
 
 
 async def messages_after(ports: Ports, after_id: int) -> Sequence[Message]:
-    """The next messages of all conversations, in the order of their ids."""
+    """The next messages of all conversations above `after_id`, by id."""
     async with ports.store.read_view() as view:
         return await view.messages.all_messages_after(after_id, CHANNEL_BATCH_SIZE)
 
@@ -74,19 +75,21 @@ async def messages_after(ports: Ports, after_id: int) -> Sequence[Message]:
 async def missed_messages(
     ports: Ports, user_id: int, after_id: int
 ) -> tuple[Sequence[Message], bool]:
-    """The next messages that a user may read, over all conversations and in the order of their
-    ids, and whether there are more."""
+    """The next messages above `after_id` that a user may read in any conversation, by id, and
+    whether more may follow."""
     async with ports.store.read_view() as view:
         found = await view.messages.readable_messages_after(user_id, after_id, CHANNEL_BATCH_SIZE)
     return found, len(found) == CHANNEL_BATCH_SIZE
 
 
-# What passes ----------------------------------------------------------------------------
+# Events of clients ----------------------------------------------------------------------
 
 
 async def broadcast_typing(ports: Ports, user_id: int, event: SetTyping) -> None:
-    """Tell the others in a conversation that somebody types, or does no more. Raises NotFound
-    for a stranger and Forbidden for who has left."""
+    """Broadcast to the others in a conversation that a user started or stopped typing.
+
+    Raises NotFound for a stranger, and Forbidden `conversation_left`.
+    """
     async with ports.store.read_view() as view:
         found = await view.messages.conversation(event.conversation_id)
     conversation, member = require_member(found, user_id)
@@ -97,7 +100,7 @@ async def broadcast_typing(ports: Ports, user_id: int, event: SetTyping) -> None
 
 
 async def mark_read(ports: Ports, user_id: int, event: MarkReadUpTo) -> None:
-    """Note that a user has read up to a message, and tell all in the conversation."""
+    """Mark a conversation as read up to a message, and broadcast it. Raises NotFound."""
     await messages.mark_read(ports, user_id, event.conversation_id, event.message_id)
 
 
@@ -105,8 +108,8 @@ async def mark_read(ports: Ports, user_id: int, event: MarkReadUpTo) -> None:
 
 
 async def query_presence(ports: Ports, user_id: int, event: QueryPresence) -> Sequence[Frame]:
-    """Who of some people is there: a frame for each with whom a conversation is shared, and
-    an error where anybody else was asked for."""
+    """One presence frame for each of the given users with whom a conversation is shared, and one
+    error frame if there were any others."""
     async with ports.store.read_view() as view:
         partners = await view.messages.conversation_partners(user_id, event.user_ids)
         if partners != set(event.user_ids):
@@ -126,7 +129,7 @@ async def query_presence(ports: Ports, user_id: int, event: QueryPresence) -> Se
 
 
 async def broadcast_presence(ports: Ports, user_id: int) -> None:
-    """Tell those who are there, and share a conversation, whether a user is."""
+    """Broadcast a user's presence to the online users who share a conversation with them."""
     now = ports.clock.wall()
     async with ports.store.read_view() as view:
         others = await view.presence.online_conversation_partners(user_id, now)
@@ -137,24 +140,24 @@ async def broadcast_presence(ports: Ports, user_id: int) -> None:
     ports.pubsub.publish(Broadcast(tuple(others), ServerEvent.PRESENCE, data))
 
 
-# The process ----------------------------------------------------------------------------
+# Nodes ----------------------------------------------------------------------------------
 
 
 @frozen
 class HeartbeatResult:
-    """What a sign of life brought to light."""
+    """Outcome of a heartbeat."""
 
     was_expired: bool
-    """The process was taken for dead, or is new: its users may have been told of as gone."""
+    """The node's lease had expired, or the node is new: others may see its users as offline."""
     disconnected_user_ids: Sequence[int]
-    """The users whose process has died."""
+    """Users of nodes whose lease expired."""
 
 
 async def heartbeat(
     ports: Ports, node: str, connections: Mapping[int, int], *, is_recount: bool
 ) -> HeartbeatResult:
-    """A sign of life of a process, with how many connections each user has there: they are
-    counted `anew` on demand, and where it was taken for dead meanwhile."""
+    """Renew a node's lease, and delete expired nodes. `connections` is the number of connections of
+    each user on this node; it is stored with `is_recount`, and where the lease had expired."""
     now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> HeartbeatResult:
@@ -169,8 +172,8 @@ async def heartbeat(
 
 
 async def stop_node(ports: Ports, node: str, user_ids: Iterable[int]) -> None:
-    """The end of a process: who was connected there may be so elsewhere at once, and who does
-    not come back soon is not there."""
+    """Remove a stopping node's connections at once, so that its users can connect elsewhere; its
+    lease lasts for the grace period, within which users who reconnect stay online for others."""
     until = ports.clock.wall() + ports.policy.presence_grace_period
     connections = dict.fromkeys(user_ids, 0)
 
@@ -182,7 +185,7 @@ async def stop_node(ports: Ports, node: str, user_ids: Iterable[int]) -> None:
 
 
 async def ended_sessions(ports: Ports, digests: Sequence[bytes]) -> frozenset[bytes]:
-    """Those of some sessions that sign nobody in any more."""
+    """Those of the given sessions that are no longer valid."""
     now, policy = ports.clock.wall(), ports.policy
     async with ports.store.read_view() as view:
         found = await view.accounts.sessions(digests)

@@ -1,5 +1,4 @@
-"""Messages: conversations, their history, and what is said in them (SPECIFICATION 4.8,
-CONTRACT 6)."""
+"""Conversations and messages (SPECIFICATION 4.8, CONTRACT 6)."""
 
 from __future__ import annotations
 
@@ -40,14 +39,14 @@ from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
 
 CONVERSATION_BATCH_SIZE = 500
-"""Conversations that are opened in one unit of work."""
+"""Conversations that are opened in one transaction."""
 
 # Conversations --------------------------------------------------------------------------
 
 
 async def open_missing_conversations(ports: Ports, user_id: int) -> None:
-    """Open the direct conversations that a user's bookings call for and that nobody has
-    needed yet."""
+    """Open the direct conversations with all users with whom the user shares a booking. They are
+    opened when they are first needed."""
     async with ports.store.read_view() as view:
         pairs = await view.messages.pairs_without_conversation(user_id, CONVERSATION_BATCH_SIZE)
     while pairs:
@@ -70,7 +69,8 @@ async def _open_conversations(
 async def list_conversations(
     ports: Ports, actor: Actor, page: int, limit: int
 ) -> Sequence[ConversationOverview]:
-    """A page of the actor's conversations, up to `limit + 1`, the one updated last first."""
+    """A page of the actor's conversations, up to `limit + 1`, the last updated first (SPECIFICATION
+    4.8)."""
     await open_missing_conversations(ports, actor.user_id)
     async with ports.store.read_view() as view:
         found = await view.messages.overviews(actor.user_id, page, limit, ports.clock.wall())
@@ -80,7 +80,7 @@ async def list_conversations(
 async def get_conversation(
     ports: Ports, actor: Actor, conversation_id: int
 ) -> ConversationOverview:
-    """A conversation as the actor finds it. Raises NotFound for a stranger too."""
+    """A conversation as the actor sees it. Raises NotFound, also for a stranger."""
     async with ports.store.read_view() as view:
         found = await view.messages.overview(conversation_id, actor.user_id, ports.clock.wall())
     if found is None:
@@ -89,15 +89,20 @@ async def get_conversation(
 
 
 async def authorize(ports: Ports, actor: Actor, conversation_id: int) -> None:
-    """Raise NotFound for a stranger to a conversation, and Forbidden for who has left it."""
+    """Check that the actor may write in a conversation.
+
+    Raises NotFound for a stranger, and Forbidden `conversation_left`.
+    """
     async with ports.store.read_view() as view:
         _, member = require_member(await view.messages.conversation(conversation_id), actor.user_id)
     check_can_write(member)
 
 
 async def direct_conversation_with(ports: Ports, actor: Actor, user_id: int) -> int | None:
-    """The id of the direct conversation with somebody; None for oneself. Raises NotFound
-    where there is no such user and Forbidden where no booking is shared."""
+    """The id of the direct conversation with another user, opened if necessary; None for the actor.
+
+    Raises NotFound without such a user, and Forbidden `no_shared_booking`.
+    """
     if user_id == actor.user_id:
         return None
     async with ports.store.read_view() as view:
@@ -126,8 +131,11 @@ async def list_messages(
     after: int | None,
     limit: int,
 ) -> tuple[Sequence[Message], bool]:
-    """Messages of a conversation, oldest first, and whether there are more that way: those
-    next above `after`, else the last ones, each time below `before`."""
+    """Messages of a conversation, the oldest first, and whether there are more in that direction:
+    the next ones above `after`, else the last ones; in both cases below `before`.
+
+    Raises NotFound for a stranger.
+    """
     async with ports.store.read_view() as view:
         found = await view.messages.conversation(conversation_id)
         conversation, member = require_member(found, actor.user_id)
@@ -149,8 +157,8 @@ async def open_conversation(
     after: int | None,
     limit: int,
 ) -> tuple[ConversationOverview, Sequence[Message], bool]:
-    """A conversation as the actor finds it, with messages of it as by `history`: what is shown
-    is marked as read."""
+    """A conversation as the actor sees it, with messages as by `list_messages`, which are marked as
+    read. Raises NotFound for a stranger."""
     page, has_more = await list_messages(
         ports, actor, conversation_id, before=before, after=after, limit=limit
     )
@@ -162,9 +170,11 @@ async def open_conversation(
 
 
 async def mark_read(ports: Ports, user_id: int, conversation_id: int, message_id: int) -> Broadcast:
-    """Note that a user has read up to a message, and tell the others. Raises NotFound for no
-    such message of a conversation of theirs. Marks never go back: the one that stands is
-    told."""
+    """Mark a conversation as read up to a message and broadcast the mark; returns the broadcast.
+    Marks never go back: the stored mark is broadcast.
+
+    Raises NotFound for a stranger, and without such a message.
+    """
     async with ports.store.read_view() as view:
         found = await view.messages.conversation(conversation_id)
         conversation, member = require_member(found, user_id)
@@ -185,25 +195,25 @@ async def mark_read(ports: Ports, user_id: int, conversation_id: int, message_id
     return broadcast
 
 
-# Saying something -----------------------------------------------------------------------
+# Sending --------------------------------------------------------------------------------
 
 _ClientKey: TypeAlias = tuple[int, int, str]
-"""Of a conversation and a sender, the sender's own name for a message."""
+"""Conversation, sender, and the sender's own id of a message."""
 
 
 @frozen
 class MessageDraft:
-    """What somebody wants to say in a conversation."""
+    """A message to be sent."""
 
     sender_id: int
     conversation_id: int
     content: str = field(repr=False)
     client_id: str | None = None
-    """The sender's own name for it: where it is known already, it was said before."""
+    """The sender's own id of the message: a repeated one is not stored again."""
 
     @property
     def client_key(self) -> _ClientKey | None:
-        """By which a repetition is known; None where it can't be."""
+        """Key by which a repetition is recognized; None without a client id."""
         if self.client_id is None:
             return None
         return self.conversation_id, self.sender_id, self.client_id
@@ -211,16 +221,17 @@ class MessageDraft:
 
 @frozen
 class ScreenedMessage:
-    """A letter with what the content filter has found in it: nothing else is ever sent."""
+    """A draft with the findings of the content filter. Only screened messages can be sent."""
 
     draft: MessageDraft
     findings: ContentFindings
 
 
 async def send_message(ports: Ports, draft: MessageDraft) -> Message:
-    """Say something. When this returns it is stored, once, and on its way to all who are in
-    the conversation. Raises NotFound for a stranger, Forbidden for who has left, and
-    ContentBlocked."""
+    """Send a message: it is stored once, and announced to the subscribers, when this returns.
+
+    Raises NotFound for a stranger, Forbidden `conversation_left`, and ContentBlocked.
+    """
     [result] = await send_messages(ports, [await screen_message(ports, draft)])
     if isinstance(result, StaffbookingError):
         raise result
@@ -228,14 +239,15 @@ async def send_message(ports: Ports, draft: MessageDraft) -> Message:
 
 
 async def screen_message(ports: Ports, draft: MessageDraft) -> ScreenedMessage:
-    """Have a letter looked through, which is to be sent."""
+    """Scan a draft with the content filter."""
     return ScreenedMessage(draft, await ports.content_filter.scan(draft.content))
 
 
 async def send_messages(
     ports: Ports, screened_messages: Sequence[ScreenedMessage]
 ) -> Sequence[Message | StaffbookingError]:
-    """Say several things in one unit of work: what became of each, in their order."""
+    """Send several messages in one transaction; returns the stored message or the error of each, in
+    their order. Locks their conversations."""
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Sequence[Message | StaffbookingError]:
@@ -284,7 +296,7 @@ async def _check_message(
     stored_before: Mapping[_ClientKey, Message],
     now: datetime,
 ) -> NewMessage | Message:
-    """What is to be kept; or what was kept before, which needs no more judging."""
+    """The message to store, or the one that is stored already."""
     draft, findings = screened.draft, screened.findings
     conversation, member = require_member(conversations.get(draft.conversation_id), draft.sender_id)
     if draft.client_key is not None and (before := stored_before.get(draft.client_key)) is not None:
@@ -298,7 +310,12 @@ async def _check_message(
 
 
 async def send_to_user(ports: Ports, actor: Actor, user_id: int, content: str) -> Message:
-    """Say something to somebody with whom a booking is shared, whatever its status."""
+    """Send a message to a user with whom the actor shares a booking of any status (SPECIFICATION
+    4.8).
+
+    Raises RuleBroken `message_to_oneself`, NotFound without such a user, Forbidden
+    `no_shared_booking`, and ContentBlocked.
+    """
     conversation_id = await direct_conversation_with(ports, actor, user_id)
     if conversation_id is None:
         raise RuleBroken("message_to_oneself", "You can't send messages to yourself")
@@ -311,14 +328,15 @@ async def send_to_user(ports: Ports, actor: Actor, user_id: int, content: str) -
 async def update_event_group(
     messages: MessagesWritePort, before: Booking, after: Booking, now: datetime
 ) -> None:
-    """Let the group of a booking's event follow who is booked, once the booking is saved."""
+    """Update the members of the group conversation of a booking's event, after the booking was
+    saved. Does nothing unless the booking became or stopped being confirmed. Locks the group."""
     was_booked, is_booked = (
         before.status in CONFIRMED_STATUSES,
         after.status in CONFIRMED_STATUSES,
     )
     if after.event_ref is None or was_booked == is_booked:
         return
-    # Held before who is booked is looked at: two accepts at the same time see each other.
+    # Locked before the bookings are read, so that concurrent accepts see each other.
     group = await messages.lock_group(after.customer_id, after.event_ref, now)
     booked = await messages.booked_companions(after.customer_id, after.event_ref)
     await messages.save_group(

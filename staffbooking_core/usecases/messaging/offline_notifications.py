@@ -1,7 +1,10 @@
-"""Who is away is told of new messages by mail: once, until they read again (CONTRACT 6).
+"""E-mail notifications of unread messages for offline users: one per conversation, until its reader
+reads again (CONTRACT 6).
 
-Messages are gone through once, in the order of their ids, when they are old enough to have
-been read by whoever was about to. How far that went is locked by whoever goes on.
+1. The cursor of the last processed message is locked, so that one worker proceeds at a time.
+2. The next messages are read by id, as far as they are old enough to count as unread.
+3. Recipients who are online, have read them, or were notified since they last read are left out.
+4. Notifications and the new cursor are saved in the same transaction.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ MESSAGE_BATCH_SIZE = 200
 
 
 async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZE) -> int:
-    """Note down who is to be told of messages, never what they say; how many messages were gone
-    through. Who is connected, has read them, or was told since they read last, is not."""
+    """Store notifications of unread messages, without their content; returns the number of messages
+    processed. Locks the cursor."""
     created_before = await ports.clock.business() - ports.policy.unread_notification_delay
     now = ports.clock.wall()
     async with ports.store.read_view() as view:
@@ -40,7 +43,7 @@ async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZ
                 await tx.messages.all_messages_after(after, limit), created_before
             )
         ]
-        if not message_ids:  # Another worker was quicker.
+        if not message_ids:  # Another worker processed them.
             return 0
         unread = await tx.messages.unread_messages(message_ids, now)
         await tx.messages.mark_notified(unread)
@@ -52,12 +55,12 @@ async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZ
 
 
 def _old_enough(messages: Sequence[Message], created_before: datetime) -> list[Message]:
-    """Those that lie long enough; none behind one that doesn't, so that none is passed over."""
+    """The messages up to the first that is too recent, so that none is skipped."""
     return list(takewhile(lambda message: message.created_at <= created_before, messages))
 
 
 def _notifications(unread: Sequence[UnreadMessage]) -> list[Notification]:
-    """One for each person and conversation, with all who wrote in it."""
+    """One notification per user and conversation, with the names of all senders."""
     senders: dict[tuple[int, int], dict[str, None]] = {}
     for each in unread:
         place = senders.setdefault((each.conversation_id, each.user_id), {})

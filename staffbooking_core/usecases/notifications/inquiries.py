@@ -1,4 +1,4 @@
-"""The contact form: what people ask of the operators (CONTRACT 8)."""
+"""Inquiries from the contact form (CONTRACT 8)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from staffbooking_core.ports import Ports, Transaction
 
 
 async def submit_inquiry(ports: Ports, command: SubmitInquiry) -> Inquiry:
-    """Keep a question, and tell the operators of it."""
+    """Store an inquiry, and notify the operators in the same transaction."""
     new = NewInquiry(
         name=command.name,
         email=command.email,
@@ -31,6 +31,6 @@ async def submit_inquiry(ports: Ports, command: SubmitInquiry) -> Inquiry:
 
 
 async def list_inquiries(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Inquiry]:
-    """A page of what was asked, in the order of ids."""
+    """A page of inquiries above `after_id`, by id."""
     async with ports.store.read_view() as view:
         return await view.notifications.inquiries(after_id, limit)

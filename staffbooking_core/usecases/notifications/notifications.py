@@ -1,9 +1,11 @@
-"""What people are to be told: written with what it is about, told afterwards, at least once.
+"""Notifications by e-mail: stored with the change that causes them, sent afterwards, at least once.
 
-Each notice is claimed in one transaction, told outside of any, and goes away in another once
-it was told. Never more than one is claimed at a time: a lease covers one mail. Whoever dies in
-between leaves it to the next who asks when the lease has run out; what could not be told is
-tried again, later and later, and given up at last.
+1. A notification is claimed in one transaction, one at a time: a lease covers one e-mail.
+2. The e-mail is built and sent outside of transactions.
+3. Another transaction deletes the notification, or defers it after a failure.
+
+A crash in between leaves the notification to the next claim after the lease. Failures are retried
+with growing delays until the notification is given up.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from staffbooking_core.usecases.accounts import email_tokens
 NOTIFICATION_BATCH_SIZE = 16
 
 _TOKEN_KINDS = frozenset({NotificationKind.VERIFY_EMAIL, NotificationKind.RESET_PASSWORD})
-"""Kinds that are no use to who can't sign in."""
+"""Kinds whose links are useless to a disabled user."""
 
 
 class NotificationsGivenUp(StaffbookingError):
-    """Notices are not tried any more; the cause says which, and for which faults."""
+    """Notifications were given up; `faults` has the error of each."""
 
     code = "notices_given_up"
 
@@ -49,10 +51,10 @@ class NotificationsGivenUp(StaffbookingError):
 
 
 async def send_notifications(ports: Ports, limit: int = NOTIFICATION_BATCH_SIZE) -> int:
-    """Tell people what they are to be told, what is due longest first; how much there was.
+    """Send due notifications, the longest due first, at most `limit`; returns their number. A
+    failure does not block others.
 
-    What can't be told keeps nothing else from being told. Raises GivenUp after all others were
-    told.
+    Raises NotificationsGivenUp after all others were sent.
     """
     done, faults = 0, []
     while done < limit:
@@ -82,7 +84,7 @@ async def _claim_notification(ports: Ports, lease: Lease) -> DueNotification | N
 
 
 async def _send_notification(ports: Ports, due: DueNotification, lease: Lease) -> Exception | None:
-    """The fault for which the notice was given up, if it was."""
+    """Send one notification; returns the error for which it was given up, if it was."""
     given_up_fault = None
     try:
         email = await _build_email(ports, due)
@@ -105,8 +107,10 @@ async def _send_notification(ports: Ports, due: DueNotification, lease: Lease) -
 
 
 async def _build_email(ports: Ports, due: DueNotification) -> Email | None:
-    """A notice as its recipient gets it, if there is one who wants it and may have it. Raises
-    ValueError for a kind that is not known."""
+    """The e-mail of a notification; None where its recipient is gone or does not want it.
+
+    Raises ValueError for an unknown kind.
+    """
     notification = due.notification
     kind = NotificationKind(notification.kind)
     if kind is NotificationKind.INQUIRY:
@@ -153,7 +157,7 @@ async def _recipient(accounts: AccountsReadPort, notification: Notification) -> 
 async def _should_notify(
     notifications: NotificationsReadPort, user: User, kind: NotificationKind
 ) -> bool:
-    """Who was erased hears nothing more, who is locked out what they still have to know."""
+    """Erased users get nothing; disabled users get only mandatory kinds without tokens."""
     if user.erased_at is not None:
         return False
     if kind is NotificationKind.VERIFY_EMAIL and user.email_verified_at is not None:
@@ -169,7 +173,7 @@ async def _should_notify(
 
 
 def _link_url(ports: Ports, user: User, notification: Notification) -> str | None:
-    """Where the letter leads. Tokens are made now, so that none is ever stored."""
+    """The link of the e-mail. Tokens are created when it is sent, so that none is ever stored."""
     match notification.kind:
         case NotificationKind.VERIFY_EMAIL:
             path = f"/account/verify-email/{email_tokens.verification_token(ports, user)}"
@@ -191,11 +195,11 @@ def _unsubscribe_url(ports: Ports, user: User, kind: NotificationKind) -> str | 
     return f"{ports.policy.base_url}/notifications/unsubscribe/{token}"
 
 
-# What people want to be told --------------------------------------------------------------
+# Preferences ------------------------------------------------------------------------------
 
 
 async def get_preferences(ports: Ports, user_id: int) -> dict[NotificationKind, bool]:
-    """Which of the optional kinds a user is told of."""
+    """The optional notification kinds, and whether the user gets each."""
     async with ports.store.read_view() as view:
         mutes = await view.notifications.muted_kinds_of(user_id)
     return {kind: kind not in mutes for kind in OPTIONAL_NOTIFICATION_KINDS}
@@ -204,7 +208,7 @@ async def get_preferences(ports: Ports, user_id: int) -> dict[NotificationKind, 
 async def set_preferences(
     ports: Ports, user_id: int, preferences: dict[NotificationKind, bool]
 ) -> dict[NotificationKind, bool]:
-    """Set whether a user is told of some optional kinds; how all of them are then."""
+    """Switch optional notification kinds on or off for a user; returns all preferences."""
 
     async def unit(tx: Transaction) -> None:
         for kind, is_wanted in preferences.items():
@@ -216,13 +220,18 @@ async def set_preferences(
 
 
 async def kind_of_token(ports: Ports, token_text: str) -> NotificationKind:
-    """The kind of notices that a token of an unsubscription ends, and no more is done. Raises
-    RuleBroken `token_invalid`."""
+    """The notification kind that an unsubscribe token ends; changes nothing.
+
+    Raises RuleBroken `token_invalid`.
+    """
     return (await _parse_unsubscribe_token(ports, token_text))[1]
 
 
 async def unsubscribe(ports: Ports, token_text: str) -> NotificationKind:
-    """End notices of a kind for the user of a token, once or more often; the kind."""
+    """End a notification kind for the user of an unsubscribe token; returns the kind. Repeatable.
+
+    Raises RuleBroken `token_invalid`.
+    """
     user, kind = await _parse_unsubscribe_token(ports, token_text)
     await ports.store.run_transaction(lambda tx: tx.notifications.mute(user.id, kind))
     return kind
@@ -235,5 +244,5 @@ async def _parse_unsubscribe_token(ports: Ports, token_text: str) -> tuple[User,
     user = email_tokens.check_token(ports, email_tokens.TokenPurpose.UNSUBSCRIBE, token, found)
     try:
         return user, NotificationKind(token.detail)
-    except ValueError:  # Of another version, whose mails are still read.
+    except ValueError:  # The e-mail is of another version.
         raise email_tokens.invalid_token() from None

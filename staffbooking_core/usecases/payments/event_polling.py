@@ -1,8 +1,8 @@
-"""Events of the processor that were lost: caught up with from its own list, and by looking
-again at whatever it has not decided yet (PAYMENTS 4).
+"""Recovery of lost processor events: polls the processor's event list, and syncs intents that it
+has not decided yet (PAYMENTS 4).
 
-Both only put nudges into the inbox, by names that are the same for every worker that comes
-upon them; what an event that had not been lost has done already is done once.
+Both add events to the inbox under names that all workers share, so that each is added once. An
+event that was not lost has no second effect.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from staffbooking_core.usecases.payments import inbox
 
 BOOKING_BATCH_SIZE = 500
 MAX_LIST_CALLS = 20
-"""How often the list is asked on in one go, until its end: then other work has its turn."""
+"""Maximum calls of the list per poll, so that other work gets its turn."""
 CHECKOUT_GRACE_PERIOD = timedelta(hours=1)
-"""For so long after its end a checkout page is still looked at."""
+"""How long an expired checkout page is still synced."""
 SYNC_CURSOR_NAME = "looks"
-"""The name under which it is kept when everything undecided was last looked at."""
+"""Name of the cursor with the time of the last sync of undecided intents."""
 
 
 async def poll_events(ports: Ports) -> int:
-    """Do both where their time has come; how many nudges were new."""
+    """Poll the event list and sync undecided intents, each if its interval has passed; returns the
+    number of new events. A processor that is unavailable is tried again next time."""
     return await _poll_event_list(ports) + await _enqueue_syncs(ports)
 
 
@@ -44,7 +45,7 @@ async def _poll_event_list(ports: Ports) -> int:
         try:
             nudges, next_cursor = await ports.payments.list_events(cursor, timeout_seconds)
         except ProcessorError:
-            break  # The time of the last success is what `doctor` and the metrics show.
+            break  # `doctor` and the metrics show the cursor's time: the last success.
         added += await inbox.add_events(ports, nudges, (name, next_cursor))
         if next_cursor == cursor:
             break
@@ -53,7 +54,7 @@ async def _poll_event_list(ports: Ports) -> int:
 
 
 async def _enqueue_syncs(ports: Ports) -> int:
-    """Once in a while: pages that could be paid by now, refunds that could have settled."""
+    """Enqueue intents whose page may be paid, or whose refund may be settled, by now."""
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         last_cursor = await view.cursors.cursor(SYNC_CURSOR_NAME)
@@ -100,7 +101,7 @@ def _period_number(at: datetime, interval: timedelta) -> int:
 
 
 def _may_be_paid(booking: Booking, now: datetime, settlement_period: timedelta) -> bool:
-    """Whether a client may have paid without our knowing: just accepted ones hear of it."""
+    """Whether a payment may have been missed. Just accepted bookings are left to events."""
     intent, accepted_at = booking.intent, booking.accepted_at
     if intent is None or accepted_at is None or intent.checkout_ref is None:
         return False

@@ -1,4 +1,4 @@
-"""The inbox of the processor's events: what it says to look at, once for each name."""
+"""The inbox of processor events: each names a subject to sync, and is added once per name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.ports import Ports, Transaction
 
 VISIT_SYNC_INTERVAL = timedelta(seconds=5)
+"""Page visits within this period sync a subject once."""
 
 
 async def add_events(
     ports: Ports, events: Sequence[ProcessorEvent], cursor: tuple[str, str] | None = None
 ) -> int:
-    """Put nudges into the inbox and, with them, how far a list was read: the list's name and
-    the cursor. How many nudges were new."""
+    """Add events to the inbox, and save a list's cursor (its name and position) in the same
+    transaction; returns the number of new events."""
     now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> int:
@@ -28,6 +29,6 @@ async def add_events(
 
 
 def visit_event_id(subject: object, at: datetime) -> str:
-    """The name of a look for somebody who waits on a page: the same for a few seconds, however
-    often the page is loaded, since the processor's patience is everybody's."""
+    """Event name of a sync for a user who waits on a page. It is the same within
+    VISIT_SYNC_INTERVAL, so that page loads do not use up the processor's rate limit."""
     return f"visit:{subject}:{int(at.timestamp() // VISIT_SYNC_INTERVAL.total_seconds())}"

@@ -1,4 +1,4 @@
-"""Proof of the money: every invariant of every booking, and the book as a whole."""
+"""Check of the ledger: the invariants of every booking, and of the ledger as a whole."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ CASH_ACCOUNT = Account.PROCESSOR_BALANCE
 
 @frozen
 class LedgerFault:
-    """Something that must never be: of a booking, or (None) of the book as a whole."""
+    """A violated invariant of a booking, or of the ledger as a whole (None)."""
 
     booking_code: str | None
     text: str
 
 
 async def check_ledger(ports: Ports) -> AsyncIterator[LedgerFault | int]:
-    """Every fault found; in between, after each batch, the number of bookings checked."""
+    """Check the invariants; yields every fault, and the number of checked bookings after each
+    batch.
+
+    1. Each booking's postings and operations satisfy its invariants.
+    2. The legs of all postings sum to zero, and so do the debts netted between bookings.
+    3. In the sandbox, the cash account equals the fake processor's balance, unless operations are
+       in flight.
+    """
     checked, after_id, in_flight = 0, 0, False
     async with ports.store.read_view() as view:
         while batch := await view.ledger.audited_bookings(after_id, AUDIT_BATCH_SIZE):
@@ -41,7 +48,7 @@ async def check_ledger(ports: Ports) -> AsyncIterator[LedgerFault | int]:
             checked, after_id = checked + len(batch), batch[-1].booking.id
             yield checked
         if imbalance := await view.ledger.imbalance():
-            yield LedgerFault(None, f"all legs together sum to {imbalance}, not to zero")
+            yield LedgerFault(None, f"the legs of all postings sum to {imbalance}, not to zero")
         netted = -await view.ledger.account_balance(Account.STAFF_NETTING)
     if netted:
         yield LedgerFault(None, f"debts netted between bookings sum to {netted}, not to zero")
@@ -52,8 +59,8 @@ async def check_ledger(ports: Ports) -> AsyncIterator[LedgerFault | int]:
 
 
 async def _compare_balances(ports: Ports, processor: SandboxProcessor) -> tuple[int, int]:
-    """What the pretended processor holds, and what the ledger says of it. What was paid just
-    now takes a moment to be told: then they are looked at again."""
+    """The fake processor's balance, and the ledger's cash account. Read again for a few seconds
+    while they differ, since events of recent payments may still be processed."""
     for delay in (0.2, 0.5, 1.0, 1.5, 0):
         async with ports.store.read_view() as view:
             held, cash = (
@@ -68,7 +75,7 @@ async def _compare_balances(ports: Ports, processor: SandboxProcessor) -> tuple[
 
 @frozen
 class BookingLedger:
-    """One booking's page of the ledger."""
+    """Ledger entries of one booking."""
 
     booking: Booking
     postings: tuple[Posting, ...]
@@ -76,7 +83,7 @@ class BookingLedger:
 
 
 async def get_booking_ledger(ports: Ports, code: str) -> BookingLedger:
-    """The postings and operations of one booking, oldest first."""
+    """The postings and operations of one booking, the oldest first. Raises NotFound."""
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking_by_code(code)
         if booking is None:

@@ -1,9 +1,11 @@
-"""The runner of operations: the only caller of the payment processor.
+"""Runs processor operations: with `payees`, the only writer to the payment processor (PAYMENTS 3).
 
-An operation is claimed and marked as sent in one transaction, the call is made outside of
-any, and its outcome is saved in another. A crash between the two leaves it as unknown,
-which is what it is: it is sent again under the same key, and after three tries or a long
-time looked up first (PAYMENTS 3). Running an operation twice is safe at every point.
+1. An operation is claimed under a lease and marked as sent (`unknown`) in one transaction.
+2. The call is made outside of transactions.
+3. Its outcome is saved in another transaction, while the lease holds.
+
+A crash between 1 and 3 leaves the operation unknown: it is sent again under the same key, and after
+three attempts or a long time looked up first. Every step is safe to repeat.
 """
 
 from __future__ import annotations
@@ -53,12 +55,13 @@ from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import payees, reconciliation
 
 LOOK_UP_RESEND_DELAY = timedelta(minutes=10)
-"""What the processor may still be doing with a call, it has done by then."""
+"""Within this time after a call, the processor has finished it. Money is not sent under a new key
+before."""
 
 
 @frozen
 class _ClaimedOperation:
-    """A claimed operation on its way, with what it refers to at the processor."""
+    """A claimed operation, with the processor's reference of its target."""
 
     operation: Operation
     lease: Lease
@@ -70,10 +73,10 @@ ALL_KINDS = frozenset(OperationKind)
 
 
 async def run_due_operation(ports: Ports, kinds: frozenset[OperationKind] = ALL_KINDS) -> int:
-    """Run the operation of these kinds that is due first; whether there was one, as 1 or 0.
+    """Run the earliest due operation of these kinds; returns 1 if there was one, else 0.
 
-    Never more than one: a lease covers one call, and a slow call must not outlast the
-    leases of others that wait behind it.
+    Runs at most one: a lease covers one call, and a slow call must not outlast the leases of
+    others.
     """
     claimed = await _claim_operation(ports, kinds=kinds)
     for sent in claimed:
@@ -83,8 +86,8 @@ async def run_due_operation(ports: Ports, kinds: frozenset[OperationKind] = ALL_
 
 
 async def run_booking_operations(ports: Ports, booking_id: int) -> None:
-    """Run what is ordered for one booking now, due or not, in its order, until all is done
-    or something has to wait: for an operator who wants to see the outcome."""
+    """Run the operations of one booking now, due or not, in their order, until all are finished or
+    one has to be retried. For operators who wait for the outcome."""
     while claimed := await _claim_operation(ports, booking_id):
         for sent in claimed:
             if sent is not None:
@@ -96,11 +99,11 @@ async def run_booking_operations(ports: Ports, booking_id: int) -> None:
 
 
 async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -> Booking:
-    """Run what a booking waits for until its checkout page is open, or nothing is left to
-    wait for: it was paid in the meantime, or the page was refused.
+    """Run the operations of a booking until its checkout page is open or none is left: the booking
+    was paid meanwhile, or the page was refused. Returns the booking.
 
-    Raises ProcessorUnavailable when the first try under a key has no outcome, or the time for
-    an answer is up: the operation stays.
+    Raises NotFound, and ProcessorUnavailable where the first attempt under a key has no outcome or
+    `deadline` (wall time) has passed: the operation is kept and retried.
     """
     while (remaining := deadline - ports.clock.wall()) > timedelta(0):
         claimed = await _claim_operation(ports, booking_id)
@@ -116,7 +119,7 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
         if booking.intent.checkout_url is not None or not waiting:
             return booking
         if claimed and waiting[0].attempts == 1:
-            break  # Whoever waits is told at once; a repetition goes on to the end of the road.
+            break  # Report the first failure at once; a repeated call waits until the deadline.
         await ports.clock.sleep(0.5 if claimed else 0.05)
     raise ProcessorUnavailable
 
@@ -127,7 +130,7 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
 async def _claim_operation(
     ports: Ports, booking_id: int | None = None, kinds: frozenset[OperationKind] = ALL_KINDS
 ) -> list[_ClaimedOperation | None]:
-    """Claim at most one operation; None stands for one that is void by now."""
+    """Claim at most one operation; None in the list is an operation that became void."""
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
@@ -141,9 +144,9 @@ async def _claim_operation(
 async def _prepare(
     tx: Transaction, ports: Ports, operation: Operation, lease: Lease, now: datetime
 ) -> _ClaimedOperation | None:
-    """Mark a claimed operation as sent, unless its reason went away. Then money that was
-    perhaps sent is looked up: it must not be sent again, nor be forgotten."""
-    # Held where a debt may just now be settled otherwise, or the payout be put on hold.
+    """Mark a claimed operation as sent, or as void where it is no longer wanted. Money that may
+    have been sent is looked up instead: it must be neither sent again nor forgotten."""
+    # Locked where a concurrent transaction may settle the debt or put the payout on hold.
     read = (
         tx.bookings.lock_booking if operation.kind in _STAFF_PAYMENT_KINDS else tx.bookings.booking
     )
@@ -172,8 +175,8 @@ async def _prepare(
 
 
 async def _with_payee_ref(tx: Transaction, ports: Ports, operation: Operation) -> OperationCommand:
-    """The command as it is sent under this key from now on: a payout goes to the payee that
-    is known when the key is first used."""
+    """The command as it is sent under this key: a payout goes to the payee that is known at the
+    first attempt."""
     command = operation.command
     if isinstance(command, PayOut) and operation.first_sent_at is None:
         ref = await payees.payout_ref_of(
@@ -184,7 +187,7 @@ async def _with_payee_ref(tx: Transaction, ports: Ports, operation: Operation) -
 
 
 def _target_ref(operation: Operation, others: Sequence[Operation]) -> str | None:
-    """The reference that the call needs; "" where it needs none, None where it has none."""
+    """The reference that the call needs; "" where it needs none, None where it is missing."""
     match operation.command:
         case CloseCheckout(n) | ReversePayout(payout_n=n):
             return next((other.result_ref for other in others if other.n == n), None)
@@ -192,12 +195,12 @@ def _target_ref(operation: Operation, others: Sequence[Operation]) -> str | None
 
 
 _STAFF_PAYMENT_KINDS = frozenset({OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT})
-"""Money that goes to or comes from a staff member. A checkout page whose opening has no
-answer yet is different: it is opened once more under its key, so that it can be closed."""
+"""Payments to or from a staff member. An unwanted checkout page is different: where its opening has
+no outcome, it is sent again under its key so that the page can be closed."""
 
 
 def _is_still_wanted(operation: Operation, booking: Booking) -> bool:
-    """The guard again, just before sending."""
+    """Whether the reason for the operation still holds, checked just before sending."""
     match operation.kind:
         case OperationKind.OPEN_CHECKOUT:
             intent = booking.intent
@@ -228,7 +231,7 @@ async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, time_limit: tim
     except ProcessorError as error:
         await _record_failure(ports, claimed, error)
     except Conflict:
-        return  # The lease was lost: whoever has it now sees the operation through.
+        return  # The lease was lost: its new holder finishes the operation.
 
 
 async def _call_processor(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
@@ -268,7 +271,7 @@ async def _record_snapshot(ports: Ports, claimed: _ClaimedOperation, snapshot: S
 async def _record_closed_checkout(
     ports: Ports, claimed: _ClaimedOperation, status: CheckoutStatus, time_limit: timedelta
 ) -> None:
-    """A page that had been paid before it could be closed is a payment to be looked at."""
+    """Finish a closed checkout. A page that was paid before it could be closed is synced first."""
     if status is CheckoutStatus.PAID:
         await reconciliation.sync_intent(ports, claimed.operation.booking_id, time_limit)
 
@@ -282,8 +285,8 @@ async def _record_closed_checkout(
 
 
 async def _look_up(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
-    """Adopt what an earlier try has made; where it made nothing, a new key may send again:
-    money after a rest, a checkout page at once, since nobody knows the lost one's address."""
+    """Adopt the result of an earlier attempt. Without one, send again under a new key: a checkout
+    page at once, since the address of a lost page is unknown, money after LOOK_UP_RESEND_DELAY."""
     operation = claimed.operation
     snapshot = await reconciliation.get_snapshot(ports, operation.booking_id, time_limit)
     if find_result_ref(operation, snapshot) is not None:
@@ -322,7 +325,7 @@ async def _record_failure(ports: Ports, claimed: _ClaimedOperation, error: Proce
             failed = apply_operation_failure(operation, error, now)
         await tx.operations.save_operation(failed)
         if failed.status is OperationStatus.REFUSED and failed.kind is OperationKind.REFUND:
-            # Perhaps the bank gave the money back already: a look shows it.
+            # The bank may have returned the money already: a sync shows it.
             name = f"refused:{failed.id}:{failed.generation}"
             await tx.inbox.add_event(
                 ports.payments.name, ProcessorEvent(name, failed.booking_id), now
@@ -352,7 +355,8 @@ async def _mark_payee_unready(tx: Transaction, ports: Ports, operation: Operatio
 
 
 def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult | None:
-    """What a refusal does to the booking: the money is still owed, and somebody is told."""
+    """Changes of the booking after a refusal: the money is still owed, and operators are
+    alerted."""
     refused = operation.status in (
         OperationStatus.REFUSED,
         OperationStatus.DEAD,
@@ -364,7 +368,7 @@ def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult 
         operation.kind is OperationKind.PAY_OUT
         and PayoutTrigger.REFUSED not in PAYOUT_TRANSITIONS[booking.payout_status]
     ):
-        return None  # Told of before, or frozen: then there is nothing to send for now.
+        return None  # Alerted before, or frozen: there is nothing to send now.
     text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
     result = evolve(record_fact(booking), alerts=(text,))
     match operation.kind, booking.intent:
@@ -373,7 +377,7 @@ def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult 
         case OperationKind.OPEN_CHECKOUT, PaymentIntent() as intent if (
             intent.checkout_n == operation.n
         ):
-            # As if lapsed: the next visit of the client orders another page.
+            # Treated as lapsed: the customer's next visit orders another page.
             lapsed = evolve(intent, checkout_expires_at=booking.created_at)
             result = result.with_changes(intent=lapsed)
     return result

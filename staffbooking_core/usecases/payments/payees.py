@@ -1,8 +1,8 @@
-"""Payout accounts: a staff member asks for one, the processor opens it, and is asked how it
-stands until it is ready.
+"""Payout accounts (payees): a staff member requests one, the processor opens it, and it is synced
+until it is ready.
 
 As with operations, a payee is claimed and marked as sent in one transaction, the call is made
-outside of any, and its outcome is saved in another. Opening moves no money: whatever got lost
+outside of transactions, and its outcome is saved in another. Opening moves no money: a lost attempt
 is sent again under its key (PAYMENTS 3).
 """
 
@@ -43,23 +43,26 @@ from staffbooking_core.ports import (
 from staffbooking_core.usecases.payments import inbox
 
 REFUSED_MESSAGE = "The payment processor did not open the account; try another country, or ask us"
-"""What the processor says itself speaks of the platform's settings too: that is for operators."""
+"""Shown instead of the processor's message, which may reveal the platform's settings."""
 
 
 @frozen
 class _ClaimedPayee:
-    """A payee that is at work on, until the lease ends."""
+    """A claimed payee, exclusive until the lease ends."""
 
     payee: Payee
     lease: Lease
 
 
-# What its owner does --------------------------------------------------------------------
+# Actions of the owner -------------------------------------------------------------------
 
 
 async def get_payee(ports: Ports, actor: Actor) -> Payee | None:
-    """The staff member's account as it is known here; None where there is none. One that was
-    imported is told of before anything is stored of it."""
+    """The staff member's payee as it is stored; None without one. An imported account is returned
+    before it is stored.
+
+    Raises NotFound without such a user.
+    """
     async with ports.store.read_view() as view:
         known = await view.payees.payee(ports.payments.name, actor.user_id)
         if known is not None:
@@ -70,8 +73,8 @@ async def get_payee(ports: Ports, actor: Actor) -> Payee | None:
 
 
 async def get_payee_on_return(ports: Ports, actor: Actor) -> Payee | None:
-    """The same when its owner comes back from the processor's page: as the processor tells
-    it now, or as it was last known where the processor is away."""
+    """The payee when its owner returns from the processor's page: synced now, or as it was last
+    known where the processor is unavailable. Synced at most once per VISIT_SYNC_INTERVAL."""
     payee = await get_payee(ports, actor)
     if payee is None or payee.ref is None or payee.ready:
         return payee
@@ -86,12 +89,13 @@ async def get_payee_on_return(ports: Ports, actor: Actor) -> Payee | None:
 async def open_onboarding(
     ports: Ports, actor: Actor, country: str | None
 ) -> tuple[Payee, OnboardingLink]:
-    """The page of the processor where the staff member completes the account; another one for
-    each visit. Where there is none yet it is opened first, in `country` (ISO 3166) or the
-    policy's, unless the processor knows the one that was imported.
+    """The processor's page where the staff member completes the account, a new one for each visit.
+    An account that does not exist is opened first, in `country` (ISO 3166, else the policy's),
+    unless the processor knows the imported one.
 
-    Raises RuleBroken `payout_account_refused`, after which it can be asked for anew, and
-    ProcessorUnavailable: then nothing is lost, and the worker goes on opening it.
+    Locks the user to store the payee; the processor is called outside of transactions. Raises
+    RuleBroken `payout_account_refused`, after which it may be requested again, and
+    ProcessorUnavailable: the request is kept, and the worker continues to open the account.
     """
     deadline = ports.clock.wall() + ports.policy.processor_inline_timeout
     try:
@@ -107,8 +111,8 @@ async def open_onboarding(
 
 
 async def _imported_payee(ports: Ports, companion_id: int, deadline: datetime) -> PayeeState | None:
-    """How the account stands that was imported with the companion; None where there is none to
-    be taken over, or the processor does not know it."""
+    """The state of the account that was imported with the companion; None where there is none to
+    take over, or the processor does not know it."""
     async with ports.store.read_view() as view:
         known = await view.payees.payee(ports.payments.name, companion_id)
         if known is not None:
@@ -125,7 +129,7 @@ async def _imported_payee(ports: Ports, companion_id: int, deadline: datetime) -
 async def _imported_ref(
     payees: PayeesReadPort, companions: CompanionsReadPort, provider: str, companion_id: int
 ) -> str | None:
-    """The account that was imported, unless it is somebody else's here already."""
+    """Reference of the imported account, unless it belongs to another payee."""
     companion = await companions.companion(companion_id)
     ref = None if companion is None else companion.payout_account
     if not ref or await payees.payee_by_ref(provider, ref) is not None:
@@ -136,10 +140,10 @@ async def _imported_ref(
 async def _save_requested_payee(
     ports: Ports, user_id: int, country: str | None, imported: PayeeState | None
 ) -> Payee:
-    """The payee as it is stored from now on, whose opening nothing stops any more."""
+    """The stored payee. From now on the worker opens it even if this call fails."""
 
     async def unit(tx: Transaction) -> Payee:
-        # Held, so that of two who ask at once the second finds what the first has stored.
+        # Locked, so that of two concurrent requests the second finds the payee of the first.
         first = _new_payee(ports, await tx.accounts.lock_user(user_id), country)
         known = await tx.payees.payee(first.provider, user_id)
         if known is not None:
@@ -156,7 +160,7 @@ async def _save_requested_payee(
 
 
 def _new_payee(ports: Ports, user: User | None, country: str | None) -> Payee:
-    """The payee of somebody who has none."""
+    """A payee for a user who has none."""
     if user is None:
         raise NotFound("User")
     policy, now = ports.policy, ports.clock.wall()
@@ -166,8 +170,10 @@ def _new_payee(ports: Ports, user: User | None, country: str | None) -> Payee:
 
 
 async def _wait_until_open(ports: Ports, payee: Payee, deadline: datetime) -> Payee:
-    """The payee once it is open, by this call or by whoever is at it already. Raises
-    PaymentsError after one try of its own."""
+    """The payee once it is open, by this call or by a concurrent one.
+
+    Raises ProcessorError after one attempt of its own, and ProcessorUnavailable at the deadline.
+    """
     while (remaining := deadline - ports.clock.wall()) > timedelta(0):
         claimed = await _claim_payee(ports, payee.companion_id)
         if claimed is not None:
@@ -189,23 +195,24 @@ async def _onboarding_link(ports: Ports, payee: Payee, deadline: datetime) -> On
     )
 
 
-# What the processor knows ---------------------------------------------------------------
+# Sync with the processor ----------------------------------------------------------------
 
 
 async def run_due_payee(ports: Ports) -> int:
-    """Open the payee that is due first, or look whether it is ready by now; whether there was
-    one, as 1 or 0."""
+    """Open or sync the payee that is due first; returns 1 if there was one, else 0."""
     claimed = await _claim_payee(ports)
     if claimed is None:
         return 0
-    with suppress(ProcessorError, Conflict):  # It is noted, or somebody else has taken it over.
+    with suppress(ProcessorError, Conflict):  # Saved with the payee, or taken over.
         await _call_processor(ports, claimed, ports.policy.processor_timeout)
     return 1
 
 
 async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
-    """Ask the processor how an account stands, and take note; nothing where it is none of
-    ours. Raises PaymentsError, and Conflict while somebody else is at it: look again later."""
+    """Read the state of a payee from the processor and save it; unknown references are ignored.
+
+    Raises ProcessorError, and Conflict while the payee is claimed elsewhere: retry later.
+    """
     async with ports.store.read_view() as view:
         known = await view.payees.payee_by_ref(ports.payments.name, ref)
     if known is None:
@@ -219,8 +226,8 @@ async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
 async def mark_unready(
     payees: PayeesWritePort, provider: str, companion_id: int, now: datetime
 ) -> None:
-    """The processor says that an account is not ready: look at it soon, whatever is known of
-    it here. Should it be ready by then, the payouts that wait for it go out."""
+    """Mark a payee as not ready after the processor said so, to be synced at once. If it is ready
+    then, the payouts that wait for it are sent."""
     payee = await payees.payee(provider, companion_id)
     if payee is not None and payee.ref is not None:
         await payees.save_payee(evolve(payee, ready=False, next_at=now))
@@ -229,7 +236,7 @@ async def mark_unready(
 async def payout_ref_of(
     payees: PayeesReadPort, companions: CompanionsReadPort, provider: str, companion_id: int
 ) -> str:
-    """What a payout to a companion is sent to; empty where there is no account."""
+    """The processor's reference for payouts to a companion; empty without an account."""
     payee = await payees.payee(provider, companion_id)
     if payee is not None:
         return payee.ref or ""
@@ -240,7 +247,7 @@ async def payout_ref_of(
 
 
 async def _claim_payee(ports: Ports, companion_id: int | None = None) -> _ClaimedPayee | None:
-    """Claim the payee that is due first, or this one; an opening is marked as sent."""
+    """Claim the payee that is due first, or the given one; an opening is marked as sent."""
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
@@ -258,8 +265,10 @@ async def _claim_payee(ports: Ports, companion_id: int | None = None) -> _Claime
 
 
 async def _call_processor(ports: Ports, claimed: _ClaimedPayee, time_limit: timedelta) -> Payee:
-    """Open the payee or look at it, and save what came of it. Raises PaymentsError, saved too,
-    and Conflict where the lease was lost."""
+    """Open or read a claimed payee, and save the outcome.
+
+    Raises ProcessorError, which is saved as well, and Conflict where the lease was lost.
+    """
     payee, seconds = claimed.payee, time_limit.total_seconds()
     try:
         if payee.ref is None:
@@ -280,7 +289,7 @@ async def _call_processor(ports: Ports, claimed: _ClaimedPayee, time_limit: time
 async def _save_outcome(
     ports: Ports, claimed: _ClaimedPayee, outcome: PayeeState | ProcessorError
 ) -> Payee:
-    """Save what a claimed payee has become, and release it."""
+    """Save the outcome of a claimed payee, and end the claim."""
     payee, now = claimed.payee, ports.clock.wall()
 
     async def unit(tx: Transaction) -> Payee:
@@ -296,7 +305,7 @@ async def _save_outcome(
 
 
 async def _save_payee(tx: Transaction, before: Payee | None, payee: Payee, now: datetime) -> None:
-    """Save a payee; the payouts that wait for it go out once it is ready."""
+    """Save a payee; once it is ready, the payouts that wait for it become due."""
     await tx.payees.save_payee(payee)
     if payee.ready and not (before is not None and before.ready):
         await tx.operations.wake_payouts(payee.companion_id, now)

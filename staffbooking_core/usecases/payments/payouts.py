@@ -1,4 +1,4 @@
-"""Operators hold payouts back, let them go, and try failed ones again (CONTRACT 4, 9)."""
+"""Payouts, held, released and retried by operators (CONTRACT 4, 9)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from staffbooking_core.usecases.payments import operations
 
 
 async def hold_payout(ports: Ports, code: str, note: str | None = None) -> Booking:
-    """Hold a payout back that is not made yet. Raises RuleBroken `payout_not_pending`."""
+    """Put a payout on hold that is not made yet. Locks the booking.
+
+    Raises NotFound, and RuleBroken `payout_not_pending`.
+    """
     return await _apply_trigger(ports, code, Trigger.HOLD_PAYOUT, note)
 
 
 async def release_payout(ports: Ports, code: str) -> Booking:
-    """Let a payout go that was on hold. Raises RuleBroken `payout_not_on_hold`."""
+    """Release a payout from hold. Locks the booking. Raises NotFound, and RuleBroken
+    `payout_not_on_hold`."""
     return await _apply_trigger(ports, code, Trigger.RESUME_PAYOUT)
 
 
 async def retry_payout(ports: Ports, code: str) -> Booking:
-    """Try a payout again now: a failed one by a new order, one that waits for its next try
-    ahead of its time. Raises RuleBroken `payout_not_failed` where neither is the case."""
+    """Retry a payout now: a failed one as a new operation, one that waits for its next attempt
+    ahead of its time. Returns the booking after the attempt.
+
+    Raises NotFound, and RuleBroken `payout_not_failed` for any other payout.
+    """
     booking = await _get_booking(ports, code)
     is_scheduled = booking.payout_status is PayoutStatus.SCHEDULED
     if not (is_scheduled and booking.payout_released_at is not None):

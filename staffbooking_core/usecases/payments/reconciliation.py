@@ -1,4 +1,11 @@
-"""Facts from the processor: nudges come in, a snapshot is taken, `reconcile` applies it."""
+"""Reconciliation of bookings with the payment processor: events name a subject, a snapshot of it is
+taken, and `reconcile` applies the snapshot (PAYMENTS 4).
+
+1. `receive_webhook` and `event_polling` add events to the inbox.
+2. `process_events` claims events and syncs their subjects.
+3. `sync_intent` reads a snapshot outside of transactions; `apply_snapshot` locks the booking and
+   saves what is new in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +29,10 @@ EVENT_BATCH_SIZE = 16
 
 
 async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
-    """Ask the processor all about one intent, and apply what is new. Safe at any time."""
+    """Read one intent from the processor and apply what is new. Repeatable at any time.
+
+    Raises ProcessorError, and RuleBroken or ConstraintViolated where the facts cannot be booked.
+    """
     snapshot = await get_snapshot(ports, intent_id, time_limit)
     now = await ports.clock.business()
 
@@ -33,14 +43,16 @@ async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> No
 
 
 async def sync_intent_on_visit(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
-    """A look for somebody who waits on a page, at most one every few seconds."""
+    """`sync_intent` for a user who waits on a page, at most once per
+    `inbox.VISIT_SYNC_INTERVAL`."""
     name = inbox.visit_event_id(intent_id, ports.clock.wall())
     if await inbox.add_events(ports, [ProcessorEvent(name, intent_id=intent_id)]):
         await sync_intent(ports, intent_id, time_limit)
 
 
 async def get_snapshot(ports: Ports, intent_id: int, time_limit: timedelta) -> Snapshot:
-    """All that the processor knows of one intent; nothing of one that is not ours."""
+    """The processor's state of one intent; an empty snapshot for an unknown intent. Raises
+    ProcessorError."""
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking(intent_id)
         operations = await view.operations.operations_of(intent_id)
@@ -58,8 +70,11 @@ async def apply_snapshot(
     operation_id: int | None = None,
     lease: Lease | None = None,
 ) -> None:
-    """Apply what a snapshot says that is new. With the operation that brought it, only
-    while its lease holds: raises Conflict where it was lost."""
+    """Apply the new facts of a snapshot. Locks the booking, then the operation that brought the
+    snapshot, if any.
+
+    Raises Conflict where the operation's lease was lost.
+    """
     booking = await tx.bookings.lock_booking(snapshot.intent_id)
     if booking is None:
         return
@@ -75,16 +90,19 @@ async def apply_snapshot(
 
 
 async def receive_webhook(ports: Ports, headers: Mapping[str, str], body: bytes) -> int:
-    """Take an event of the processor into the inbox; how many nudges were new.
+    """Verify an event of the processor and add it to the inbox; returns the number of new events.
+    The event is stored when this returns.
 
-    Raises BadSignature. Once this returns, the event is not lost.
+    Raises BadEventSignature.
     """
     received = ports.payments.parse_webhook(headers, body, ports.clock.wall())
     return await inbox.add_events(ports, received)
 
 
 async def process_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:
-    """Look at what the inbox points to; how many events were taken up."""
+    """Claim events from the inbox and sync their subjects; returns the number of claimed events. An
+    event whose facts cannot be booked is finished with an alert, so that it does not block others;
+    one that failed otherwise is retried after SYNC_RETRY_DELAY."""
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
@@ -102,7 +120,7 @@ async def _process_event(ports: Ports, provider: str, event: ProcessorEvent, lea
     try:
         await _sync_event_subject(ports, event)
     except (ProcessorRefused, RuleBroken, ConstraintViolated) as error:
-        # What can't be seen or booked must not keep others from being looked at.
+        # An event that cannot be processed must not block others.
         text = f"event {event.event_id} could not be booked: {error}"
         await ports.notifier.alert_operators(event.intent_id or 0, text)
     except (ProcessorError, Conflict):
@@ -114,7 +132,7 @@ async def _process_event(ports: Ports, provider: str, event: ProcessorEvent, lea
     try:
         await ports.store.run_transaction(unit)
     except Conflict:
-        return  # The claim was lost; looking once more does no harm.
+        return  # The claim was lost: syncing once more does no harm.
 
 
 async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
@@ -128,8 +146,8 @@ async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
 
 
 async def deliver_sandbox_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:
-    """Bring the pretended processor's due events in, by the same way as real ones, and
-    follow them at once; how many there were."""
+    """Deliver due events of the fake processor in the same way as real ones, and process them at
+    once; returns their number. Returns 0 without a sandbox."""
     if ports.sandbox is None:
         return 0
     events = await ports.sandbox.take_due_events(limit)
@@ -137,7 +155,7 @@ async def deliver_sandbox_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) ->
         try:
             await receive_webhook(ports, headers, body)
         except ProcessorError:
-            continue  # A forged one, as a fault: it is refused, as it would be by HTTP.
+            continue  # A forged event (injected fault) is refused, as over HTTP.
     if events:
         await process_events(ports, limit)
     return len(events)

@@ -1,4 +1,4 @@
-"""Refunds that failed: what is still owed to clients, and trying it again."""
+"""Failed refunds, listed and retried by operators (CONTRACT 9)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from staffbooking_core.usecases.payments import operations
 async def list_failed_refunds(
     ports: Ports, limit: int = 100
 ) -> Sequence[tuple[Booking, Operation]]:
-    """Refunds that nobody will try again by themselves, the oldest first."""
+    """Up to `limit` refunds that are not retried automatically, the oldest first, with their
+    bookings."""
     async with ports.store.read_view() as view:
         return await view.operations.failed_refunds(limit)
 
 
 async def retry_refunds(ports: Ports, code: str) -> Booking:
-    """Order each failed refund of a booking anew, and run it now. Raises RuleBroken
-    `no_failed_refund` where there is none."""
+    """Order each failed refund of a booking again, and run it now; returns the booking after that.
+    Locks the booking.
+
+    Raises NotFound, and RuleBroken `no_failed_refund`.
+    """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> int:

@@ -1,7 +1,9 @@
 """Two-way reconciliation of the ledger with the processor's statement (RELIABILITY 6.19).
 
-Both sides are gone through once, side by side in the order of bookings, however many there
-are; nothing is kept but what differs.
+1. Both sides are read once, in parallel, in the order of bookings; memory use is constant.
+2. Each booking's cash postings are compared with the statement's lines of its intent.
+3. Differences of bookings that changed recently or have operations in flight are not reported.
+4. With `apply`, a booking that differs is synced with the processor and compared again.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 @frozen
 class StatementDifference:
-    """Something that one side has and the other lacks; of no booking (None) where the
-    processor names one that we do not have."""
+    """An entry that only one side has. `booking_code` is None where the processor names no booking,
+    or an unknown one."""
 
     booking_code: str | None
     text: str
@@ -42,15 +44,14 @@ class StatementDifference:
 
 @frozen
 class ReconciliationProgress:
-    """So far: bookings checked, bookings left out because something is under way, bookings
-    to which the processor's facts were applied."""
+    """Bookings checked so far, those left out as in flight, and those synced with the processor."""
 
     checked: int = 0
     in_flight: int = 0
     applied: int = 0
 
     def after(self, *, applied: bool, in_flight: bool) -> ReconciliationProgress:
-        """One booking later."""
+        """The progress after one more booking."""
         return ReconciliationProgress(
             self.checked + 1, self.in_flight + in_flight, self.applied + applied
         )
@@ -59,14 +60,13 @@ class ReconciliationProgress:
 async def reconcile_statement(
     ports: Ports, *, apply: bool = False
 ) -> AsyncIterator[StatementDifference | ReconciliationProgress]:
-    """Every difference; in between, after each batch and at the end, how far it is.
+    """Compare the ledger with the statement; yields every difference, and the progress after each
+    batch and at the end.
 
-    With `apply`, what the processor says of a booking that differs is taken over first, as
-    if an event had told of it; then only what still differs is given. Raises
-    ProcessorUnavailable where there is no statement to be had, and RuleBroken
-    `processor_misconfigured`.
+    With `apply`, a booking that differs is synced with the processor first, and only remaining
+    differences are yielded. Raises ProcessorUnavailable, and RuleBroken `processor_misconfigured`.
     """
-    # What moved just now may not have been told to us yet; what is pretended always was.
+    # Events of recent movements may still be on their way; those of the sandbox never are.
     grace_period = ports.policy.processor_sync_deadline if ports.sandbox is None else timedelta(0)
     settled_by = await ports.clock.business() - grace_period
     statement = _StatementReader(ports.payments.statement())
@@ -75,7 +75,7 @@ async def reconcile_statement(
         for line in await statement.up_to(0):
             if line.kind is not MovementKind.OTHER:
                 yield StatementDifference(
-                    None, f"{line.kind} {line.ref} of {line.amount} is of no booking"
+                    None, f"{line.kind} {line.ref} of {line.amount} belongs to no booking"
                 )
         async for book in _cash_books(ports):
             for line in await statement.up_to(book.booking_id - 1):
@@ -102,7 +102,7 @@ async def reconcile_statement(
 async def _compare(
     ports: Ports, book: CashPostings, lines: Sequence[Movement], apply: bool
 ) -> tuple[list[str], bool]:
-    """What differs, and whether the processor's facts were applied before."""
+    """The differences of a booking, and whether it was synced with the processor."""
     found = [*find_differences(book, lines)]
     if not (found and apply):
         return found, False
@@ -116,7 +116,7 @@ async def _compare(
 
 
 def _changed_at(book: CashPostings, lines: Sequence[Movement]) -> datetime:
-    """When money of a booking moved last, as either side knows."""
+    """When money of a booking last moved, as known by either side."""
     moments = [line.at for line in lines]
     if book.changed_at is not None:
         moments.append(book.changed_at)
@@ -124,19 +124,19 @@ def _changed_at(book: CashPostings, lines: Sequence[Movement]) -> datetime:
 
 
 def _unknown_intent(line: Movement) -> StatementDifference:
-    text = f"{line.kind} {line.ref} of {line.amount} is of intent {line.intent_id}, unknown here"
+    text = f"{line.kind} {line.ref} of {line.amount} belongs to unknown intent {line.intent_id}"
     return StatementDifference(None, text)
 
 
 class _StatementReader:
-    """The processor's lines, taken as far as they are wanted."""
+    """Reads the statement's lines up to a given intent."""
 
     def __init__(self, lines: AsyncIterator[Movement]) -> None:
         self._lines = lines
         self._ahead: Movement | None = None
 
     async def up_to(self, intent_id: int | None) -> list[Movement]:
-        """The next lines of intents up to this one; all that are left for None."""
+        """The next lines of intents up to this one; all remaining lines for None."""
         taken: list[Movement] = []
         while (line := await self._next()) is not None:
             if intent_id is not None and (line.intent_id or 0) > intent_id:

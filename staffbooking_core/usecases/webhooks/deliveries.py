@@ -1,8 +1,14 @@
-"""Events on their way to the endpoints: placed, fanned out, sent, settled (CONTRACT 7).
+"""Webhook deliveries: events are sequenced, fanned out to endpoints, sent and settled
+(SPECIFICATION 6.1, CONTRACT 7).
 
-Any number of workers may run all of this. One claims an endpoint for a turn, sends some of
-its due deliveries, and settles what came of them; whoever has lost its claim settles
-nothing. What was sent but not settled is sent again, with the same id and bytes.
+1. `publish_events` gives committed events their feed positions, and adds a delivery for each
+   endpoint that subscribes.
+2. `claim_batches` claims endpoints under a lease, each with a batch of due deliveries.
+3. `attempt_delivery` sends a delivery once, outside of transactions.
+4. `settle_results` saves the outcomes and releases the endpoints.
+
+Any number of workers may run this. A worker that lost its claim settles nothing. A delivery that
+was sent but not settled is sent again, with the same id and bytes.
 """
 
 from __future__ import annotations
@@ -36,20 +42,23 @@ from staffbooking_core.ports import (
 )
 
 WEBHOOK_SECRET_PURPOSE = "webhook-secrets"
-"""The vault's purpose."""
+"""The vault's purpose for webhook secrets."""
 
 PUBLISH_BATCH_SIZE = 200
-"""Events that get their positions in one step."""
+"""Events that are sequenced in one transaction."""
 
 DELIVERY_BATCH_SIZE = 16
-"""Deliveries of one turn, at most: then others have theirs."""
+"""Maximum deliveries of an endpoint per claim, so that other endpoints get their turn."""
 
 ENDPOINT_PAGE_SIZE = 100
 
 
 async def publish_events(ports: Ports, limit: int = PUBLISH_BATCH_SIZE) -> int:
-    """Give committed events their positions, and each endpoint that gets one a delivery of
-    it; how many events there were."""
+    """Give committed events their feed positions, and add the deliveries for the endpoints that
+    subscribe; returns the number of events.
+
+    Locks the feed, then the endpoints in the order of ids.
+    """
     async with ports.store.read_view() as view:
         if not await view.webhooks.has_unsequenced_events():
             return 0
@@ -58,7 +67,7 @@ async def publish_events(ports: Ports, limit: int = PUBLISH_BATCH_SIZE) -> int:
     async def unit(tx: Transaction) -> int:
         last_position = await tx.webhooks.lock_feed()
         events = sort_for_feed(await tx.webhooks.unsequenced_events(limit))
-        if not events:  # Another worker was quicker.
+        if not events:  # Another worker published them.
             return 0
         await tx.webhooks.save_feed_positions(
             [(event, last_position + n) for n, event in enumerate(events, start=1)]
@@ -72,12 +81,12 @@ async def publish_events(ports: Ports, limit: int = PUBLISH_BATCH_SIZE) -> int:
     return await ports.store.run_transaction(unit)
 
 
-# Turns ------------------------------------------------------------------------------------
+# Batches ----------------------------------------------------------------------------------
 
 
 @frozen
 class DeliveryResult:
-    """What came of one delivery of a turn; `delivery` is as it was claimed."""
+    """Outcome of one delivery of a batch; `delivery` is as it was claimed."""
 
     batch: EndpointBatch
     delivery: Delivery
@@ -85,8 +94,10 @@ class DeliveryResult:
 
 
 async def claim_batches(ports: Ports, limit: int, *, degraded: bool) -> Sequence[EndpointBatch]:
-    """Claim up to `limit` endpoints whose turn has come, each with what is due. What may not
-    be sent (CONTRACT 7: paused, disabled, without a subscription) is held instead."""
+    """Claim up to `limit` endpoints with due deliveries under a lease; with `degraded`, endpoints
+    whose last attempt failed or was slow, without it all others. The deliveries of an endpoint that
+    may not be served (paused, disabled, or owner without a subscription; CONTRACT 7) are held
+    instead."""
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
@@ -110,7 +121,7 @@ async def claim_batches(ports: Ports, limit: int, *, degraded: bool) -> Sequence
 
 
 def unseal_secrets(ports: Ports, endpoint: WebhookEndpoint) -> tuple[str, ...]:
-    """The secrets that sign now, the published one first. Raises SealBroken."""
+    """The secrets that currently sign, the published one first. Raises SealBroken."""
     sealed = endpoint.secrets.signing_secrets(ports.clock.wall())
     return tuple(
         ports.vault.open(WEBHOOK_SECRET_PURPOSE, each, endpoint.id).decode() for each in sealed
@@ -120,7 +131,8 @@ def unseal_secrets(ports: Ports, endpoint: WebhookEndpoint) -> tuple[str, ...]:
 async def attempt_delivery(
     ports: Ports, url: str, secrets: Sequence[str], due: DueDelivery
 ) -> AttemptOutcome:
-    """Send one delivery, once."""
+    """Send one delivery, once, with a timeout of `policy.webhook_attempt_timeout`. A failure is an
+    outcome, not an error."""
     delivery, at = due.delivery, ports.clock.wall()
     number = delivery.attempts + 1
     signed_headers = delivery_headers(
@@ -139,9 +151,12 @@ async def settle_results(
     delivery_results: Iterable[DeliveryResult],
     finished_batches: Iterable[EndpointBatch] = (),
 ) -> frozenset[EndpointClaim]:
-    """Save what came of attempts, and end these turns; in one transaction, whatever the
-    endpoints, and safe to do twice. The claims by which may still be sent: lost ones are left
-    out, and nothing is saved for them."""
+    """Save the outcomes of attempts, and release the finished batches, in one transaction;
+    repeatable. Returns the claims under which deliveries may still be sent. Outcomes of lost claims
+    are dropped.
+
+    Locks the claimed endpoints, then the deliveries, both in order.
+    """
     results = sorted(delivery_results, key=lambda each: each.outcome.ended_at)
     finished_claims = {turn.claim for turn in finished_batches}
     claims = sorted(finished_claims.union(each.batch.claim for each in results))
@@ -173,8 +188,8 @@ async def _save_results(
     held: Iterable[WebhookEndpoint],
     now: datetime,
 ) -> dict[int, WebhookEndpoint]:
-    """Save outcomes in the order in which they came, for endpoints that are locked; these
-    endpoints by id, as they are then."""
+    """Save outcomes in their order for locked endpoints; returns the endpoints after that, by
+    id."""
     endpoints = {endpoint.id: endpoint for endpoint in held}
     if not results:
         return endpoints
@@ -185,7 +200,7 @@ async def _save_results(
     for each in results:
         before = deliveries.get(each.delivery.id)
         if before is None or before.attempts != each.delivery.attempts:
-            continue  # Swept, or saved already by a commit whose answer never came.
+            continue  # Deleted, or saved by a commit whose response was lost.
         after = apply_attempt_to_delivery(before, each.outcome, ports.policy)
         endpoint = endpoints[after.endpoint_id]
         changed = apply_attempt_to_endpoint(endpoint, after, each.outcome, ports.policy)
@@ -205,7 +220,7 @@ async def _save_results(
 
 
 async def renew_claims(ports: Ports, batches: Iterable[EndpointBatch]) -> None:
-    """Keep the claims of turns that last."""
+    """Extend the leases of batches that are still being sent."""
     tokens = sorted({turn.lease.token for turn in batches})
     until = ports.clock.wall() + ports.policy.lease_duration
 
@@ -216,12 +231,12 @@ async def renew_claims(ports: Ports, batches: Iterable[EndpointBatch]) -> None:
         await ports.store.run_transaction(unit)
 
 
-# Upkeep -----------------------------------------------------------------------------------
+# Maintenance ------------------------------------------------------------------------------
 
 
 async def resume_held_deliveries(ports: Ports) -> int:
-    """Send what was held at endpoints that are served again, whyever they weren't; how many
-    deliveries there were."""
+    """Resume the held deliveries of endpoints that may be served again; returns the number of
+    deliveries. Locks one endpoint at a time."""
     now, resumed, after_id = ports.clock.wall(), 0, 0
     while True:
         async with ports.store.read_view() as view:
@@ -248,7 +263,8 @@ async def _resume_endpoint(ports: Ports, endpoint_id: int, now: datetime) -> int
 
 
 async def cancel_held_deliveries(ports: Ports) -> int:
-    """Cancel a batch of what was held for too long; how many deliveries there were."""
+    """Cancel a batch of deliveries held longer than `policy.webhook_held_retention`; returns their
+    number."""
     held_before = ports.clock.wall() - ports.policy.webhook_held_retention
     return await ports.store.run_transaction(
         lambda tx: tx.webhooks.cancel_held_deliveries(held_before, PUBLISH_BATCH_SIZE)
@@ -256,9 +272,11 @@ async def cancel_held_deliveries(ports: Ports) -> int:
 
 
 async def deliver_all_due(ports: Ports) -> int:
-    """Send what is due, one after the other, until nothing is; how many attempts were made.
-    For embedding and tests: the worker sends side by side. Raises SealBroken, once all others
-    were sent."""
+    """Send due deliveries one after the other until none is left; returns the number of attempts.
+    For embedding and tests: the worker sends concurrently.
+
+    Raises SealBroken after all others were sent.
+    """
     attempt_count, broken = 0, None
     for degraded in (False, True):
         while await _is_due(ports, degraded):
@@ -266,7 +284,7 @@ async def deliver_all_due(ports: Ports) -> int:
                 try:
                     attempt_count += await _deliver_batch(ports, batch)
                 except SealBroken as error:
-                    broken = error  # Its claim runs out.
+                    broken = error  # The claim expires.
     if broken is not None:
         raise broken
     return attempt_count
@@ -280,7 +298,7 @@ async def _is_due(ports: Ports, degraded: bool) -> bool:
 
 
 async def _deliver_batch(ports: Ports, batch: EndpointBatch) -> int:
-    """Send the deliveries of a turn; how many attempts were made."""
+    """Send the deliveries of a batch; returns the number of attempts."""
     secrets, attempt_count = unseal_secrets(ports, batch.endpoint), 0
     for due in batch.due_deliveries:
         outcome = await attempt_delivery(ports, batch.endpoint.url, secrets, due)

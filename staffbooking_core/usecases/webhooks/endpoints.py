@@ -1,7 +1,8 @@
-"""Webhook endpoints as their owners manage them, and the pull feed (CONTRACT 7).
+"""Webhook endpoints as their owners manage them, and the pull feed (SPECIFICATION 4.10, CONTRACT
+7).
 
-`user` is the owner; None stands for an operator, who may touch anybody's. Endpoints that
-are deleted, or somebody else's, are NotFound.
+`user` is the owner; None is an operator, who may manage any endpoint. Deleted endpoints and those
+of other users raise NotFound.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOS
 async def register_endpoint(
     ports: Ports, user: User, command: CreateWebhook
 ) -> tuple[WebhookEndpoint, str]:
-    """Register an endpoint: its record, and its secret, which is told this once.
+    """Register an endpoint; returns its record, and its secret, which is shown only once. Locks the
+    user, so that concurrent calls respect the limit.
 
-    Raises Forbidden without an active enterprise subscription, InvalidField on `url` where
-    its form or what its name stands for is refused, RuleBroken `too_many_webhooks`.
+    Raises Forbidden `subscription_required` without an active enterprise subscription, InvalidField
+    on `url` where its form or address is refused, RuleBroken `too_many_webhooks`, and
+    Unauthenticated where the user was disabled or erased meanwhile.
     """
     check_subscription(user, ports.clock.wall())
     await _check_url(ports, command.url)
@@ -87,7 +90,7 @@ def _seal_secret(ports: Ports, secret: str, endpoint_id: int) -> bytes:
 
 
 async def list_endpoints(ports: Ports, user: User) -> Sequence[WebhookEndpoint]:
-    """A person's endpoints, the oldest first."""
+    """The endpoints of a user, the oldest first."""
     async with ports.store.read_view() as view:
         return await view.webhooks.endpoints_of(user.id)
 
@@ -95,13 +98,13 @@ async def list_endpoints(ports: Ports, user: User) -> Sequence[WebhookEndpoint]:
 async def list_all_endpoints(
     ports: Ports, after_id: int, limit: int
 ) -> Sequence[EndpointSubscription]:
-    """Everybody's endpoints in the order of ids, with their owners: for operators."""
+    """A page of all endpoints above `after_id` with their owners, by id, for operators."""
     async with ports.store.read_view() as view:
         return await view.webhooks.endpoints(after_id, limit)
 
 
 async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
-    """Raise NotFound unless the endpoint is this person's."""
+    """Check that an endpoint is the user's. Raises NotFound."""
     async with ports.store.read_view() as view:
         _require_owned(await view.webhooks.endpoint(endpoint_id), user)
 
@@ -109,8 +112,8 @@ async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
 async def update_endpoint(
     ports: Ports, user: User, endpoint_id: int, command: ChangeWebhook
 ) -> WebhookEndpoint:
-    """Change what is given, and nothing else. A paused endpoint's deliveries are held until
-    it is active again."""
+    """Change the given fields. Deliveries of a paused endpoint are held until it is active again.
+    Locks the endpoint. Raises NotFound."""
 
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:
         if command.events is not None:
@@ -125,7 +128,8 @@ async def update_endpoint(
 
 
 async def enable_endpoint(ports: Ports, user: User | None, endpoint_id: int) -> WebhookEndpoint:
-    """Make an endpoint active again, with a clean record; what was held is sent."""
+    """Activate an endpoint, reset its failure count, and resume held deliveries. Locks the
+    endpoint. Raises NotFound."""
 
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:
         return await _set_active(ports, tx, endpoint, active=True)
@@ -147,7 +151,8 @@ async def _set_active(
 
 
 async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:
-    """Delete an endpoint: nothing is sent to it any more, its secrets are forgotten."""
+    """Delete an endpoint: its pending deliveries are cancelled, its secrets are deleted. Locks the
+    endpoint. Raises NotFound."""
 
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:
         now = ports.clock.wall()
@@ -158,7 +163,7 @@ async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:
 
 
 async def erase_endpoint(webhooks: WebhooksWritePort, endpoint_id: int, now: datetime) -> None:
-    """Delete an endpoint of a person who is erased, with where it led."""
+    """Delete an endpoint of an erased user, including its address. Locks the endpoint."""
     if (endpoint := await webhooks.lock_endpoint(endpoint_id)) is not None:
         await webhooks.cancel_deliveries(endpoint_id, now)
         erased = evolve(_deleted(endpoint, now), url="https://erased.invalid", description=None)
@@ -170,8 +175,11 @@ def _deleted(endpoint: WebhookEndpoint, now: datetime) -> WebhookEndpoint:
 
 
 async def rotate_secret(ports: Ports, user: User, endpoint_id: int) -> tuple[str, datetime]:
-    """Make a new secret, told this once, and say until when the old one signs as well: the
-    published header stays with the old one until then, or until `activate_secret`."""
+    """Create a new secret; returns it, shown only once, and until when the old one signs as well.
+    The published signature header uses the old secret until then, or until `activate_secret`.
+
+    Locks the endpoint. Raises NotFound.
+    """
     now, secret = ports.clock.wall(), ports.ids.webhook_secret()
     overlap = ports.policy.webhook_secret_overlap
 
@@ -184,7 +192,10 @@ async def rotate_secret(ports: Ports, user: User, endpoint_id: int) -> tuple[str
 
 
 async def activate_secret(ports: Ports, user: User, endpoint_id: int) -> WebhookEndpoint:
-    """End the rotation: the new secret alone signs. RuleBroken `no_rotation` without one."""
+    """End the rotation: only the new secret signs. Locks the endpoint.
+
+    Raises NotFound, and RuleBroken `no_rotation`.
+    """
     now = ports.clock.wall()
 
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:
@@ -198,17 +209,18 @@ async def activate_secret(ports: Ports, user: User, endpoint_id: int) -> Webhook
 
 @frozen
 class ResealResult:
-    """What came of a batch of endpoints."""
+    """Outcome of resealing a batch of endpoints."""
 
     last_id: int
-    """The last one that was looked at; 0 where there are no more."""
+    """The last endpoint that was read; 0 where there are no more."""
     changed: int
     broken: Sequence[int]
-    """Those whose secrets no key opens: they stay as they are."""
+    """Endpoints whose secrets cannot be unsealed; they are unchanged."""
 
 
 async def reseal_secrets(ports: Ports, after_id: int, limit: int) -> ResealResult:
-    """Seal the secrets of a batch of endpoints with the key that seals now."""
+    """Seal the secrets of up to `limit` endpoints above `after_id` with the current key. Locks one
+    endpoint at a time."""
     batch = [each.endpoint for each in await list_all_endpoints(ports, after_id, limit)]
     changed, broken = 0, []
     for endpoint in batch:
@@ -221,7 +233,7 @@ async def reseal_secrets(ports: Ports, after_id: int, limit: int) -> ResealResul
         except SealBroken:
             broken.append(endpoint.id)
         except NotFound:
-            continue  # It was deleted meanwhile.
+            continue  # Deleted meanwhile.
     return ResealResult(batch[-1].id if batch else 0, changed, broken)
 
 
@@ -256,7 +268,8 @@ class DeliveryLog:
 async def list_deliveries(
     ports: Ports, user: User | None, endpoint_id: int, page: int, limit: int
 ) -> tuple[Sequence[DeliveryLog], bool]:
-    """A page of an endpoint's deliveries, the newest first, and whether more follow."""
+    """A page of an endpoint's deliveries, the newest first, and whether more follow. Raises
+    NotFound."""
     async with ports.store.read_view() as view:
         _require_owned(await view.webhooks.endpoint(endpoint_id), user)
         found = await view.webhooks.deliveries(endpoint_id, page, limit)
@@ -266,9 +279,12 @@ async def list_deliveries(
 async def redeliver(
     ports: Ports, user: User | None, delivery_id: int, endpoint_id: int | None = None
 ) -> DeliveryLog:
-    """Send an event once more, with the same id and bytes: at once, or where its endpoint is
-    not served, once it is. One that is still under way is left as it is. `endpoint_id` is the
-    endpoint that it must be of, where that is known."""
+    """Send an event again with the same id and bytes: at once, or when its endpoint is served
+    again. A pending delivery is unchanged. `endpoint_id`, where given, must be the delivery's
+    endpoint.
+
+    Locks the endpoint, then the delivery. Raises NotFound.
+    """
     now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> DeliveryLog:
@@ -279,7 +295,7 @@ async def redeliver(
             await tx.webhooks.lock_endpoint(stored.endpoint_id), user, "Delivery"
         )
         locked = await tx.webhooks.lock_deliveries([delivery_id])
-        if not locked:  # Dropped just now: it was too old.
+        if not locked:  # Deleted just now by retention.
             raise NotFound("Delivery")
         delivery = locked[0]
         again = delivery.redeliver(now, is_deliverable=await _is_served(tx.accounts, endpoint, now))
@@ -293,14 +309,18 @@ async def redeliver(
 
 
 async def send_test_event(ports: Ports, user: User, endpoint_id: int) -> DeliveryLog:
-    """Send a test event now, once: it is not tried again, and its failure counts nowhere."""
+    """Send a test event once (SPECIFICATION 6.1). It is not retried, and its failure does not
+    count. The request is sent outside of transactions.
+
+    Raises NotFound, and SealBroken.
+    """
     event_id, created_at = ports.ids.event_id(), await ports.clock.business()
     envelope = envelope_for_test_event(event_id, endpoint_id, created_at)
 
     async def add(tx: Transaction) -> tuple[str, Sequence[str], DueDelivery]:
         endpoint = _require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)
         secrets = deliveries.unseal_secrets(ports, endpoint)
-        # Cancelled is what it stays if this process ends before the outcome is known.
+        # Stays cancelled if the process ends before the outcome is saved.
         status = DeliveryStatus.CANCELLED
         new = NewDelivery(endpoint.id, event_id, TEST_EVENT_NAME, created_at, status, None)
         return endpoint.url, secrets, await tx.webhooks.add_test_delivery(new, envelope)
@@ -321,7 +341,7 @@ async def _save_test_result(
     (kept,) = await webhooks.lock_deliveries([due.delivery.id])
     made = outcome.to_attempt(kept.attempts + 1)
     done = evolve(kept, attempts=made.number, tries=kept.tries + 1)
-    if kept == due.delivery:  # Else it was ordered once more while it was under way.
+    if kept == due.delivery:  # Else a redelivery was requested meanwhile.
         status = DeliveryStatus.SUCCEEDED if outcome.error is None else DeliveryStatus.FAILED
         done = evolve(done, status=status)
     await webhooks.save_deliveries([done])
@@ -335,9 +355,11 @@ async def _save_test_result(
 async def read_feed(
     ports: Ports, user: User, after_event_id: str | None, limit: int
 ) -> tuple[Sequence[bytes], bool]:
-    """The user's own events beyond one of them, the oldest first, as encoded envelopes, and
-    whether more follow. Admins read all events. RuleBroken `unknown_event` where `after` is
-    none of the user's."""
+    """The user's events after a given one, the oldest first, as encoded envelopes, and whether more
+    follow (CONTRACT 7). Admins read all events.
+
+    Raises RuleBroken `unknown_event` where `after_event_id` is not in the user's feed.
+    """
     reader_id = None if user.role is Role.ADMIN else user.id
     async with ports.store.read_view() as view:
         position = (
@@ -351,7 +373,7 @@ async def read_feed(
     return found[:limit], len(found) > limit
 
 
-# What all have in common ------------------------------------------------------------------
+# Shared -----------------------------------------------------------------------------------
 
 
 def _require_owned(
@@ -375,7 +397,7 @@ async def _update_endpoint(
     endpoint_id: int,
     update: Callable[[Transaction, WebhookEndpoint], Awaitable[WebhookEndpoint]],
 ) -> WebhookEndpoint:
-    """An endpoint after `work` on it, saved."""
+    """Lock an endpoint, apply `update` to it and save it; returns the updated endpoint."""
 
     async def unit(tx: Transaction) -> WebhookEndpoint:
         endpoint = _require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)

@@ -1,4 +1,4 @@
-"""Conversations, and how their members find them, on every store alike."""
+"""Conversations and their overviews, on every store."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def cleared(store, conversation):
 
 @pytest.mark.parametrize("status", BookingStatus)
 async def test_a_booking_makes_a_pair(store, status):
-    """In whichever order the two are given, and whatever the booking's status is."""
+    """A booking of any status makes a pair, in either order of its two users."""
     booking = await add_booking(store, status=status)
     pair = CustomerCompanionPair(booking.customer_id, booking.companion_id)
     assert await pair_of(store, pair.customer_id, pair.companion_id) == pair
@@ -105,7 +105,7 @@ async def test_a_booking_makes_a_pair(store, status):
 
 
 async def test_strangers_are_no_pair(store):
-    """Nor is anybody with oneself, with who has other bookings, or with nobody."""
+    """Users without a common booking are no pair, nor is a user with themselves."""
     one, other = await add_pair(store), await add_pair(store)
     for stranger in (one.customer_id, other.companion_id, other.customer_id, 404):
         assert await pair_of(store, one.customer_id, stranger) is None
@@ -114,7 +114,7 @@ async def test_strangers_are_no_pair(store):
 
 
 async def test_a_pair_waits_until_its_conversation_is_opened(store):
-    """Once, however many bookings it shares, and for either of the two."""
+    """A pair is listed once, however many bookings it has, until its conversation opens."""
     pair = await add_pair(store)
     await add_booking(store, pair.companion_id, pair.customer_id)
     await add_pair(store)
@@ -127,7 +127,7 @@ async def test_a_pair_waits_until_its_conversation_is_opened(store):
 
 
 async def test_pairs_wait_by_so_many(store):
-    """Up to the limit, and the others after them."""
+    """Pairs without a conversation are listed up to the limit, the others after them."""
     customer = await add_user(store)
     pairs = {await add_pair(store, customer=customer) for _ in range(3)}
     some = await unopened(store, customer.id, limit=2)
@@ -138,7 +138,7 @@ async def test_pairs_wait_by_so_many(store):
 
 
 async def test_a_conversation_is_opened_once(store):
-    """Later openings answer the first one's id, and change nothing."""
+    """Opening a conversation again returns the first id and changes nothing."""
     pair = await add_pair(store)
     number = await open_direct(store, pair, FINE)
     opened = await read_store(store, lambda view: view.messages.conversation(number))
@@ -149,7 +149,7 @@ async def test_a_conversation_is_opened_once(store):
 
 
 async def test_a_new_conversation_is_empty(store):
-    """The two are in it, in the order of their ids, and have read nothing."""
+    """A new conversation has its two members in id order, who have read nothing."""
     customer, companion = await add_user(store), await add_companion(store)
     number = await open_direct(store, await add_pair(store, companion, customer), FINE)
     assert await read_store(store, lambda view: view.messages.conversation(number)) == Conversation(
@@ -171,7 +171,7 @@ async def test_a_new_conversation_is_empty(store):
 
 
 async def test_a_member_is_known_to_be_disabled(store):
-    """By whoever holds the conversation in order to say something in it."""
+    """A locked conversation shows which members are disabled."""
     conversation = await add_direct(store)
     customer = conversation.customer_id
 
@@ -185,7 +185,7 @@ async def test_a_member_is_known_to_be_disabled(store):
 
 
 async def test_members_have_the_names_of_now(store):
-    """However they were called when the conversation was opened."""
+    """Members have their current names, not those at the conversation's opening."""
     conversation = await add_direct(store)
     (companion,) = conversation.staff_ids
     await rename_user(store, companion, "Noa")
@@ -200,7 +200,7 @@ async def test_members_have_the_names_of_now(store):
 
 
 async def test_what_is_held_is_what_is_there(store):
-    """By id, however often it is named; unknown ones are left out."""
+    """Locking returns each known conversation once, by id, and leaves out unknown ids."""
     one, other = await add_direct(store), await add_direct(store)
     held = await store.run_transaction(
         lambda unit: unit.messages.lock_conversations([other.id, other.id + 1, one.id, other.id])
@@ -210,7 +210,7 @@ async def test_what_is_held_is_what_is_there(store):
 
 
 async def test_what_is_undone_was_never_opened(store):
-    """A unit of work that fails leaves no conversation, and the next one opens it."""
+    """A rolled-back transaction leaves no conversation, and the next one can open it."""
     pair = await add_pair(store)
 
     async def unit(tx):
@@ -229,7 +229,7 @@ async def test_what_is_undone_was_never_opened(store):
 
 
 async def test_a_new_conversation_has_an_overview(store):
-    """Nothing was said, nobody is there."""
+    """The overview of a new conversation has no message and no user online."""
     booking = await add_booking(store)
     conversation = await add_direct(
         store, CustomerCompanionPair(booking.customer_id, booking.companion_id)
@@ -241,7 +241,7 @@ async def test_a_new_conversation_has_an_overview(store):
 
 
 async def test_a_stranger_finds_no_conversation(store):
-    """Neither others' nor one that nobody has."""
+    """A user finds neither other users' conversations nor unknown ones."""
     conversation, other = await add_direct(store), await add_direct(store)
     assert await overview(store, conversation, other.customer_id) is None
     assert await overview(store, evolve(other, id=404), other.customer_id) is None
@@ -250,7 +250,7 @@ async def test_a_stranger_finds_no_conversation(store):
 
 
 async def test_the_conversation_updated_last_comes_first(store):
-    """Of several updated at the same time, the newer one."""
+    """Conversations are listed by last update, and by the newer id at the same time."""
     customer = (await add_user(store)).id
     for now in (NOW, NOW + MINUTE, NOW, NOW + SECOND):
         await add_direct(store, customer=customer, now=now)
@@ -263,7 +263,7 @@ async def test_the_conversation_updated_last_comes_first(store):
 
 
 async def test_conversations_come_by_pages(store):
-    """One more than the limit tells that there are more; past the end there are none."""
+    """A page has one row above the limit if more follow; a page past the end is empty."""
     customer = (await add_user(store)).id
     made = [(await add_direct(store, customer=customer)).id for _ in range(5)]
     newest = made[::-1]
@@ -273,7 +273,7 @@ async def test_conversations_come_by_pages(store):
 
 
 async def test_the_last_message_is_shown(store):
-    """To both, as it is kept, in the list as for itself."""
+    """Both members see the last message, in the list and in the overview."""
     conversation = await add_direct(store)
     *_, last = await add_messages_by(store, conversation, "one", "two")
     await add_messages_by(
@@ -286,7 +286,7 @@ async def test_the_last_message_is_shown(store):
 
 
 async def test_the_messages_of_others_are_unread(store):
-    """Those after the mark; one's own never are."""
+    """Other members' messages after the read mark are unread; own messages never are."""
     conversation = await add_direct(store)
     customer, companion = conversation.customer_id, conversation.companion_id
     said = []
@@ -307,7 +307,7 @@ async def test_the_messages_of_others_are_unread(store):
 
 
 async def test_unread_messages_are_of_one_conversation(store):
-    """What is said elsewhere counts there."""
+    """Unread messages are counted for each conversation separately."""
     one = await add_direct(store)
     other = await add_direct(store, customer=one.customer_id)
     await add_messages_by(store, one, "one", by=one.companion_id)
@@ -317,7 +317,7 @@ async def test_unread_messages_are_of_one_conversation(store):
 
 
 async def test_the_booking_is_the_newest_of_the_pair(store):
-    """Whatever its status, and whenever it is; other pairs' are not looked at."""
+    """An overview has the code of the pair's newest booking, whatever its status or date."""
     pair = await add_pair(store)
     conversation = await add_direct(store, pair)
     newest = await add_booking(
@@ -334,7 +334,7 @@ async def test_the_booking_is_the_newest_of_the_pair(store):
 
 
 async def test_who_is_connected_is_online(store):
-    """Oneself too; not who is connected at a process that is dead."""
+    """Users connected at a live node are online, including the reader."""
     conversation = await add_direct(store)
     customer, companion = conversation.customer_id, conversation.companion_id
 
@@ -360,7 +360,7 @@ async def test_who_is_connected_is_online(store):
 
 
 async def test_a_mark_is_the_members_own(store):
-    """It shows where the member is shown, and nobody else's moves."""
+    """Marking as read moves only the member's own read mark."""
     conversation = await add_direct(store)
     customer, companion = conversation.customer_id, conversation.companion_id
     first, second = await add_messages_by(store, conversation, "one", "two")
@@ -370,7 +370,7 @@ async def test_a_mark_is_the_members_own(store):
 
 
 async def test_a_mark_never_goes_back(store):
-    """The one that stands is answered."""
+    """A read mark never goes back; the stored mark is returned."""
     conversation = await add_direct(store)
     first, second = await add_messages_by(store, conversation, "one", "two")
     reader = conversation.staff_ids[0]
@@ -385,7 +385,7 @@ async def test_a_mark_never_goes_back(store):
 
 @pytest.mark.parametrize("status", BookingStatus)
 async def test_a_companion_is_cleared_by_a_booking_that_was_paid(store, status):
-    """Whatever the pair's other bookings are."""
+    """One paid booking of the pair marks the companion as paid."""
     pair = await add_pair(store)
     conversation = await add_direct(store, pair)
     given = {"status": status, "starts_at": NOW + 3 * DAY}
@@ -397,7 +397,7 @@ async def test_a_companion_is_cleared_by_a_booking_that_was_paid(store, status):
 
 
 async def test_others_bookings_clear_nobody(store):
-    """Neither another customer's with the companion, nor the customer's with another."""
+    """Paid bookings of other pairs do not mark a companion as paid."""
     pair = await add_pair(store)
     conversation = await add_direct(store, pair)
     await add_booking(store, pair.companion_id, status=BookingStatus.PAID)
@@ -406,7 +406,7 @@ async def test_others_bookings_clear_nobody(store):
 
 
 async def test_each_of_the_staff_is_cleared_alone(store):
-    """In a group, those whom the customer paid once, for whatever event."""
+    """In a group, each companion whom the customer paid for any event is marked as paid."""
     one, two, three = [await add_companion(store) for _ in range(3)]
     group = await add_group(store, one, two, three)
     customer, later = group.customer_id, NOW + 9 * DAY

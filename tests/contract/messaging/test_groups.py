@@ -1,4 +1,4 @@
-"""Groups of an event's customer and staff, on every store alike."""
+"""Groups of an event's customer and staff, on every store."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def connect(store, *user_ids):
 
 
 async def test_a_group_is_made_with_its_customer(store):
-    """Who alone is in it, until others are saved."""
+    """A new group has the customer as its only member until others are saved."""
     customer = await add_user(store)
     group = await lock_group(store, customer.id, now=FINE)
     assert group == Conversation(
@@ -120,7 +120,7 @@ async def test_a_group_is_made_with_its_customer(store):
 
 
 async def test_a_group_is_made_once(store):
-    """For a customer and an event; to the last character of its name."""
+    """A group is unique by customer and exact event reference."""
     customer, other = await add_user(store), await add_user(store)
     group = await lock_group(store, customer.id, now=FINE)
     assert await lock_group(store, customer.id, now=NOW + DAY) == group
@@ -133,7 +133,7 @@ async def test_a_group_is_made_once(store):
 
 
 async def test_a_group_opens_for_good(store):
-    """It is there from then on, whoever is in it."""
+    """An opened group stays open, whoever its members are."""
     customer, one, two = await add_user(store), await add_companion(store), await add_user(store)
     group = await save_group_members(store, customer.id, [one.id])
     assert await find(store, group) is None
@@ -145,7 +145,7 @@ async def test_a_group_opens_for_good(store):
 
 
 async def test_a_group_that_is_not_open_is_nowhere(store):
-    """Not for those who are to be in it, by no way of asking."""
+    """No query finds a group that is not open, not even for its members."""
     customer, staff = await add_user(store), await add_companion(store)
     group = await save_group_members(store, customer.id, [staff.id])
     await connect(store, customer.id, staff.id)
@@ -169,7 +169,7 @@ async def test_a_group_that_is_not_open_is_nowhere(store):
 
 
 async def test_what_is_undone_made_no_group(store):
-    """A unit of work that fails leaves neither the group nor who was to be in it."""
+    """A rolled-back transaction leaves neither the group nor its members."""
     staff, group = await add_companion(store), await add_group(store)
     before, stranger = await reload_conversation(store, group), await add_user(store)
 
@@ -193,7 +193,7 @@ async def test_what_is_undone_made_no_group(store):
 
 
 async def test_members_come_in_the_order_of_their_ids(store):
-    """Whenever they came, with the names that they have now."""
+    """Members are listed in id order with their current names."""
     one, two = await add_companion(store), await add_companion(store, first_name="Noa")
     customer = await add_user(store)
     await save_group_members(store, customer.id, [two.id])
@@ -207,13 +207,13 @@ async def test_members_come_in_the_order_of_their_ids(store):
 
 
 async def test_a_group_has_no_booking(store):
-    """Of its own: it may have many."""
+    """A group's overview has no booking code, since it may have many bookings."""
     group = await add_group(store)
     assert (await overview(store, group, group.customer_id)).booking_code is None
 
 
 async def test_who_leaves_a_group_stays_known_to_it(store):
-    """With the last message that they may read, and their mark; who comes again is as before."""
+    """A former member keeps the read mark and last readable message, and can come back."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     [said] = await add_messages_by(store, group, "one")
@@ -235,7 +235,7 @@ async def test_who_leaves_a_group_stays_known_to_it(store):
 
 
 async def test_who_left_reads_what_was_said_until_then(store):
-    """And nothing that was said since."""
+    """A former member reads no message sent after leaving."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     said = await add_messages_by(store, group, "one", "two")
@@ -255,7 +255,7 @@ async def test_who_left_reads_what_was_said_until_then(store):
 
 
 async def test_who_left_has_last_what_was_said_until_then(store):
-    """Where they are in no other conversation."""
+    """A former member's last message id is the last one before leaving."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     [said] = await add_messages_by(store, group, "one")
@@ -264,7 +264,7 @@ async def test_who_left_has_last_what_was_said_until_then(store):
 
 
 async def test_who_left_before_the_first_message_reads_none(store):
-    """The conversation is theirs all the same."""
+    """A member who left before the first message reads none but keeps the conversation."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     await add_messages_by(store, await save_group_members(store, group.customer_id, [stays]), "one")
@@ -276,7 +276,7 @@ async def test_who_left_before_the_first_message_reads_none(store):
 
 
 async def test_who_left_before_the_group_opened_was_never_in_it(store):
-    """They find nothing of it, unless they come again."""
+    """A member who left before the group opened does not find it unless they come back."""
     customer = (await add_user(store)).id
     gone, stays, comes = [(await add_companion(store)).id for _ in range(3)]
     await save_group_members(store, customer, [gone])
@@ -291,7 +291,7 @@ async def test_who_left_before_the_group_opened_was_never_in_it(store):
 
 
 async def test_acquaintances_are_in_a_conversation_now(store):
-    """Those among the people asked for; oneself too, whoever one knows."""
+    """Current members of common conversations are acquaintances, including the user."""
     group = await add_group(store)
     one, two = group.staff_ids
     direct, stranger = await add_direct(store, customer=group.customer_id), await add_user(store)
@@ -307,7 +307,7 @@ async def test_acquaintances_are_in_a_conversation_now(store):
 
 
 async def test_who_left_is_no_acquaintance(store):
-    """Neither way, unless they share another conversation."""
+    """A former member and the members are no acquaintances without another conversation."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     members = set(group.recipient_ids)
@@ -321,7 +321,7 @@ async def test_who_left_is_no_acquaintance(store):
 
 
 async def test_online_is_who_is_in_the_group_now(store):
-    """Not who left it, though they are connected."""
+    """Only current members are shown online, not connected former members."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     await save_group_members(store, group.customer_id, [stays])
@@ -331,7 +331,7 @@ async def test_online_is_who_is_in_the_group_now(store):
 
 
 async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
-    """Each keeps who was in the group then."""
+    """Each message keeps the group's members at its time as recipients."""
     group = await add_group(store)
     stays, _ = group.staff_ids
     before = await add_messages_by(store, group, "one")
@@ -351,15 +351,14 @@ async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
 
 @pytest.mark.parametrize("status", BookingStatus)
 async def test_who_is_booked_depends_on_the_status(store, status):
-    """With the companion's id and name, once for each booking."""
+    """Booked companions are listed with id and name, once for each confirmed booking."""
     booking = await add_booking(store, event_ref=EVENT_REF, status=status)
     expected = [(booking.companion_id, "Mia Lindqvist")] if status in CONFIRMED_STATUSES else []
     assert await booked(store, booking.customer_id) == expected
 
 
 async def test_each_booking_of_an_event_counts(store):
-    """Of one companion too, who has the name of now; those of other events, of none and of
-    other customers don't."""
+    """Every booking of the customer's event counts, and none of other events or customers."""
     customer, staff = await add_user(store), await add_companion(store)
     other = await add_companion(store, first_name="Noa")
     given: dict[str, Any] = {"status": BookingStatus.ACCEPTED, "event_ref": EVENT_REF}
@@ -378,7 +377,7 @@ async def test_each_booking_of_an_event_counts(store):
 
 
 async def test_who_is_booked_is_seen_in_its_unit_of_work(store):
-    """What was saved before it was asked counts, what was cancelled does not."""
+    """Booked companions include the writes of the current transaction."""
     customer = await add_user(store)
     given: dict[str, Any] = {"customer": customer, "event_ref": EVENT_REF}
     one = await add_booking(store, **given)

@@ -1,4 +1,4 @@
-"""Messages: how they are kept, and read again, on every store alike."""
+"""Messages, their order and their queries, on every store."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def name(message):
 
 
 async def test_a_message_comes_back_as_it_was_added(store):
-    """Every field is kept, times to the microsecond, under a number of its own."""
+    """Every field is stored, times to the microsecond, under a new id."""
     conversation = await add_direct(store)
     new = make_new_message(
         conversation,
@@ -99,7 +99,7 @@ async def test_a_message_comes_back_as_it_was_added(store):
 
 
 async def test_a_message_needs_no_name_of_its_senders(store):
-    """Any number of them may be without one."""
+    """Any number of messages may have no client id."""
     conversation = await add_direct(store)
     said = await add_messages_by(store, conversation, "Hello", "Hello")
     assert [message.client_id for message in said] == [None, None]
@@ -117,7 +117,7 @@ async def test_a_message_needs_no_name_of_its_senders(store):
     ids=["astral", "combining", "joined", "odd"],
 )
 async def test_a_text_is_kept_to_the_character(store, text):
-    """The longest, composed or not, is what it was."""
+    """Texts are stored without normalization, up to the longest."""
     content = (text * MAX_MESSAGE_LENGTH)[:MAX_MESSAGE_LENGTH]
     texts = [content, unicodedata.normalize("NFD", content)[:MAX_MESSAGE_LENGTH]]
     conversation = await add_direct(store)
@@ -127,7 +127,7 @@ async def test_a_text_is_kept_to_the_character(store, text):
 
 
 async def test_messages_are_numbered_in_their_order(store):
-    """Over all conversations, also within one unit of work."""
+    """Message ids ascend over all conversations, also within one transaction."""
     one, other = await add_direct(store), await add_direct(store)
     first = await add_messages_by(store, other, "first")
     new = [
@@ -141,7 +141,7 @@ async def test_messages_are_numbered_in_their_order(store):
 
 
 async def test_a_conversation_is_updated_by_its_messages(store):
-    """It has the id and the time of the last one; others are as they were."""
+    """A message sets its conversation's last id and update time, and no other's."""
     one, other = await add_direct(store), await add_direct(store)
     new = [make_new_message(one, created_at=NOW + n * SECOND) for n in range(3)]
     new.insert(1, make_new_message(other, created_at=FINE))
@@ -157,7 +157,7 @@ async def test_a_conversation_is_updated_by_its_messages(store):
 
 
 async def test_no_messages_are_none(store):
-    """To add none is no fault."""
+    """Adding no messages does nothing."""
     conversation = await add_direct(store)
     assert await add_messages(store) == []
     assert await tail(store) == []
@@ -165,7 +165,7 @@ async def test_no_messages_are_none(store):
 
 
 async def test_what_is_undone_was_never_said(store):
-    """A unit of work that fails leaves neither message nor mark, and no gap that is waited for."""
+    """A rolled-back transaction leaves no message, no read mark and no blocking gap in the ids."""
     conversation = await add_direct(store)
     reader = conversation.companion_id
     before = await add_messages_by(store, conversation, "before")
@@ -192,8 +192,7 @@ async def test_what_is_undone_was_never_said(store):
 
 
 async def test_a_message_is_known_by_its_name(store):
-    """By conversation, sender and the sender's own name for it; those that are not there are
-    left out."""
+    """Messages are found by conversation, sender and client id; unknown ones are left out."""
     one, other = await add_direct(store), await add_direct(store)
     new = [
         make_new_message(one, client_id="1"),
@@ -216,7 +215,7 @@ async def test_a_message_is_known_by_its_name(store):
 
 
 async def test_a_name_differs_in_case(store):
-    """And in every other character."""
+    """Client ids are compared exactly, including case."""
     conversation = await add_direct(store)
     texts = ["a", "A", "a ", "\N{LATIN SMALL LETTER A WITH ACUTE}", "a\N{COMBINING ACUTE ACCENT}"]
     for text in texts:
@@ -227,8 +226,7 @@ async def test_a_name_differs_in_case(store):
 
 
 async def test_a_name_is_used_once(store):
-    """By a sender in a conversation: a second message of that name is refused, with all else
-    of its unit of work."""
+    """A sender's second use of a client id in a conversation rolls its transaction back."""
     conversation, other = await add_direct(store), await add_direct(store)
     said = await add_messages_by(store, conversation, "one", client_id="1")
     again = make_new_message(conversation, client_id="1")
@@ -252,7 +250,7 @@ async def test_a_name_is_used_once(store):
 
 @pytest.fixture
 async def talk(store):
-    """Nine messages of one conversation, which those of another stand between."""
+    """Nine messages of one conversation, interleaved with those of another."""
     conversation, other = await add_direct(store), await add_direct(store)
     said = []
     for n in range(9):
@@ -262,14 +260,14 @@ async def talk(store):
 
 
 async def test_the_newest_messages_come_oldest_first(store, talk):
-    """As many as asked for, the last ones."""
+    """The newest messages, up to the limit, come the oldest first."""
     conversation, said = talk
     for limit in (1, 3, 9, 100):
         assert await newest(store, conversation, limit=limit) == said[-limit:]
 
 
 async def test_the_newest_messages_are_below_one(store, talk):
-    """Not that one itself, whether there is one of that id or not."""
+    """The newest messages are below the given id, whether or not it exists."""
     conversation, said = talk
     assert await newest(store, conversation, said[4].id, limit=3) == said[1:4]
     assert await newest(store, conversation, said[4].id + 1, limit=3) == said[2:5]
@@ -277,7 +275,7 @@ async def test_the_newest_messages_are_below_one(store, talk):
 
 
 async def test_the_newest_messages_are_not_above_another(store, talk):
-    """That one is the last of them; of both bounds the lower one holds."""
+    """The upper bound is inclusive, and the lower of two bounds applies."""
     conversation, said = talk
     assert await newest(store, conversation, upto=said[4].id, limit=2) == said[3:5]
     assert await newest(store, conversation, upto=said[4].id - 1, limit=2) == said[2:4]
@@ -287,7 +285,7 @@ async def test_the_newest_messages_are_not_above_another(store, talk):
 
 
 async def test_newer_messages_come_oldest_first(store, talk):
-    """As many as asked for, those next above."""
+    """The next messages above an id, up to the limit, come the oldest first."""
     conversation, said = talk
     for limit in (1, 3, 9, 100):
         assert await newer(store, conversation, limit=limit) == said[:limit]
@@ -297,7 +295,7 @@ async def test_newer_messages_come_oldest_first(store, talk):
 
 
 async def test_newer_messages_are_not_above_another(store, talk):
-    """That one is the last of them."""
+    """The upper bound of newer messages is inclusive."""
     conversation, said = talk
     assert await newer(store, conversation, said[2].id, said[5].id) == said[3:6]
     assert await newer(store, conversation, said[2].id, said[5].id - 1) == said[3:5]
@@ -306,13 +304,13 @@ async def test_newer_messages_are_not_above_another(store, talk):
 
 
 async def test_an_unknown_conversation_has_no_messages(store, talk):
-    """Whichever way they are asked for."""
+    """Every query of an unknown conversation returns no messages."""
     unknown = evolve(talk[0], id=404)
     assert await newest(store, unknown) == await newer(store, unknown) == []
 
 
 async def test_the_tail_is_of_all_conversations(store, talk):
-    """In the order of ids, by so many, from one id on."""
+    """All messages above an id come in id order, up to the limit."""
     conversation, said = talk
     everything = await tail(store, limit=100)
     assert len(everything) == 18
@@ -324,7 +322,7 @@ async def test_the_tail_is_of_all_conversations(store, talk):
 
 
 async def test_an_inbox_is_of_all_conversations_of_somebody(store):
-    """In the order of ids, by so many, from one id on; of nobody else's."""
+    """A user's readable messages above an id come in id order, up to the limit."""
     customer = (await add_user(store)).id
     conversations = [await add_direct(store, customer=customer) for _ in range(3)]
     stranger = await add_direct(store)
@@ -350,7 +348,7 @@ async def test_an_inbox_is_of_all_conversations_of_somebody(store):
 
 
 async def test_the_last_message_is_of_all_or_of_somebody(store):
-    """Over all conversations of theirs; 0 where there is none."""
+    """The last message id is that of all or one user's conversations; 0 without messages."""
     one = await add_direct(store)
     customer, two = one.customer_id, await add_direct(store, customer=one.customer_id)
     stranger = await add_direct(store)

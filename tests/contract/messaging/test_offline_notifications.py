@@ -1,4 +1,4 @@
-"""Who is to be told of messages that they have not read, on every store alike."""
+"""Notifications of unread messages to offline users, on every store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def unseen(store, *messages):
-    """What is unseen of some messages, or of all."""
+    """The unread messages among some messages, or among all."""
     async with store.read_view() as view:
         asked = messages or await view.messages.all_messages_after(0, 100)
     numbers = [message.id for message in asked]
@@ -22,12 +22,12 @@ async def unseen(store, *messages):
 
 
 async def whom(store, *messages):
-    """Each message with whom it is to be told to."""
+    """Each message with the users to notify."""
     return [(each.message_id, each.user_id) for each in await unseen(store, *messages)]
 
 
 async def note(store):
-    """Tell everybody of everything."""
+    """Mark every message as notified to every user."""
     found = await unseen(store)
     await store.run_transaction(lambda tx: tx.messages.mark_notified(found))
 
@@ -37,7 +37,7 @@ async def read(store, talk, user_id, message):
 
 
 async def test_an_unread_message_is_unseen_by_all_but_its_sender(store):
-    """With who wrote it, as they were called then; in the order of messages, then of people."""
+    """An unread message is returned for every member but its sender, by message and user."""
     direct, group = await add_direct(store), await add_group(store)
     [one] = await add_messages_by(store, direct, "hello")
     [two] = await add_messages_by(store, group, "hello", by=group.staff_ids[0])
@@ -50,7 +50,7 @@ async def test_an_unread_message_is_unseen_by_all_but_its_sender(store):
 
 
 async def test_messages_are_looked_at_by_their_ids(store):
-    """Those that are asked for, and no others."""
+    """Only the requested messages are returned."""
     talk = await add_direct(store)
     one, _, three = await add_messages_by(store, talk, *"abc")
     told = [(one.id, talk.companion_id), (three.id, talk.companion_id)]
@@ -58,7 +58,7 @@ async def test_messages_are_looked_at_by_their_ids(store):
 
 
 async def test_who_has_read_is_told_nothing(store):
-    """Of what they have read, that is."""
+    """Users are not notified of messages that they have read."""
     talk = await add_direct(store)
     one, two = await add_messages_by(store, talk, *"ab")
     await read(store, talk, talk.companion_id, one)
@@ -66,7 +66,7 @@ async def test_who_has_read_is_told_nothing(store):
 
 
 async def test_who_was_told_is_told_again_after_reading(store):
-    """Not before, whatever else is said; each conversation for itself."""
+    """A notified user is notified again only after reading, for each conversation."""
     talk, other = await add_direct(store), await add_direct(store)
     await add_messages_by(store, talk, "hello")
     await note(store)
@@ -79,7 +79,7 @@ async def test_who_was_told_is_told_again_after_reading(store):
 
 
 async def test_what_was_told_outlasts_a_change_of_the_group(store):
-    """Who stays in it is not told twice."""
+    """A change of the group does not notify remaining members twice."""
     group = await add_group(store)
     await add_messages_by(store, group, "hello")
     await note(store)
@@ -89,7 +89,7 @@ async def test_what_was_told_outlasts_a_change_of_the_group(store):
 
 
 async def test_who_has_left_is_told_nothing(store):
-    """What was said before is theirs to read, but nobody waits for them."""
+    """Former members are not notified."""
     group = await add_group(store)
     [one] = await add_messages_by(store, group, "hello")
     stays, _ = group.staff_ids
@@ -98,7 +98,7 @@ async def test_who_has_left_is_told_nothing(store):
 
 
 async def test_who_is_connected_is_told_nothing(store):
-    """As long as the process lives that they are connected to."""
+    """Users connected at a live node are not notified."""
     talk = await add_direct(store)
     [one] = await add_messages_by(store, talk, "hello")
 
@@ -113,7 +113,7 @@ async def test_who_is_connected_is_told_nothing(store):
 
 
 async def test_how_far_it_went_is_kept(store):
-    """With its unit of work, or not at all."""
+    """The last notified id is committed or rolled back with its transaction."""
 
     async def fail(tx):
         await tx.messages.set_last_notified_id(9)
@@ -128,7 +128,7 @@ async def test_how_far_it_went_is_kept(store):
 
 
 async def test_one_at_a_time_goes_on(store):
-    """Who comes meanwhile waits, and sees how far the first one went."""
+    """A second transaction waits for the lock and sees the first one's last notified id."""
 
     async def step(tx):
         upto = await tx.messages.lock_last_notified_id()

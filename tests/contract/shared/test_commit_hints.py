@@ -1,4 +1,4 @@
-"""Hints that a commit is worth, on every store alike."""
+"""Hints given by commits, on every store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def heard(store):
-    """Which hints were given since it was asked last."""
+    """The hints given since the last call."""
     before = {hint: store.hints.count(hint) for hint in Hint}
 
     def since():
@@ -51,7 +51,7 @@ def heard(store):
 
 
 async def test_an_event_is_worth_a_hint(store, heard):
-    """As soon as it is committed, with a new booking or a later step of it."""
+    """Committing a new booking or a later event of it gives a hint."""
     booking = make_booking(
         id=await next_booking_id(store),
         companion_id=(await add_companion(store)).id,
@@ -65,7 +65,7 @@ async def test_an_event_is_worth_a_hint(store, heard):
 
 
 async def test_an_event_is_heard_of_after_its_commit(store, heard):
-    """Not while its unit of work runs: there would be nothing to see."""
+    """The hint of an event is given after the commit, not during the transaction."""
     step = next_version(await add_booking(store), events=2)
 
     async def unit(tx):
@@ -77,7 +77,7 @@ async def test_an_event_is_heard_of_after_its_commit(store, heard):
 
 
 async def test_a_step_without_an_event_is_worth_nothing(store, heard):
-    """Nor is anything else that the outside is not told of."""
+    """A booking write without an event gives no hint."""
     booking = await add_booking(store)
     await store.run_transaction(
         lambda unit: unit.bookings.save_booking(make_booking_write(next_version(booking)))
@@ -87,7 +87,7 @@ async def test_a_step_without_an_event_is_worth_nothing(store, heard):
 
 
 async def test_what_is_rolled_back_is_worth_nothing(store, heard):
-    """Neither an event nor a turn, and the next commit doesn't make up for it."""
+    """A rolled-back transaction gives no hint, and neither does the next commit for it."""
     endpoint = await add_endpoint(store)
     step = next_version(await add_booking(store), events=2)
 
@@ -104,7 +104,7 @@ async def test_what_is_rolled_back_is_worth_nothing(store, heard):
 
 
 async def test_a_delivery_is_worth_a_hint(store, heard):
-    """Where it is pending: for one that is held nobody has to wake."""
+    """A pending delivery gives a hint; a held one does not."""
     endpoint, events = await add_endpoint(store), [await add_event(store) for _ in range(2)]
     heard()
     await add_delivery(store, endpoint, events[0])
@@ -114,7 +114,7 @@ async def test_a_delivery_is_worth_a_hint(store, heard):
 
 
 async def test_waking_an_endpoint_is_worth_a_hint(store, heard):
-    """As it is done for a delivery that is sent again."""
+    """Scheduling an endpoint gives a hint, as a resent delivery does."""
     endpoint = await add_endpoint(store)
     await with_locked_endpoint(
         store, endpoint, lambda webhooks: webhooks.schedule_endpoint(endpoint.id, NOW)
@@ -124,7 +124,7 @@ async def test_waking_an_endpoint_is_worth_a_hint(store, heard):
 
 @pytest.mark.parametrize(("wait", "expected"), [(-MINUTE, {Hint.DELIVERIES}), (HOUR, set())])
 async def test_resuming_is_worth_a_hint(store, heard, wait, expected):
-    """Where something is due; holding never is."""
+    """Resuming deliveries gives a hint if one is due; holding them gives none."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=NOW + wait)
     heard()
@@ -136,7 +136,7 @@ async def test_resuming_is_worth_a_hint(store, heard, wait, expected):
 
 @pytest.mark.parametrize(("sent", "expected"), [(1, {Hint.DELIVERIES}), (2, set())])
 async def test_the_end_of_a_turn_is_worth_a_hint(store, heard, sent, expected):
-    """Where more is due: whoever comes next need not wait."""
+    """Releasing an endpoint gives a hint if more deliveries are due."""
     endpoint = await add_endpoint(store)
     for _ in range(2):
         await add_delivery(store, endpoint)
@@ -154,7 +154,7 @@ async def test_the_end_of_a_turn_is_worth_a_hint(store, heard, sent, expected):
 
 
 async def test_placing_alone_is_worth_nothing(store, heard):
-    """Nor is a claim: what is due is what was due before."""
+    """Assigning feed positions and claiming batches give no hint."""
     await add_event(store)
     heard()
     await place_events(store)

@@ -1,4 +1,4 @@
-"""API keys: minting, checksum, digest, mask and activity."""
+"""API keys: generation, checksum, digest, mask and validity."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def record(**changes):
 
 
 def test_a_key_has_the_published_form():
-    """Prefix, 59 random characters, then the CRC-32 of both, zero-padded in base62."""
+    """A key is the prefix, 59 random characters, and the CRC-32 of both in 6 base62 digits."""
     assert build_api_key("0" * 59) == "ps_" + "0" * 59 + "0tVbIl"
     assert build_api_key("a" * 53 + "022049") == "ps_" + "a" * 53 + "022049" + "0000pA"
 
 
 @given(bodies)
 def test_the_checksum_is_the_crc_of_what_stands_before(body):
-    """Read back as base62, the last six digits are zlib's CRC-32 of the first 62."""
+    """The last six base62 digits are zlib's CRC-32 of the first 62 characters."""
     key = build_api_key(body)
     value = 0
     for digit in key[62:]:
@@ -64,13 +64,13 @@ def test_only_base62_of_the_right_length_makes_a_key(body):
 
 @given(bodies)
 def test_a_minted_key_is_well_formed(body):
-    """Every key that is minted passes the check."""
+    """Every generated key passes the format check."""
     assert is_well_formed_api_key(build_api_key(body))
 
 
 @given(bodies, st.integers(0, 67), st.sampled_from(BASE62_ALPHABET))
 def test_one_changed_character_is_noticed(body, place, character):
-    """A key with one other character anywhere is not well formed."""
+    """A key with one changed character anywhere is not well formed."""
     key = build_api_key(body)
     garbled = key[:place] + character + key[place + 1 :]
     assert is_well_formed_api_key(garbled) == (garbled == key)
@@ -78,7 +78,7 @@ def test_one_changed_character_is_noticed(body, place, character):
 
 @given(st.one_of(st.text(surrogates_too), st.text(surrogates_too, min_size=65, max_size=65)))
 def test_any_text_may_be_asked_about(text):
-    """The check answers False for any other text, lone surrogates included."""
+    """The check returns False for any other text, including lone surrogates."""
     assert not is_well_formed_api_key(text)
     assert not is_well_formed_api_key("ps_" + text)
 
@@ -87,37 +87,37 @@ def test_any_text_may_be_asked_about(text):
     "text", ["", KEY[:-1], KEY + "0", KEY + "\n", " " + KEY[1:], "PS_" + KEY[3:], "ps_" + "٣" * 65]
 )
 def test_near_misses_are_not_keys(text):
-    """Length, prefix and alphabet hold to the letter."""
+    """A text with a wrong length, prefix or alphabet is not well formed."""
     assert not is_well_formed_api_key(text)
 
 
 def test_the_digest_is_sha_256():
-    """What is stored is the SHA-256 of the whole key."""
+    """The stored digest is the SHA-256 of the whole key."""
     assert api_keys.digest_api_key(KEY) == hashlib.sha256(KEY.encode()).digest()
 
 
 def test_the_mask_shows_four_characters_at_each_end():
-    """The mask tells keys apart and gives none away."""
+    """The mask distinguishes keys and does not reveal them."""
     assert api_keys.mask_api_key("ps_abcd" + "0" * 57 + "wxyz") == "ps_abcd…wxyz"
 
 
 def test_a_key_without_end_stays_active():
-    """A key that is neither revoked nor expiring works at any time."""
+    """A key without revocation and expiry is always active."""
     assert record().is_active(NOW + timedelta(days=10_000))
 
 
 def test_a_revoked_key_is_not_active():
-    """Revocation holds from its moment on, and whatever the clock says."""
+    """A key is inactive from its revocation, whatever the time is."""
     assert not record(revoked_at=NOW).is_active(NOW)
 
 
 def test_a_key_works_until_it_expires():
-    """The last moment is the one before `expires_at`."""
+    """A key is active until just before `expires_at`."""
     key = record(expires_at=NOW)
     assert key.is_active(NOW - timedelta(microseconds=1))
     assert not key.is_active(NOW)
 
 
 def test_the_digest_is_not_printed():
-    """A record in a log line doesn't tell the digest that the store looks keys up by."""
+    """The representation of a key record does not contain its digest."""
     assert "digest" not in repr(record())

@@ -1,4 +1,4 @@
-"""People, sessions, and whether a key or a session lets somebody in."""
+"""Users and sessions, and whether an API key or a session is accepted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def key(**given):
 
 
 def refusal(api_key, owner, permission=Permission.READ):
-    """The code that a key is refused with, or None."""
+    """The error code with which a key is refused, or None."""
     try:
         check_api_key(api_key, owner, permission, NOW)
     except (Unauthenticated, Forbidden) as error:
@@ -45,7 +45,7 @@ def refusal(api_key, owner, permission=Permission.READ):
 
 
 def test_an_enterprise_key_with_the_permission_works():
-    """Active subscriber, active key, permission granted."""
+    """An active key of an active subscriber with the permission is accepted."""
     assert refusal(key(), make_user(**ENTERPRISE)) is None
 
 
@@ -54,17 +54,17 @@ def test_an_enterprise_key_with_the_permission_works():
     [{"revoked_at": NOW - DAY}, {"expires_at": NOW}, {"expires_at": NOW - MICRO}],
 )
 def test_a_revoked_or_expired_key_is_none(fields):
-    """From the very moment of its end on."""
+    """A key is refused from the moment of its revocation or expiry."""
     assert refusal(key(**fields), make_user(**ENTERPRISE)) == "invalid_api_key"
 
 
 def test_a_key_works_until_its_end():
-    """A moment before it expires it works."""
+    """A key is accepted until just before it expires."""
     assert refusal(key(expires_at=NOW + MICRO), make_user(**ENTERPRISE)) is None
 
 
 def test_a_disabled_owners_key_is_none():
-    """Even an admin's."""
+    """The key of a disabled user is refused, also that of an admin."""
     owner = make_user(role=Role.ADMIN, disabled_at=NOW - DAY)
     assert refusal(key(), owner) == "invalid_api_key"
 
@@ -78,30 +78,30 @@ def test_a_disabled_owners_key_is_none():
     ],
 )
 def test_a_key_needs_an_active_subscription(fields):
-    """None, basic and a lapsed one are not enough."""
+    """A user without enterprise subscription, or with an expired one, is refused."""
     assert refusal(key(), make_user(**fields)) == "subscription_required"
 
 
 def test_a_subscription_lasts_until_its_end():
-    """A moment before the end the key works."""
+    """A key is accepted until just before the subscription expires."""
     owner = make_user(**ENTERPRISE, subscription_expires_at=NOW + MICRO)
     assert refusal(key(), owner) is None
 
 
 def test_a_key_needs_the_permission():
-    """Reading is not booking."""
+    """A key with the read permission cannot book."""
     owner = make_user(**ENTERPRISE)
     assert refusal(key(), owner, Permission.BOOK) == "permission_required"
 
 
 def test_what_needs_no_permission_passes_any_key():
-    """None asks for a valid key alone."""
+    """Any valid key is accepted where no permission is required."""
     nothing = key(permissions=frozenset())
     assert refusal(nothing, make_user(**ENTERPRISE), None) is None
 
 
 def test_an_admin_passes_tier_and_permission():
-    """Administrators have full access regardless of subscription (SPECIFICATION 5)."""
+    """An admin's key needs neither subscription nor permission (SPECIFICATION 5)."""
     nothing = key(permissions=frozenset())
     assert refusal(nothing, make_user(role=Role.ADMIN), Permission.BOOK) is None
 
@@ -123,17 +123,17 @@ def is_signed_in(idle=0 * HOUR, age=0 * HOUR, **user):
     ],
 )
 def test_a_session_idles_out_and_ends(idle, age, found):
-    """12 hours unused, or 7 days in all."""
+    """A session expires after 12 hours without use, or 7 days in total."""
     assert is_signed_in(idle, age) is found
 
 
 def test_a_disabled_user_is_not_signed_in():
-    """However fresh the session is."""
+    """A disabled user's session is invalid, however recent it is."""
     assert not is_signed_in(disabled_at=NOW)
 
 
 def test_emails_compare_without_case():
-    """Capital letters, umlauts too, make no other address."""
+    """Email addresses that differ in case only, also of non-ASCII letters, are equal."""
     assert normalize_email("ADA@Exämple.COM") == normalize_email("ada@exÄmple.com")
 
 
@@ -147,7 +147,7 @@ def test_emails_compare_without_case():
     ],
 )
 def test_usual_addresses_pass(text):
-    """Nothing unusual is asked of them."""
+    """Common forms of email addresses are accepted."""
     assert is_email(text)
 
 
@@ -182,35 +182,36 @@ def test_usual_addresses_pass(text):
     ],
 )
 def test_what_is_no_address_is_refused(text):
-    """Among them all that could break out of a mail's header, and what nobody would see."""
+    """Invalid addresses are refused, among them header injections and invisible characters."""
     assert not is_email(text)
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_judged(text):
-    """No text makes the check fail, and none with a line break passes."""
+    """The check accepts any text without an error, and refuses line breaks."""
     if is_email(text):
         assert not set(text) & set("\r\n\x00 <>")
 
 
 def test_only_the_digest_of_a_token_is_kept():
-    """32 bytes, another for another token."""
+    """The digest of a session token has 32 bytes and differs between tokens."""
     assert len(hash_session_token("a")) == 32
     assert hash_session_token("a") != hash_session_token("b")
 
 
 def test_a_csrf_token_belongs_to_its_session():
-    """The same for the same session, another for another, and never the session itself."""
+    """The CSRF token is stable for a session, differs between sessions, and is not the token
+    itself."""
     assert csrf_token("a") == csrf_token("a") != csrf_token("b")
     assert "a" * 40 not in csrf_token("a" * 40)
 
 
 def test_a_name_is_first_and_last():
-    """As shown to others."""
+    """The name is the first and the last name."""
     assert make_user(first_name="Ada", last_name="Okoro").name == "Ada Okoro"
 
 
 def test_an_actor_knows_an_admin():
-    """By the role alone."""
+    """An actor is an admin by the role only."""
     assert Actor(1, Role.ADMIN).is_admin
     assert not evolve(Actor(1, Role.ADMIN), role=Role.STAFF).is_admin

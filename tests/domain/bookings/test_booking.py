@@ -1,4 +1,4 @@
-"""The price of a booking, its sides, and what comes due of it."""
+"""The price of a booking, its parties and its timers."""
 
 from __future__ import annotations
 
@@ -37,44 +37,44 @@ def price(hours, hourly=10_000, daily=70_000, insured=False, policy=POLICY):
 
 
 def test_the_price_is_the_rate_times_the_hours():
-    """Below eight hours the day rate has no say, however low it is."""
+    """Below eight hours the daily rate is ignored."""
     assert price(7, daily=1).price == 70_000
 
 
 @pytest.mark.parametrize("hours, amount", [(7, 70_000), (8, 70_000), (9, 70_000), (24, 70_000)])
 def test_from_eight_hours_on_the_day_rate_is_the_most(hours, amount):
-    """Eight hours and more never cost more than the day."""
+    """From eight hours the price is at most the daily rate."""
     assert price(hours).price == amount
 
 
 def test_a_high_day_rate_costs_nobody_more():
-    """The day rate caps; it does not replace a lower price by the hour."""
+    """The daily rate is a maximum; it does not replace a lower hourly price."""
     assert price(8, daily=1_000_000).price == 80_000
 
 
 def test_without_a_day_rate_hours_add_up():
-    """Where none is set, 24 hours are 24 times the rate."""
+    """Without a daily rate, 24 hours cost 24 times the hourly rate."""
     assert price(24, daily=None).price == 240_000
 
 
 def test_insurance_is_a_premium_on_the_price():
-    """5 % of the capped price, on top of it; the fee is of the price alone."""
+    """The premium is 5 % of the capped price, added to it; the fee is of the price only."""
     assert price(8, insured=True) == PriceBreakdown(70_000, 3_500, 10_500, 59_500)
 
 
 def test_without_insurance_there_is_no_premium():
-    """Who asks for none pays none."""
+    """A booking without insurance has no premium."""
     assert price(8).insurance_premium == 0
 
 
 def test_the_premium_is_rounded_half_up():
-    """5 % of 10 is half a unit: one."""
+    """A premium of half a minor unit (5 % of 10) is rounded up to one."""
     assert price(1, hourly=10, insured=True).insurance_premium == 1
 
 
 @given(RATES, st.none() | RATES, HOURS, st.booleans(), FEES, FEES)
 def test_fee_and_payout_are_the_price(hourly, daily, hours, insured, fee_ppm, premium_ppm):
-    """For all rates and hours the two parts add up, and the cap holds from eight hours on."""
+    """For all rates and hours fee and payout add up to the price, which respects the daily rate."""
     policy = evolve(POLICY, platform_fee_ppm=fee_ppm, insurance_rate_ppm=premium_ppm)
     quoted = price(hours, hourly, daily, insured, policy)
     assert quoted.platform_fee + quoted.payout_amount == quoted.price
@@ -85,12 +85,12 @@ def test_fee_and_payout_are_the_price(hourly, daily, hours, insured, fee_ppm, pr
 
 @given(RATES, st.none() | RATES, st.integers(8, 23))
 def test_a_longer_booking_of_a_day_is_never_cheaper(hourly, daily, hours):
-    """From eight hours on one more hour never lowers the price."""
+    """From eight hours an additional hour never lowers the price."""
     assert price(hours + 1, hourly, daily).price >= price(hours, hourly, daily).price
 
 
 def test_the_total_is_price_and_premium():
-    """What the client pays."""
+    """The customer pays price and premium."""
     booking = make_booking(price=10_000, insurance_premium=500)
     assert booking.total_amount == 10_500
 
@@ -100,22 +100,22 @@ def test_the_total_is_price_and_premium():
     [(1, Party.CUSTOMER), (2, Party.STAFF), (7, Party.API), (8, None)],
 )
 def test_everyone_is_on_one_side(user, party):
-    """Customer, companion, who booked, or a stranger."""
+    """A user is the customer, the companion, the booking API user or a stranger."""
     assert make_booking(booked_by=7).party_of(user) is party
 
 
 def test_who_books_for_oneself_by_api_is_the_customer():
-    """Being a party comes before having booked."""
+    """A customer who booked by API key is the customer party."""
     assert make_booking(booked_by=1).party_of(1) is Party.CUSTOMER
 
 
 def test_no_one_is_not_who_booked():
-    """A booking that nobody booked by key has no such side."""
+    """A booking that was not made by API key has no API party."""
     assert make_booking(booked_by=None).party_of(99) is None
 
 
 def test_a_request_expires_at_the_start():
-    """A pending booking lapses when its event begins."""
+    """A pending booking expires when its event begins."""
     booking = make_booking()
     assert next_timer(booking, POLICY) == DueTimer(TimerKind.EXPIRE, booking.starts_at)
 
@@ -125,7 +125,7 @@ def test_a_request_expires_at_the_start():
     [(None, 2 * DAY), (3 * HOUR, 3 * HOUR - DAY), (90 * DAY, 2 * DAY)],
 )
 def test_an_accepted_booking_lapses_unpaid(window, expires):
-    """At its start, or when the time to pay is over, whichever comes first."""
+    """An unpaid booking expires at its start or at the payment deadline, whichever is earlier."""
     policy = evolve(POLICY, payment_window=window)
     assert next_timer(accepted_journey(policy).booking, policy) == DueTimer(
         TimerKind.EXPIRE, NOW + expires
@@ -133,7 +133,7 @@ def test_an_accepted_booking_lapses_unpaid(window, expires):
 
 
 def test_a_paid_booking_completes_by_itself():
-    """72 hours after the end."""
+    """A paid booking is completed automatically 72 hours after its end."""
     booking = paid_journey().booking
     assert next_timer(booking, POLICY) == DueTimer(
         TimerKind.AUTO_COMPLETE, booking.ends_at + 72 * HOUR
@@ -144,7 +144,7 @@ def test_a_paid_booking_completes_by_itself():
     "journey, after", [(completed_journey, 4 * HOUR), (cancelled_journey, -HOUR)]
 )
 def test_what_was_earned_is_paid_out_after_the_delay(journey, after):
-    """24 hours after completion, or after a cancellation that left something earned."""
+    """A payout is released 24 hours after a completion or a cancellation with earnings."""
     booking = journey().booking
     assert next_timer(booking, POLICY) == DueTimer(
         TimerKind.PAY_OUT, booking.starts_at + after + DAY
@@ -153,7 +153,7 @@ def test_what_was_earned_is_paid_out_after_the_delay(journey, after):
 
 @pytest.mark.parametrize("delay, after", [(24, 42), (47, 47), (41, 42), (43, 43), (0, 42)])
 def test_the_operators_are_told_before_a_released_payout_is_late(delay, after):
-    """Six hours before the 48 hours are over, but never before it is due."""
+    """The alarm is six hours before the 48-hour deadline, but not before the payout is due."""
     policy = evolve(POLICY, payout_delay=delay * HOUR)
     journey = released(policy)
     assert next_timer(journey.booking, policy) == alarm(journey.ends_at + after * HOUR)
@@ -161,7 +161,7 @@ def test_the_operators_are_told_before_a_released_payout_is_late(delay, after):
 
 @pytest.mark.parametrize("status", [PayoutStatus.SCHEDULED, PayoutStatus.FAILED])
 def test_a_payout_that_is_not_made_is_about_to_be_late(status):
-    """On its way or refused: either way the money is not there."""
+    """The alarm applies to a payout in flight and to a failed one."""
     journey = released()
     booking = evolve(journey.booking, payout_status=status)
     assert next_timer(booking, POLICY) == alarm(journey.ends_at + 42 * HOUR)
@@ -169,19 +169,19 @@ def test_a_payout_that_is_not_made_is_about_to_be_late(status):
 
 @pytest.mark.parametrize("status", [PayoutStatus.PAID, PayoutStatus.FROZEN, PayoutStatus.REVERSED])
 def test_a_payout_that_is_made_or_held_is_not_late(status):
-    """Then there is nobody to be told, and nothing is due again."""
+    """A payout that is made or on hold has no alarm."""
     assert next_timer(evolve(released().booking, payout_status=status), POLICY) is None
 
 
 def test_a_released_payout_is_told_of_once():
-    """After that it is the runner's and the operators'."""
+    """A released payout that was alarmed about has no further timer."""
     journey = released()
     journey.pull(Trigger.PAYOUT_ALARM, Party.SYSTEM, journey.ends_at + 42 * HOUR)
     assert next_timer(journey.booking, POLICY) is None
 
 
 def released(policy=POLICY):
-    """Completed, and the payout is ordered."""
+    """A completed booking whose payout is ordered."""
     journey = completed_journey(policy)
     journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
     return journey
@@ -193,7 +193,7 @@ def alarm(at):
 
 @pytest.mark.parametrize("delay", [0, 24, 47])
 def test_a_payout_is_promised_within_48_hours(delay):
-    """Of the completion, however long the delay is."""
+    """The payout deadline is 48 hours after completion, whatever the delay is."""
     policy = evolve(POLICY, payout_delay=delay * HOUR)
     journey = completed_journey(policy)
     due_at = journey.booking.payout_due_at
@@ -203,12 +203,12 @@ def test_a_payout_is_promised_within_48_hours(delay):
 
 
 def test_a_dispute_stops_the_clock():
-    """Nothing comes due by itself while a dispute is open."""
+    """A disputed booking has no timer."""
     assert next_timer(disputed_journey().booking, POLICY) is None
 
 
 def test_a_cancelled_request_has_nothing_due():
-    """Where nothing was earned nothing is paid out."""
+    """A cancelled request without earnings has no payout timer."""
     journey = BookingJourney()
     journey.pull(Trigger.DECLINE, Party.STAFF)
     assert journey.booking.status is BookingStatus.CANCELLED

@@ -1,4 +1,4 @@
-"""The cancellation table, at its bounds to the second."""
+"""The cancellation table, with its bounds to the second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MICRO = timedelta(microseconds=1)
 
 
 def refund(before, by=Party.CUSTOMER, price=10_000, premium=0, policy=POLICY, starts_at=NOW):
-    """What a cancellation so long before the start gives back."""
+    """The refund of a cancellation this long before the start."""
     return calculate_refund(
         party=by,
         price=price,
@@ -45,7 +45,8 @@ def refund(before, by=Party.CUSTOMER, price=10_000, premium=0, policy=POLICY, st
     ],
 )
 def test_the_tier_turns_at_the_exact_moment(before, percent):
-    """Exactly 48 hours before is 100 %, exactly 24 hours 50 %, a moment later is less."""
+    """Exactly 48 hours before the start is 100 %, exactly 24 hours is 50 %, a moment later is
+    less."""
     assert refund(before).percent == percent
 
 
@@ -53,36 +54,36 @@ def test_the_tier_turns_at_the_exact_moment(before, percent):
     "before, percent", [(24 * HOUR, 50), (24 * HOUR - MICRO, 50), (SECOND, 50)]
 )
 def test_insurance_gives_half_at_the_last_moment(before, percent):
-    """With insurance the last tier gives 50 % of the price, and keeps the premium."""
+    """An insured cancellation under 24 hours refunds 50 % of the price, and keeps the premium."""
     assert refund(before, premium=500) == CancellationRefund(
         percent, 5_000, "24_to_48_hours" if before >= 24 * HOUR else "under_24_hours_insured"
     )
 
 
 def test_a_full_refund_returns_the_premium():
-    """100 % is of the price and the premium."""
+    """A refund of 100 % includes the premium."""
     assert refund(48 * HOUR, premium=500) == CancellationRefund(100, 10_500, "48_hours_or_more")
 
 
 def test_half_is_of_the_price_alone():
-    """50 % leaves the premium where it is."""
+    """A refund of 50 % does not include the premium."""
     assert refund(30 * HOUR, premium=500).amount == 5_000
 
 
 @pytest.mark.parametrize("by", [Party.STAFF, Party.ADMIN])
 @pytest.mark.parametrize("before", [100 * HOUR, 30 * HOUR, SECOND, -HOUR])
 def test_staff_and_admins_always_give_all_back(by, before):
-    """Who cancels from the other side gives 100 % back at any time."""
+    """A cancellation by staff member, admin or system refunds 100 % at any time."""
     assert refund(before, by=by, premium=500).amount == 10_500
 
 
 def test_a_half_unit_is_rounded_up():
-    """Half of an odd amount is rounded up, for the client."""
+    """Half of an odd amount is rounded up, in the customer's favour."""
     assert refund(30 * HOUR, price=101).amount == 51
 
 
 def test_a_half_refund_of_one_unit_is_not_a_full_one():
-    """That half of 1 rounds to 1 makes it no full refund: the premium is kept."""
+    """A half refund of a price of one unit is one unit, but does not include the premium."""
     half = refund(30 * HOUR, price=1, premium=1)
     assert (half.amount, half.is_full) == (1, False)
 
@@ -92,7 +93,7 @@ def test_a_half_refund_of_one_unit_is_not_a_full_one():
 )
 @pytest.mark.parametrize("hours, percents", [(48, (100, 50)), (24, (50, 0))])
 def test_the_tiers_count_elapsed_hours_on_days_of_a_clock_change(day, hours, percents):
-    """Where the clock is moved between, 48 hours are still 48 elapsed hours."""
+    """The bounds count elapsed hours, also across a clock change."""
     starts_at = local_time_to_utc("Europe/Berlin", day.date(), 12 * 60)
     assert starts_at.hour == 10 if day.month == 3 else starts_at.hour == 11
     found = [
@@ -102,7 +103,7 @@ def test_the_tiers_count_elapsed_hours_on_days_of_a_clock_change(day, hours, per
 
 
 def test_the_tiers_are_the_policys():
-    """A deployment's own bounds hold."""
+    """The bounds of the deployment's policy apply."""
     policy = evolve(POLICY, full_refund_before=10 * HOUR, half_refund_before=HOUR)
     assert [refund(n * HOUR, policy=policy).percent for n in (10, 9, 1)] == [100, 50, 50]
 
@@ -114,14 +115,14 @@ def test_the_tiers_are_the_policys():
     by=st.sampled_from([Party.CUSTOMER, Party.STAFF, Party.ADMIN, Party.SYSTEM]),
 )
 def test_a_refund_is_within_what_was_paid(price, premium, minutes, by):
-    """Never below zero or above the total; a partial one is never above the price."""
+    """A refund is from zero to the total; a partial one is at most the price."""
     given_back = refund(timedelta(minutes=minutes), by, price, premium)
     assert 0 <= given_back.amount <= (price + premium if given_back.is_full else price)
 
 
 @given(price=st.integers(1, MAX_AMOUNT_MINOR_UNITS), premium=st.integers(0, 100), data=st.data())
 def test_earlier_is_never_worse(price, premium, data):
-    """Cancelling earlier never gives less."""
+    """An earlier cancellation never refunds less."""
     hours = st.integers(0, 100)
     early, late = sorted((data.draw(hours), data.draw(hours)), reverse=True)
     amounts = [refund(n * HOUR, price=price, premium=premium).amount for n in (early, late)]

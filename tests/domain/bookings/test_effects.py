@@ -1,4 +1,4 @@
-"""What moves bring about: orders to the processor, shares of the money, debts."""
+"""Effects of transitions: orders to the processor, division of the escrow, debts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def judge(journey, after, status, **given):
 
 
 def test_an_acceptance_orders_the_checkout():
-    """The intent is made in the same step, and names the order that opens its page."""
+    """An acceptance creates the intent with the number of the checkout order."""
     journey = BookingJourney()
     step = journey.pull(T.ACCEPT, P.STAFF, NOW, customer_email="ada@example.com")
     (command,) = commands(step)
@@ -72,7 +72,7 @@ def test_an_acceptance_orders_the_checkout():
     [(48 * HOUR, 23 * HOUR), (10 * HOUR, 10 * HOUR), (MINUTE, 35 * MINUTE)],
 )
 def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
-    """23 hours at most, 35 minutes at least, and in between until the event starts."""
+    """A checkout expires at the start of the event, within 35 minutes and 23 hours."""
     journey = BookingJourney()
     now = journey.starts_at - before_start
     (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, now))
@@ -80,14 +80,14 @@ def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
 
 
 def test_a_checkout_lives_no_longer_than_its_booking_waits():
-    """A deployment may let accepted bookings lapse sooner than at the start."""
+    """A checkout expires at the payment deadline if the deployment has a payment window."""
     journey = BookingJourney(policy=evolve(POLICY, payment_window=2 * HOUR))
     (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, NOW))
     assert command.expires_at == NOW + 2 * HOUR
 
 
 def opened(journey, expires_at):
-    """The journey with its checkout page open until then."""
+    """A journey whose checkout page is open until the given time."""
     page = {"checkout_ref": "co_1", "checkout_url": "https://pay.example/1"}
     intent = evolve(journey.intent, checkout_expires_at=expires_at, **page)
     journey.booking = evolve(journey.booking, intent=intent)
@@ -96,8 +96,8 @@ def opened(journey, expires_at):
 
 @pytest.mark.parametrize("left, orders", [(31 * MINUTE, 0), (30 * MINUTE, 2)])
 def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
-    """A processor opens no page that lives for less than half an hour: a stale order is
-    replaced before it could be refused."""
+    """An unopened checkout is replaced before less than half an hour, the processor's minimum, is
+    left."""
     journey = BookingJourney()
     journey.pull(T.ACCEPT, P.STAFF, NOW)
     lapses = journey.intent.checkout_expires_at
@@ -108,13 +108,13 @@ def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
     "left, orders", [(5 * MINUTE + timedelta(microseconds=1), 0), (5 * MINUTE, 2)]
 )
 def test_a_checkout_is_renewed_shortly_before_it_lapses(left, orders):
-    """With more than five minutes left the page is kept."""
+    """A page with more than five minutes left is kept."""
     journey = opened(accepted_journey(), NOW + left)
     assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders) == orders
 
 
 def test_a_renewal_closes_the_page_before_it_opens_the_next():
-    """So never two are open."""
+    """A renewal closes the old page first, so that two are never open."""
     journey = opened(accepted_journey(), NOW)
     step = journey.pull(T.CHECKOUT, P.CUSTOMER, NOW)
     close, fresh = commands(step)
@@ -125,7 +125,7 @@ def test_a_renewal_closes_the_page_before_it_opens_the_next():
 
 
 def test_a_page_on_its_way_is_not_ordered_twice():
-    """While the first page is being opened, asking again orders nothing."""
+    """A request while the first page is being opened orders nothing."""
     journey = BookingJourney()
     journey.pull(T.ACCEPT, P.STAFF, NOW)
     assert journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders == ()
@@ -133,7 +133,7 @@ def test_a_page_on_its_way_is_not_ordered_twice():
 
 @pytest.mark.parametrize("trigger, by", [(T.CANCEL, P.CUSTOMER), (T.EXPIRE, P.SYSTEM)])
 def test_an_unpaid_end_closes_the_checkout(trigger, by):
-    """The intent is void, and its page is closed."""
+    """The end of an unpaid booking voids the intent and closes its page."""
     step = accepted_journey().pull(trigger, by)
     assert commands(step) == [CloseCheckout(1)]
     assert step.booking.payment_status is PaymentStatus.VOID
@@ -148,7 +148,7 @@ def shares(journey):
 
 
 def test_a_payment_is_held():
-    """All of it is in escrow, and no fee is taken yet."""
+    """A payment is held in escrow in full, without a fee."""
     journey = paid_journey(**INSURED)
     assert journey.booking.escrow == TOTAL + PREMIUM
     assert journey.balance(Account.ESCROW) == -(TOTAL + PREMIUM)
@@ -156,7 +156,7 @@ def test_a_payment_is_held():
 
 
 def test_a_completion_takes_the_fee():
-    """15 % of the price to the platform, the premium too, the rest to the staff member."""
+    """The platform gets 15 % of the price and the premium, the staff member the rest."""
     journey = completed_journey(**INSURED)
     assert journey.balance(Account.PLATFORM_FEES) == -FEE
     assert journey.balance(Account.INSURANCE_PREMIUMS) == -PREMIUM
@@ -175,35 +175,35 @@ def test_a_completion_takes_the_fee():
     ],
 )
 def test_an_insured_cancellation_shares_by_the_table(by, hours, refund, fee, payout):
-    """Refund, fee and payout of each tier; the premium is kept unless all goes back."""
+    """Each tier has its refund, fee and payout; the premium is kept unless the refund is full."""
     journey = paid_journey(**INSURED)
     journey.pull(T.CANCEL, by, journey.starts_at - hours * HOUR)
     assert shares(journey) == (refund, fee, payout)
 
 
 def test_a_late_cancellation_without_insurance_is_earned():
-    """Nothing goes back, and the staff member is paid as for a completed booking."""
+    """A late cancellation refunds nothing, and pays the staff member as for a completed booking."""
     journey = cancelled_journey()
     assert shares(journey) == (0, FEE, PAYOUT)
     assert journey.booking.payout_status is PayoutStatus.SCHEDULED
 
 
 def test_a_deployment_may_keep_what_a_late_cancellation_leaves():
-    """With the setting off the platform keeps it, and nothing is paid out."""
+    """Without `late_cancel_payout` the platform keeps the amount, and nothing is paid out."""
     journey = cancelled_journey(evolve(POLICY, late_cancel_payout=False))
     assert shares(journey) == (0, TOTAL, 0)
     assert journey.booking.payout_status is PayoutStatus.NONE
 
 
 def test_that_setting_does_not_touch_completions():
-    """A completed booking pays out whatever the setting is."""
+    """A completed booking is paid out whatever `late_cancel_payout` is."""
     assert (
         completed_journey(evolve(POLICY, late_cancel_payout=False)).booking.payout_amount == PAYOUT
     )
 
 
 def test_a_refund_is_ordered_of_the_bookings_payment():
-    """The order names the payment and the amount; it is pending until the processor says so."""
+    """A refund order names payment and amount, and is pending until the processor confirms it."""
     journey = paid_journey()
     step = journey.pull(T.CANCEL, P.STAFF)
     assert commands(step) == [RefundPayment("pay_1", TOTAL, "usd")]
@@ -211,7 +211,7 @@ def test_a_refund_is_ordered_of_the_bookings_payment():
 
 
 def test_nothing_is_ordered_where_nothing_goes_back():
-    """A refund of 0 is no call."""
+    """A refund of 0 is not ordered."""
     journey = paid_journey()
     step = journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - HOUR)
     assert step.orders == ()
@@ -233,7 +233,7 @@ def test_nothing_is_ordered_where_nothing_goes_back():
 )
 @pytest.mark.parametrize("after_completion", [False, True])
 def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_completion):
-    """Alike for a dispute before and after completion."""
+    """A resolution divides the escrow alike for disputes before and after completion."""
     journey = completed_journey(**INSURED) if after_completion else disputed_journey(**INSURED)
     if after_completion:
         journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
@@ -244,14 +244,14 @@ def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_comple
 
 @pytest.mark.parametrize("amount", [-1, 0, 40_001, 41_999, 42_001, 10**9])
 def test_a_split_is_of_the_price_or_of_all(amount):
-    """The premium is whole or not at all: between price and total there is no split."""
+    """A split refunds up to the price or everything; a part of the premium is refused."""
     with pytest.raises(RuleBroken) as caught:
         disputed_journey(**INSURED).pull(T.SPLIT, P.ADMIN, NOW + 9 * DAY, refund_amount=amount)
     assert caught.value.code == "split_out_of_range"
 
 
 def test_a_second_dispute_can_give_the_rest_back():
-    """After a split, a dispute and a refund return all that was paid, and no more."""
+    """A refund of a dispute after a split returns exactly the rest of the payment."""
     journey = disputed_journey(**INSURED)
     journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, refund_amount=10_000)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
@@ -263,7 +263,7 @@ def test_a_second_dispute_can_give_the_rest_back():
 
 
 def test_a_dispute_freezes_the_payout():
-    """All is back in escrow, and the payout waits."""
+    """A dispute moves all money back into escrow and freezes the payout."""
     journey = completed_journey(**INSURED)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
     assert journey.booking.payout_status is PayoutStatus.FROZEN
@@ -272,7 +272,7 @@ def test_a_dispute_freezes_the_payout():
 
 
 def test_a_released_dispute_pays_at_once_where_the_delay_is_over():
-    """The delay runs from the first completion; after it the payout is due at once."""
+    """A payout after a dispute is due at once if the delay since the first completion is over."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
@@ -280,7 +280,7 @@ def test_a_released_dispute_pays_at_once_where_the_delay_is_over():
 
 
 def test_a_soon_released_dispute_keeps_the_due_time():
-    """Within the delay the due time stays that of the completion."""
+    """A payout after a short dispute keeps the due time of the completion."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + HOUR)
@@ -291,7 +291,7 @@ def test_a_soon_released_dispute_keeps_the_due_time():
 
 
 def test_a_release_orders_the_payout():
-    """The order names the payment it comes from, and what is left to pay."""
+    """The payout order names the payment and the amount left to pay."""
     journey = completed_journey()
     step = journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert commands(step) == [PayOut("pay_1", 2, PAYOUT, "usd")]
@@ -299,7 +299,7 @@ def test_a_release_orders_the_payout():
 
 
 def test_a_chargeback_takes_the_cash():
-    """The withdrawn money is a claim, the escrow stays whole, somebody is told."""
+    """A chargeback becomes a receivable, leaves the escrow whole, and alerts the operators."""
     journey = paid_journey()
     step = charge_back(journey, DAY)
     assert journey.balance(Account.DISPUTE_RECEIVABLE) == TOTAL
@@ -309,7 +309,7 @@ def test_a_chargeback_takes_the_cash():
 
 
 def test_a_chargeback_after_the_payout_claims_it_back():
-    """By a reversal at the processor, and as a debt until that has succeeded."""
+    """A paid-out amount is claimed by a reversal, and is a debt until that succeeds."""
     journey, _ = paid_out_journey()
     payout = next(op for op in journey.operations.values() if op.kind is OperationKind.PAY_OUT)
     step = charge_back(journey, 2 * DAY)
@@ -319,7 +319,7 @@ def test_a_chargeback_after_the_payout_claims_it_back():
 
 
 def test_a_chargeback_won_after_the_payout_settles_the_debt():
-    """What is owed to the staff member and by them cancels out: nothing is sent twice."""
+    """The staff member's debt and payout are netted, so nothing is sent twice."""
     journey, _ = paid_out_journey()
     charge_back(journey, 2 * DAY)
     step = judge(journey, 3 * DAY, ChargebackStatus.WON)
@@ -330,7 +330,7 @@ def test_a_chargeback_won_after_the_payout_settles_the_debt():
 
 
 def test_a_chargeback_lost_after_the_payout_leaves_a_debt():
-    """The staff member owes what they were paid, until the reversal succeeds."""
+    """The staff member owes the paid-out amount until the reversal succeeds."""
     journey, _ = paid_out_journey()
     charge_back(journey, 2 * DAY)
     judge(journey, 3 * DAY, ChargebackStatus.LOST)
@@ -345,7 +345,8 @@ def test_a_chargeback_lost_after_the_payout_leaves_a_debt():
     [(10_000, 4_500, 25_500, 0), (40_000, 0, 0, 0), (42_000, 0, 0, 0), (45_000, 0, 0, 3_000)],
 )
 def test_a_lost_chargeback_leaves_the_rest_earned(amount, fee, payout, loss):
-    """Less than the total: fee and payout on the rest. More: the platform's loss."""
+    """A chargeback below the total leaves fee and payout of the rest; the excess of a larger one is
+    a loss."""
     journey = paid_journey(**INSURED)
     charge_back(journey, DAY, amount=amount)
     step = judge(journey, 2 * DAY, ChargebackStatus.LOST, amount=amount)
@@ -356,7 +357,7 @@ def test_a_lost_chargeback_leaves_the_rest_earned(amount, fee, payout, loss):
 
 
 def test_a_chargeback_of_a_cancelled_booking_changes_no_status():
-    """It is noted with its money, and somebody is told."""
+    """The chargeback is recorded and posted, and the operators are alerted."""
     journey = cancelled_journey()
     step = charge_back(journey, DAY)
     assert (step.booking.status, len(step.alerts)) == (BookingStatus.CANCELLED, 1)
@@ -365,7 +366,7 @@ def test_a_chargeback_of_a_cancelled_booking_changes_no_status():
 
 
 def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
-    """What was earned stays earned: the platform bears the loss."""
+    """The platform bears the loss; earnings stay as they are."""
     journey = cancelled_journey()
     charge_back(journey, DAY)
     judge(journey, 2 * DAY, ChargebackStatus.LOST)
@@ -375,7 +376,7 @@ def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
 
 
 def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
-    """A split of everything leaves nothing: the chargeback is noted, and the loss is ours."""
+    """A chargeback after a full refund is recorded, and its loss is the platform's."""
     journey = disputed_journey(**INSURED)
     journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, refund_amount=TOTAL + PREMIUM)
     step = charge_back(journey, DAY)
@@ -392,7 +393,7 @@ def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
     "make", [paid_journey, completed_journey, disputed_journey, cancelled_journey]
 )
 def test_a_second_payment_goes_straight_back(make):
-    """It is booked, owed back whole and refunded, and changes nothing else."""
+    """A second payment is posted, owed in full and refunded, and changes nothing else."""
     journey = make()
     before = journey.booking
     step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment("pay_2"))
@@ -404,7 +405,7 @@ def test_a_second_payment_goes_straight_back(make):
 
 
 def test_a_payment_of_a_cancelled_booking_is_refunded():
-    """The booking stays cancelled, and says that all was given back."""
+    """The booking stays cancelled, and its refunded amount is the whole payment."""
     journey = accepted_journey()
     journey.pull(T.CANCEL, P.CUSTOMER)
     step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment())

@@ -1,4 +1,4 @@
-"""Every status x trigger x party, against the contract's table written out by hand."""
+"""Every status x trigger x party, compared with the contract's table written by hand."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ PRODUCT = list(product(BookingStatus, Trigger, Party))
 
 
 def situation(status, trigger, by):
-    """A journey to the status where nothing but status and side can be in the way, and the
-    occurrence with every fact that the trigger may need."""
+    """A journey to a status in which all guards hold, and an input with all the data that the
+    trigger may need."""
     journey = JOURNEY_BY_STATUS[status]()
     if trigger in VERDICTS and status in (S.DISPUTED, S.CANCELLED):
         charged = journey.chargeback()
@@ -160,13 +160,14 @@ def situation(status, trigger, by):
 
 
 def sides(trigger):
-    """Everyone who may pull a trigger in some status, by the contract."""
+    """All parties that may cause a trigger in some status, by the contract."""
     rows = [parties for (_, pulled), (parties, _, _) in CONTRACT.items() if pulled is trigger]
     return set().union(*rows)
 
 
 def expected_refusal(status, trigger, by):
-    """The error of a pair without a way, or None: the wrong side comes before the status."""
+    """The error for a pair without a transition, or None; a wrong party comes before a wrong
+    status."""
     row = CONTRACT.get((status, trigger))
     if by not in (row[0] if row else sides(trigger)):
         return Forbidden, "wrong_party"
@@ -178,14 +179,14 @@ ILLEGAL = [case for case in PRODUCT if expected_refusal(*case) is not None]
 
 
 def test_the_product_is_whole():
-    """Every pair of the contract is met, by each of its parties."""
+    """Every pair of the contract is tested with each of its parties."""
     assert {(status, trigger) for status, trigger, _ in LEGAL} == set(CONTRACT)
     assert len(LEGAL) == sum(len(parties) for parties, _, _ in CONTRACT.values())
 
 
 @pytest.mark.parametrize("status, trigger, by", LEGAL)
 def test_a_row_of_the_table_moves_the_booking(status, trigger, by):
-    """What the contract allows leads to its status, with its event, as the next version."""
+    """A transition of the contract leads to its status, with its event, in the next version."""
     journey, what = situation(status, trigger, by)
     before, (_, to, event) = journey.booking, CONTRACT[status, trigger]
     told = ENDED in journey.events and event is ENDED
@@ -198,7 +199,7 @@ def test_a_row_of_the_table_moves_the_booking(status, trigger, by):
 
 @pytest.mark.parametrize("status, trigger, by", LEGAL)
 def test_a_change_of_status_is_an_entry_of_the_timeline(status, trigger, by):
-    """A new status is written down with its time, trigger and actor; no change, no entry."""
+    """A change of status adds an entry with time, trigger and actor; other transitions add none."""
     journey, what = situation(status, trigger, by)
     after = apply_transition(journey.booking, what, POLICY).booking
     new = after.timeline[len(journey.booking.timeline) :]
@@ -212,7 +213,7 @@ def test_a_change_of_status_is_an_entry_of_the_timeline(status, trigger, by):
 
 @pytest.mark.parametrize("status, trigger, by", LEGAL)
 def test_every_move_leaves_the_money_right(status, trigger, by):
-    """After any single move the ledger agrees with the booking."""
+    """The ledger agrees with the booking after any single transition."""
     journey, what = situation(status, trigger, by)
     assert journey.faults == []
     journey.keep(apply_transition(journey.booking, what, POLICY))
@@ -220,7 +221,7 @@ def test_every_move_leaves_the_money_right(status, trigger, by):
 
 
 def test_anything_else_is_refused_with_one_typed_error():
-    """The wrong side is Forbidden before any rule; the right side hears which rule it is."""
+    """The wrong party gets Forbidden; the right party gets the code of the broken rule."""
     for status, trigger, by in ILLEGAL:
         journey, what = situation(status, trigger, by)
         error, code = expected_refusal(status, trigger, by)
@@ -230,18 +231,18 @@ def test_anything_else_is_refused_with_one_typed_error():
 
 
 def test_the_table_has_no_row_that_the_contract_lacks():
-    """The code's table and the contract's have the same pairs."""
+    """The code's table and the contract's table have the same pairs."""
     pairs = {(status, trigger) for status, moves in TRANSITIONS.items() for trigger in moves}
     assert pairs == set(CONTRACT)
 
 
 def test_slots_are_held_while_accepted_paid_and_disputed():
-    """CONTRACT 3: a day's slots are less accepted, paid and disputed bookings."""
+    """Accepted, paid and disputed bookings hold their slot (CONTRACT 3)."""
     assert {S.ACCEPTED, S.PAID, S.DISPUTED} == SLOT_HOLDING_STATUSES
 
 
 def test_people_are_notified_of_what_concerns_them():
-    """Each row names what is told of it, and to whom; a request is told to the staff member."""
+    """Each transition has the contract's notifications; a request notifies the staff member."""
     found = {
         (status, trigger): row.notifications
         for status, rows in TRANSITIONS.items()
@@ -253,7 +254,7 @@ def test_people_are_notified_of_what_concerns_them():
 
 
 def test_timers_belong_to_rows_of_the_system():
-    """Each status has its timers, and what a timer fires nobody else may do."""
+    """Each status has the contract's timers, and only the system may cause their triggers."""
     assert TIMER_TRIGGERS == TIMERS
     for status, triggers in TIMER_TRIGGERS.items():
         for trigger in triggers.values():
@@ -261,6 +262,6 @@ def test_timers_belong_to_rows_of_the_system():
 
 
 def test_a_payout_is_released_before_its_alarm():
-    """Of the two timers of a payout the release comes first."""
+    """The release of a payout precedes its alarm."""
     for status in (S.COMPLETED, S.CANCELLED):
         assert list(TIMER_TRIGGERS[status]) == [TimerKind.PAY_OUT, TimerKind.PAYOUT_ALARM]

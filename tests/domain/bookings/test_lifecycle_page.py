@@ -1,4 +1,4 @@
-"""The page docs/lifecycle.md: nothing of the three tables is left out."""
+"""The page docs/lifecycle.md shows all rows of the three tables."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def parts():
 
 
 def cells_of(lines, columns):
-    """The rows of the part's table of so many columns, without its heading."""
+    """The rows of a part's table with this number of columns, without the heading."""
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
     return [row for row in rows if len(row) == columns][1:]
 
 
 def test_the_page_shows_every_row_of_a_booking():
-    """From, trigger and next status of each, and how a booking begins."""
+    """The page has status, trigger and next status of each transition, including the request."""
     booking, _, _ = parts()
     rows = {(row[0], row[1], row[4]) for row in cells_of(booking, 9)}
     assert rows == BOOKING_CHANGES | {("(none)", "request", "pending")}
 
 
 def test_the_page_shows_what_a_row_brings_about():
-    """Parties, refusals, effects, event, notifications and timer stand in its row."""
+    """Each row shows parties, guards, effects, event, notifications and timer."""
     booking, _, _ = parts()
     assert (
         "| accepted | expire | system | - | cancelled "
@@ -54,7 +54,7 @@ def test_the_page_shows_what_a_row_brings_about():
 
 
 def test_the_page_shows_every_refusal_and_every_timer():
-    """The code of each trigger that a status has no row for, and the timers of each status."""
+    """The page shows the refusal code of each trigger, and the timers of each status."""
     booking, _, _ = parts()
     for trigger, code in REFUSAL_CODES.items():
         assert f"| {trigger} | `{code}` |" in booking
@@ -64,7 +64,7 @@ def test_the_page_shows_every_refusal_and_every_timer():
 
 @pytest.mark.parametrize("part, changes", [(1, PAYMENT_CHANGES), (2, PAYOUT_CHANGES)])
 def test_the_page_shows_every_row_of_the_money(part, changes):
-    """From, trigger and next status of payment and payout."""
+    """The page has status, trigger and next status of each payment and payout transition."""
     assert {(was, trigger, to) for was, trigger, to in cells_of(parts()[part], 3)} == changes
 
 
@@ -77,7 +77,7 @@ def test_the_page_shows_every_row_of_the_money(part, changes):
     ],
 )
 def test_the_page_draws_every_change_of_status(part, changes, begins):
-    """Each picture has an arrow for each row that leads to another status."""
+    """Each diagram has an arrow for each transition to another status."""
     arrows = {line.strip() for line in parts()[part] if "-->" in line}
     drawn = {f"{was} --> {to}: {trigger}" for was, trigger, to in changes if was != to}
     assert arrows == drawn | {begins}

@@ -1,4 +1,4 @@
-"""Every status x trigger of the payment and of the payout, against tables written out by hand."""
+"""Every status x trigger of payment and payout, compared with tables written by hand."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ PAYOUT_CASES = {
 
 
 def test_every_trigger_has_its_cases():
-    """The tables written out here know every trigger, and no other."""
+    """The tables of this test have exactly the triggers of the code."""
     assert set(PAYMENT_CASES) == set(PaymentTrigger)
     assert set(PAYOUT_CASES) == set(PayoutTrigger)
     assert set(PAYMENT_TRANSITIONS) == set(PaymentStatus)
@@ -89,7 +89,7 @@ def test_every_trigger_has_its_cases():
 
 @pytest.mark.parametrize("status, trigger", list(product(PaymentStatus, PaymentTrigger)))
 def test_a_payment_moves_by_its_table_or_not_at_all(status, trigger):
-    """A row leads to its status and changes nothing else; without one it is an error."""
+    """A transition changes the payment status only; a missing one raises an error."""
     booking = make_booking(payment_status=status)
     to_status = PAYMENT_CASES[trigger].get(status)
     if to_status is None:
@@ -102,7 +102,7 @@ def test_a_payment_moves_by_its_table_or_not_at_all(status, trigger):
 
 @pytest.mark.parametrize("status, trigger", list(product(PayoutStatus, PayoutTrigger)))
 def test_a_payout_moves_by_its_table_or_not_at_all(status, trigger):
-    """A row leads to its status, and one that becomes paid notifies the staff member."""
+    """A transition changes the payout status; becoming paid notifies the staff member."""
     booking = make_booking(payout_status=status)
     to_status = PAYOUT_CASES[trigger].get(status)
     if to_status is None:
@@ -117,5 +117,5 @@ def test_a_payout_moves_by_its_table_or_not_at_all(status, trigger):
 
 
 def test_a_missing_row_is_no_refusal():
-    """It is a defect of the program, which no caller takes for an answer."""
+    """MissingTransition is not an error that callers report to clients."""
     assert not issubclass(MissingTransition, StaffbookingError)

@@ -1,4 +1,4 @@
-"""Payouts in the hands of operators: held, let go, tried again, told of before they are late."""
+"""Payouts managed by operators: hold, resume, retry and alarm."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ BY = {trigger: P.SYSTEM if trigger is T.PAYOUT_ALARM else P.ADMIN for trigger in
 
 
 def ended(status, payout_status):
-    """Ended one way or the other, with a payout that stands like this."""
+    """An ended booking with a payout in this status."""
     journey = ENDED[status]()
     journey.booking = evolve(journey.booking, payout_status=payout_status)
     return journey
 
 
 def released():
-    """Completed, and the payout is ordered."""
+    """A completed booking whose payout is ordered."""
     journey = completed_journey()
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey
 
 
 def orders_of(journey):
-    """The numbers of the payouts that were ordered."""
+    """The numbers of the ordered payouts."""
     return [one.n for one in journey.operations.values() if one.kind is OperationKind.PAY_OUT]
 
 
@@ -65,7 +65,7 @@ def orders_of(journey):
 @pytest.mark.parametrize("at", list(ENDED))
 @pytest.mark.parametrize("trigger, payout_status", list(product(ALLOWED, S)))
 def test_a_payout_is_moved_only_from_where_it_can_be(at, trigger, payout_status):
-    """Anything else is refused with the trigger's own code, and changes nothing."""
+    """A trigger in another payout status is refused with its own code, and changes nothing."""
     journey = ended(at, payout_status)
     before = journey.booking
     if payout_status in ALLOWED[trigger]:
@@ -80,7 +80,7 @@ def test_a_payout_is_moved_only_from_where_it_can_be(at, trigger, payout_status)
 @pytest.mark.parametrize("by", sorted(set(P) - {P.ADMIN}))
 @pytest.mark.parametrize("trigger", [T.HOLD_PAYOUT, T.RESUME_PAYOUT, T.RETRY_PAYOUT])
 def test_only_operators_touch_a_payout(trigger, by):
-    """Neither side of the booking may, nor its own timers."""
+    """The booking's parties and the system may not hold, resume or retry a payout."""
     with pytest.raises(Forbidden):
         completed_journey().pull(trigger, by)
 
@@ -90,7 +90,7 @@ def test_only_operators_touch_a_payout(trigger, by):
 
 @pytest.mark.parametrize("at", list(ENDED))
 def test_a_held_payout_is_not_due(at):
-    """However long it is held, nothing happens by itself."""
+    """A held payout has no timer."""
     journey = ended(at, S.SCHEDULED)
     journey.pull(T.HOLD_PAYOUT, P.ADMIN)
     assert journey.booking.payout_status is S.FROZEN
@@ -99,7 +99,7 @@ def test_a_held_payout_is_not_due(at):
 
 
 def test_a_held_payout_is_not_released():
-    """Not even by a timer that was set before."""
+    """A timer that was set before the hold does not release the payout."""
     journey = ended(BookingStatus.COMPLETED, S.SCHEDULED)
     journey.pull(T.HOLD_PAYOUT, P.ADMIN)
     with pytest.raises(RuleBroken) as caught:
@@ -109,7 +109,7 @@ def test_a_held_payout_is_not_released():
 
 @pytest.mark.parametrize("after, due_after", [(HOUR, DAY), (5 * DAY, 5 * DAY)])
 def test_a_payout_that_is_let_go_is_due_as_before_or_at_once(after, due_after):
-    """Within the delay at its old time, after it as soon as it is let go."""
+    """A resumed payout is due at its old time, or at once if that has passed."""
     journey = completed_journey()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
     journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + after)
@@ -119,7 +119,7 @@ def test_a_payout_that_is_let_go_is_due_as_before_or_at_once(after, due_after):
 
 
 def test_a_held_payout_can_be_disputed():
-    """The customer still may: it has not been released."""
+    """The customer may dispute a booking whose payout is held and not released."""
     journey = completed_journey()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + 9 * DAY, reason="nobody came")
@@ -129,7 +129,7 @@ def test_a_held_payout_can_be_disputed():
 
 
 def test_a_payout_that_was_released_before_it_was_held_can_not_be_disputed():
-    """It may be on its way."""
+    """A payout released before its hold may be in flight, so a dispute is refused."""
     journey = released()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
     with pytest.raises(RuleBroken) as caught:
@@ -138,7 +138,7 @@ def test_a_payout_that_was_released_before_it_was_held_can_not_be_disputed():
 
 
 def test_holding_a_released_payout_and_letting_it_go_orders_another():
-    """The first order is not the current one any more, so it is not sent."""
+    """A payout released, held and resumed is ordered again; the first order is not sent."""
     journey = released()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
     journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
@@ -149,7 +149,7 @@ def test_holding_a_released_payout_and_letting_it_go_orders_another():
 
 
 def test_a_payout_that_was_held_too_late_is_made_all_the_same():
-    """It was on its way already: then there is nothing left to hold."""
+    """A payout in flight at its hold is paid, and cannot be resumed."""
     journey, book = with_processor_book(released())
     book.execute_all()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
@@ -159,7 +159,7 @@ def test_a_payout_that_was_held_too_late_is_made_all_the_same():
 
 
 def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
-    """The first order went out after all: letting it go finds nothing left to pay."""
+    """If the first order was executed after all, the resumed payout has nothing left to pay."""
     journey, book = with_processor_book(released())
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
     journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
@@ -175,7 +175,7 @@ def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
 
 @pytest.mark.parametrize("at", list(ENDED))
 def test_a_failed_payout_is_ordered_anew(at):
-    """Another order, under a key of its own, for all that is left."""
+    """A retry orders the whole amount left under a new key."""
     journey = ended(at, S.SCHEDULED)
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
     journey.booking = evolve(journey.booking, payout_status=S.FAILED)
@@ -187,7 +187,7 @@ def test_a_failed_payout_is_ordered_anew(at):
 
 
 def test_of_a_failed_payout_and_its_retry_one_arrives():
-    """Should the first have gone out after all, the second finds nothing to do."""
+    """If the failed order was executed after all, the retry has nothing left to pay."""
     journey, book = with_processor_book(released())
     journey.booking = evolve(journey.booking, payout_status=S.FAILED)
     journey.pull(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
@@ -203,7 +203,7 @@ def test_of_a_failed_payout_and_its_retry_one_arrives():
 
 
 def test_an_alarm_names_the_booking_and_what_was_promised():
-    """Once: the booking remembers that it was told."""
+    """The alarm is raised once, because the booking stores its time."""
     journey = released()
     at = journey.ends_at + 42 * HOUR
     step = journey.pull(T.PAYOUT_ALARM, P.SYSTEM, at)
@@ -216,7 +216,8 @@ def test_an_alarm_names_the_booking_and_what_was_promised():
 
 @pytest.mark.parametrize("trigger", [T.RESUME_PAYOUT, T.CHARGEBACK])
 def test_what_is_scheduled_anew_has_an_alarm_of_its_own(trigger):
-    """Let go after a hold, or settled anew after a chargeback that was won."""
+    """A payout that is resumed, or settled again after a won chargeback, can be alarmed about
+    again."""
     journey = released()
     journey.pull(T.PAYOUT_ALARM, P.SYSTEM, journey.ends_at + 42 * HOUR)
     now = journey.ends_at + 3 * DAY
@@ -238,7 +239,7 @@ def test_what_is_scheduled_anew_has_an_alarm_of_its_own(trigger):
 
 
 def test_what_came_back_and_is_owed_again_has_an_alarm_of_its_own():
-    """A payout that was late, arrived, was claimed for a part and came back whole."""
+    """A late payout that was reversed and is owed again can be alarmed about again."""
     journey, book = paid_out_journey()
     journey.booking = evolve(journey.booking, payout_alarmed_at=journey.ends_at + 42 * HOUR)
     lose_a_quarter(journey)
@@ -251,7 +252,7 @@ def test_what_came_back_and_is_owed_again_has_an_alarm_of_its_own():
 
 
 def lose_a_quarter(journey):
-    """Charged back in part, and lost: the rest is earned, and the payout was too much."""
+    """A partial chargeback that is lost: the rest is earned, and the payout was too large."""
     for pulled, status in (
         (T.CHARGEBACK, ChargebackStatus.OPEN),
         (T.CHARGEBACK_LOST, ChargebackStatus.LOST),
@@ -264,7 +265,7 @@ def lose_a_quarter(journey):
 
 
 def test_a_lost_chargeback_of_a_paid_out_booking_leaves_its_payout_reversed():
-    """Whether the money is back already, or still owed."""
+    """The payout is `reversed` whether the money is back or still owed."""
     for seen in (False, True):
         journey, book = paid_out_journey()
         book.charge_back()
@@ -280,7 +281,7 @@ def test_a_lost_chargeback_of_a_paid_out_booking_leaves_its_payout_reversed():
 
 
 def test_a_lost_chargeback_before_any_payout_leaves_none():
-    """Nothing was sent, so nothing is reversed."""
+    """The payout status is `none` if nothing was sent."""
     journey, book = with_processor_book(completed_journey())
     book.charge_back(status=ChargebackStatus.LOST)
     apply_snapshot(journey, book, HOUR)

@@ -1,4 +1,4 @@
-"""Guards to the second, stamps of time, and who is told once."""
+"""Guards with bounds to the second, timestamps, and events that are published once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_TIME = timedelta()
 
 
 def outcome(journey, trigger, by, after, **facts):
-    """The code of the refusal so long after the start, or the status that follows."""
+    """The refusal code at this time after the start, or the next status."""
     try:
         journey.pull(trigger, by, journey.starts_at + after, **facts)
     except RuleBroken as error:
@@ -66,12 +66,12 @@ def outcome(journey, trigger, by, after, **facts):
     ],
 )
 def test_a_guard_turns_at_the_exact_moment(make, trigger, by, after, found):
-    """One moment before the bound and at the bound, each side has its answer."""
+    """Each guard changes its answer exactly at its bound, for each party."""
     assert outcome(make(), trigger, by, after) == found
 
 
 def test_an_unpaid_booking_is_cancelled_at_any_time():
-    """Without money there is no bound: the timer may just not have run."""
+    """An unpaid booking can be cancelled after its start, before the timer runs."""
     assert outcome(accepted_journey(), T.CANCEL, P.CUSTOMER, HOUR) is BookingStatus.CANCELLED
 
 
@@ -79,7 +79,7 @@ def test_an_unpaid_booking_is_cancelled_at_any_time():
     "late, found", [(-MICRO, BookingStatus.ACCEPTED), (NO_TIME, "event_started")]
 )
 def test_a_checkout_ends_with_the_time_to_pay(late, found):
-    """Where there is a window to pay, the page opens only within it."""
+    """A checkout is refused after the payment window."""
     policy = evolve(POLICY, payment_window=HOUR)
     journey = accepted_journey(policy)
     to_the_bound = journey.booking.created_at + HOUR + late - journey.starts_at
@@ -88,7 +88,7 @@ def test_a_checkout_ends_with_the_time_to_pay(late, found):
 
 @pytest.mark.parametrize("day, hours", [(date(2027, 3, 28), 5), (date(2027, 10, 31), 3)])
 def test_guards_count_elapsed_time_on_days_of_a_clock_change(day, hours):
-    """A night of four hours over the change ends an hour later, or earlier, by the clock."""
+    """Guards count elapsed hours across a clock change."""
     starts_at = local_time_to_utc("Europe/Berlin", day, 60)
     journey = paid_journey(starts_at=starts_at)
     ends_by_the_clock = local_time_to_utc("Europe/Berlin", day, 60 + hours * 60)
@@ -98,7 +98,7 @@ def test_guards_count_elapsed_time_on_days_of_a_clock_change(day, hours):
 
 
 def test_checking_in_twice_keeps_the_first_time():
-    """The second check-in answers the first, even after the end."""
+    """A second check-in keeps the first time, even after the end."""
     journey = paid_journey()
     journey.pull(T.CHECK_IN, P.STAFF, journey.starts_at)
     journey.pull(T.CHECK_IN, P.STAFF, journey.ends_at + DAY)
@@ -109,31 +109,31 @@ def test_checking_in_twice_keeps_the_first_time():
     "after, found", [(DAY - MICRO, "payout_not_scheduled"), (DAY, "completed")]
 )
 def test_a_payout_is_never_early(after, found):
-    """It is released at its due time, not a moment before."""
+    """A payout is released at its due time, not before."""
     assert outcome(completed_journey(), T.RELEASE_PAYOUT, P.SYSTEM, END + after) == found
 
 
 def test_a_payout_is_released_once():
-    """A second release is refused."""
+    """A second release of a payout is refused."""
     journey = completed_journey()
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert outcome(journey, T.RELEASE_PAYOUT, P.SYSTEM, END + 2 * DAY) == "payout_not_scheduled"
 
 
 def test_a_completed_booking_is_disputed_while_the_payout_is_held():
-    """Until the release the customer may dispute."""
+    """The customer may dispute a completed booking until the release of the payout."""
     assert outcome(completed_journey(), T.DISPUTE, P.CUSTOMER, END + DAY) is BookingStatus.DISPUTED
 
 
 def test_a_released_payout_can_not_be_disputed():
-    """From the release on it is too late, before the money has even arrived."""
+    """A dispute is refused from the release on, even before the money has arrived."""
     journey = completed_journey()
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert outcome(journey, T.DISPUTE, P.CUSTOMER, END + DAY) == "payout_released"
 
 
 def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
-    """Paid out, charged back and won: the staff member has the money, so it is too late."""
+    """A dispute is refused if the staff member was paid before a won chargeback."""
     journey, _ = paid_out_journey()
     journey.pull(
         T.CHARGEBACK, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=journey.chargeback()
@@ -146,7 +146,7 @@ def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
 
 @pytest.mark.parametrize("trigger", [T.RELEASE, T.REFUND, T.SPLIT])
 def test_an_admin_can_not_resolve_a_chargeback(trigger):
-    """The processor alone decides it."""
+    """Only the processor decides a chargeback."""
     journey = paid_journey()
     journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
     assert outcome(journey, trigger, P.ADMIN, DAY, refund_amount=1) == "chargeback_open"
@@ -154,27 +154,27 @@ def test_an_admin_can_not_resolve_a_chargeback(trigger):
 
 @pytest.mark.parametrize("trigger", [T.CHARGEBACK_WON, T.CHARGEBACK_LOST])
 def test_a_dispute_of_the_parties_has_no_verdict(trigger):
-    """Without a chargeback the processor has nothing to decide."""
+    """The processor's verdict is refused without a chargeback."""
     facts = {"chargeback": disputed_journey().chargeback(ChargebackStatus.WON)}
     assert outcome(disputed_journey(), trigger, P.PROCESSOR, DAY, **facts) == "no_chargeback_open"
 
 
 def test_the_wrong_side_is_refused_before_the_time():
-    """A customer who accepts after the start hears of the side, not of the time."""
+    """A customer who accepts after the start gets `wrong_party`, not `event_started`."""
     journey = BookingJourney()
     with pytest.raises(Forbidden):
         journey.pull(T.ACCEPT, P.CUSTOMER, journey.ends_at)
 
 
 def test_a_staff_member_may_not_dispute_a_completed_booking():
-    """Paid ones they may: the side is looked up in the row of the status."""
+    """The allowed parties depend on the status: a staff member may dispute paid bookings only."""
     check_party(BookingStatus.PAID, T.DISPUTE, P.STAFF)
     with pytest.raises(Forbidden):
         check_party(BookingStatus.COMPLETED, T.DISPUTE, P.STAFF)
 
 
 def test_a_request_is_no_trigger_of_a_booking_that_exists():
-    """Nobody may request a booking anew."""
+    """A booking cannot be requested again."""
     with pytest.raises(Forbidden):
         find_transition(BookingStatus.PENDING, T.REQUEST, P.CUSTOMER)
 
@@ -183,7 +183,7 @@ def test_a_request_is_no_trigger_of_a_booking_that_exists():
 
 
 def test_each_status_stamps_its_time():
-    """The time of a move is the time of its status."""
+    """A transition sets the timestamp of its status."""
     journey = completed_journey()
     booking = journey.booking
     assert (booking.accepted_at, booking.paid_at) == (booking.created_at, booking.created_at)
@@ -200,7 +200,7 @@ def test_each_status_stamps_its_time():
     ],
 )
 def test_a_cancellation_says_who_and_why(trigger, by, reason):
-    """Timers and rivals have reasons of their own; people give theirs."""
+    """The reason is fixed for timers and lost slots, and given by people otherwise."""
     journey = BookingJourney()
     journey.pull(trigger, by, reason="rain" if trigger is T.CANCEL else None)
     booking = journey.booking
@@ -209,7 +209,7 @@ def test_a_cancellation_says_who_and_why(trigger, by, reason):
 
 
 def test_what_never_was_paid_earned_nothing():
-    """Fee and payout of a booking that ends unpaid become 0."""
+    """A booking that ends unpaid has fee and payout 0."""
     journey = accepted_journey()
     assert journey.booking.payout_amount > 0
     journey.pull(T.EXPIRE, P.SYSTEM)
@@ -217,13 +217,13 @@ def test_what_never_was_paid_earned_nothing():
 
 
 def test_a_dispute_says_who_and_why():
-    """The reason and the side that opened it are kept."""
+    """A dispute stores its reason and the party that opened it."""
     booking = disputed_journey().booking
     assert (booking.disputed_by, booking.dispute_reason) == (P.CUSTOMER, "nobody came")
 
 
 def test_a_verdict_is_the_systems_doing():
-    """The record knows no processor: a lost chargeback is cancelled by the system."""
+    """A booking cancelled by a lost chargeback is cancelled by the system."""
     journey = paid_journey()
     journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
     lost = journey.chargeback(ChargebackStatus.LOST)
@@ -233,7 +233,7 @@ def test_a_verdict_is_the_systems_doing():
 
 
 def test_a_second_completion_keeps_the_first_ones_time():
-    """A dispute that is resolved for the staff member does not move the completion."""
+    """A resolved dispute does not change the completion time."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
@@ -242,7 +242,7 @@ def test_a_second_completion_keeps_the_first_ones_time():
 
 
 def test_a_completion_is_told_once():
-    """booking.completed is told when it first completes, not after a dispute again."""
+    """`booking.completed` is published at the first completion only."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + DAY)
@@ -250,7 +250,7 @@ def test_a_completion_is_told_once():
 
 
 def test_a_dispute_of_a_paid_booking_ends_with_its_first_completion_told():
-    """Where the dispute came first, the resolution tells of the completion."""
+    """`booking.completed` is published by the resolution if the dispute came before completion."""
     journey = disputed_journey()
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + DAY)
     assert journey.events[-1] is EventName.BOOKING_COMPLETED
@@ -258,7 +258,7 @@ def test_a_dispute_of_a_paid_booking_ends_with_its_first_completion_told():
 
 
 def test_events_are_numbered_without_a_gap():
-    """The booking's count of events grows by one with each that is told."""
+    """The booking's event count increases by one with each published event."""
     journey = completed_journey()
     assert journey.booking.events == 1 + len(journey.events)
 
@@ -274,21 +274,21 @@ def test_events_are_numbered_without_a_gap():
     ],
 )
 def test_staff_who_cancel_what_they_accepted_leave_a_credit(make, by, credits):
-    """A priority rebooking comes with the staff's cancellation of an accepted or paid one."""
+    """A staff member's cancellation of an accepted or paid booking grants a priority rebooking."""
     journey = make()
     journey.pull(T.CANCEL, by)
     assert journey.credits == credits
 
 
 def test_a_zone_is_no_matter_of_the_guards():
-    """Instants are compared, whatever zone the booking is shown in."""
+    """Guards compare instants, whatever the booking's time zone is."""
     journey = paid_journey(timezone="Pacific/Auckland")
     assert journey.starts_at.tzinfo is UTC
     assert outcome(journey, T.CHECK_IN, P.STAFF, -2 * HOUR - MINUTE) == "check_in_not_open"
 
 
 def test_the_refusal_of_an_early_check_in_names_the_lead():
-    """It says when check-in opens, as the deployment's policy has it."""
+    """The refusal says when check-in opens by the deployment's policy."""
     booking = paid_journey().booking
     early = TransitionInput(T.CHECK_IN, P.STAFF, booking.starts_at - HOUR)
     policy = evolve(POLICY, check_in_lead=30 * MINUTE)

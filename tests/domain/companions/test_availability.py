@@ -1,4 +1,4 @@
-"""Free slots by hand-picked examples; `test_calendar_zones` has the rules over all zones."""
+"""Free slots by examples; `test_availability_time_zones` tests the rules over all zones."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ BERLIN = Calendar("Europe/Berlin")
 
 
 def slot(text):
-    """`"09:00-17:00"` as a Slot."""
+    """Parse `"09:00-17:00"` to a Slot."""
     start, end = text.split("-")
     return Slot(parse_hhmm(start), parse_hhmm(end, ending=True))
 
 
 def at(text):
-    """`"2026-06-01 09:00"` as an instant of UTC."""
+    """Parse `"2026-06-01 09:00"` to an instant in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
@@ -53,7 +53,7 @@ def booking(zone, day, start, hours):
 
 
 def weekly(zone, *slots):
-    """A calendar of `(weekday, "09:00-17:00")` pairs."""
+    """A calendar from `(weekday, "09:00-17:00")` pairs."""
     return Calendar(zone, tuple(WeeklySlot(weekday, slot(text)) for weekday, text in slots))
 
 
@@ -71,12 +71,12 @@ def shown(calendar, day, *busy):
 
 
 def test_no_weekly_hours_mean_free_all_day():
-    """A calendar with nothing set is open from 00:00 to 24:00 on every day."""
+    """A calendar without hours is open from 00:00 to 24:00 every day."""
     assert shown(BERLIN, MONDAY) == ["00:00-24:00"]
 
 
 def test_weekly_hours_hold_on_their_weekday_alone():
-    """With some hours set, a weekday without any is closed."""
+    """A weekday without hours is closed if another has some."""
     calendar = weekly("Europe/Berlin", (0, "09:00-12:00"), (0, "13:00-17:00"))
     assert daily_availability(calendar, (), MONDAY, TUESDAY) == [
         DayAvailability(MONDAY, (slot("09:00-12:00"), slot("13:00-17:00"))),
@@ -85,19 +85,19 @@ def test_weekly_hours_hold_on_their_weekday_alone():
 
 
 def test_a_day_is_available_when_it_has_a_slot():
-    """`available` says whether anything is left."""
+    """`available` is true if the day has a free slot."""
     assert DayAvailability(MONDAY, (slot("09:00-09:01"),)).available
     assert not DayAvailability(MONDAY, ()).available
 
 
 def test_slots_that_overlap_or_touch_count_once():
-    """In whatever order they were given, the day shows their union."""
+    """The day shows the union of its slots, whatever their order is."""
     calendar = weekly("UTC", (0, "12:00-14:00"), (0, "09:00-12:00"), (0, "10:00-11:00"))
     assert shown(calendar, MONDAY) == ["09:00-14:00"]
 
 
 def test_an_override_replaces_its_date():
-    """The weekly hours of an overridden date don't count, and the next week is as before."""
+    """An override replaces the weekly hours on its date only."""
     calendar = Calendar(
         "UTC",
         (WeeklySlot(0, slot("09:00-17:00")),),
@@ -108,14 +108,14 @@ def test_an_override_replaces_its_date():
 
 
 def test_an_override_without_slots_is_a_day_off():
-    """It closes a date even where no weekly hours are set."""
+    """An override without slots closes its date, also without weekly hours."""
     calendar = Calendar("UTC", overrides=(DateOverride(MONDAY),))
     assert shown(calendar, MONDAY) == []
     assert shown(calendar, TUESDAY) == ["00:00-24:00"]
 
 
 def test_hours_that_meet_at_midnight_join():
-    """Monday to 24:00 and Tuesday from 00:00 are one interval."""
+    """Hours until Monday 24:00 and from Tuesday 00:00 are one interval."""
     calendar = weekly("Europe/Berlin", (0, "20:00-24:00"), (1, "00:00-04:00"))
     assert open_intervals(calendar, MONDAY, TUESDAY) == [
         span("2026-06-01 18:00", "2026-06-02 02:00")
@@ -123,14 +123,14 @@ def test_hours_that_meet_at_midnight_join():
 
 
 def test_a_nights_booking_fits_over_midnight():
-    """It fits as a whole, and not an hour longer."""
+    """A booking over midnight fits the joined hours exactly."""
     calendar = weekly("Europe/Berlin", (0, "20:00-24:00"), (1, "00:00-04:00"))
     assert fits(calendar, (), booking("Europe/Berlin", MONDAY, "20:00", 8))
     assert not fits(calendar, (), booking("Europe/Berlin", MONDAY, "20:00", 9))
 
 
 def test_hours_that_end_before_midnight_do_not_join():
-    """A minute off the clock at midnight parts the night."""
+    """A gap of one minute at midnight separates the hours."""
     calendar = weekly("UTC", (0, "20:00-23:59"), (1, "00:00-04:00"))
     assert not fits(calendar, (), booking("UTC", MONDAY, "23:00", 2))
 
@@ -139,20 +139,20 @@ def test_hours_that_end_before_midnight_do_not_join():
 
 
 def test_a_booking_takes_its_time_out_of_the_day():
-    """What is left before and after it is shown."""
+    """The time before and after a booking stays free."""
     taken = booking("Europe/Berlin", MONDAY, "10:30", 2)
     assert shown(BERLIN, MONDAY, taken) == ["00:00-10:30", "12:30-24:00"]
 
 
 def test_a_booking_over_midnight_is_taken_out_of_both_days():
-    """Each day shows its own part as taken."""
+    """A booking over midnight is removed from both days."""
     taken = booking("Europe/Berlin", MONDAY, "22:00", 4)
     assert shown(BERLIN, MONDAY, taken) == ["00:00-22:00"]
     assert shown(BERLIN, TUESDAY, taken) == ["02:00-24:00"]
 
 
 def test_touching_a_booking_is_fine():
-    """Bookings may follow each other to the minute, but not overlap by one."""
+    """A booking may touch another one, but not overlap it by a minute."""
     taken = booking("UTC", MONDAY, "12:00", 2)
     calendar = Calendar("UTC")
     assert fits(calendar, (taken,), booking("UTC", MONDAY, "11:00", 1))
@@ -162,20 +162,20 @@ def test_touching_a_booking_is_fine():
 
 
 def test_a_booking_around_a_booking_does_not_fit():
-    """Neither the one that lies within nor the one that encloses."""
+    """A booking within another one, or around it, does not fit."""
     taken = booking("UTC", MONDAY, "10:00", 4)
     assert not fits(Calendar("UTC"), (taken,), booking("UTC", MONDAY, "11:00", 1))
     assert not fits(Calendar("UTC"), (taken,), booking("UTC", MONDAY, "09:00", 6))
 
 
 def test_bookings_may_come_in_any_order_and_overlap():
-    """The busy intervals are a set: order, overlaps and copies change nothing."""
+    """Order, overlaps and duplicates of busy intervals do not matter."""
     late, early = booking("UTC", MONDAY, "15:00", 3), booking("UTC", MONDAY, "14:00", 2)
     assert shown(Calendar("UTC"), MONDAY, late, early, late) == ["00:00-14:00", "18:00-24:00"]
 
 
 def test_what_is_taken_elsewhere_is_not_free():
-    """It leaves the same as a booking does, to the edge."""
+    """An external busy time removes the same time as a booking."""
     calendar = Calendar("UTC", busy=(booking("UTC", MONDAY, "10:00", 2),))
     assert shown(calendar, MONDAY) == ["00:00-10:00", "12:00-24:00"]
     assert fits(calendar, (), booking("UTC", MONDAY, "12:00", 1))
@@ -183,7 +183,7 @@ def test_what_is_taken_elsewhere_is_not_free():
 
 
 def test_times_taken_elsewhere_are_kept_in_order():
-    """Those that overlap or touch are one."""
+    """External busy times are sorted and merged."""
     late, early = span("2026-06-02 09:00", "2026-06-02 10:00"), booking("UTC", MONDAY, "10:00", 2)
     longer = booking("UTC", MONDAY, "12:00", 3)
     assert Calendar("UTC", busy=(late, longer, early)).busy == (
@@ -193,13 +193,13 @@ def test_times_taken_elsewhere_are_kept_in_order():
 
 
 def test_a_booking_ending_within_a_minute_takes_all_of_it():
-    """Slots have whole minutes: what is shown is rounded inwards."""
+    """Slots have whole minutes and are rounded inwards."""
     taken = Interval(at("2026-06-01 10:00:30"), at("2026-06-01 11:00:01"))
     assert shown(Calendar("UTC"), MONDAY, taken) == ["00:00-10:00", "11:01-24:00"]
 
 
 def test_free_time_is_given_as_instants():
-    """`free_intervals` is what the slots are made of."""
+    """`free_intervals` returns the intervals behind the slots."""
     taken = booking("Europe/Berlin", MONDAY, "10:00", 1)
     assert free_intervals(BERLIN, (taken,), MONDAY, TUESDAY) == [
         span("2026-05-31 22:00", "2026-06-01 08:00"),
@@ -208,7 +208,7 @@ def test_free_time_is_given_as_instants():
 
 
 def test_a_free_hour_is_sixty_minutes_on_end():
-    """An hour between two bookings counts, 59 minutes on each side of one don't."""
+    """Only 60 contiguous minutes are a free hour, not 59 on each side of a booking."""
     calendar = weekly("UTC", (0, "09:00-12:00"))
     taken = booking("UTC", MONDAY, "10:00", 2)
     later = booking("UTC", MONDAY, "09:59", 1)
@@ -217,7 +217,7 @@ def test_a_free_hour_is_sixty_minutes_on_end():
 
 
 def test_a_free_hour_lies_within_its_day():
-    """Half an hour on each side of midnight is an hour of neither day."""
+    """Half an hour on each side of midnight is not a free hour of either day."""
     calendar = weekly("UTC", (0, "23:30-24:00"), (1, "00:00-00:30"))
     assert not has_free_hour(calendar, (), MONDAY)
     assert not has_free_hour(calendar, (), TUESDAY)
@@ -233,7 +233,7 @@ def test_hours_are_local_in_summer_and_winter():
 
 
 def test_a_skipped_time_can_not_be_resolved():
-    """Berlin's clock goes from 02:00 to 03:00 in spring: the first minute after is 03:00."""
+    """Times from 02:00 to before 03:00 are skipped in Berlin in spring."""
     with pytest.raises(NonexistentLocalTime, match="2026-03-29 02:00 is skipped"):
         local_time_to_utc("Europe/Berlin", SPRING, 120)
     with pytest.raises(NonexistentLocalTime):
@@ -243,13 +243,13 @@ def test_a_skipped_time_can_not_be_resolved():
 
 
 def test_a_repeated_time_is_the_earlier():
-    """Berlin's clock shows 02:30 twice in autumn; 03:00 only once."""
+    """A time that occurs twice, such as 02:30 in Berlin in autumn, is the earlier one."""
     assert local_time_to_utc("Europe/Berlin", AUTUMN, 150) == at("2026-10-25 00:30")
     assert local_time_to_utc("Europe/Berlin", AUTUMN, 180) == at("2026-10-25 02:00")
 
 
 def test_half_an_hour_may_be_skipped():
-    """Lord Howe's clock moves by 30 minutes."""
+    """Clock changes of 30 minutes (Lord Howe) are supported."""
     day = date(2026, 10, 4)
     with pytest.raises(NonexistentLocalTime):
         local_time_to_utc("Australia/Lord_Howe", day, 129)
@@ -274,7 +274,7 @@ def test_half_an_hour_may_be_skipped():
     ],
 )
 def test_a_day_covers_all_its_hours(zone, day, start, hours):
-    """00:00-24:00 starts where the clock reaches the day, and lasts as long as the day does."""
+    """A slot 00:00-24:00 covers the whole day, whatever its length is."""
     starts_at = at(start)
     assert slot_interval(zone, day, slot("00:00-24:00")) == Interval(
         starts_at, starts_at + timedelta(hours=hours)
@@ -282,7 +282,7 @@ def test_a_day_covers_all_its_hours(zone, day, start, hours):
 
 
 def test_a_day_that_a_zone_leaves_out_has_no_time():
-    """Apia went from 29 to 31 December 2011: the 30th has no slots, its neighbours join."""
+    """A date that a zone skips has no slots, and its neighbours join (Apia, 30 December 2011)."""
     calendar = Calendar("Pacific/Apia")
     days = daily_availability(calendar, (), date(2011, 12, 29), date(2011, 12, 31))
     assert [len(day.slots) for day in days] == [1, 0, 1]
@@ -301,7 +301,7 @@ def test_a_day_that_starts_with_a_gap_shows_its_first_real_time():
 
 
 def test_a_clock_set_back_over_midnight_leaves_no_hole():
-    """St. John's went from 00:01 back to 23:01: the repeated hour belongs to the later day."""
+    """An hour repeated over midnight belongs to the later day (St. John's)."""
     zone, day = "America/St_Johns", date(2006, 10, 29)
     whole = slot("00:00-24:00")
     assert slot_interval(zone, date(2006, 10, 28), whole) == span(
@@ -313,18 +313,18 @@ def test_a_clock_set_back_over_midnight_leaves_no_hole():
 
 
 def test_hours_that_begin_in_a_gap_begin_after_it():
-    """In spring 02:30-05:00 is 03:00-05:00, and 02:00-03:00 is nothing."""
+    """Hours that start in a skipped hour start after it; hours within it do not exist."""
     assert shown(every_day("Europe/Berlin", "02:30-05:00"), SPRING) == ["03:00-05:00"]
     assert shown(every_day("Europe/Berlin", "02:00-03:00"), SPRING) == []
 
 
 def test_hours_that_end_in_a_gap_end_before_it():
-    """In spring 00:30-02:30 lasts until 02:00, when the clock is set forward."""
+    """Hours that end in a skipped hour end at the clock change."""
     assert shown(every_day("Europe/Berlin", "00:30-02:30"), SPRING) == ["00:30-02:00"]
 
 
 def test_hours_that_end_in_a_repeated_hour_end_the_first_time():
-    """In autumn 00:00-02:30 ends at the earlier 02:30; hours from 02:30 on follow it."""
+    """Hours that end in a repeated hour end at its first occurrence."""
     first = slot_interval("Europe/Berlin", AUTUMN, slot("00:00-02:30"))
     second = slot_interval("Europe/Berlin", AUTUMN, slot("02:30-03:00"))
     assert first == span("2026-10-24 22:00", "2026-10-25 00:30")
@@ -333,7 +333,7 @@ def test_hours_that_end_in_a_repeated_hour_end_the_first_time():
 
 
 def test_duration_is_elapsed_over_a_clock_change():
-    """From 01:00, hours until 04:00 hold 4 hours in autumn, and 2 in spring."""
+    """Durations are elapsed hours: 01:00-04:00 has 4 hours in autumn and 2 in spring."""
     calendar = every_day("Europe/Berlin", "01:00-04:00")
     assert fits(calendar, (), booking("Europe/Berlin", AUTUMN, "01:00", 4))
     assert not fits(calendar, (), booking("Europe/Berlin", SPRING, "01:00", 3))
@@ -341,19 +341,19 @@ def test_duration_is_elapsed_over_a_clock_change():
 
 
 def test_time_that_can_not_be_named_is_not_shown():
-    """A booking from the first 02:30 to the second leaves 02:30-03:00 that no start can name."""
+    """Free time within the second of two equal hours only is not shown."""
     taken = booking("Europe/Berlin", AUTUMN, "02:30", 1)
     assert shown(BERLIN, AUTUMN, taken) == ["00:00-02:30", "03:00-24:00"]
 
 
 def test_a_booking_named_elsewhere_never_makes_a_slot_too_long():
-    """Kept from another zone, one that starts at the second 02:30 closes the first one too."""
+    """A booking that starts in the second 02:30, in another zone's terms, also closes the first."""
     taken = span("2026-10-25 01:30", "2026-10-25 03:30")
     assert shown(BERLIN, AUTUMN, taken) == ["00:00-02:59", "04:30-24:00"]
 
 
 def test_a_free_hour_is_measured_in_elapsed_minutes():
-    """02:00-03:00 holds two hours in autumn; 01:30-03:00 holds half an hour in spring."""
+    """A free hour has 60 elapsed minutes, also across a clock change."""
     assert has_free_hour(every_day("Europe/Berlin", "02:30-03:00"), (), AUTUMN)
     assert not has_free_hour(every_day("Europe/Berlin", "01:30-03:00"), (), SPRING)
 
@@ -363,7 +363,7 @@ def test_a_free_hour_is_measured_in_elapsed_minutes():
 
 @pytest.mark.parametrize("day", [date.min, date(1899, 12, 31), date(3000, 1, 1), date.max])
 def test_days_that_no_calendar_knows_are_closed(day):
-    """At the ends of the calendar nothing is open and nothing overflows."""
+    """Days outside the calendar are closed and cause no overflow."""
     assert daily_availability(Calendar("Pacific/Kiritimati"), (), day, day) == [
         DayAvailability(day, ())
     ]

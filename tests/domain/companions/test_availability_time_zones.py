@@ -1,4 +1,4 @@
-"""What holds of free slots in every zone, around every clock change from 2024 to 2030."""
+"""Properties of free slots in every zone, around every clock change from 2024 to 2030."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ minutes = st.integers(0, 1439)
 
 @cache
 def changes(zone):
-    """The dates around which a zone's clock changes; the first day where it never does."""
+    """The dates around a zone's clock changes; the first day if it has none."""
     found, tz = [], ZoneInfo(zone)
     offset = datetime(2024, 1, 1, tzinfo=tz).utcoffset()
     for number in range((LAST - FIRST).days):
@@ -53,7 +53,7 @@ def changes(zone):
 
 @st.composite
 def zoned_days(draw):
-    """A zone and a day: any day, or one close to a change of that zone's clock."""
+    """A zone and a day, any or close to a clock change of the zone."""
     zone = draw(st.sampled_from(sorted(known_timezones())))
     near = st.sampled_from(changes(zone))
     shifted = st.builds(lambda day, shift: day + shift * DAY, near, st.integers(-1, 1))
@@ -68,7 +68,7 @@ def slots(draw):
 
 @frozen
 class Scene:
-    """A calendar with its bookings, a day to look at, and a booking to try."""
+    """A calendar with bookings, a day, and a booking to test."""
 
     calendar: Calendar
     day: date
@@ -83,7 +83,7 @@ def interval(zone, day, slot=WHOLE) -> Interval:
 
 
 def book(zone, day, start, hours):
-    """A booking as a client names it; None where its start is skipped."""
+    """The interval of a booking; None where its start is skipped."""
     try:
         starts_at = local_time_to_utc(zone, day, start)
     except NonexistentLocalTime:
@@ -115,7 +115,7 @@ def date_of(override):
 
 
 def shown(scene, before=0, after=0):
-    """The instants of what is shown of the scene's day and of so many days around it."""
+    """The intervals of the slots of the scene's day and the days around it."""
     zone = scene.calendar.timezone
     days = daily_availability(
         scene.calendar, scene.busy, scene.day - before * DAY, scene.day + after * DAY
@@ -124,7 +124,7 @@ def shown(scene, before=0, after=0):
 
 
 def covered(spans, wanted):
-    """Whether spans in order cover all of an interval."""
+    """Whether sorted intervals cover an interval completely."""
     reached = wanted.starts_at
     for span in spans:
         if span.starts_at <= reached < span.ends_at:
@@ -134,7 +134,7 @@ def covered(spans, wanted):
 
 @given(zoned_days())
 def test_days_join_at_midnight(zoned):
-    """A day's 24:00 is the next day's 00:00: no hole, no overlap."""
+    """24:00 of a day is 00:00 of the next one."""
     zone, day = zoned
     today, tomorrow = interval(zone, day), interval(zone, day + DAY)
     assert today.ends_at == tomorrow.starts_at
@@ -142,7 +142,7 @@ def test_days_join_at_midnight(zoned):
 
 @given(zoned_days(), st.integers(0, 10))
 def test_days_without_hours_set_are_one_free_interval(zoned, more):
-    """However many days are asked for, they are covered as a whole."""
+    """Any range of days without hours is one free interval."""
     zone, day = zoned
     last = day + more * DAY
     whole = Interval(interval(zone, day).starts_at, interval(zone, last).ends_at)
@@ -151,7 +151,7 @@ def test_days_without_hours_set_are_one_free_interval(zoned, more):
 
 @given(zoned_days(), st.integers(1, 1439))
 def test_a_day_may_be_cut_anywhere(zoned, cut):
-    """Two slots that meet, also within a skipped or repeated hour, are the whole day."""
+    """Two slots that touch cover the whole day, also within a skipped or repeated hour."""
     zone, day = zoned
     halves = Calendar(zone, overrides=(DateOverride(day, (Slot(0, cut), Slot(cut, 1440))),))
     assert open_intervals(halves, day, day) == [interval(zone, day)]
@@ -159,7 +159,7 @@ def test_a_day_may_be_cut_anywhere(zoned, cut):
 
 @given(zoned_days(), minutes)
 def test_a_day_holds_the_moments_of_its_date(zoned, minute):
-    """At any moment of a day, from its first to the one before its end, its clock shows it."""
+    """Every instant of a day has the day's local date."""
     zone, day = zoned
     whole, tz = interval(zone, day), ZoneInfo(zone)
     moment = min(whole.starts_at + minute * MINUTE, whole.ends_at - MINUTE)
@@ -169,7 +169,8 @@ def test_a_day_holds_the_moments_of_its_date(zoned, minute):
 
 @given(zoned_days(), minutes)
 def test_a_local_time_comes_back_from_its_instant(zoned, minute):
-    """The instant's own clock shows that very time, the first time it comes."""
+    """Converting a local time to an instant and back gives the same time, at its first
+    occurrence."""
     zone, day = zoned
     wall = datetime(day.year, day.month, day.day) + minute * MINUTE
     try:
@@ -181,7 +182,7 @@ def test_a_local_time_comes_back_from_its_instant(zoned, minute):
 
 @given(zoned_days(), minutes)
 def test_exactly_the_times_that_never_come_are_skipped(zoned, minute):
-    """A time is refused where no minute of two days around shows it, and else is the first."""
+    """A local time is refused if and only if no minute around shows it."""
     zone, day = zoned
     tz = ZoneInfo(zone)
     wall = datetime(day.year, day.month, day.day) + minute * MINUTE
@@ -199,7 +200,7 @@ def offsets_around(tz, day):
 @given(scenes())
 @settings(max_examples=200)
 def test_what_is_shown_can_be_booked(scene):
-    """Each shown slot is free from end to end, and starts at a time that a booking can name."""
+    """Each shown slot is free throughout, and starts at a bookable time."""
     zone = scene.calendar.timezone
     for slot in daily_availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots:
         span = interval(zone, scene.day, slot)
@@ -210,7 +211,7 @@ def test_what_is_shown_can_be_booked(scene):
 @given(scenes())
 @settings(max_examples=200)
 def test_what_fits_is_shown(scene):
-    """A booking fits where the shown slots of its days cover it, and nowhere else."""
+    """A booking fits if and only if the shown slots cover it."""
     if scene.wanted:
         spans = shown(scene, before=1, after=3)
         assert fits(scene.calendar, scene.busy, scene.wanted) == covered(spans, scene.wanted)
@@ -218,7 +219,7 @@ def test_what_fits_is_shown(scene):
 
 @given(scenes())
 def test_what_is_taken_is_not_shown(scene):
-    """No slot that is shown has time in common with a booking or with what is taken elsewhere."""
+    """No shown slot overlaps a booking or an external busy time."""
     taken = (*scene.busy, *scene.calendar.busy)
     for span in shown(scene, before=1, after=1):
         assert all(one.ends_at <= span.starts_at or span.ends_at <= one.starts_at for one in taken)
@@ -226,7 +227,7 @@ def test_what_is_taken_is_not_shown(scene):
 
 @given(scenes())
 def test_it_does_not_matter_where_time_is_taken(scene):
-    """What is taken elsewhere leaves the same free time as a booking would."""
+    """An external busy time leaves the same free time as a booking."""
     as_bookings = (*scene.busy, *scene.calendar.busy)
     days = scene.day - DAY, scene.day + DAY
     without = evolve(scene.calendar, busy=())
@@ -237,7 +238,7 @@ def test_it_does_not_matter_where_time_is_taken(scene):
 
 @given(scenes(), st.integers(-2000, 2000), st.integers(1, 3000), st.sampled_from([0, 1, 30]))
 def test_bookings_named_elsewhere_show_nothing_too_much(scene, start, length, seconds):
-    """Whatever instants are taken, a slot that is shown is free from end to end."""
+    """Shown slots are free throughout, whatever instants are busy."""
     zone = scene.calendar.timezone
     starts_at = interval(zone, scene.day).starts_at + start * MINUTE
     taken = Interval(starts_at, starts_at + length * MINUTE + timedelta(seconds=seconds))
@@ -248,21 +249,21 @@ def test_bookings_named_elsewhere_show_nothing_too_much(scene, start, length, se
 
 @given(scenes())
 def test_slots_are_in_order_and_apart(scene):
-    """The slots of a day rise, with some time between any two."""
+    """The slots of a day are sorted and do not touch."""
     found = daily_availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots
     assert all(one.end < other.start for one, other in pairwise(found))
 
 
 @given(scenes())
 def test_a_free_hour_is_a_shown_slot_of_an_hour(scene):
-    """Search by date finds who shows 60 elapsed minutes on that day, and nobody else."""
+    """`has_free_hour` is true if and only if a shown slot has 60 elapsed minutes."""
     longest = max((span.ends_at - span.starts_at for span in shown(scene)), default=0 * DAY)
     assert has_free_hour(scene.calendar, scene.busy, scene.day) == (longest >= HOUR)
 
 
 @given(st.integers(0, 1440))
 def test_times_round_trip(minute):
-    """What is written reads back."""
+    """Parsing a formatted time gives the same minutes."""
     assert parse_hhmm(format_hhmm(minute), ending=True) == minute
 
 
@@ -274,7 +275,7 @@ def test_times_round_trip(minute):
     ],
 )
 def test_only_iana_names_are_zones(name):
-    """Paths, folders, other spellings and names of no place are refused, not looked for."""
+    """Paths, directories, other spellings and unknown names are refused."""
     assert not is_timezone(name)
     with pytest.raises(UnknownTimezone):
         Calendar(name)
@@ -283,5 +284,5 @@ def test_only_iana_names_are_zones(name):
 
 
 def test_the_zones_are_those_of_iana():
-    """Some that everybody knows are there."""
+    """Well-known zones are supported."""
     assert {"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/New_York"} <= known_timezones()

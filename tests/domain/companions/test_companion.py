@@ -1,4 +1,4 @@
-"""Profiles: who is listed, the rating, and how names are compared."""
+"""Companions: listing, rating, and comparison of names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.support.builders import NOW, make_companion, make_user
 @pytest.mark.parametrize("approval", list(Approval))
 @pytest.mark.parametrize("active", [True, False])
 def test_only_approved_and_active_ones_are_listed(approval, active):
-    """Pending, suspended and disabled ones are not found."""
+    """Pending, suspended and disabled companions are not listed."""
     listed = make_companion(approval=approval, active=active).is_listed
     assert listed is (active and approval is Approval.APPROVED)
 
 
 @pytest.mark.parametrize("disabled_at", [None, NOW])
 def test_a_draft_is_who_it_is_of_and_nothing_else(disabled_at):
-    """Id, names and since when from the user; not listed, whatever an operator says."""
+    """A draft has the user's id, names and creation time, and is not listed."""
     user = make_user(id=7, role=Role.STAFF, disabled_at=disabled_at)
     made = draft_companion(user)
     assert (made.id, made.name, made.member_since) == (7, user.name, user.created_at)
@@ -52,7 +52,7 @@ def test_a_draft_is_who_it_is_of_and_nothing_else(disabled_at):
     ],
 )
 def test_an_approval_needs_a_rate_a_place_and_services(given, lacking):
-    """Nothing else."""
+    """Approval requires hourly rate, city, country and services only."""
     assert missing_fields(make_companion(**given)) == lacking
 
 
@@ -61,18 +61,18 @@ def test_an_approval_needs_a_rate_a_place_and_services(given, lacking):
     [(0, 0, "0"), (5, 1, "5.00"), (14, 3, "4.67"), (9, 8, "1.13"), (1001, 400, "2.50")],
 )
 def test_the_rating_is_rounded_half_up_to_two_decimals(total, reviews, average):
-    """0 with no reviews; 1.125 becomes 1.13."""
+    """The average is 0 without reviews; 1.125 becomes 1.13."""
     assert str(rating_average(total, reviews)) == average
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=200))
 def test_a_rating_lies_within_its_scale(ratings):
-    """The mean of ratings from 1 to 5 is from 1 to 5."""
+    """The average of ratings from 1 to 5 is from 1 to 5."""
     assert 1 <= rating_average(sum(ratings), len(ratings)) <= 5
 
 
 def test_a_companion_shows_its_rating():
-    """From the sum and the count that it keeps."""
+    """The average is computed from the stored sum and count."""
     assert make_companion(rating_sum=9, total_reviews=2).rating_avg == Decimal("4.50")
 
 
@@ -86,22 +86,22 @@ def test_a_companion_shows_its_rating():
     ],
 )
 def test_names_compare_without_case_and_form(one, other):
-    """Capitals, ß and composed letters make no difference."""
+    """Case, ß and Unicode composition do not matter."""
     assert normalize_text(one) == normalize_text(other)
 
 
 @given(st.text(max_size=30))
 def test_folding_is_done_once(text):
-    """A folded text that is folded again by case stays the same."""
+    """Folding a normalized text again does not change it."""
     assert normalize_text(text).casefold() == normalize_text(text)
 
 
 def test_a_service_is_named_as_it_is_offered():
-    """Whatever case it was asked for in."""
+    """A service is found regardless of case, and returned as the companion wrote it."""
     assert find_offered_service(("Gala dinner", "Trade fair"), "TRADE FAIR") == "Trade fair"
 
 
 @pytest.mark.parametrize("service", ["Trade", "Trade fairs", "", " Trade fair"])
 def test_a_service_is_matched_whole(service):
-    """Parts and blanks do not match."""
+    """Parts of a name and additional blanks do not match."""
     assert find_offered_service(("Trade fair",), service) is None

@@ -1,4 +1,4 @@
-"""Paths of images: plain and relative, in one spelling each."""
+"""Image paths: relative, and in normal form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_fine(path: str) -> bool:
     ["", "me.jpg", "media/a_b-C9.webp", "photos/2027/Über uns 1.jpg", "a..b/c.png", "@2x.png"],
 )
 def test_a_plain_relative_path_is_taken(path: str) -> None:
-    """A file's name, folders before it, letters of any script; or no image at all."""
+    """File names, folders, letters of any script and the empty path are accepted."""
     validate_image_path(path)
 
 
@@ -54,14 +54,14 @@ def test_a_plain_relative_path_is_taken(path: str) -> None:
     ],
 )
 def test_what_leads_elsewhere_is_refused(path: str) -> None:
-    """Other sites, other folders, and what a browser reads as another path than it looks."""
+    """Other sites, other folders and paths that a browser would rewrite are refused."""
     assert not is_fine(path)
 
 
 @given(st.text("aA.:/\\?#%@ \t\n&=-", max_size=12))
 @example("media/x")
 def test_a_browser_reads_a_path_as_it_stands(path: str) -> None:
-    """Taken from the root, a path that passes stays on this site and means itself."""
+    """A browser resolves an accepted path on this site, unchanged."""
     if path and is_fine(path):
         parts = urlsplit(urljoin(PAGE, "/" + path))
         assert (parts.netloc, parts.path) == ("booking.example", "/" + path)

@@ -1,4 +1,4 @@
-"""Reviews: who may say what of whom, and what the ratings come to."""
+"""Reviews: who may write and respond, and the resulting ratings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPLETED = make_booking(status=BookingStatus.COMPLETED, booked_by=9)
 
 @pytest.mark.parametrize("by", SIDES)
 def test_a_side_reviews_the_other(by):
-    """The customer the companion, the companion the customer, under the booking's names."""
+    """Each party reviews the other, with the names of the booking."""
     opinion = make_review_content(rating=5, comment="Great", punctuality=1, appearance=3)
     said = {"rating": 5, "comment": "Great", "punctuality": 1, "appearance": 3}
     assert create_review(by, COMPLETED, opinion, NOW) == make_new_review(COMPLETED, by, **said)
@@ -36,13 +36,13 @@ def test_a_side_reviews_the_other(by):
 
 @pytest.mark.parametrize("comment", [None, "", "  \n"])
 def test_a_blank_comment_is_none(comment):
-    """Nothing was said, whichever way."""
+    """Missing and blank comments become None."""
     review = create_review(Party.STAFF, COMPLETED, make_review_content(comment=comment), NOW)
     assert review.comment is None
 
 
 def test_a_comment_is_kept_as_it_came():
-    """With its blanks and lines."""
+    """A comment keeps its blanks and line breaks."""
     review = create_review(Party.STAFF, COMPLETED, make_review_content(comment=" So\nso "), NOW)
     assert review.comment == " So\nso "
 
@@ -50,7 +50,7 @@ def test_a_comment_is_kept_as_it_came():
 @pytest.mark.parametrize("status", sorted(set(BookingStatus) - {BookingStatus.COMPLETED}))
 @pytest.mark.parametrize("by", SIDES)
 def test_only_a_completed_booking_is_reviewed(status, by):
-    """In any other status it is too early, or not to be judged."""
+    """A review in any other status is refused."""
     with pytest.raises(RuleBroken) as caught:
         create_review(by, evolve(COMPLETED, status=status), make_review_content(), NOW)
     assert caught.value.code == "booking_not_completed"
@@ -59,7 +59,7 @@ def test_only_a_completed_booking_is_reviewed(status, by):
 @pytest.mark.parametrize("by", sorted(set(Party) - set(SIDES)))
 @pytest.mark.parametrize("status", [BookingStatus.PENDING, BookingStatus.COMPLETED])
 def test_only_who_was_there_reviews(by, status):
-    """Whoever booked for others and admins don't, before anything of the status."""
+    """API users and admins are refused, before the status is checked."""
     with pytest.raises(Forbidden) as caught:
         create_review(by, evolve(COMPLETED, status=status), make_review_content(), NOW)
     assert caught.value.code == "wrong_party"
@@ -68,7 +68,7 @@ def test_only_who_was_there_reviews(by, status):
 
 
 def test_the_staff_member_reviewed_may_respond():
-    """Nobody else, and not a customer whom a staff member has reviewed."""
+    """Only the reviewed staff member may respond, never a reviewed customer."""
     review = make_review()
     check_responder(review, review.reviewee_id)
     of_customer = make_review(by=Party.STAFF)
@@ -79,7 +79,7 @@ def test_the_staff_member_reviewed_may_respond():
 
 
 def test_a_response_changes_nothing_else():
-    """It is there with its time."""
+    """A response sets text and time only."""
     review = make_review(comment="Late")
     answered = review.with_response("The train was", NOW + HOUR)
     assert (answered.response, answered.responded_at) == ("The train was", NOW + HOUR)
@@ -91,8 +91,7 @@ MARKS = st.lists(st.integers(1, 5), max_size=400)
 
 @given(MARKS)
 def test_aggregates_are_exact(marks):
-    """However many marks come one by one, a companion's sum and count are theirs, and so the
-    mean, rounded once."""
+    """A companion's sum, count and average are exact after any number of reviews."""
     reviews = [make_review(rating=mark) for mark in marks]
     companion = reduce(apply_review_rating, reviews, make_companion())
     assert (companion.rating_sum, companion.total_reviews) == (sum(marks), len(marks))
@@ -106,12 +105,12 @@ def test_aggregates_are_exact(marks):
 
 @given(st.integers(0, 10**9), st.integers(1, 10**9))
 def test_the_mean_is_rounded_half_up(rating_sum, reviews):
-    """To two decimals, of the exact quotient."""
+    """The average is the exact quotient, rounded half up to two decimals."""
     exact = Fraction(rating_sum, reviews)
     cents = (exact * 100 + Fraction(1, 2)).__floor__()
     assert RatingTotals(rating_sum, reviews).rating_avg == Decimal(cents).scaleb(-2)
 
 
 def test_without_reviews_the_mean_is_zero():
-    """CONTRACT 3."""
+    """The average without reviews is 0 (CONTRACT 3)."""
     assert RatingTotals().rating_avg == 0

@@ -1,4 +1,4 @@
-"""A weekday's bit and the marks of exceptional days together say what the calendar says."""
+"""The weekday mask and the marks together equal the calendar's availability."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def weekly(*hours, days=range(7), zone="UTC"):
 
 
 def test_without_weekly_hours_every_day_is_free():
-    """No hours at all means free all day."""
+    """A calendar without hours has all bits set."""
     assert weekday_mask(Calendar("UTC")) == 0b1111111
 
 
 def test_the_mask_has_the_days_with_an_hour():
-    """Monday is bit 0; less than an hour does not count."""
+    """Monday is bit 0; less than an hour sets no bit."""
     calendar = Calendar("UTC", (WeeklySlot(0, Slot(540, 600)), WeeklySlot(2, Slot(540, 599))))
     assert weekday_mask(calendar) == 0b0000001
 
 
 def test_slots_that_touch_are_one_hour():
-    """Two halves that meet make an hour; over midnight they do not."""
+    """Two slots that touch count as one hour, but not over midnight."""
     assert weekday_mask(weekly((540, 570), (570, 600), days=[0])) == 0b1
     assert weekday_mask(weekly((0, 30), (1410, 1440))) == 0
 
 
 def test_a_day_off_is_marked():
-    """An override that differs from the weekday is a mark, one that agrees is none."""
+    """An override that differs from its weekday is marked, one that agrees is not."""
     calendar = Calendar(
         "UTC", (), (DateOverride(MONDAY), DateOverride(MONDAY + DAY, (Slot(0, 600),)))
     )
@@ -59,7 +59,7 @@ def test_a_day_off_is_marked():
 
 
 def test_a_full_day_is_marked():
-    """Where bookings leave no hour the day is marked as full."""
+    """A day without a free hour because of bookings is marked as not free."""
     start = datetime(2027, 3, 1, tzinfo=UTC)
     busy = [Interval(start, start + 23 * HOUR + timedelta(minutes=1))]
     assert find_marked_days(Calendar("UTC"), busy) == {MONDAY: False}
@@ -67,7 +67,7 @@ def test_a_full_day_is_marked():
 
 
 def test_days_taken_elsewhere_are_marked():
-    """Each full day of a holiday is a mark; the weekdays' bits do not know of it."""
+    """Each fully busy day of an external calendar is marked."""
     start = datetime(2027, 3, 1, 12, tzinfo=UTC)
     calendar = Calendar("UTC", busy=(Interval(start, start + 3 * DAY),))
     assert find_marked_days(calendar, ()) == {MONDAY + DAY: False, MONDAY + 2 * DAY: False}
@@ -75,13 +75,13 @@ def test_days_taken_elsewhere_are_marked():
 
 
 def test_the_mask_knows_nothing_of_single_weeks():
-    """Also where the week that it is worked out from is full."""
+    """The mask ignores busy times, also in its reference week."""
     start = datetime(2024, 1, 1, tzinfo=UTC)
     assert weekday_mask(Calendar("UTC", busy=(Interval(start, start + 7 * DAY),))) == 0b1111111
 
 
 def test_a_night_that_the_clock_skips_is_marked():
-    """02:00 to 03:00 does not exist on the day of the change."""
+    """Hours that a clock change skips are marked as not free on that day."""
     calendar = weekly((120, 180), zone="Europe/Berlin")
     found = find_marked_days(calendar, ())
     assert found[SPRING] is False
@@ -90,8 +90,7 @@ def test_a_night_that_the_clock_skips_is_marked():
 
 @pytest.mark.parametrize("days, nights", [([6], True), ([0], False), ([], False)])
 def test_only_hours_of_the_days_own_weekday_are_skipped(days, nights):
-    """The clock changes on a Sunday: who works these hours on Mondays, and long ones on Sundays,
-    loses none."""
+    """A clock change on Sunday does not affect hours of Monday."""
     long = [WeeklySlot(day, Slot(540, 1020)) for day in range(7)]
     short = [WeeklySlot(day, Slot(120, 180)) for day in days]
     slots = [slot for slot in long if slot.weekday not in days] + short
@@ -101,7 +100,7 @@ def test_only_hours_of_the_days_own_weekday_are_skipped(days, nights):
 
 
 def test_a_date_that_was_set_outlasts_the_clocks_change():
-    """Extra hours on the day of the change are what holds on it."""
+    """An override on the day of a clock change replaces the hours."""
     night = weekly((120, 180), zone="Europe/Berlin")
     extra = Calendar("Europe/Berlin", night.weekly, (DateOverride(SPRING, (Slot(600, 700),)),))
     assert SPRING not in find_marked_days(extra, ())
@@ -109,7 +108,7 @@ def test_a_date_that_was_set_outlasts_the_clocks_change():
 
 
 def test_long_hours_need_no_marks_of_the_clock():
-    """Slots of three hours and more keep an hour whatever the clock does."""
+    """Slots of three hours or more need no marks for clock changes."""
     assert find_marked_days(weekly((60, 240), zone="Europe/Berlin"), ()) == {}
 
 
@@ -122,19 +121,19 @@ def test_long_hours_need_no_marks_of_the_clock():
     ],
 )
 def test_an_interval_touches_local_days(zone, days):
-    """Its end is not part of it; the zone decides which days those are."""
+    """An interval's end is exclusive; its local days depend on the zone."""
     start = datetime(2027, 3, 1, 20, tzinfo=UTC)
     assert list(local_days(zone, Interval(start, start + 8 * HOUR))) == days
 
 
 def test_an_end_at_midnight_touches_no_next_day():
-    """Until 24:00 is not into the next day."""
+    """An interval until 24:00 does not touch the next day."""
     start = datetime(2027, 3, 1, 20, tzinfo=UTC)
     assert list(local_days("UTC", Interval(start, start + 4 * HOUR))) == [MONDAY]
 
 
 def test_marks_anew_take_old_ones_away():
-    """A day that is as its weekday again has no mark: None."""
+    """A day that equals its weekday's bit again has the mark None."""
     assert find_marks_on(Calendar("UTC"), (), [MONDAY]) == {MONDAY: None}
 
 
@@ -145,7 +144,7 @@ EARLIEST = datetime(2027, 3, 25, tzinfo=UTC)
 
 
 def spans(longest):
-    """Times of up to so many hours, around the change of the clock."""
+    """Intervals of a limited number of hours around a clock change."""
     return st.builds(
         lambda minutes, hours: Interval(
             EARLIEST + minutes * timedelta(minutes=1),
@@ -173,8 +172,7 @@ SPANS = spans(24)
 @settings(max_examples=60)
 @given(CALENDARS, st.lists(SPANS, max_size=4))
 def test_mask_and_marks_say_what_the_calendar_says(calendar, busy):
-    """On each day around a change of the clock, whatever the hours, bookings and times taken
-    elsewhere are."""
+    """Mask and marks equal the calendar around a clock change, for any hours and busy times."""
     mask, marked = weekday_mask(calendar), find_marked_days(calendar, busy)
     for number in range(-3, 12):
         day = SPRING + number * DAY
@@ -185,7 +183,7 @@ def test_mask_and_marks_say_what_the_calendar_says(calendar, busy):
 @settings(max_examples=40)
 @given(CALENDARS, st.lists(SPANS, min_size=1, max_size=3))
 def test_marks_of_single_days_agree_with_all_marks(calendar, busy):
-    """What is set day by day as bookings come and go is what would be set at once."""
+    """Marks updated day by day equal marks computed at once."""
     days = {day for span in busy for day in local_days(calendar.timezone, span)}
     every = find_marked_days(calendar, busy)
     assert find_marks_on(calendar, busy, days) == {day: every.get(day) for day in days}

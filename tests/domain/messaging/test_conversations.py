@@ -1,4 +1,4 @@
-"""Messages and conversations: who may read and write what, and who is in a group."""
+"""Messages and conversations: reading, writing, and membership of groups."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def member_of(conversation: Conversation, user_id: int) -> ConversationMember:
 
 
 def test_who_takes_part_gets_what_is_said():
-    """Whoever left is known still, but no participant."""
+    """Former participants are members, but not recipients."""
     assert GROUP.recipient_ids == (ADA, MIA, NOA)
     assert LEFT.recipient_ids == (ADA, NOA)
     assert [member.user_id for member in LEFT.participants] == [ADA, NOA]
@@ -59,18 +59,18 @@ def test_who_takes_part_gets_what_is_said():
 
 
 def test_the_staff_are_all_participants_but_the_customer():
-    """Who left is staff of it no more."""
+    """A former participant is not among the staff of the conversation."""
     assert (GROUP.staff_ids, LEFT.staff_ids, DIRECT.staff_ids) == ((MIA, NOA), (NOA,), (MIA,))
 
 
 def test_a_member_is_found_in_a_conversation():
-    """With the place that they have there."""
+    """A member gets the conversation with their membership."""
     assert require_member(LEFT, MIA) == (LEFT, member_of(LEFT, MIA))
 
 
 @pytest.mark.parametrize("conversation", [None, DIRECT], ids=["nowhere", "of others"])
 def test_a_stranger_finds_no_conversation(conversation):
-    """One of others looks as if there were none."""
+    """A stranger gets NotFound, as for a conversation that does not exist."""
     with pytest.raises(NotFound, match="Conversation not found"):
         require_member(conversation, NOA)
 
@@ -85,7 +85,7 @@ def test_a_stranger_finds_no_conversation(conversation):
     ids=["a group", "to the customer", "to the companion"],
 )
 def test_a_conversation_has_a_title(conversation, reader_id, title):
-    """A group's is its event, a direct one's the other's name."""
+    """The title is a group's event, or the other participant's name."""
     assert conversation_title(conversation, reader_id) == title
 
 
@@ -93,7 +93,7 @@ def test_a_conversation_has_a_title(conversation, reader_id, title):
 
 
 def test_what_is_said_is_for_all_who_are_there():
-    """In the sender's name, the sender among the recipients, those who left not."""
+    """A message has the sender's name, and goes to all participants including the sender."""
     said = compose_message(LEFT, member_of(LEFT, NOA), "Hello", "a", NOW)
     assert said == NewMessage(
         conversation_id=LEFT.id,
@@ -107,42 +107,42 @@ def test_what_is_said_is_for_all_who_are_there():
 
 
 def test_who_has_left_may_not_write():
-    """It is said why."""
+    """A former participant gets Forbidden with a reason."""
     with pytest.raises(Forbidden) as caught:
         compose_message(LEFT, member_of(LEFT, MIA), "Hello", None, NOW)
     assert caught.value.code == "conversation_left"
 
 
 def test_who_was_disabled_may_not_write():
-    """What they are told is what is told of every later call."""
+    """A disabled user gets Unauthenticated."""
     with pytest.raises(Unauthenticated):
         compose_message(LEFT, evolve(member_of(LEFT, NOA), disabled=True), "Hello", None, NOW)
 
 
 def test_who_takes_part_may_write():
-    """Nothing is raised."""
+    """A participant may write."""
     check_can_write(member_of(LEFT, NOA))
 
 
 @pytest.mark.parametrize("reader_id, last", [(ADA, 7), (MIA, 4)], ids=["there", "left"])
 def test_who_has_left_reads_what_was_said_until_then(reader_id, last):
-    """Others read all."""
+    """A former participant may read the messages until they left, others all."""
     assert last_readable_id(LEFT, member_of(LEFT, reader_id)) == last
 
 
 def test_nothing_is_read_by_who_left_before_the_first_message():
-    """0 is no message."""
+    """A former participant who left before the first message may read none."""
     assert last_readable_id(LEFT, ConversationMember(4, "Kim", left_id=0)) == 0
 
 
 def test_a_text_is_not_shown_by_accident():
-    """What people write to each other stands in no log."""
+    """The representation of a message does not contain its text."""
     for each in (make_new_message(content="hush"), make_message(content="hush")):
         assert "hush" not in repr(each)
 
 
 def test_a_message_is_what_was_said_with_an_id():
-    """Nothing else is added to it."""
+    """A stored message is the new message with an id."""
     assert isinstance(make_message(id=9), Message)
     assert make_message(id=9) == evolve(make_message(), id=9)
 
@@ -154,13 +154,13 @@ TERM, CONTACT = ContentFindings(has_blocked_term=True), ContentFindings(has_cont
 
 @pytest.mark.parametrize("may", [True, False])
 def test_a_blocked_term_never_passes(may):
-    """Paid or not."""
+    """Forbidden words are refused, whether the booking is paid or not."""
     with pytest.raises(ContentBlocked, match="words that are not allowed"):
         check_content(TERM, may_share_contacts=may)
 
 
 def test_contacts_do_not_pass_before_they_may_be_shared():
-    """A way past the platform is told only to who has paid."""
+    """Contact details are refused before payment."""
     with pytest.raises(ContentBlocked, match="before the booking is paid"):
         check_content(CONTACT, may_share_contacts=False)
 
@@ -169,12 +169,12 @@ def test_contacts_do_not_pass_before_they_may_be_shared():
     "found, may", [(CONTACT, True), (ContentFindings(), False)], ids=["shared", "harmless"]
 )
 def test_all_else_passes(found, may):
-    """Nothing is raised."""
+    """Other texts are accepted."""
     check_content(found, may_share_contacts=may)
 
 
 def test_what_is_blocked_is_a_fault_of_the_content():
-    """A field's, with a code of its own (CONTRACT 6)."""
+    """The error is a fault of the field `content` with its own code (CONTRACT 6)."""
     with pytest.raises(InvalidField) as caught:
         check_content(TERM, may_share_contacts=False)
     assert caught.value.code == "content_blocked"
@@ -182,7 +182,8 @@ def test_what_is_blocked_is_a_fault_of_the_content():
 
 
 def test_paid_once_is_paid_for_good():
-    """Also when it ended, or is quarrelled about; a cancelled one is not (CONTRACT 6)."""
+    """Paid, completed and disputed bookings allow contact details; cancelled ones do not (CONTRACT
+    6)."""
     assert {
         BookingStatus.PAID,
         BookingStatus.DISPUTED,
@@ -208,7 +209,7 @@ def test_paid_once_is_paid_for_good():
     ],
 )
 def test_contacts_are_shared_where_all_staff_were_paid(conversation, cleared, may):
-    """Somebody must be there: who comes later reads it too."""
+    """Contact details are allowed if all staff participants, at least one, were paid."""
     assert can_share_contacts(conversation, cleared) is may
 
 
@@ -216,7 +217,7 @@ def test_contacts_are_shared_where_all_staff_were_paid(conversation, cleared, ma
 
 
 def test_who_is_booked_is_in_the_group_of_an_event():
-    """From the acceptance on, until it is cancelled (CONTRACT 6)."""
+    """Staff members are in the group from acceptance until cancellation (CONTRACT 6)."""
     assert {
         BookingStatus.ACCEPTED,
         BookingStatus.PAID,
@@ -226,25 +227,25 @@ def test_who_is_booked_is_in_the_group_of_an_event():
 
 
 def test_a_group_takes_in_who_is_booked():
-    """With a name, nothing read, in the order of ids."""
+    """New participants have a name and nothing read, and are sorted by id."""
     followed = sync_group_members(GROUP, {MIA: "Mia", NOA: "Noa", 9: "Kim", 4: "Lea"})
     assert followed.recipient_ids == (ADA, MIA, NOA, 4, 9)
     assert member_of(followed, 9) == ConversationMember(9, "Kim")
 
 
 def test_who_is_booked_no_more_leaves_the_group():
-    """They keep what was said until then."""
+    """Staff members who are not booked any more leave, and keep the earlier messages."""
     assert member_of(sync_group_members(GROUP, {NOA: "Noa"}), MIA).left_id == 7
 
 
 def test_who_left_keeps_the_moment_of_leaving():
-    """What was said since is not theirs, however often the group changes."""
+    """Later changes of the group do not move the time at which a member left."""
     later = evolve(LEFT, last_id=99)
     assert member_of(sync_group_members(later, {}), MIA).left_id == 4
 
 
 def test_who_comes_again_reads_all():
-    """Their own mark stands where it stood."""
+    """A returning member may read all messages, and keeps their read mark."""
     group = evolve(
         GROUP,
         members=(ConversationMember(1, "Ada"), ConversationMember(2, "Mia", read_id=3, left_id=4)),
@@ -255,12 +256,12 @@ def test_who_comes_again_reads_all():
 
 
 def test_the_customer_stays_in_a_group():
-    """Also where nobody is booked."""
+    """The customer stays in a group without bookings."""
     assert sync_group_members(GROUP, {}).recipient_ids == (ADA,)
 
 
 def test_the_customer_is_in_a_group_from_the_start():
-    """A group that is just made has nobody."""
+    """The customer is added to a new group without members."""
     assert sync_group_members(make_group(members=()), {MIA: "Mia"}).recipient_ids == (ADA, MIA)
 
 
@@ -269,8 +270,8 @@ BOOKINGS = st.dictionaries(st.integers(2, 6), st.just("name"), max_size=5)
 
 @given(st.lists(st.tuples(BOOKINGS, st.integers(0, 3)), max_size=8))
 def test_a_group_is_who_is_booked(history):
-    """Whatever came before: they and the customer are in it, nobody is forgotten, and who is
-    out may read up to the last message of the time when they were in."""
+    """After any changes the participants are the customer and the booked staff; former ones keep
+    their last readable message."""
     group = make_group(members=())
     last_seen: dict[int, int] = {}
     for booked, said in history:
@@ -285,6 +286,6 @@ def test_a_group_is_who_is_booked(history):
 
 @given(BOOKINGS, BOOKINGS)
 def test_following_twice_changes_nothing(before, booked):
-    """What is told again was known."""
+    """A second synchronization changes nothing."""
     once = sync_group_members(sync_group_members(GROUP, before), booked)
     assert sync_group_members(once, booked) == once

@@ -1,4 +1,4 @@
-"""Who is told what of a booking, and what never stands in it."""
+"""Notifications of a booking: recipients, texts, and what texts never contain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"
 
 
 def told(after, trigger, **before):
-    """What is told of a transition; `before` are the fields that it changes."""
+    """The notifications of a transition; `before` are the changed fields."""
     was = evolve(after, **before)
     row = TRANSITIONS[was.status][trigger]
     assert row.to_status is after.status
@@ -40,7 +40,7 @@ def told(after, trigger, **before):
 
 
 def told_of_payout(after, trigger, **before):
-    """What is told of a scheduled payout that moves by a trigger."""
+    """The notifications of a scheduled payout that is moved by a trigger."""
     was = evolve(after, payout_status=PayoutStatus.SCHEDULED, **before)
     moved = move_payout(TransitionResult(was), trigger)
     assert moved.booking.payout_status is after.payout_status
@@ -48,13 +48,13 @@ def told_of_payout(after, trigger, **before):
 
 
 def told_of_request(booking):
-    """What is told of a new booking."""
+    """The notifications of a new booking."""
     notifications = REQUEST_TRANSITION.notifications
     return notifications_for(None, TransitionResult(booking, notifications=notifications))
 
 
 def cancelled(by, was=BookingStatus.ACCEPTED, **given):
-    """What is told of a cancellation."""
+    """The notifications of a cancellation."""
     booking = make_booking(status=BookingStatus.CANCELLED, cancelled_by=by, **given)
     return told(booking, Trigger.CANCEL, status=was)
 
@@ -64,7 +64,7 @@ def whom(notices):
 
 
 def test_a_request_is_told_to_the_staff_member():
-    """With what is wanted, when by the event's own clocks, and what it pays."""
+    """A request has service, local time and payout."""
     booking = make_booking(code="BK0", timezone="Europe/Lisbon", start_time="18:00")
     [notice] = told_of_request(booking)
     assert notice == Notification(
@@ -79,7 +79,7 @@ def test_a_request_is_told_to_the_staff_member():
 
 
 def test_an_acceptance_is_told_to_the_customer():
-    """With what is to be paid, the premium too."""
+    """An acceptance has the amount to pay, including the premium."""
     booking = make_booking(status=BookingStatus.ACCEPTED, cancellation_insurance=True)
     [notice] = told(booking, Trigger.ACCEPT, status=BookingStatus.PENDING)
     assert (notice.user_id, notice.kind) == (CUSTOMER, NotificationKind.ACCEPTED)
@@ -89,7 +89,7 @@ def test_an_acceptance_is_told_to_the_customer():
 
 
 def test_a_payment_is_told_to_both():
-    """The staff member sees the payout, the customer a receipt of all that was paid."""
+    """The staff member gets the payout, the customer a receipt of the total."""
     booking = make_booking(
         code="BK0", status=BookingStatus.PAID, paid_at=NOW, cancellation_insurance=True
     )
@@ -102,7 +102,7 @@ def test_a_payment_is_told_to_both():
 
 
 def test_what_was_paid_before_is_not_told_again():
-    """A dispute that ends tells of no payment, nor does another payment of a paid booking."""
+    """Neither the end of a dispute nor another payment sends a receipt."""
     booking = make_booking(status=BookingStatus.COMPLETED, paid_at=NOW)
     assert told(booking, Trigger.RELEASE, status=BookingStatus.DISPUTED) == ()
     assert told(make_booking(status=BookingStatus.PAID, paid_at=NOW), Trigger.PAYMENT) == ()
@@ -118,7 +118,7 @@ def test_what_was_paid_before_is_not_told_again():
     ],
 )
 def test_a_cancellation_is_told_to_who_did_not_do_it(by, recipients):
-    """To both sides where neither did."""
+    """The party that cancelled is not notified; otherwise both are."""
     assert whom(cancelled(by)) == recipients
 
 
@@ -135,33 +135,33 @@ def test_a_cancellation_is_told_to_who_did_not_do_it(by, recipients):
     ],
 )
 def test_a_cancellation_says_why(by, reason, words):
-    """In our words, never in those of a person, which may hold a telephone number."""
+    """The reason is a fixed text, never one that a person wrote."""
     for notice in cancelled(by, cancel_reason=reason):
         assert words in notice.text
         assert "912" not in notice.text
 
 
 def test_a_cancellation_says_what_becomes_of_the_money():
-    """To each side its own."""
+    """Each party is told its own amount."""
     customer, staff = cancelled(Party.ADMIN, refunded_amount=30_000, payout_amount=8_500)
     assert customer.text.endswith(" 300.00 USD is refunded to you.")
     assert staff.text.endswith(" You will be paid 85.00 USD for it.")
 
 
 def test_where_nothing_was_paid_nothing_is_said_of_money():
-    """Neither to one side nor to the other."""
+    """The cancellation of an unpaid booking mentions no amount."""
     for notice in cancelled(Party.SYSTEM, refunded_amount=0, payout_amount=0):
         assert notice.text.endswith(f"It was for {WHEN}.")
 
 
 def test_a_declined_request_is_told_to_the_customer():
-    """As what it is."""
+    """A declined request is called declined, not cancelled."""
     [notice] = cancelled(Party.STAFF, was=BookingStatus.PENDING, code="BK0")
     assert (notice.user_id, notice.subject) == (CUSTOMER, "Booking BK0 declined")
 
 
 def test_a_dispute_is_told_to_both():
-    """Without what was said of it."""
+    """The notification of a dispute does not contain its reason."""
     booking = make_booking(status=BookingStatus.DISPUTED, dispute_reason="mail me: ada@example.com")
     notices = told(booking, Trigger.DISPUTE, status=BookingStatus.PAID)
     assert whom(notices) == [CUSTOMER, STAFF]
@@ -169,7 +169,7 @@ def test_a_dispute_is_told_to_both():
 
 
 def test_a_payout_is_told_to_the_staff_member():
-    """What was sent now, whatever was kept before."""
+    """The notification has the amount sent now, without amounts withheld before."""
     booking = make_booking(payout_status=PayoutStatus.PAID, paid_out=30_000, netted=4_000)
     [notice] = told_of_payout(booking, PayoutTrigger.CONFIRMED, paid_out=0)
     assert (notice.user_id, notice.kind) == (STAFF, NotificationKind.PAYOUT)
@@ -177,21 +177,21 @@ def test_a_payout_is_told_to_the_staff_member():
 
 
 def test_a_payout_that_was_kept_for_debts_is_told():
-    """Nothing was sent, and none is promised."""
+    """The notification of a fully withheld payout promises no money."""
     booking = make_booking(payout_status=PayoutStatus.PAID, netted=34_000)
     [notice] = told_of_payout(booking, PayoutTrigger.NETTED)
     assert "was kept for what you owed of other bookings" in notice.text
 
 
 def test_a_payout_that_was_made_before_is_not_told_again():
-    """One that is confirmed twice is told once."""
+    """A payout that is confirmed twice sends one notification."""
     booking = make_booking(payout_status=PayoutStatus.PAID)
     assert move_payout(TransitionResult(booking), PayoutTrigger.CONFIRMED).notifications == ()
 
 
 @pytest.mark.parametrize("trigger", [Trigger.CONFIRM, Trigger.AUTO_COMPLETE])
 def test_what_nobody_waits_for_is_not_told(trigger):
-    """A completion is known to both; a check-in changes nothing."""
+    """Completions and check-ins send no notification."""
     booking = make_booking(status=BookingStatus.COMPLETED)
     assert told(booking, trigger, status=BookingStatus.PAID) == ()
     assert told(make_booking(status=BookingStatus.PAID), Trigger.CHECK_IN) == ()
@@ -199,7 +199,7 @@ def test_what_nobody_waits_for_is_not_told(trigger):
 
 @pytest.mark.parametrize("status", BookingStatus)
 def test_what_changes_nothing_is_not_told(status):
-    """A step that leaves the status as it was tells of none, whatever it is."""
+    """A transition that keeps its status sends no notification."""
     booking = make_booking(status=status, payout_status=PayoutStatus.PAID)
     assert notifications_for(booking, record_fact(booking)) == ()
     for trigger, row in TRANSITIONS[status].items():
@@ -207,7 +207,7 @@ def test_what_changes_nothing_is_not_told(status):
 
 
 def test_a_single_hour_is_one():
-    """Amounts follow the currency, hours the number."""
+    """Amounts have the currency's decimals, and hours the right plural."""
     booking = make_booking(duration_hours=1, currency="jpy")
     [notice] = told_of_request(booking)
     assert "1 hour." in notice.text
@@ -215,7 +215,7 @@ def test_a_single_hour_is_one():
 
 
 def test_what_has_to_be_known_can_t_be_refused():
-    """Only what costs nobody anything is optional."""
+    """Only notifications without obligations are optional."""
     assert set(OPTIONAL_NOTIFICATION_KINDS) == {
         NotificationKind.ACCEPTED,
         NotificationKind.PAYOUT,
@@ -224,14 +224,14 @@ def test_what_has_to_be_known_can_t_be_refused():
 
 
 def test_a_letter_says_what_to_do():
-    """Some kinds in words of their own, the others in common ones."""
+    """Some kinds have their own action label, the others the default one."""
     assert make_email(kind=NotificationKind.VERIFY_EMAIL).action == "Confirm your address"
     assert make_email(kind=NotificationKind.PAYOUT).action == "See more"
     assert NotificationKind.PAYOUT not in ACTION_LABELS
 
 
 def test_nothing_private_stands_in_a_representation():
-    """Neither of a letter nor of a notice: they end up in logs."""
+    """Representations of emails and notifications contain no private data."""
     letter = make_email(
         text="hush", url="https://x/hush", to="hush@example.com", unsubscribe_url="hush"
     )
@@ -242,6 +242,6 @@ def test_nothing_private_stands_in_a_representation():
 
 
 def test_a_disabled_endpoint_says_for_how_long_deliveries_are_kept():
-    """The mail to its owner names the time of the deployment's policy."""
+    """The email has the retention of held deliveries from the deployment's policy."""
     policy = evolve(POLICY, webhook_held_retention=3 * DAY)
     assert "are kept for 3 days," in webhook_disabled_notification(make_endpoint(), policy).text

@@ -1,4 +1,4 @@
-"""Postings sum to zero, have a key of their own, and touch the accounts they should."""
+"""Postings sum to zero, have unique keys, and use the right accounts."""
 
 from __future__ import annotations
 
@@ -55,23 +55,23 @@ MADE = [
     ],
 )
 def test_a_posting_that_does_not_balance_can_not_be_made(legs):
-    """At least two legs, none zero, together zero."""
+    """A posting needs at least two legs, none zero, with the sum zero."""
     with pytest.raises(ValueError, match="sum to zero"):
         Posting("key", 1, NOW, legs)
 
 
 def test_every_kind_has_a_key_of_its_own():
-    """So that a repeat is refused, and nothing else is."""
+    """Keys differ between kinds of postings, so that only a repeat is refused."""
     assert len({posting.key for posting in MADE}) == len(MADE)
 
 
 def test_what_is_put_aside_is_a_payment_too():
-    """A payment is posted once, as held or as put aside."""
+    """A payment has the same key in escrow and in suspense, so it is posted once."""
     assert ledger.suspense_posting(1, "p", 5, NOW).key == ledger.payment_posting(1, "p", 5, NOW).key
 
 
 def test_every_function_of_postings_is_tried_here():
-    """A new kind of posting belongs into the list above."""
+    """The list above has every function that makes a posting."""
     makers = [
         function
         for name, function in vars(ledger).items()
@@ -83,7 +83,7 @@ def test_every_function_of_postings_is_tried_here():
 
 
 def test_a_settlement_empties_the_escrow():
-    """The escrow gives what refund, fee, premium, payout and the processor get."""
+    """The escrow is divided into refund, fee, premium, payout and chargeback."""
     sums = account_balances([ledger.settlement_posting(1, 1, SPLIT, NOW)])
     assert sums == {
         A.ESCROW: 150,
@@ -97,7 +97,7 @@ def test_a_settlement_empties_the_escrow():
 
 @given(st.builds(Split, AMOUNT, AMOUNT, AMOUNT, AMOUNT, AMOUNT).filter(lambda split: split.total))
 def test_a_reopening_is_the_settlement_backwards(split):
-    """The two together leave nothing."""
+    """A settlement and its reversal sum to zero in each account."""
     both = [
         ledger.settlement_posting(1, 1, split, NOW),
         ledger.settlement_reversal_posting(1, 1, split, NOW),
@@ -106,13 +106,13 @@ def test_a_reopening_is_the_settlement_backwards(split):
 
 
 def test_zero_parts_have_no_leg():
-    """A split with only a payout has two legs."""
+    """A split with a payout only has two legs."""
     assert len(ledger.settlement_posting(1, 1, Split(0, 0, 0, 9), NOW).legs) == 2
 
 
 @given(st.integers(1, 10**12), st.data())
 def test_a_reversal_ends_a_claim_or_is_owed_again(amount, data):
-    """What was claimed is a debt less; the rest is owed to the staff member anew."""
+    """A reversal reduces the claim; an excess is owed to the staff member."""
     claimed = data.draw(st.integers(0, amount))
     sums = account_balances([ledger.payout_reversal_posting(1, 7, amount, claimed, NOW)])
     assert sums[A.PROCESSOR_BALANCE] == amount
@@ -121,7 +121,7 @@ def test_a_reversal_ends_a_claim_or_is_owed_again(amount, data):
 
 
 def test_what_one_booking_keeps_makes_another_one_good():
-    """The payable of the one and the debt of the other are less; nothing is between them."""
+    """Withholding and repayment sum to zero in the netting account."""
     sums = account_balances(
         [ledger.debt_withholding_posting(1, 3, 5, NOW), ledger.debt_repayment_posting(2, 7, 5, NOW)]
     )
@@ -129,7 +129,7 @@ def test_what_one_booking_keeps_makes_another_one_good():
 
 
 def test_a_booking_may_keep_and_make_good_in_turn():
-    """As its versions go on; what it does in the same version has another name."""
+    """The keys of netting postings differ by version and kind."""
     keys = {
         made(1, version, 5, NOW).key
         for made in (
@@ -144,7 +144,7 @@ def test_a_booking_may_keep_and_make_good_in_turn():
 
 @pytest.mark.parametrize("gained", [-5, 5])
 def test_what_was_done_by_hand_waits_in_suspense(gained):
-    """Whether the balance at the processor lost by it, or gained."""
+    """A manual movement is posted to suspense, whether the balance decreased or increased."""
     sums = account_balances(
         [ledger.manual_movement_posting(1, MovementKind.REVERSAL, "r", gained, NOW)]
     )
@@ -152,12 +152,12 @@ def test_what_was_done_by_hand_waits_in_suspense(gained):
 
 
 def test_by_hand_each_kind_has_a_key_of_its_own():
-    """A refund that fails later is another movement than the refund."""
+    """A manual refund and its failure have different keys."""
     kinds = list(MovementKind)
     assert len({ledger.manual_movement_key(kind, "r") for kind in kinds}) == len(kinds)
 
 
 def test_balances_add_up_over_postings():
-    """Debits are positive; accounts never touched are zero."""
+    """Debits are positive; unused accounts are zero."""
     sums = account_balances([make_posting(amount=3), make_posting(amount=4)])
     assert (sums[A.PROCESSOR_BALANCE], sums[A.ESCROW], sums[A.SUSPENSE]) == (7, -7, 0)

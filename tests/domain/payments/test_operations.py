@@ -1,4 +1,4 @@
-"""Operations: keys, waits, what a failure means, when to look before sending again."""
+"""Operations: keys, backoff, failures, and when to look up an outcome."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RETRYABLE = {RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFICIENT_FUNDS}
 
 
 def sent(**given):
-    """An operation that was sent a moment ago for the first time."""
+    """An operation that was just sent for the first time."""
     fields = {
         "status": OperationStatus.UNKNOWN,
         "attempts": 1,
@@ -57,7 +57,7 @@ def sent(**given):
 
 
 def test_every_command_has_a_kind():
-    """An order knows its kind by its command; onboarding has no operation."""
+    """An order derives its kind from its command; payees have no operation."""
     assert set(OPERATION_KIND_BY_COMMAND.values()) == set(OperationKind) - {
         OperationKind.OPEN_PAYEE
     }
@@ -65,7 +65,7 @@ def test_every_command_has_a_kind():
 
 
 def test_a_key_differs_by_operation_and_generation():
-    """The same operation has the same key until it gets another generation."""
+    """The key of an operation changes with its generation only."""
     one = make_operation()
     assert one.key == evolve(one, attempts=5, last_error="x").key
     texts = {one.key.text, evolve(one, generation=2).key.text, evolve(one, id=2).key.text}
@@ -89,7 +89,7 @@ def test_what_is_still_to_be_seen_through(status, finished):
 
 
 def test_waits_grow_to_an_hour():
-    """1 s, 5 s, 30 s, 2 min, 10 min, 30 min, then every hour."""
+    """The waits are 1 s, 5 s, 30 s, 2 min, 10 min, 30 min, then 1 h."""
     waits = [backoff_delay(attempts).total_seconds() for attempts in range(1, 10)]
     assert waits == [1, 5, 30, 120, 600, 1800, 3600, 3600, 3600]
     assert len(RETRY_BACKOFF_DELAYS) == 7
@@ -97,7 +97,7 @@ def test_waits_grow_to_an_hour():
 
 @pytest.mark.parametrize("code", list(RefusalCode))
 def test_a_refusal_is_final_unless_its_cause_may_go(code):
-    """Two kinds are tried again under a new key; the others wait for an operator."""
+    """Retryable refusals are retried under a new key; others wait for an operator."""
     after = apply_operation_failure(sent(), ProcessorRefused(code), NOW)
     if code in RETRYABLE:
         assert (after.status, after.generation) == (OperationStatus.PENDING, 2)
@@ -107,38 +107,38 @@ def test_a_refusal_is_final_unless_its_cause_may_go(code):
 
 
 def test_a_new_key_is_young_again():
-    """So that its age is counted from when it is first sent, not from the refused one's."""
+    """The age of a new key is counted from its own first sending."""
     after = apply_operation_failure(sent(), ProcessorRefused(RefusalCode.PAYEE_NOT_READY), NOW)
     assert after.first_sent_at is None
     assert not must_look_up_outcome(evolve(after, status=OperationStatus.UNKNOWN), NOW + 99 * HOUR)
 
 
 def test_a_key_that_stays_keeps_its_age():
-    """Whatever may have happened under it."""
+    """A failure with the same key keeps the time of the first sending."""
     assert apply_operation_failure(sent(), Unknown("timeout"), NOW + HOUR).first_sent_at == NOW
 
 
 @pytest.mark.parametrize("error", [Unknown("timeout"), Busy(), ProcessorMisconfigured("401")])
 def test_what_may_have_happened_stays_unknown(error):
-    """The same key is sent again later; nothing else about it changes."""
+    """After an unknown outcome the same key is sent again later, otherwise unchanged."""
     after = apply_operation_failure(sent(attempts=2), error, NOW)
     assert (after.status, after.generation) == (OperationStatus.UNKNOWN, 1)
     assert after.next_at == NOW + 5 * SECOND
 
 
 def test_a_busy_processor_says_when():
-    """Its own wait counts."""
+    """The processor's own retry delay is used."""
     assert apply_operation_failure(sent(), Busy(7.5), NOW).next_at == NOW + timedelta(seconds=7.5)
 
 
 def test_a_key_names_kind_operation_and_generation():
-    """Alike in every deployment: a processor's adapter puts the deployment's name before it."""
+    """The key's text is the same in every deployment; the adapter adds the deployment's name."""
     operation = make_operation(make_refund_order(), id=12, generation=3)
     assert operation.key.text == "refund_12_g3"
 
 
 def test_a_reused_key_is_a_bug():
-    """The operation is dead, and never sent again."""
+    """The operation becomes dead and is never sent again."""
     assert (
         apply_operation_failure(sent(), OperationKeyReused("other amount"), NOW).status
         is OperationStatus.DEAD
@@ -146,7 +146,7 @@ def test_a_reused_key_is_a_bug():
 
 
 def test_an_error_without_words_is_named_by_its_class():
-    """The last error always says something."""
+    """An error without a message is stored as the name of its class."""
     assert apply_operation_failure(sent(), Unknown(), NOW).last_error == "Unknown"
 
 
@@ -160,17 +160,17 @@ def test_an_error_without_words_is_named_by_its_class():
     ],
 )
 def test_many_tries_or_a_long_time_call_for_a_look(attempts, age, look):
-    """From the third try on, or when the key is 20 hours old."""
+    """An outcome is looked up after three attempts, or when the key is 20 hours old."""
     assert must_look_up_outcome(sent(attempts=attempts), NOW + age) is look
 
 
 def test_what_never_was_sent_needs_no_look():
-    """However old it is."""
+    """An operation that was never sent is not looked up, whatever its age."""
     assert not must_look_up_outcome(make_operation(), NOW + 99 * HOUR)
 
 
 def test_what_was_refused_needs_no_look():
-    """A refusal is definite: nothing moved, however many tries there were."""
+    """A refused operation is not looked up, whatever its attempts."""
     assert not must_look_up_outcome(
         sent(status=OperationStatus.PENDING, attempts=9), NOW + 99 * HOUR
     )
@@ -199,6 +199,6 @@ EVERYTHING = Snapshot(
     ],
 )
 def test_a_result_is_found_by_kind_and_operation(order, ref):
-    """What the processor made is known by the number it was sent with."""
+    """A result is found in the snapshot by kind and operation id."""
     assert find_result_ref(make_operation(order), EVERYTHING) == ref
     assert find_result_ref(make_operation(order, id=2), EVERYTHING) is None

@@ -1,4 +1,4 @@
-"""Payees: opened once, asked how they stand until they are ready, refused until asked anew."""
+"""Payees: opening, polling until ready, and reopening after a refusal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def opened(state=INCOMPLETE):
 
 
 def wait_of(payee):
-    """From NOW until it is at work on again."""
+    """The time from NOW until the payee is due."""
     assert payee.next_at is not None
     return payee.next_at - NOW
 
@@ -62,12 +62,12 @@ def refused():
     ],
 )
 def test_a_payee_stands_as_far_as_it_has_come(payee, status):
-    """From asked for to ready."""
+    """The status of a payee goes from opening to ready."""
     assert payee.status is status
 
 
 def test_its_key_is_of_the_companion_and_of_no_intent():
-    """So that a second opening of the same companion is the same call."""
+    """The key is of the companion, so that a second opening is the same call."""
     key = make_payee(generation=3).key
     assert (key.intent_id, key.op_id, key.kind) == (0, 2, OperationKind.OPEN_PAYEE)
     assert key.text == "open_payee_2_g3"
@@ -77,7 +77,7 @@ def test_its_key_is_of_the_companion_and_of_no_intent():
 
 
 def test_an_opening_is_sent_under_its_key_until_that_is_old():
-    """Tries are counted, and the age is that of the first."""
+    """Attempts are counted, and the key's age is that of the first one."""
     payee = start_opening_attempt(
         start_opening_attempt(make_payee(), NOW), NOW + OPERATION_KEY_LIFETIME - SECOND
     )
@@ -85,14 +85,14 @@ def test_an_opening_is_sent_under_its_key_until_that_is_old():
 
 
 def test_an_old_key_is_followed_by_the_next():
-    """The processor may have forgotten it; an account that nobody knows of stays empty."""
+    """An expired key is replaced, since the processor may have forgotten it."""
     later = NOW + OPERATION_KEY_LIFETIME
     payee = start_opening_attempt(start_opening_attempt(make_payee(), NOW), later)
     assert (payee.generation, payee.attempts, payee.first_sent_at) == (2, 2, later)
 
 
 def test_a_key_that_leads_nowhere_is_followed_by_the_next():
-    """After three tries: a processor that replays a stored 5xx would answer so for ever."""
+    """A key is replaced after three attempts, since a stored 5xx may be replayed."""
     payee, generations = make_payee(), []
     for _ in range(7):
         payee = start_opening_attempt(payee, NOW)
@@ -104,19 +104,19 @@ def test_a_key_that_leads_nowhere_is_followed_by_the_next():
 
 
 def test_what_the_processor_tells_is_kept():
-    """Reference, readiness, and what it still asks for."""
+    """Reference, readiness and missing information are stored."""
     payee = opened()
     assert (payee.ref, payee.ready, payee.needs) == ("acct_1", False, ("iban", "identity"))
     assert payee.last_error is None
 
 
 def test_a_ready_payee_is_not_looked_at_any_more():
-    """Its events tell, should it ever change."""
+    """A ready payee is not polled; events report a change."""
     assert opened(READY).next_at is None
 
 
 def test_an_incomplete_one_is_looked_at_ever_less_often():
-    """After ten minutes, then twice as long, down to once a day."""
+    """Polls follow after ten minutes, then at doubled intervals up to a day."""
     payee, waits = opened(), []
     for _ in range(12):
         waits.append(wait_of(payee))
@@ -127,7 +127,7 @@ def test_an_incomplete_one_is_looked_at_ever_less_often():
 
 
 def test_tries_to_open_do_not_lengthen_the_first_look():
-    """However often the opening got lost."""
+    """The first poll does not depend on the number of opening attempts."""
     payee = make_payee()
     for _ in range(5):
         payee = start_opening_attempt(payee, NOW)
@@ -135,7 +135,7 @@ def test_tries_to_open_do_not_lengthen_the_first_look():
 
 
 def test_a_payee_may_become_unready_again():
-    """The processor asks for more: it is looked at again."""
+    """A payee that becomes incomplete is polled again."""
     payee = apply_payee_state(opened(READY), INCOMPLETE, NOW + DAY)
     assert (payee.ready, payee.status) == (False, PayeeStatus.INCOMPLETE)
     assert payee.next_at is not None
@@ -146,7 +146,7 @@ def test_a_payee_may_become_unready_again():
 
 @pytest.mark.parametrize("error", FINAL)
 def test_a_refused_opening_waits_for_its_owner(error):
-    """Trying again by itself would lead nowhere."""
+    """A refused opening is not retried automatically."""
     payee = apply_payee_failure(start_opening_attempt(make_payee(), NOW), error, NOW)
     assert (payee.status, payee.next_at) == (PayeeStatus.REFUSED, None)
     assert payee.last_error == str(error)
@@ -154,14 +154,14 @@ def test_a_refused_opening_waits_for_its_owner(error):
 
 @pytest.mark.parametrize("error", FINAL)
 def test_a_refused_look_is_tried_again(error):
-    """The account is there: only the look at it has failed."""
+    """A refused poll is retried, because the account exists."""
     payee = apply_payee_failure(opened(), error, NOW)
     assert payee.status is PayeeStatus.INCOMPLETE
     assert wait_of(payee) > timedelta()
 
 
 def test_a_lost_answer_is_asked_for_again_ever_later():
-    """A second, five, thirty: as operations are."""
+    """An opening without an answer is retried after 1, 5, 30 seconds, as operations are."""
     payee, waits = make_payee(), []
     for _ in range(3):
         payee = apply_payee_failure(start_opening_attempt(payee, NOW), Unknown("timeout"), NOW)
@@ -170,7 +170,7 @@ def test_a_lost_answer_is_asked_for_again_ever_later():
 
 
 def test_a_look_that_fails_is_repeated_ever_later():
-    """Ten minutes, twenty, forty: an account that is gone shall not be asked for all day."""
+    """Failed polls are repeated after 10, 20, 40 minutes."""
     payee, waits = make_payee(ref="acct_1"), []
     for _ in range(3):
         payee = apply_payee_failure(payee, Unknown(), NOW)
@@ -184,7 +184,7 @@ def test_a_look_that_fails_is_repeated_ever_later():
 
 
 def test_a_wrong_setting_is_no_refusal():
-    """Once an operator has mended the key, the account is opened as it was asked for."""
+    """An opening that failed by a wrong setting is retried with the same command."""
     payee = apply_payee_failure(
         start_opening_attempt(make_payee(), NOW), ProcessorMisconfigured("401"), NOW
     )
@@ -192,13 +192,13 @@ def test_a_wrong_setting_is_no_refusal():
 
 
 def test_a_busy_processor_says_when_it_can_be_asked():
-    """Its own wait counts."""
+    """The processor's own retry delay is used."""
     payee = apply_payee_failure(start_opening_attempt(make_payee(), NOW), Busy(7.5), NOW)
     assert payee.next_at == NOW + timedelta(seconds=7.5)
 
 
 def test_what_was_seen_forgets_what_failed():
-    """The last error is that of the last call."""
+    """A successful call clears the last error."""
     payee = apply_payee_failure(opened(), Unknown("timeout"), NOW)
     assert apply_payee_state(payee, READY, NOW).last_error is None
 
@@ -207,7 +207,7 @@ def test_what_was_seen_forgets_what_failed():
 
 
 def test_who_was_refused_may_ask_again():
-    """Under a new key, at once, and with what is known of the person by now."""
+    """A reopened payee has a new key, is due at once, and has the person's present data."""
     better = evolve(make_payee().command, country="DE")
     payee = reopen_refused_payee(refused(), better, NOW + HOUR)
     assert payee.status is PayeeStatus.OPENING
@@ -218,7 +218,7 @@ def test_who_was_refused_may_ask_again():
 
 @pytest.mark.parametrize("payee", [make_payee(), opened(), opened(READY)])
 def test_asking_again_changes_nothing_else(payee):
-    """What is being opened, or open, stays as it was asked for first."""
+    """A payee that is not refused stays unchanged."""
     assert (
         reopen_refused_payee(payee, evolve(make_payee().command, country="DE"), NOW + HOUR) == payee
     )

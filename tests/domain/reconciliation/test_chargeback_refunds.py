@@ -1,4 +1,4 @@
-"""A lost chargeback gives the client what a refused refund still owed."""
+"""A lost chargeback covers refunds that were refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOST = ChargebackStatus.LOST
 
 
 def refused() -> tuple[BookingJourney, ProcessorBook]:
-    """Cancelled in time, but the bank was quicker: the refund of everything is refused."""
+    """A booking cancelled in time, whose full refund is refused because of a chargeback."""
     journey, book = with_processor_book(paid_journey())
     journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
     (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
@@ -36,7 +36,7 @@ def refused() -> tuple[BookingJourney, ProcessorBook]:
 
 
 def test_the_client_is_owed_nothing_more():
-    """The refund is void, and the verdict cost nothing beyond it."""
+    """The lost chargeback voids the refund, and there is no loss beyond it."""
     journey, book = refused()
     book.charge_back()
     apply_snapshot(journey, book)
@@ -50,7 +50,7 @@ def test_the_client_is_owed_nothing_more():
 
 
 def test_it_is_known_once():
-    """A second look has nothing new."""
+    """A second reconciliation finds nothing new."""
     journey, book = refused()
     book.charge_back()
     apply_snapshot(journey, book)
@@ -60,7 +60,7 @@ def test_it_is_known_once():
 
 
 def test_what_the_bank_took_beyond_the_refund_is_our_loss():
-    """It may take more than was paid."""
+    """The part of a chargeback above the payment is a loss."""
     journey, book = refused()
     book.charge_back(amount=TOTAL + 15)
     apply_snapshot(journey, book, 2 * DAY)
@@ -71,7 +71,7 @@ def test_what_the_bank_took_beyond_the_refund_is_our_loss():
 
 @pytest.mark.parametrize("amount", [1, TOTAL - 1])
 def test_a_smaller_chargeback_leaves_the_refund_owed(amount):
-    """Half of a refund is none: an operator has to see to it."""
+    """A chargeback below the refund leaves it owed: an operator decides."""
     journey, book = with_processor_book(paid_journey())
     journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
     (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
@@ -85,7 +85,7 @@ def test_a_smaller_chargeback_leaves_the_refund_owed(amount):
 
 
 def test_the_refund_of_another_payment_stays_owed():
-    """The bank gave back what it was asked for, not what came twice."""
+    """A chargeback of one payment leaves the refund of another one owed."""
     journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
     apply_snapshot(journey, book)
@@ -99,7 +99,7 @@ def test_the_refund_of_another_payment_stays_owed():
 
 
 def test_a_payment_that_came_twice_is_given_back_by_its_own_chargeback():
-    """Then its refused refund is void, and nothing was lost."""
+    """A lost chargeback of an extra payment voids its refused refund, without a loss."""
     journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
     apply_snapshot(journey, book)
@@ -114,7 +114,7 @@ def test_a_payment_that_came_twice_is_given_back_by_its_own_chargeback():
 
 @pytest.mark.parametrize("payment_ref", ["pay_1", "pay_2"])
 def test_a_refund_that_is_refused_after_the_verdict_is_found_too(payment_ref):
-    """It was still on its way when the verdict came: the next look sees that it is not owed."""
+    """A refund refused after the verdict becomes void at the next reconciliation."""
     journey, book = with_processor_book(paid_journey())
     if payment_ref == "pay_2":
         book.pay("pay_2")
@@ -134,8 +134,7 @@ def test_a_refund_that_is_refused_after_the_verdict_is_found_too(payment_ref):
 
 
 def test_what_was_lost_of_one_payment_gives_no_other_back():
-    """The bank took a little of the extra payment and all of the booking's own: the refused
-    refund of the extra one is still owed, whichever verdict is read first."""
+    """The loss of one payment does not cover the refund of another, in any order of verdicts."""
     journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
     apply_snapshot(journey, book)

@@ -1,4 +1,4 @@
-"""What staff owe for one booking is kept from the payout of another, to the unit."""
+"""Debts of staff members are withheld from other payouts, exact to the minor unit."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ PAYOUT = 34_000
 
 
 def payer(amount=PAYOUT, **given):
-    """Completed, with a payout of this amount to come."""
+    """A completed booking with a payout of this amount."""
     return completed_journey(**{"id": 2, **earning(amount), **given})
 
 
 def debtor(amount=PAYOUT, **given):
-    """Owes this amount; the reversal was refused once, and waits."""
+    """A booking with this debt, whose reversal was refused once and waits."""
     return journey_with_debt(**{**earning(amount), **given})[0]
 
 
@@ -50,7 +50,7 @@ def earning(amount):
 
 
 def assert_sound(*journeys):
-    """Each audit is clean, and between the bookings nothing was made or lost."""
+    """Check that the invariants hold and that netting is zero over all bookings."""
     assert [journey.faults for journey in journeys] == [[] for _ in journeys]
     assert sum(journey.booking.netted for journey in journeys) == 0
     assert sum(journey.balance(A.STAFF_NETTING) for journey in journeys) == 0
@@ -60,7 +60,7 @@ def assert_sound(*journeys):
 
 
 def test_a_debt_is_kept_whole_where_the_payout_is_larger():
-    """The staff member gets the rest, and owes nothing any more."""
+    """A debt below the payout is withheld in full; the staff member gets the rest."""
     to_pay, owes = payer(40_000), debtor(10_000)
     settle_debts(to_pay, owes)
     assert (to_pay.booking.netted, to_pay.booking.payout_left) == (10_000, 30_000)
@@ -70,7 +70,7 @@ def test_a_debt_is_kept_whole_where_the_payout_is_larger():
 
 
 def test_a_larger_debt_is_kept_in_part():
-    """All of the payout goes, and the rest is still owed."""
+    """A debt above the payout takes all of it, and the rest is still owed."""
     to_pay, owes = payer(10_000), debtor(40_000)
     settle_debts(to_pay, owes)
     assert to_pay.booking.payout_left == 0
@@ -79,7 +79,7 @@ def test_a_larger_debt_is_kept_in_part():
 
 
 def test_several_debts_are_kept_in_their_order():
-    """The first is whole before the next is touched; a last one is left as it is."""
+    """Debts are withheld one after the other, as far as the payout suffices."""
     to_pay = payer(25_000)
     owes = [debtor(10_000, id=number) for number in (3, 4, 5)]
     steps = settle_debts(to_pay, *owes)
@@ -90,7 +90,7 @@ def test_several_debts_are_kept_in_their_order():
 
 
 def test_what_was_kept_is_not_sent():
-    """The payout is ordered for the rest."""
+    """The payout order is for the rest."""
     to_pay, owes = payer(40_000), debtor(10_000)
     settle_debts(to_pay, owes)
     step = to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
@@ -99,7 +99,7 @@ def test_what_was_kept_is_not_sent():
 
 
 def test_a_payout_that_was_kept_whole_is_paid():
-    """Nothing is ordered: an amount of 0 would be no payout."""
+    """A fully withheld payout is `paid` without an order."""
     to_pay, owes = payer(10_000), debtor(40_000)
     settle_debts(to_pay, owes)
     step = to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
@@ -108,7 +108,7 @@ def test_a_payout_that_was_kept_whole_is_paid():
 
 
 def test_nobody_pays_who_has_nothing_left():
-    """A payout that was made is not kept from."""
+    """Nothing is withheld from a payout that was made."""
     paid, _ = paid_out_journey(id=2)
     assert net_debts(paid.booking, [debt_of(debtor())], NOW) == []
 
@@ -117,7 +117,7 @@ def test_nobody_pays_who_has_nothing_left():
 
 
 def charged_back(verdict=LOST, **given):
-    """Paid out and charged back; the reversal was ordered and never tried."""
+    """A paid-out, charged-back booking whose reversal is ordered and not tried."""
     journey, book = paid_out_journey(**given)
     book.charge_back()
     apply_snapshot(journey, book, 2 * DAY)
@@ -128,12 +128,12 @@ def charged_back(verdict=LOST, **given):
 
 
 def test_a_debt_is_not_kept_before_its_reversal_was_tried():
-    """It may bring the money in a moment."""
+    """A debt is not withheld while its first reversal is pending."""
     assert settle_debts(payer(), charged_back()) == []
 
 
 def test_a_debt_is_not_kept_before_it_is_final():
-    """While the card issuer decides nobody knows whether it stays one."""
+    """A debt is not withheld while the chargeback is undecided."""
     owes = charged_back(ChargebackStatus.OPEN)
     refuse_operation(owes, last_operation(owes))
     assert owes.booking.owed_by_staff == PAYOUT
@@ -141,7 +141,7 @@ def test_a_debt_is_not_kept_before_it_is_final():
 
 
 def test_a_debt_is_not_kept_while_its_reversal_is_on_its_way():
-    """Refused before, and sent again: nobody knows its outcome."""
+    """A debt is not withheld while the outcome of its reversal is unknown."""
     owes = debtor()
     sent = evolve(last_operation(owes), status=OperationStatus.UNKNOWN)
     owes.operations[sent.id] = sent
@@ -150,7 +150,7 @@ def test_a_debt_is_not_kept_while_its_reversal_is_on_its_way():
 
 @pytest.mark.parametrize("reason", [RefusalCode.INSUFFICIENT_FUNDS, RefusalCode.INVALID])
 def test_a_debt_is_kept_once_its_reversal_was_refused(reason):
-    """Whether it will be tried again or not."""
+    """A debt is withheld after a refused reversal, whether that is retried or not."""
     to_pay, owes = payer(), charged_back()
     refuse_operation(owes, last_operation(owes), reason)
     settle_debts(to_pay, owes)
@@ -159,7 +159,7 @@ def test_a_debt_is_kept_once_its_reversal_was_refused(reason):
 
 
 def test_a_settled_debt_is_not_kept_again():
-    """Nothing is owed, so nothing is kept."""
+    """A settled debt is not withheld."""
     to_pay, owes = payer(10_000), debtor(10_000)
     settle_debts(to_pay, owes)
     assert settle_debts(payer(id=9), owes) == []
@@ -169,7 +169,7 @@ def test_a_settled_debt_is_not_kept_again():
 
 
 def test_the_reversal_that_waits_is_ordered_anew_for_the_rest():
-    """As it stands it asks for more than is owed."""
+    """A waiting reversal is replaced by one for the remaining debt."""
     to_pay, owes = payer(10_000), debtor(40_000)
     payout_n = owes.booking.payout_n
     waiting = last_operation(owes).command
@@ -179,7 +179,7 @@ def test_the_reversal_that_waits_is_ordered_anew_for_the_rest():
 
 
 def test_a_debt_kept_whole_orders_no_reversal():
-    """There is nothing left to take back."""
+    """A fully withheld debt orders no reversal."""
     to_pay, owes = payer(), debtor()
     before = len(owes.operations)
     settle_debts(to_pay, owes)
@@ -187,7 +187,7 @@ def test_a_debt_kept_whole_orders_no_reversal():
 
 
 def test_a_reversal_that_was_refused_for_good_is_not_ordered_anew():
-    """Later payouts make the rest good."""
+    """A finally refused reversal is not ordered again; later payouts settle the rest."""
     to_pay, owes = payer(10_000), charged_back()
     refuse_operation(owes, last_operation(owes), RefusalCode.INVALID)
     before = len(owes.operations)
@@ -197,8 +197,7 @@ def test_a_reversal_that_was_refused_for_good_is_not_ordered_anew():
 
 
 def test_a_reversal_that_went_out_after_all_is_owed_again():
-    """It was sent in the very moment in which the debt was kept: the staff member paid twice,
-    and gets the one back."""
+    """A reversal that succeeds after the debt was withheld is owed to the staff member again."""
     journey, book = journey_with_debt()
     waiting, to_pay = last_operation(journey), payer()
     settle_debts(to_pay, journey)
@@ -213,7 +212,7 @@ def test_a_reversal_that_went_out_after_all_is_owed_again():
 
 
 def kept_from(amount, sent):
-    """Of a payout a part was kept, and the rest has arrived."""
+    """A paid booking from whose payout a part was withheld."""
     to_pay, owes = payer(amount + sent), debtor(amount)
     settle_debts(to_pay, owes)
     to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
@@ -224,7 +223,7 @@ def kept_from(amount, sent):
 
 
 def test_a_claim_beyond_what_was_sent_is_owed_whole_and_reversed_in_part():
-    """What was kept for a debt can't be reversed: later payouts make it good."""
+    """A claim includes the withheld part, which only later payouts can settle."""
     to_pay, owes, book = kept_from(10_000, 24_000)
     sent_n = to_pay.booking.payout_n
     book.charge_back()
@@ -238,7 +237,7 @@ def test_a_claim_beyond_what_was_sent_is_owed_whole_and_reversed_in_part():
 
 
 def test_a_claim_on_a_payout_that_was_kept_whole_orders_no_reversal():
-    """Nothing was ever sent."""
+    """A claim on a fully withheld payout orders no reversal."""
     to_pay, owes = payer(10_000), debtor(10_000)
     settle_debts(to_pay, owes)
     to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
@@ -250,7 +249,7 @@ def test_a_claim_on_a_payout_that_was_kept_whole_orders_no_reversal():
 
 @pytest.mark.parametrize("amount, owed", [(29_000, 5_000), (5_000, 0)])
 def test_a_part_that_stays_earned_is_set_against_what_can_not_be_reversed(amount, owed):
-    """What was sent is back already: nothing is left at the processor to be asked for."""
+    """No reversal is ordered for an amount that was reversed already."""
     to_pay, owes, book = kept_from(10_000, 24_000)
     book.charge_back(amount=amount)
     apply_snapshot(to_pay, book, 2 * DAY)
@@ -265,7 +264,7 @@ def test_a_part_that_stays_earned_is_set_against_what_can_not_be_reversed(amount
 
 
 def test_a_debt_of_who_has_paid_for_another_can_be_kept_in_turn():
-    """The rest of the claim comes from a third booking."""
+    """The rest of such a claim is withheld from a third booking."""
     to_pay, owes, book = kept_from(10_000, 24_000)
     book.charge_back(status=LOST)
     apply_snapshot(to_pay, book, 2 * DAY)
@@ -285,8 +284,8 @@ AMOUNTS = st.integers(1, 10**9)
 
 @given(AMOUNTS, st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=4))
 def test_netting_conserves_money(amount, owed):
-    """Over any debts and payout: what is kept is what is made good, the first debts first,
-    and none of it from a debt whose reversal may still bring the money."""
+    """Withheld and repaid amounts are equal, in the order of debts, without debts whose reversal is
+    open."""
     to_pay, owes = payer(amount, id=99), []
     for number, (debt, was_refused) in enumerate(owed, 1):
         make = debtor if was_refused else charged_back

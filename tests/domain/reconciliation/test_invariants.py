@@ -23,14 +23,14 @@ A = Account
 
 
 def add(journey, debit, credit, amount=7):
-    """One posting too many."""
+    """Add a posting to the journey's ledger."""
     legs = (Leg(debit, amount), Leg(credit, -amount))
     journey.postings["slip"] = Posting("slip", 1, NOW, legs)
     return journey
 
 
 def change(journey, **fields):
-    """The booking's columns, without the ledger knowing."""
+    """Change the booking's fields without the ledger."""
     journey.booking = evolve(journey.booking, **fields)
     return journey
 
@@ -41,51 +41,51 @@ def found(journey, text):
 
 @pytest.mark.parametrize("status", list(BookingStatus))
 def test_a_sound_booking_has_no_faults(status):
-    """In each status."""
+    """A consistent booking has no violations in any status."""
     assert JOURNEY_BY_STATUS[status]().faults == []
 
 
 @pytest.mark.parametrize("account", [A.ESCROW, A.REFUND_PAYABLE, A.STAFF_PAYABLE])
 def test_a_liability_below_zero_is_found(account):
-    """Nobody can owe the platform through a liability."""
+    """A negative liability is a violation."""
     assert found(add(paid_journey(), account, A.PLATFORM_FEES, 10**6), f"{account} is negative")
 
 
 def test_money_that_left_the_escrow_is_found():
-    """The ledger's escrow and the booking's are compared."""
+    """The ledger's escrow must equal the booking's."""
     assert found(add(paid_journey(), A.ESCROW, A.PLATFORM_FEES), "escrow is 39993, should be 40000")
 
 
 def test_an_escrow_column_that_changed_is_found():
-    """The other way round too."""
+    """The booking's escrow must equal the ledger's."""
     assert found(change(paid_journey(), escrow=39_999), "escrow is 40000, should be 39999")
 
 
 def test_more_than_the_total_held_is_found():
-    """The escrow is never above what was asked."""
+    """The escrow must not exceed the total."""
     journey = change(add(paid_journey(), A.PROCESSOR_BALANCE, A.ESCROW), escrow=40_007)
     assert found(journey, "above the total")
 
 
 def test_a_forgotten_debt_is_found():
-    """What the staff member owes is in the ledger and in the column."""
+    """The staff member's debt must be the same in ledger and booking."""
     assert found(add(completed_journey(), A.STAFF_RECEIVABLE, A.ESCROW), "staff_receivable is 7")
 
 
 def test_a_wrong_fee_is_found():
-    """The fee of an ended booking is what was posted."""
+    """The fee of an ended booking must equal the posted one."""
     assert found(change(completed_journey(), platform_fee=1), "platform_fees is 6000, should be 1")
 
 
 def test_a_wrong_payout_is_found():
-    """What is left to pay is what is owed to the staff member."""
+    """The payout left must equal the ledger's payable."""
     assert found(
         change(completed_journey(), payout_amount=1), "staff_payable is 34000, should be 1"
     )
 
 
 def test_escrow_outside_its_statuses_is_found():
-    """A pending booking holds no money."""
+    """A pending booking must hold no money."""
     journey = change(
         add(JOURNEY_BY_STATUS[BookingStatus.PENDING](), A.SUSPENSE, A.ESCROW), escrow=7
     )
@@ -93,19 +93,19 @@ def test_escrow_outside_its_statuses_is_found():
 
 
 def test_a_payable_of_a_disputed_booking_is_found():
-    """While it is disputed everything is in escrow."""
+    """All money of a disputed booking must be in escrow."""
     assert found(
         add(disputed_journey(), A.PLATFORM_FEES, A.STAFF_PAYABLE), "staff_payable while disputed"
     )
 
 
 def test_a_refund_that_nobody_makes_is_found():
-    """What is owed in refunds has an operation that gives it back."""
+    """A refund owed must have an operation."""
     assert found(add(completed_journey(), A.PLATFORM_FEES, A.REFUND_PAYABLE), "refund_payable is 7")
 
 
 def test_a_refund_that_is_settled_but_still_owed_is_found():
-    """The ledger has to follow the operation."""
+    """A settled refund must not be owed in the ledger."""
     journey = paid_journey()
     journey.pull(Trigger.CANCEL, Party.STAFF)
     for number, operation in journey.operations.items():
@@ -114,12 +114,12 @@ def test_a_refund_that_is_settled_but_still_owed_is_found():
 
 
 def test_a_payout_without_its_operation_is_found():
-    """What was paid out is what operations did."""
+    """The paid-out amount must equal the finished operations."""
     assert found(change(completed_journey(), paid_out=1), "paid out is 1, should be 0")
 
 
 def test_a_payout_done_twice_is_found():
-    """An operation done without the booking knowing of it."""
+    """A finished payout operation must be recorded in the booking."""
     journey, _ = paid_out_journey()
     done = next(op for op in journey.operations.values() if op.kind is OperationKind.PAY_OUT)
     journey.operations[999] = evolve(done, id=999)
@@ -127,20 +127,20 @@ def test_a_payout_done_twice_is_found():
 
 
 def test_a_payout_called_paid_too_early_is_found():
-    """Paid means that nothing is left."""
+    """A paid payout must have no amount left."""
     journey = change(completed_journey(), payout_status=PayoutStatus.PAID)
     assert found(journey, "counts as paid, but 34000 is left")
 
 
 def test_a_due_time_without_a_payout_is_found():
-    """Where no payout is due there is no due time."""
+    """A booking without payout must have no due time."""
     journey = change(completed_journey(), payout_status=PayoutStatus.NONE)
     assert found(journey, "no payout is due")
 
 
 @pytest.mark.parametrize("cut", [0, 1, -1])
 def test_a_hole_in_the_timeline_is_found(cut):
-    """Each entry starts where the one before it ended, from the request to the status."""
+    """Each timeline entry must start in the status of the previous one."""
     journey = completed_journey()
     timeline = list(journey.booking.timeline)
     del timeline[cut]
@@ -148,7 +148,7 @@ def test_a_hole_in_the_timeline_is_found(cut):
 
 
 def test_a_timeline_that_begins_otherwise_is_found():
-    """It begins with the request."""
+    """The timeline must begin with the request."""
     journey = paid_journey()
     first, *rest = journey.booking.timeline
     wrong = (evolve(first, trigger=Trigger.ACCEPT), *rest)
@@ -156,7 +156,7 @@ def test_a_timeline_that_begins_otherwise_is_found():
 
 
 def test_a_move_outside_the_table_is_found():
-    """Each entry is a row of the lifecycle."""
+    """Each timeline entry must be a transition of the lifecycle table."""
     journey = paid_journey()
     *rest, last = journey.booking.timeline
     wrong = (*rest, evolve(last, trigger=Trigger.CONFIRM))
@@ -164,12 +164,12 @@ def test_a_move_outside_the_table_is_found():
 
 
 def test_an_empty_timeline_is_found():
-    """A booking came from somewhere."""
+    """The timeline must not be empty."""
     assert found(change(paid_journey(), timeline=()), "the timeline ends with None")
 
 
 def test_only_what_is_wrong_is_told():
-    """One slip is one fault."""
+    """One fault gives one violation."""
     journey, _ = paid_out_journey()
     wrong = evolve(journey.booking, payout_due_at=NOW + DAY, payout_status=PayoutStatus.NONE)
     faults = list(

@@ -1,4 +1,4 @@
-"""Refunds that the client does not have yet: which orders stand for them, and trying them anew."""
+"""Refunds that the customer has not received: outstanding orders, and ordering them again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refund(**given):
 
 
 def failed(journey):
-    """The refunds of a journey that nobody will try again by themselves."""
+    """The journey's refunds that are not retried automatically."""
     return failed_refunds(list(journey.operations.values()))
 
 
@@ -62,20 +62,20 @@ def failed(journey):
     ],
 )
 def test_what_is_owed_is_on_its_way_or_has_failed(status, settlement, is_owed, has_failed):
-    """Only what settled, or never was wanted, is not owed; only what waits for nobody failed."""
+    """Refunds are outstanding unless settled or void, and failed only if not retried."""
     one = refund(status=status, settlement=settlement)
     assert outstanding_refunds([one]) == [one] * is_owed
     assert failed_refunds([one]) == [one] * has_failed
 
 
 def test_a_payout_is_no_refund():
-    """However it stands."""
+    """A payout is never an outstanding refund."""
     payout = make_operation(make_payout_order(), status=OperationStatus.REFUSED)
     assert outstanding_refunds([payout]) == []
 
 
 def test_an_order_that_was_replaced_does_not_count():
-    """The new one stands for it, whatever became of either."""
+    """A replaced order is ignored, whatever the status of the two is."""
     old = refund(n=1, status=OperationStatus.REFUSED)
     again = make_operation(
         OperationOrder(2, RefundPayment("pay_1", 20_000, "usd", replaces=1)), id=2
@@ -90,7 +90,7 @@ def test_an_order_that_was_replaced_does_not_count():
 
 
 def cancelled(reason=RefusalCode.INVALID):
-    """Cancelled by the staff member; the refund of everything was refused for good."""
+    """A booking cancelled by the staff member, whose full refund was finally refused."""
     journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
     refuse_operation(journey, last_operation(journey), reason)
@@ -98,7 +98,7 @@ def cancelled(reason=RefusalCode.INVALID):
 
 
 def test_a_failed_refund_is_ordered_anew_as_it_was():
-    """Of the same payment and amount, in the name of the one before."""
+    """The new order has the same payment and amount, and names the order that it replaces."""
     journey, _ = cancelled()
     old = last_operation(journey)
     step = journey.keep(reorder_refunds(journey.booking, failed(journey)))
@@ -110,7 +110,7 @@ def test_a_failed_refund_is_ordered_anew_as_it_was():
 
 
 def test_several_failed_refunds_are_ordered_each():
-    """The booking's own, and that of a second payment."""
+    """The refunds of the booking's own payment and of a second one are each ordered again."""
     journey, book = cancelled()
     book.pay("pay_2")
     apply_snapshot(journey, book)
@@ -122,7 +122,7 @@ def test_several_failed_refunds_are_ordered_each():
 
 
 def test_a_refund_ordered_anew_settles_the_booking():
-    """What is owed is paid, and the record says refunded."""
+    """The second refund settles the amount owed, and the payment is `refunded`."""
     journey, book = cancelled()
     journey.keep(reorder_refunds(journey.booking, failed(journey)))
     book.execute(last_operation(journey))
@@ -133,7 +133,7 @@ def test_a_refund_ordered_anew_settles_the_booking():
 
 
 def test_a_refund_that_settled_and_failed_is_ordered_anew():
-    """The money came back to us, so it is owed again; the second refund settles it."""
+    """A refund that was returned is owed again, and the second refund settles it."""
     journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
     number = last_operation(journey).id
@@ -151,7 +151,7 @@ def test_a_refund_that_settled_and_failed_is_ordered_anew():
 
 
 def test_a_replaced_refund_that_fails_again_is_owed_once():
-    """The last order stands for all before it."""
+    """Only the last order of a refund counts."""
     journey, _ = cancelled()
     journey.keep(reorder_refunds(journey.booking, failed(journey)))
     refuse_operation(journey, last_operation(journey), RefusalCode.INVALID)
@@ -164,7 +164,7 @@ def test_a_replaced_refund_that_fails_again_is_owed_once():
 
 
 def refused_as_disputed():
-    """Cancelled, but the client went to the bank as well: the refund is refused."""
+    """A cancelled booking whose refund is refused because of a chargeback."""
     journey, book = cancelled(RefusalCode.DISPUTED)
     book.charge_back()
     apply_snapshot(journey, book)
@@ -172,7 +172,7 @@ def refused_as_disputed():
 
 
 def test_a_refund_refused_as_disputed_is_ordered_anew_when_we_win():
-    """The money is back, and still owed to the client."""
+    """After a won chargeback the refused refund is ordered again."""
     journey, book = refused_as_disputed()
     old = last_operation(journey)
     book.charge_back(status=WON)
@@ -186,7 +186,7 @@ def test_a_refund_refused_as_disputed_is_ordered_anew_when_we_win():
 
 @pytest.mark.parametrize("status", [ChargebackStatus.OPEN, LOST])
 def test_it_is_not_ordered_anew_while_we_may_lose_or_have_lost(status):
-    """The client's bank has given it back already."""
+    """The refund is not ordered again while the chargeback is open or lost."""
     journey, book = refused_as_disputed()
     book.charge_back(status=status)
     before = len(journey.operations)
@@ -196,7 +196,7 @@ def test_it_is_not_ordered_anew_while_we_may_lose_or_have_lost(status):
 
 
 def test_a_second_look_at_the_verdict_orders_nothing_more():
-    """Like every fact it is applied once."""
+    """A second reconciliation of the verdict orders nothing."""
     journey, book = refused_as_disputed()
     book.charge_back(status=WON)
     apply_snapshot(journey, book, 2 * DAY)
@@ -204,7 +204,7 @@ def test_a_second_look_at_the_verdict_orders_nothing_more():
 
 
 def test_two_chargebacks_won_at_once_order_one_refund():
-    """Each of a part, and both verdicts seen in one look."""
+    """Two won chargebacks in one snapshot order the refund once."""
     journey, book = cancelled(RefusalCode.DISPUTED)
     book.charge_back("cb_1", amount=10_000)
     book.charge_back("cb_2", amount=5_000)
@@ -218,7 +218,7 @@ def test_two_chargebacks_won_at_once_order_one_refund():
 
 
 def test_a_verdict_on_one_payment_says_nothing_of_another():
-    """The refund of a second payment was refused for a reason of its own."""
+    """A won chargeback does not reorder the refused refund of another payment."""
     journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
     apply_snapshot(journey, book, -DAY)
@@ -230,7 +230,7 @@ def test_a_verdict_on_one_payment_says_nothing_of_another():
 
 
 def test_a_refund_that_waits_for_its_next_try_is_not_ordered_twice():
-    """It goes on by itself, won or not."""
+    """A pending refund is not ordered again, whatever the verdict is."""
     journey, book = cancelled(RefusalCode.INSUFFICIENT_FUNDS)
     before = len(journey.operations)
     book.charge_back(status=WON)

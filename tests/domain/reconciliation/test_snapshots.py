@@ -1,4 +1,4 @@
-"""Facts of the processor: each is applied once, in whatever order and however often it comes."""
+"""Facts of a snapshot are applied once, in any order and after any repetition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOTAL, PAYOUT = 40_000, 34_000
 
 
 def test_an_opened_checkout_is_known():
-    """The intent gets its address and end, and the operation is done."""
+    """The intent gets the page's URL and expiry, and the operation is done."""
     journey, book = with_processor_book(accepted_journey())
     book.execute_all()
     apply_snapshot(journey, book)
@@ -45,7 +45,7 @@ def test_an_opened_checkout_is_known():
 
 
 def test_a_superseded_checkout_is_not_the_current_one():
-    """The page of an older order finishes its operation and changes nothing else."""
+    """The page of an older order finishes its operation only."""
     journey, book = with_processor_book(accepted_journey())
     book.execute_all()
     intent = evolve(journey.intent, checkout_n=9)
@@ -56,7 +56,7 @@ def test_a_superseded_checkout_is_not_the_current_one():
 
 
 def test_a_checkout_that_expired_early_counts_as_lapsed():
-    """The next visit of the client then orders another page."""
+    """The next checkout request orders another page."""
     journey, book = with_processor_book(accepted_journey())
     book.execute_all()
     now = journey.booking.created_at
@@ -70,7 +70,7 @@ def test_a_checkout_that_expired_early_counts_as_lapsed():
 
 
 def test_a_payment_makes_it_paid():
-    """With its event, once."""
+    """A payment makes the booking paid, with its event, once."""
     journey, book = with_processor_book(accepted_journey())
     book.pay()
     apply_snapshot(journey, book)
@@ -82,7 +82,7 @@ def test_a_payment_makes_it_paid():
 
 @pytest.mark.parametrize("wrong", [{"amount": 39_999}, {"amount": 40_001}, {"currency": "eur"}])
 def test_a_wrong_payment_is_never_paid(wrong):
-    """Another amount or currency is put aside, and somebody is told."""
+    """A payment of a wrong amount or currency goes to suspense and alerts the operators."""
     journey, book = with_processor_book(accepted_journey())
     book.pay(**wrong)
     apply_snapshot(journey, book)
@@ -93,7 +93,7 @@ def test_a_wrong_payment_is_never_paid(wrong):
 
 
 def test_the_right_payment_after_a_wrong_one_counts():
-    """What was put aside stands in nobody's way."""
+    """A correct payment is accepted after a wrong one."""
     journey, book = with_processor_book(accepted_journey())
     book.pay("pay_0", amount=1)
     book.pay("pay_1")
@@ -103,7 +103,7 @@ def test_the_right_payment_after_a_wrong_one_counts():
 
 
 def test_a_payment_without_an_intent_is_none_of_ours():
-    """A booking that was never accepted has nothing to be paid."""
+    """A payment of a booking without an intent is ignored."""
     journey, book = with_processor_book(BookingJourney())
     book.pay()
     assert apply_snapshot(journey, book) == []
@@ -113,7 +113,7 @@ def test_a_payment_without_an_intent_is_none_of_ours():
 
 
 def refunding():
-    """Cancelled by the staff member; the refund is settled at the processor."""
+    """A booking cancelled by the staff member, with a refund in this state."""
     journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
     book.execute(last_operation(journey))
@@ -121,7 +121,7 @@ def refunding():
 
 
 def test_a_settled_refund_moves_the_cash():
-    """Nothing is owed any more, and the record says refunded."""
+    """A settled refund is not owed any more, and the payment is `refunded`."""
     journey, book, _ = refunding()
     apply_snapshot(journey, book)
     assert journey.booking.payment_status == PaymentStatus.REFUNDED
@@ -132,7 +132,7 @@ def test_a_settled_refund_moves_the_cash():
 
 
 def test_a_part_given_back_is_partially_refunded():
-    """After a refund of half the record says so."""
+    """After half a refund the payment is `partially_refunded`."""
     journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - 30 * HOUR)
     book.execute(last_operation(journey))
@@ -141,7 +141,7 @@ def test_a_part_given_back_is_partially_refunded():
 
 
 def test_a_pending_refund_is_not_yet_given_back():
-    """The operation is done, the money still owed."""
+    """A pending refund finishes the operation and is still owed."""
     journey, book, number = refunding()
     book.settle(number, RefundStatus.PENDING)
     apply_snapshot(journey, book)
@@ -152,7 +152,7 @@ def test_a_pending_refund_is_not_yet_given_back():
 
 @pytest.mark.parametrize("settled_before", [True, False])
 def test_a_failed_refund_is_owed_again(settled_before):
-    """Whether it had settled or not: the cash is back, somebody is told."""
+    """A failed refund is owed, settled before or not, and alerts the operators."""
     journey, book, number = refunding()
     if settled_before:
         apply_snapshot(journey, book)
@@ -174,7 +174,7 @@ def test_a_failed_refund_is_owed_again(settled_before):
     ],
 )
 def test_an_older_snapshot_of_a_refund_is_no_news(known, stale):
-    """What was seen before something newer, and comes after it, changes nothing."""
+    """An outdated snapshot of a refund changes nothing."""
     journey, book, number = refunding()
     book.settle(number, known)
     apply_snapshot(journey, book)
@@ -183,7 +183,7 @@ def test_an_older_snapshot_of_a_refund_is_no_news(known, stale):
 
 
 def test_an_extra_refund_says_nothing_of_the_bookings_payment():
-    """A second payment goes back while the booking's own refund is on its way."""
+    """The refund of an extra payment does not change the payment status."""
     journey, book, number = refunding()
     book.settle(number, RefundStatus.PENDING)
     book.pay("pay_2")
@@ -198,7 +198,7 @@ def test_an_extra_refund_says_nothing_of_the_bookings_payment():
 
 
 def test_an_extra_refund_that_fails_leaves_the_booking_paid():
-    """The alert tells of it; the booking's own payment is as good as before."""
+    """A failed refund of an extra payment alerts the operators and leaves the booking paid."""
     journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
     apply_snapshot(journey, book)
@@ -215,7 +215,7 @@ def test_an_extra_refund_that_fails_leaves_the_booking_paid():
 
 
 def everything():
-    """Paid twice, completed, paid out, charged back, reversed: of each kind a fact."""
+    """A journey with a fact of each kind."""
     journey, book = journey_with_unseen_reversal()
     book.pay("pay_2")
     apply_snapshot(journey, book, 3 * DAY)
@@ -224,7 +224,7 @@ def everything():
 
 
 def test_a_snapshot_seen_twice_has_nothing_new():
-    """Applying the same facts again gives no step."""
+    """A second reconciliation of a snapshot yields nothing."""
     journey, book = everything()
     assert apply_snapshot(journey, book, 3 * DAY) != []
     assert apply_snapshot(journey, book, 3 * DAY) == []
@@ -232,7 +232,7 @@ def test_a_snapshot_seen_twice_has_nothing_new():
 
 
 def test_facts_may_come_in_any_order():
-    """Snapshots that each show one kind of fact, backwards, end in the same money."""
+    """Partial snapshots in reverse order end in the same balances."""
     journey, book = everything()
     whole = book.snapshot
     for part in ("chargebacks", "reversals", "payouts", "refunds", "payments", "checkouts"):
@@ -243,7 +243,7 @@ def test_facts_may_come_in_any_order():
 
 
 def test_a_finished_operation_keeps_its_reference():
-    """What the processor made of it is known by name."""
+    """A finished operation stores the processor's reference."""
     journey, book, number = refunding()
     apply_snapshot(journey, book)
     operation = journey.operations[number]

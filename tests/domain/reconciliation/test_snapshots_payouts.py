@@ -1,4 +1,4 @@
-"""Payouts, their reversals and chargebacks, as the processor tells of them."""
+"""Reconciliation of payouts, reversals and chargebacks."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ TOTAL, PAYOUT = 40_000, 34_000
 
 
 def released():
-    """Completed, and the payout is ordered."""
+    """A completed booking whose payout is ordered."""
     journey, book = with_processor_book(completed_journey())
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey, book
 
 
 def test_a_payout_that_arrived_is_paid():
-    """Nothing is owed to the staff member any more."""
+    """A confirmed payout is `paid`, and nothing is owed to the staff member."""
     journey, _ = paid_out_journey()
     assert journey.booking.payout_status == PayoutStatus.PAID
     assert (journey.booking.paid_out, journey.booking.payout_left) == (PAYOUT, 0)
@@ -46,7 +46,7 @@ def test_a_payout_that_arrived_is_paid():
 
 
 def test_a_payout_that_crossed_a_chargeback_is_claimed_back():
-    """It was on its way when the chargeback came: a reversal is ordered at once."""
+    """A payout confirmed after a chargeback orders a reversal at once."""
     journey, book = released()
     book.execute_all()
     payout = last_operation(journey)
@@ -59,7 +59,7 @@ def test_a_payout_that_crossed_a_chargeback_is_claimed_back():
 
 
 def test_more_than_is_left_comes_back():
-    """A payout on its way, a lost chargeback in part: what was paid too much is claimed."""
+    """The excess of a payout confirmed after a partly lost chargeback is claimed."""
     journey, book = released()
     book.execute_all()
     payout = last_operation(journey)
@@ -79,7 +79,7 @@ def test_more_than_is_left_comes_back():
 
 
 def test_a_late_found_payout_is_the_one_to_be_reversed():
-    """An older order turns out to have paid: a later claim names that order."""
+    """A claim names the order that was executed, also if it is an older one."""
     journey, book = released()
     payout = last_operation(journey)
     for trigger, status in ((T.CHARGEBACK, ChargebackStatus.OPEN), (T.CHARGEBACK_WON, WON)):
@@ -95,7 +95,7 @@ def test_a_late_found_payout_is_the_one_to_be_reversed():
 
 
 def test_a_reversal_ends_the_debt():
-    """The cash is back, nothing is owed, and the payout counts as reversed."""
+    """A reversal settles the debt, and the payout is `reversed`."""
     journey, book = journey_with_unseen_reversal()
     apply_snapshot(journey, book, 3 * DAY)
     assert (journey.booking.paid_out, journey.booking.owed_by_staff) == (0, 0)
@@ -105,7 +105,7 @@ def test_a_reversal_ends_the_debt():
 
 
 def test_a_won_chargeback_pays_out_again_after_a_reversal():
-    """What was taken back is due again."""
+    """A reversed payout is due again after a won chargeback."""
     journey, book = journey_with_unseen_reversal()
     apply_snapshot(journey, book, 3 * DAY)
     book.charge_back(status=WON)
@@ -116,7 +116,7 @@ def test_a_won_chargeback_pays_out_again_after_a_reversal():
 
 
 def test_a_reversal_after_the_verdict_is_owed_again():
-    """Won first, with the debt netted; the reversal comes late: it is paid out once more."""
+    """A reversal after the debt was netted is paid out again."""
     journey, book = journey_with_unseen_reversal()
     won = journey.chargeback(WON)
     step = journey.pull(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
@@ -135,7 +135,7 @@ def test_a_reversal_after_the_verdict_is_owed_again():
     "verdict, status", [(WON, BookingStatus.COMPLETED), (LOST, BookingStatus.CANCELLED)]
 )
 def test_a_verdict_seen_first_is_preceded_by_its_opening(verdict, status):
-    """The money moved twice, so both moves are made."""
+    """A verdict seen first yields both transitions, opening and verdict."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back(status=verdict)
     assert len(apply_snapshot(journey, book)) == 2
@@ -144,7 +144,7 @@ def test_a_verdict_seen_first_is_preceded_by_its_opening(verdict, status):
 
 
 def test_a_chargeback_of_a_disputed_booking_waits_for_the_verdict():
-    """The booking stays disputed, now by a chargeback."""
+    """A disputed booking stays disputed by a chargeback."""
     journey, book = with_processor_book(disputed_journey())
     book.charge_back()
     apply_snapshot(journey, book)
@@ -153,7 +153,7 @@ def test_a_chargeback_of_a_disputed_booking_waits_for_the_verdict():
 
 
 def test_an_older_snapshot_of_a_chargeback_is_no_news():
-    """Open after won changes nothing."""
+    """An open chargeback in a snapshot after a won one changes nothing."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back(status=WON)
     apply_snapshot(journey, book)
@@ -162,7 +162,7 @@ def test_an_older_snapshot_of_a_chargeback_is_no_news():
 
 
 def test_a_second_chargeback_is_another_one():
-    """After one was won another may come; the first stays decided."""
+    """A second chargeback after a won one does not change the first."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back("cb_1", status=WON)
     apply_snapshot(journey, book)
@@ -181,7 +181,7 @@ def test_a_second_chargeback_is_another_one():
 
 
 def test_two_chargebacks_at_once_come_one_after_the_other():
-    """The second waits until the first is decided."""
+    """A second chargeback waits for the verdict of the first."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back("cb_1", amount=10_000)
     book.charge_back("cb_2", amount=5_000)
@@ -195,7 +195,7 @@ def test_two_chargebacks_at_once_come_one_after_the_other():
 
 
 def test_a_snapshot_that_lacks_the_chargeback_is_older():
-    """It was taken before the second chargeback came: the first is not opened again."""
+    """An outdated snapshot does not open the first chargeback again."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back("cb_1", status=WON)
     older = book.snapshot
@@ -205,7 +205,7 @@ def test_a_snapshot_that_lacks_the_chargeback_is_older():
 
 
 def test_a_chargeback_of_a_cancelled_booking_is_only_booked():
-    """Verdict and all: the status stays, the ledger knows."""
+    """A chargeback of a cancelled booking and its verdict change postings only."""
     journey, book = with_processor_book(cancelled_journey())
     book.charge_back(status=LOST)
     apply_snapshot(journey, book)

@@ -1,4 +1,4 @@
-"""Facts that belong to no operation: fees, what was done by hand, other payments' chargebacks."""
+"""Facts without an operation: fees, manual movements, chargebacks of extra payments."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ FEES = (ProcessorFee("fee_1", 30), ProcessorFee("fee_2", 1), ProcessorFee("fee_3
 
 
 def test_a_request_has_nowhere_to_look():
-    """Before the acceptance there is no intent but its number."""
+    """A booking without an intent has its id as the only reference."""
     assert find_intent_refs(BookingJourney().booking, []) == IntentRefs(1)
 
 
 def test_pages_are_looked_for_once_they_are_open():
-    """Each by the reference that it was given, with the operation that opened it."""
+    """The references have each opened page with its operation's id."""
     journey, book = with_processor_book(accepted_journey())
     operations = list(journey.operations.values())
     assert find_intent_refs(journey.booking, operations) == IntentRefs(1)
@@ -59,7 +59,7 @@ def test_pages_are_looked_for_once_they_are_open():
 
 
 def test_every_payment_is_looked_at():
-    """The booking's own before those that came late, twice or wrong."""
+    """The references have the booking's own payment first, then the extra ones."""
     journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
     book.pay("pay_3", amount=1)
@@ -69,7 +69,7 @@ def test_every_payment_is_looked_at():
 
 
 def test_what_is_no_page_is_not_looked_for():
-    """A payout is found by its intent."""
+    """The references do not have payouts."""
     journey, _ = paid_out_journey()
     operations = [
         op for op in journey.operations.values() if op.kind is not OperationKind.OPEN_CHECKOUT
@@ -82,7 +82,7 @@ def test_what_is_no_page_is_not_looked_for():
 
 @pytest.mark.parametrize("order", list(permutations(FEES)))
 def test_fees_are_posted_once_in_whatever_order_they_come(order):
-    """Each by its reference, one look after the other."""
+    """Each fee is posted once by its reference."""
     journey, book = with_processor_book(paid_journey())
     for fee in order:
         book.fees.append(fee)
@@ -94,14 +94,14 @@ def test_fees_are_posted_once_in_whatever_order_they_come(order):
 
 
 def test_a_fee_of_nothing_is_no_fee():
-    """There is nothing to be posted."""
+    """A fee of 0 is not posted."""
     journey, book = with_processor_book(paid_journey())
     book.fees.append(ProcessorFee("fee_0", 0))
     assert apply_snapshot(journey, book) == []
 
 
 def test_a_fee_that_is_given_back_is_less_of_a_cost():
-    """Some processors return it with a refund."""
+    """A negative fee, returned with a refund, reduces the costs."""
     journey, book = with_processor_book(paid_journey())
     book.fees += [ProcessorFee("fee_1", 30), ProcessorFee("fee_1_back", -30)]
     apply_snapshot(journey, book)
@@ -113,7 +113,7 @@ def test_a_fee_that_is_given_back_is_less_of_a_cost():
     "status", [each for each in BookingStatus if each is not BookingStatus.PENDING]
 )
 def test_a_fee_changes_no_status(status):
-    """In each status it is posted, and nobody is alarmed."""
+    """A fee is posted in any status without an alert."""
     journey = JOURNEY_BY_STATUS[status]()
     fees = Snapshot(1, fees=(ProcessorFee("fee_1", 30),))
     (found,) = journey.see(fees, journey.ends_at)
@@ -133,7 +133,7 @@ BY_HAND = [
 
 @pytest.mark.parametrize("snapshot, ref, gained", BY_HAND)
 def test_what_was_done_by_hand_is_put_into_suspense_and_told(snapshot, ref, gained):
-    """Once: it has no operation of ours, but the cash has moved."""
+    """A manual movement is posted to suspense once, with an alert."""
     journey = paid_journey()
     (found,) = journey.see(snapshot, NOW)
     assert journey.see(snapshot, NOW) == []
@@ -147,7 +147,7 @@ def test_what_was_done_by_hand_is_put_into_suspense_and_told(snapshot, ref, gain
 
 @pytest.mark.parametrize("op_id", [None, 999, 101])
 def test_what_another_operation_claims_is_by_hand(op_id):
-    """A number of no operation, or of one of another kind (101 opens the page), is none."""
+    """A fact that names no operation, or one of another kind, is manual."""
     journey = paid_journey()
     made = RefundState("re_9", SETTLED, 100, op_id)
     journey.see(Snapshot(1, refunds=(made,)), NOW)
@@ -156,7 +156,7 @@ def test_what_another_operation_claims_is_by_hand(op_id):
 
 @pytest.mark.parametrize("status", [RefundStatus.PENDING, RefundStatus.FAILED])
 def test_a_refund_by_hand_that_has_not_settled_is_no_fact_yet(status):
-    """No money has moved."""
+    """A pending manual refund is not posted."""
     journey, book = with_processor_book(paid_journey())
     book.settle(book.refund_by_hand(), status)
     book.came_back.clear()
@@ -164,7 +164,7 @@ def test_a_refund_by_hand_that_has_not_settled_is_no_fact_yet(status):
 
 
 def test_a_refund_by_hand_that_fails_afterwards_comes_back():
-    """Out of suspense again, once, and told."""
+    """A failed manual refund is posted back from suspense once, with an alert."""
     journey, book = with_processor_book(paid_journey())
     number = book.refund_by_hand()
     apply_snapshot(journey, book)
@@ -178,7 +178,7 @@ def test_a_refund_by_hand_that_fails_afterwards_comes_back():
 
 
 def test_a_refund_by_hand_says_nothing_of_the_bookings_own():
-    """What is owed to the client is still owed."""
+    """A manual refund does not reduce the refund owed."""
     journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
     book.refund_by_hand(TOTAL)
@@ -189,7 +189,7 @@ def test_a_refund_by_hand_says_nothing_of_the_bookings_own():
 
 
 def test_a_reversal_by_hand_says_nothing_of_a_claim():
-    """What the staff member owes is owed until our own reversal, or an operator, settles it."""
+    """A manual reversal does not reduce the staff member's debt."""
     journey, book = paid_out_journey()
     book.charge_back()
     apply_snapshot(journey, book, 2 * DAY)
@@ -204,7 +204,7 @@ def test_a_reversal_by_hand_says_nothing_of_a_claim():
 
 
 def late():
-    """Cancelled before it was paid; the payment came afterwards."""
+    """A booking cancelled before its payment arrived."""
     journey, book = with_processor_book(accepted_journey())
     journey.pull(T.CANCEL, P.CUSTOMER)
     book.pay()
@@ -220,7 +220,7 @@ def twice():
 
 
 def wrong():
-    """Another amount came first, and was put aside."""
+    """A booking paid after a payment of a wrong amount."""
     journey, book = with_processor_book(accepted_journey())
     book.pay("pay_9", amount=7)
     apply_snapshot(journey, book, -DAY)
@@ -230,7 +230,7 @@ def wrong():
 @pytest.mark.parametrize("verdict", [OPEN, WON, LOST])
 @pytest.mark.parametrize("make", [late, twice, wrong])
 def test_a_chargeback_of_another_payment_moves_no_status(make, verdict):
-    """Its money is booked and somebody is told; the booking's own is another."""
+    """A chargeback of an extra payment is posted with an alert, without a change of status."""
     journey, book, ref = make()
     before, alerts = journey.booking, len(journey.alerts)
     amount = next(made.amount for made in book.payments if made.ref == ref)
@@ -248,7 +248,7 @@ def test_a_chargeback_of_another_payment_moves_no_status(make, verdict):
 
 @pytest.mark.parametrize("verdict", [WON, LOST])
 def test_its_opening_and_its_verdict_are_each_known_once(verdict):
-    """Seen one after the other, and again, and in an older snapshot."""
+    """Opening and verdict are each posted once, also after repeated and outdated snapshots."""
     journey, book, ref = twice()
     book.charge_back(payment_ref=ref)
     older = book.snapshot
@@ -260,7 +260,7 @@ def test_its_opening_and_its_verdict_are_each_known_once(verdict):
 
 
 def test_chargebacks_of_both_payments_are_two():
-    """The own one freezes the booking, the other one is only booked."""
+    """The chargeback of the own payment opens a dispute, that of the extra one is posted."""
     journey, book, ref = twice()
     book.charge_back("cb_2", payment_ref=ref)
     book.charge_back("cb_1")
@@ -282,7 +282,7 @@ def test_chargebacks_of_both_payments_are_two():
 
 
 def test_a_chargeback_that_moves_no_money_is_none():
-    """An inquiry: the money stays, and so does the status."""
+    """An inquiry without money is ignored."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back(amount=0)
     assert apply_snapshot(journey, book) == []
@@ -291,7 +291,7 @@ def test_a_chargeback_that_moves_no_money_is_none():
 @pytest.mark.parametrize("first", [WON, LOST])
 @pytest.mark.parametrize("second", [WON, LOST])
 def test_a_second_chargeback_of_the_own_payment_is_booked_like_the_first(first, second):
-    """Whatever the verdicts are, each moves its money once."""
+    """Each of two chargebacks moves its money once, whatever the verdicts are."""
     journey, book = paid_out_journey()
     for number, verdict in ((1, first), (2, second)):
         book.charge_back(f"cb_{number}", amount=TOTAL)
@@ -307,7 +307,7 @@ def test_a_second_chargeback_of_the_own_payment_is_booked_like_the_first(first, 
 
 
 def test_a_finished_operation_is_not_taken_for_one_by_hand():
-    """What our own orders made stays theirs."""
+    """The result of a finished operation is not a manual movement."""
     journey, book = paid_out_journey()
     assert apply_snapshot(journey, book) == []
     assert last_operation(journey).result_ref == book.payouts[last_operation(journey).id].ref
@@ -318,7 +318,7 @@ def test_a_finished_operation_is_not_taken_for_one_by_hand():
 
 @pytest.mark.parametrize(("first", "second", "gained"), [(WON, LOST, -TOTAL), (LOST, WON, TOTAL)])
 def test_a_changed_verdict_is_booked_and_told(first, second, gained):
-    """An appeal moved the money once more: it waits in suspense for an operator."""
+    """A changed verdict moves the money to suspense, and alerts the operators."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back(status=first)
     apply_snapshot(journey, book)
@@ -335,7 +335,7 @@ def test_a_changed_verdict_is_booked_and_told(first, second, gained):
 
 
 def test_a_payout_waits_where_a_won_chargeback_is_lost_after_all():
-    """The money is gone, so an operator has to let it go."""
+    """The payout is frozen after a lost appeal, until an operator resumes it."""
     journey, book = with_processor_book(paid_journey())
     book.charge_back(status=WON)
     apply_snapshot(journey, book)

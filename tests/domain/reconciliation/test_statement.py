@@ -1,4 +1,4 @@
-"""The processor's statement against the ledger: every movement that differs is named."""
+"""The processor's statement compared with the ledger: each difference is named."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def compare(postings, movements):
 
 @pytest.mark.parametrize("name", KEYS)
 def test_what_both_have_is_no_difference(name):
-    """Of whatever kind it is."""
+    """Equal movements of any kind are not a difference."""
     assert compare([(KEYS[name], 5)], [moved(*name)]) == []
 
 
 @pytest.mark.parametrize("name", KEYS)
 def test_what_the_ledger_lacks_is_named(name):
-    """By kind, reference and amount."""
+    """A movement missing in the ledger is reported with kind, reference and amount."""
     kind, ref = name
     (text,) = compare([], [moved(*name)])
     assert text == f"the processor has {kind} {ref} of 5, the ledger does not"
@@ -79,7 +79,7 @@ def test_what_the_ledger_lacks_is_named(name):
 
 @pytest.mark.parametrize("name", KEYS)
 def test_what_the_processor_lacks_is_named(name):
-    """The other way round."""
+    """A movement missing at the processor is reported with kind, reference and amount."""
     kind, ref = name
     (text,) = compare([(KEYS[name], 5)], [])
     assert text == f"the ledger has {kind} {ref} of 5, the processor does not"
@@ -87,14 +87,14 @@ def test_what_the_processor_lacks_is_named(name):
 
 @pytest.mark.parametrize("name", KEYS)
 def test_another_amount_is_named(name):
-    """With both amounts."""
+    """Different amounts are both reported."""
     kind, ref = name
     (text,) = compare([(KEYS[name], 5)], [moved(kind, ref, 6)])
     assert text == f"{kind} {ref} is 6 at the processor, 5 in the ledger"
 
 
 def test_every_difference_is_named():
-    """In the order of kinds and references, whatever the order of the lines is."""
+    """Differences are sorted by kind and reference, whatever the order of the lines is."""
     lines = [moved(K.REFUND, "re_8"), moved(K.PAYMENT, "pay_2"), moved(K.PAYMENT, "pay_1", 6)]
     texts = compare([("pay:pay_1", 5)], lines)
     assert [text.split(" of ")[0] for text in texts] == [
@@ -105,7 +105,7 @@ def test_every_difference_is_named():
 
 
 def test_the_lines_of_one_movement_add_up():
-    """A processor may tell of it in parts."""
+    """Several lines of one movement are summed."""
     parts = [moved(K.CHARGEBACK, "cb_1", -3), moved(K.CHARGEBACK, "cb_1", -2)]
     assert compare([(chargeback_key("cb_1", "out"), -5)], parts) == []
 
@@ -114,21 +114,21 @@ def test_the_lines_of_one_movement_add_up():
 
 
 def test_a_refund_that_failed_has_moved_nothing():
-    """Both sides know that it went and came back."""
+    """A settled and returned refund on both sides is not a difference."""
     postings = [("refund:7:ok", -5), ("refund:7:failed", 5)]
     lines = [moved(K.REFUND, "re_1", -5), moved(K.REFUND_FAILED, "re_1")]
     assert compare(postings, lines) == []
 
 
 def test_a_refund_that_came_and_went_between_two_looks_is_no_difference():
-    """The ledger never saw it settled: in the end no money has moved, as both say."""
+    """A returned refund that the ledger never saw settled is not a difference."""
     lines = [moved(K.REFUND, "re_1", -5), moved(K.REFUND_FAILED, "re_1")]
     assert compare([], lines) == []
 
 
 @pytest.mark.parametrize("key", ["refund:7:failed", manual_movement_key(K.REFUND_FAILED, "re_1")])
 def test_a_failure_that_only_one_side_knows_is_named(key):
-    """The ledger has the money back, the processor has not."""
+    """A refund returned in the ledger only is a difference."""
     (text,) = compare([("refund:7:ok", -5), (key, 5)], [moved(K.REFUND, "re_1", -5)])
     assert text == "refund re_1 is -5 at the processor, 0 in the ledger"
 
@@ -137,7 +137,7 @@ def test_a_failure_that_only_one_side_knows_is_named(key):
 
 
 def test_a_chargeback_that_was_won_has_moved_nothing():
-    """However often the money went and came: the processor may tell of each time."""
+    """A withdrawn and reinstated chargeback is not a difference, however often it moved."""
     lines = [
         moved(kind, "cb_1", amount) for kind, amount in ((K.CHARGEBACK, -5), (K.REINSTATEMENT, 5))
     ]
@@ -146,7 +146,7 @@ def test_a_chargeback_that_was_won_has_moved_nothing():
 
 
 def test_a_reinstatement_that_only_one_side_knows_is_named():
-    """The ledger has the money back, the processor has not."""
+    """A chargeback reinstated in the ledger only is a difference."""
     postings = [(chargeback_key("cb_1", "out"), -5), (chargeback_key("cb_1", "in"), 5)]
     (text,) = compare(postings, [moved(K.CHARGEBACK, "cb_1", -5)])
     assert text == "chargeback cb_1 is -5 at the processor, 0 in the ledger"
@@ -156,26 +156,26 @@ def test_a_reinstatement_that_only_one_side_knows_is_named():
 
 
 def test_an_operation_without_a_reference_is_named_by_its_number():
-    """It is posted, but what the processor made of it is not known."""
+    """A posting whose operation has no reference is reported by the operation's id."""
     (text,) = compare([("payout:12", -5)], [])
     assert text == "the ledger has payout operation 12 of -5, the processor does not"
 
 
 def test_a_key_that_nobody_knows_is_named_as_it_is():
-    """A posting that moved cash and stands for nothing at the processor."""
+    """A posting with an unknown key is reported by its key."""
     (text,) = compare([("slip:1", 5)], [])
     assert text == "the ledger has other slip:1 of 5, the processor does not"
 
 
 def test_references_may_have_colons():
-    """Whatever a processor names its objects."""
+    """References of the processor may contain colons."""
     names = [(K.CHARGEBACK, "a:b"), (K.PAYMENT, "a:b"), (K.FEE, "a:b"), (K.REFUND, "a:b")]
     keys = ["cb:a:b:out", "pay:a:b", "fee:a:b", "manual:refund:a:b"]
     assert ledger_totals(cash_book(*((key, 5) for key in keys))) == dict.fromkeys(names, 5)
 
 
 def test_statement_lines_are_named_by_kind_and_reference():
-    """Two kinds may share a reference."""
+    """Movements of different kinds may have the same reference."""
     lines = [moved(K.CHARGEBACK, "cb_1", -5), moved(K.REINSTATEMENT, "cb_1", 4)]
     assert processor_totals(lines) == {(K.CHARGEBACK, "cb_1"): -5, (K.REINSTATEMENT, "cb_1"): 4}
 
@@ -229,7 +229,7 @@ WAYS: list[Callable[[BookingJourney, ProcessorBook], object]] = [
 
 @pytest.mark.parametrize("go", WAYS)
 def test_what_was_seen_is_no_difference_and_what_was_not_is_one(go):
-    """Whatever happens at the processor differs until it is looked at, and then no more."""
+    """The sides differ until the reconciliation of a snapshot, and agree after it."""
     journey, book = with_processor_book(paid_journey())
     go(journey, book)
     assert list(find_differences(journey.cash_book, book.statement)) != []
@@ -238,7 +238,7 @@ def test_what_was_seen_is_no_difference_and_what_was_not_is_one(go):
 
 
 def test_a_payout_and_its_reversal_are_no_difference():
-    """Of a booking that was paid out and charged back."""
+    """A payout and its reversal after a chargeback agree on both sides."""
     journey, book = paid_out_journey()
     assert list(find_differences(journey.cash_book, book.statement)) == []
     book.charge_back()

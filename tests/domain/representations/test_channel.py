@@ -1,4 +1,4 @@
-"""The channel's frames, and what one connection may send."""
+"""The frames of the channel, and the rate limit and phases of one connection."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ OVERRUN = 2
 
 
 def test_a_connection_is_greeted_with_the_last_message():
-    """And with whom it belongs to."""
+    """The first frame has the user's id and the last message's id."""
     assert channel.ready_frame(5, 9) == Frame(
         ServerEvent.READY, {"user_id": 5, "last_message_id": 9}
     )
 
 
 def test_a_message_is_told_as_everywhere():
-    """Its record, to whoever gets it; acknowledged, the same beside the sender's `ref`."""
+    """A message frame has the message's record; an acknowledgement also the sender's `ref`."""
     record = {
         "id": 8,
         "conversation_id": 1,
@@ -92,12 +92,12 @@ def test_a_message_is_told_as_everywhere():
     ids=["nothing there", "malformed", "faults", "blocked", "too many"],
 )
 def test_an_error_tells_what_was_wrong(problem, data):
-    """In words and by a code: every fault with its field, and how long to wait."""
+    """An error frame has message and code, the faults of fields, and the retry delay."""
     assert channel.error_frame(problem, [1]) == Frame(ServerEvent.ERROR, data, [1])
 
 
 def test_an_unknown_event_is_told_the_known_ones():
-    """All that a client may send."""
+    """The error of an unknown event lists all client events."""
     error = UnknownClientEvent()
     assert error.code == "unknown_event"
     assert error.message.endswith("send_message, typing, read, presence, resume")
@@ -105,14 +105,14 @@ def test_an_unknown_event_is_told_the_known_ones():
 
 
 def test_presence_is_told_with_the_last_time():
-    """Or with none, of who never was there."""
+    """A presence event has the time when the user was last seen, or null."""
     told = {"user_id": 5, "online": False, "last_seen": "2027-03-01T12:00:00Z"}
     assert channel.presence_data(5, False, NOW) == told
     assert channel.presence_data(5, True, None) == {"user_id": 5, "online": True, "last_seen": None}
 
 
 def test_who_types_is_told_by_name():
-    """With the conversation."""
+    """A typing event has conversation, user and name."""
     assert channel.typing_data(3, 5, "Mia", True) == {
         "conversation_id": 3,
         "user_id": 5,
@@ -122,13 +122,13 @@ def test_who_types_is_told_by_name():
 
 
 def test_a_mark_is_told_with_its_reader():
-    """With the conversation and the message."""
+    """A read event has conversation, message and reader."""
     told = {"conversation_id": 3, "message_id": 8, "user_id": 5}
     assert channel.read_data(3, 8, 5) == told
 
 
 def test_closing_codes_are_those_of_the_contract():
-    """CONTRACT 6, RFC 6455 7.4.1 and the registry that it made."""
+    """The close codes are those of CONTRACT 6 and RFC 6455."""
     assert {close.name: close.value for close in CloseCode} == {
         "FORBIDDEN": 1008,
         "TOO_BIG": 1009,
@@ -151,25 +151,25 @@ def receive(
 
 
 def outcome(step: ReceiveResult) -> str:
-    """What became of a frame, in a word."""
+    """The result of a frame, as one word."""
     if step.close is not None:
         return "closed"
     return "admitted" if step.request is not None else step.replies[0].data["code"]
 
 
 def test_a_frame_is_carried_out():
-    """Nothing is answered yet."""
+    """A valid frame returns its request without replies."""
     assert receive(make_line()) == ReceiveResult("request")
 
 
 def test_what_is_wrong_with_a_frame_is_told():
-    """With its `ref`; nothing is carried out."""
+    """An invalid frame returns an error with its `ref`, and no request."""
     step = receive(make_line(), request=MalformedFrame("no frame"), ref="r")
     assert step == ReceiveResult(replies=(channel.error_frame(MalformedFrame("no frame"), "r"),))
 
 
 def test_a_refused_frame_is_told_how_long_to_wait():
-    """Until the window ends, which began with its first frame."""
+    """The retry delay lasts until the end of the window, which began with its first frame."""
     line = make_line()
     for seconds in (0, 10, 20):
         receive(line, NOW + seconds * SECOND)
@@ -180,14 +180,14 @@ def test_a_refused_frame_is_told_how_long_to_wait():
 
 
 def test_malformed_frames_count_too():
-    """Nobody gets more of them than of others."""
+    """Malformed frames count against the rate limit."""
     line = make_line()
     told = [outcome(receive(line, request=MalformedFrame("no frame"))) for _ in range(5)]
     assert told == ["bad_frame"] * 3 + ["rate_limited"] * 2
 
 
 def test_the_frame_after_the_overrun_closes():
-    """Without another word."""
+    """The frame after the overrun closes the connection without a reply."""
     line = make_line()
     for _ in range(OVERRUN * RULE.limit):
         assert receive(line).close is None
@@ -196,8 +196,7 @@ def test_the_frame_after_the_overrun_closes():
 
 @given(st.lists(st.integers(0, 40), max_size=40))
 def test_each_window_admits_its_limit(gaps):
-    """From its first frame on: so many are carried out, others refused, and one too many
-    closes; the next window is as if nothing had been."""
+    """Each window allows its limit, refuses more, and closes after the overrun."""
     line, at, opened, count = make_line(), 0, None, 0
     for gap in gaps:
         at += gap
@@ -212,18 +211,18 @@ def test_each_window_admits_its_limit(gaps):
 
 
 def live(cursor: int = 5) -> ConnectionState:
-    """A line that was told everything up to a message."""
+    """A live connection to which all messages up to this one were delivered."""
     return evolve(make_line(), cursor=cursor, phase=ConnectionPhase.LIVE)
 
 
 def test_a_new_connection_is_quiet():
-    """Whether it wants older messages is not known."""
+    """A new connection is quiet until it is known whether it resumes."""
     line = make_line()
     assert (line.phase, line.cursor, line.newest_known_id) == (ConnectionPhase.QUIET, 0, 0)
 
 
 def test_a_quiet_connection_is_told_of_nothing_yet():
-    """What comes waits for it."""
+    """A new message of a quiet connection becomes pending."""
     line = make_line()
     line.mark_ready(5)
     assert not line.should_deliver(6)
@@ -231,7 +230,7 @@ def test_a_quiet_connection_is_told_of_nothing_yet():
 
 
 def test_the_greeting_tells_of_all_before_it():
-    """Nothing waits then; what passes is told from now on."""
+    """After the first frame without pending messages, new messages are delivered."""
     assert not make_line().is_ready
     line = make_line()
     line.mark_ready(5)
@@ -240,7 +239,7 @@ def test_the_greeting_tells_of_all_before_it():
 
 
 def test_what_came_before_the_greeting_does_not_wait():
-    """It is told in the greeting as the last one."""
+    """A message included in the first frame is not pending."""
     line = make_line()
     line.should_deliver(5)
     line.mark_ready(5)
@@ -248,14 +247,14 @@ def test_what_came_before_the_greeting_does_not_wait():
 
 
 def test_a_live_connection_is_told_once():
-    """What is given to it again was told."""
+    """A message that was delivered is not delivered again."""
     line = live()
     assert [line.should_deliver(number) for number in (6, 6, 5, 9)] == [True, False, False, True]
     assert line.cursor == 9
 
 
 def test_asking_for_older_messages_moves_back():
-    """New ones wait until it was told those."""
+    """A resume moves the cursor back, and new messages become pending."""
     line = live()
     line.resume_after(2)
     assert (line.phase, line.cursor, line.newest_known_id) == (ConnectionPhase.CATCHING_UP, 2, 5)
@@ -264,7 +263,7 @@ def test_asking_for_older_messages_moves_back():
 
 
 def test_asking_from_the_future_asks_for_nothing():
-    """What comes next is told as ever."""
+    """A resume after an unknown id asks for nothing, and new messages are delivered."""
     line = live()
     line.resume_after(2**63 - 1)
     assert line.cursor == 5
@@ -273,7 +272,7 @@ def test_asking_from_the_future_asks_for_nothing():
 
 
 def test_asking_while_something_waits_keeps_it_waiting():
-    """Also where it asks from beyond what it was told."""
+    """A resume keeps pending messages, also after an id beyond the cursor."""
     line = make_line()
     line.mark_ready(5)
     line.should_deliver(7)
@@ -282,7 +281,7 @@ def test_asking_while_something_waits_keeps_it_waiting():
 
 
 def test_a_connection_is_live_once_nothing_waits():
-    """Until then it goes on catching up."""
+    """A connection stays in catch-up while messages are pending."""
     line = live()
     line.resume_after(2)
     line.should_deliver(8)
@@ -293,7 +292,7 @@ def test_a_connection_is_live_once_nothing_waits():
 
 
 def test_catching_up_never_moves_back():
-    """What it was told in the meantime counts."""
+    """The cursor never moves back when a catch-up ends."""
     line = live()
     assert line.mark_caught_up(3)
     assert line.cursor == 5

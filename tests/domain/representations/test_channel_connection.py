@@ -1,7 +1,7 @@
-"""Whatever happens in whatever order, a connection is told each message once and in order.
+"""A connection gets each message once and in order, whatever the order of events is.
 
 The model is a store of messages, a process that gives them to a connection one after the
-other, and the loop by which the connection catches up: that of `Switchboard`, with a `yield`
+other, and the loop by which the connection catches up: `CatchUp` of the runner, with a `yield`
 wherever something else may happen in between.
 """
 
@@ -21,29 +21,29 @@ from hypothesis.stateful import (
 from staffbooking_core.representations.channel import ConnectionPhase, ConnectionState
 
 PAGE = 2
-"""Messages that are read from the store at a time."""
+"""Number of messages in one page from the store."""
 
 
 class Telling(RuleBasedStateMachine):
-    """One user's connection, from its opening on."""
+    """A state machine of one user's connection."""
 
     def __init__(self) -> None:
         super().__init__()
         self.line = ConnectionState(user_id=5, name="Mia")
         self.stored: list[bool] = []
-        """Of each message, whether it is for the user. Ids count from 1."""
+        """For each message, whether the user receives it. Ids count from 1."""
         self.given = 0
-        """The last message that the process has given to whom it is for."""
+        """Id of the last message that the process has broadcast."""
         self.ready: int | None = None
-        """The last message that the client was told of at the greeting."""
+        """Id of the last message in the first frame."""
         self.asked: int | None = None
-        """The message from which on the client is to be told all; None before the greeting."""
+        """Id after which the client must get all messages; None before the first frame."""
         self.told: list[int] = []
-        """What it was told since."""
+        """Ids of the messages delivered since."""
         self.catching_up: Iterator[None] | None = None
 
     def newer(self, after: int) -> list[int]:
-        """The user's messages after one."""
+        """The user's messages after this id."""
         numbers = enumerate(self.stored, 1)
         return [number for number, is_theirs in numbers if is_theirs and number > after]
 
@@ -75,7 +75,7 @@ class Telling(RuleBasedStateMachine):
     @precondition(lambda self: self.asked is not None)
     @rule(data=st.data())
     def resume(self, data: st.DataObject) -> None:
-        """From anything that the client can know of."""
+        """Resume after any id that the client can know."""
         assert self.ready is not None
         known = max([self.ready, *self.told])
         after = data.draw(st.integers(0, known))
@@ -134,7 +134,7 @@ class Telling(RuleBasedStateMachine):
             assert self.told == self.newer(self.asked)[: len(self.told)]
 
     def teardown(self) -> None:
-        """Let all come to rest: then it was told everything."""
+        """Finish all deliveries, then check that every message was delivered."""
         if self.ready is None:
             self.look()
         if self.asked is None:
@@ -152,6 +152,6 @@ class Telling(RuleBasedStateMachine):
 
 
 def test_no_message_is_left_out_or_told_twice():
-    """From what it was greeted with, or asked for last, to the newest."""
+    """The connection gets each message after its first frame or last resume once, in order."""
     figures = settings(max_examples=150, stateful_step_count=40)
     run_state_machine_as_test(Telling, settings=figures)

@@ -1,4 +1,4 @@
-"""All connections of a process: who gets what, who types, who has just left."""
+"""The connections of a process: lookup, typing, and presence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADA, MIA, NOA = 1, 2, 3
 
 
 def make_hub(*user_ids: int) -> tuple[Hub[ConnectionState], list[ConnectionState]]:
-    """With a line of each of these users."""
+    """A hub with a connection for each of these users."""
     hub: Hub[ConnectionState] = Hub(POLICY)
     lines = [ConnectionState(user_id, "name") for user_id in user_ids]
     for line in lines:
@@ -37,13 +37,13 @@ def typing(is_typing: bool, conversation_id: int = 7, by: int = MIA) -> Broadcas
 
 
 def test_each_connection_of_a_user_is_found():
-    """Those of people who are asked for, and no others."""
+    """The hub finds all connections of the given users, and no others."""
     hub, [first, _, second, other] = make_hub(ADA, MIA, ADA, NOA)
     assert list(hub.connections_of([NOA, 9, ADA])) == [other, first, second]
 
 
 def test_a_hub_knows_its_lines():
-    """All of them, until they are closed."""
+    """The hub has its connections until they are removed."""
     hub, [ada, mia] = make_hub(ADA, MIA)
     assert (len(hub), list(hub)) == (2, [ada, mia])
     hub.remove(ada)
@@ -51,7 +51,7 @@ def test_a_hub_knows_its_lines():
 
 
 def test_two_lines_that_look_alike_are_two():
-    """The one that is closed is the one that goes."""
+    """Removing one of two equal connections keeps the other one."""
     hub, [first, second] = make_hub(ADA, ADA)
     hub.remove(second)
     [left] = hub
@@ -62,7 +62,7 @@ def test_two_lines_that_look_alike_are_two():
 
 
 def test_typing_lapses_by_itself():
-    """Those who were told of it are told its end, at the moment and once."""
+    """The recipients of a typing event get its end once, at its expiry."""
     hub, _ = make_hub()
     hub.track_typing(typing(True), NOW)
     assert hub.expire_typing(NOW + LAPSE - MOMENT) == []
@@ -71,7 +71,7 @@ def test_typing_lapses_by_itself():
 
 
 def test_who_goes_on_typing_does_not_lapse():
-    """It counts from the last time."""
+    """The timeout starts with the last typing event."""
     hub, _ = make_hub()
     for seconds in (0, 4, 8):
         hub.track_typing(typing(True), NOW + seconds * SECOND)
@@ -80,7 +80,7 @@ def test_who_goes_on_typing_does_not_lapse():
 
 
 def test_who_stopped_typing_does_not_lapse():
-    """Its end was told."""
+    """Typing that was stopped does not expire."""
     hub, _ = make_hub()
     hub.track_typing(typing(True), NOW)
     hub.track_typing(typing(False), NOW + SECOND)
@@ -88,14 +88,14 @@ def test_who_stopped_typing_does_not_lapse():
 
 
 def test_who_did_not_type_may_stop_typing():
-    """Nothing follows from it."""
+    """Stopping without typing does nothing."""
     hub, _ = make_hub()
     hub.track_typing(typing(False), NOW)
     assert hub.expire_typing(NOW + LAPSE) == []
 
 
 def test_typing_lapses_of_each_alone():
-    """By conversation and by who types there."""
+    """Typing expires separately for each conversation and user."""
     hub, _ = make_hub()
     for tell in (typing(True), typing(True, by=NOA), typing(True, conversation_id=8)):
         hub.track_typing(tell, NOW)
@@ -105,7 +105,7 @@ def test_typing_lapses_of_each_alone():
 
 
 def test_nothing_else_lapses():
-    """Marks and presence stay."""
+    """Read marks and presence do not expire."""
     hub, _ = make_hub()
     hub.track_typing(Broadcast((ADA,), ServerEvent.READ, channel.read_data(7, 1, MIA)), NOW)
     hub.track_typing(
@@ -115,7 +115,7 @@ def test_nothing_else_lapses():
 
 
 def test_the_lapse_is_the_policys():
-    """A deployment may have another one."""
+    """The typing timeout is the policy's."""
     hub: Hub[ConnectionState] = Hub(evolve(POLICY, typing_timeout=SECOND))
     hub.track_typing(typing(True), NOW)
     assert hub.expire_typing(NOW + SECOND) == [typing(False)]
@@ -125,7 +125,7 @@ def test_the_lapse_is_the_policys():
 
 
 def test_who_left_is_told_of_when_the_grace_ends():
-    """At the moment; and until it is done."""
+    """A user who left is due after the grace period, until the broadcast is done."""
     departures = PresenceQueue(POLICY)
     departures.mark_left(ADA, NOW)
     assert departures.due_users(NOW + GRACE - MOMENT) == []
@@ -135,7 +135,7 @@ def test_who_left_is_told_of_when_the_grace_ends():
 
 
 def test_who_comes_back_in_time_never_left():
-    """The grace begins anew when they leave again."""
+    """A user who returns is not due; leaving again restarts the grace period."""
     departures = PresenceQueue(POLICY)
     departures.mark_left(ADA, NOW)
     departures.mark_returned(ADA)
@@ -146,7 +146,7 @@ def test_who_comes_back_in_time_never_left():
 
 
 def test_who_leaves_while_it_is_told_is_told_of_again():
-    """What is told is what was so before."""
+    """A user who leaves during the broadcast is due again later."""
     departures = PresenceQueue(POLICY)
     departures.mark_left(ADA, NOW)
     departures.mark_returned(ADA)
@@ -156,14 +156,14 @@ def test_who_leaves_while_it_is_told_is_told_of_again():
 
 
 def test_who_is_in_doubt_is_told_of_at_once():
-    """Their lease was time enough to come back."""
+    """A user in doubt is due at once."""
     departures = PresenceQueue(POLICY)
     departures.mark_uncertain([ADA, MIA], NOW)
     assert departures.due_users(NOW) == [ADA, MIA]
 
 
 def test_the_grace_is_not_cut_short_by_doubt():
-    """Who has just left here is looked after when it ends."""
+    """A user in doubt who has just left is due at the end of the grace period."""
     departures = PresenceQueue(POLICY)
     departures.mark_left(MIA, NOW)
     departures.mark_uncertain([ADA, MIA], NOW)
@@ -172,7 +172,7 @@ def test_the_grace_is_not_cut_short_by_doubt():
 
 
 def test_what_is_done_was_perhaps_never_due():
-    """Nothing follows from it."""
+    """Marking the broadcast of a user who is not due does nothing."""
     departures = PresenceQueue(POLICY)
     departures.mark_returned(ADA)
     departures.mark_broadcast(ADA, NOW)
@@ -180,7 +180,7 @@ def test_what_is_done_was_perhaps_never_due():
 
 
 def test_the_grace_is_the_policys():
-    """A deployment may have another one."""
+    """The grace period is the policy's."""
     departures = PresenceQueue(evolve(POLICY, presence_grace_period=2 * SECOND))
     departures.mark_left(ADA, NOW)
     assert departures.due_users(NOW + SECOND) == []

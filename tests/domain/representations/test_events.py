@@ -1,4 +1,4 @@
-"""Events: what is told of a booking, and to whom."""
+"""Events of a booking: their content and parties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATED, MET = EventName.BOOKING_CREATED, EventName.PAYMENT_COMPLETED
 
 
 def test_the_names_are_the_published_ones():
-    """SPECIFICATION 6.1."""
+    """The event names are those of SPECIFICATION 6.1."""
     assert {name.value for name in EventName} == {
         "booking.created",
         "booking.completed",
@@ -29,7 +29,7 @@ def test_the_names_are_the_published_ones():
 
 
 def test_an_envelope_has_the_contracts_fields():
-    """CONTRACT 7, with the rising sequence of the booking."""
+    """The envelope has the fields of CONTRACT 7, with the booking's increasing sequence."""
     event = booking_event("evt_1", CREATED, make_booking(events=7), NOW)
     assert event.envelope == {
         "id": "evt_1",
@@ -42,7 +42,7 @@ def test_an_envelope_has_the_contracts_fields():
 
 
 def test_a_bookings_event_carries_its_record():
-    """The same for every receiver."""
+    """The booking's record is the same for every recipient."""
     booking = make_booking()
     assert booking_event("evt_1", CREATED, booking, NOW).data == {
         "booking": event_booking_record(booking)
@@ -50,7 +50,7 @@ def test_a_bookings_event_carries_its_record():
 
 
 def test_a_payments_event_carries_the_payment_too():
-    """Both records."""
+    """The event of a payment has the records of booking and payment."""
     booking = paid_journey().booking
     data = booking_event("evt_1", MET, booking, NOW).data
     assert data == {"booking": event_booking_record(booking), "payment": payment_record(booking)}
@@ -58,13 +58,13 @@ def test_a_payments_event_carries_the_payment_too():
 
 @pytest.mark.parametrize("booked_by, parties", [(None, (1, 2)), (9, (1, 2, 9)), (1, (1, 2))])
 def test_the_parties_get_it(booked_by, parties):
-    """Customer, companion and who booked, each once."""
+    """The parties are customer, companion and the booking API user, each once."""
     event = booking_event("evt_1", CREATED, make_booking(booked_by=booked_by), NOW)
     assert event.parties == parties
 
 
 def test_a_reviews_event_carries_the_review_and_the_code():
-    """CONTRACT 7: told as the booking's other events are, to the same parties."""
+    """The event of a review has the review and the booking's code (CONTRACT 7)."""
     booking, review = make_booking(booked_by=9, events=4), make_review()
     event = review_event("evt_1", review, booking, NOW)
     assert event.data == {"review": review_record(review), "booking_code": booking.code}

@@ -1,4 +1,4 @@
-"""The wire's view: published fields, exact decimals, and who sees which."""
+"""Published records: fields, exact decimals, and the viewers of each field."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ INSIDE = {"platform_fee", "payout_amount", "payout_status"}
     ],
 )
 def test_an_instant_is_utc_with_z(at, text):
-    """To the second or finer (CONTRACT, conventions)."""
+    """An instant has seconds, or microseconds if not zero (CONTRACT, conventions)."""
     assert format_instant(at) == text
 
 
 def test_a_user_never_shows_the_password():
-    """The fields of CONTRACT 2, whether the address is known to be theirs, and no more."""
+    """A user's record has exactly the fields of CONTRACT 2 and `email_verified`."""
     record = user_record(make_user(password_hash="secret"))
     assert set(record) == {
         "id", "email", "first_name", "last_name", "role", "subscription",
@@ -81,7 +81,7 @@ def test_a_user_never_shows_the_password():
 
 
 def test_a_key_record_never_shows_the_key():
-    """Masked, with its permissions in the published order, and no digest."""
+    """A key's record has the masked key and the sorted permissions, and no digest."""
     new = make_new_api_key()
     key = ApiKey(1, 2, new.name, new.digest, new.masked_key, frozenset(Permission), NOW)
     record = api_key_record(key)
@@ -93,7 +93,7 @@ def test_a_key_record_never_shows_the_key():
 
 
 def test_a_summary_has_the_published_fields():
-    """SPECIFICATION 2.1 and no more, with the list of services as one string."""
+    """A summary has the fields of SPECIFICATION 2.1, with services as one string."""
     record = companion_summary(make_companion(badges=(Badge.VERIFIED,)), USD)
     assert {
         "id", "first_name", "profile_photo", "tagline", "hourly_rate", "daily_rate",
@@ -105,12 +105,12 @@ def test_a_summary_has_the_published_fields():
 
 
 def test_an_unset_day_rate_is_null():
-    """CONTRACT 3."""
+    """A daily rate that is not set is null (CONTRACT 3)."""
     assert companion_summary(make_companion(daily_rate=None), USD)["daily_rate"] is None
 
 
 def test_a_detail_is_the_summary_and_more():
-    """With reviews and portfolio, empty where there are none."""
+    """A detail has reviews and portfolio, empty where there are none."""
     companion = make_companion(bio="Hello")
     record = companion_detail(companion, USD)["companion"]
     assert record.items() >= companion_summary(companion, USD).items()
@@ -120,30 +120,30 @@ def test_a_detail_is_the_summary_and_more():
 
 @pytest.mark.parametrize("viewer", [Party.STAFF, Party.ADMIN])
 def test_staff_and_admins_see_what_is_paid_out(viewer):
-    """Platform fee and payout are there for them."""
+    """Staff members and admins see platform fee and payout."""
     assert set(booking_record(make_booking(), viewer)) == PUBLISHED | INSIDE | {"timeline"}
 
 
 @pytest.mark.parametrize("viewer", [Party.CUSTOMER, Party.API])
 def test_customers_do_not_see_the_fee(viewer):
-    """The fields are absent, not null."""
+    """For customers fee and payout are absent, not null."""
     assert set(booking_record(make_booking(), viewer)) == PUBLISHED | {"timeline"}
 
 
 def test_an_events_record_is_the_same_for_everybody():
-    """Without timeline, fee and payout (CONTRACT 7)."""
+    """An event's record has no timeline, fee and payout (CONTRACT 7)."""
     assert set(event_booking_record(make_booking())) == PUBLISHED
 
 
 def test_a_record_names_amounts_in_the_currency():
-    """Exact decimals of the booking's own currency."""
+    """Amounts have exactly the decimals of the booking's currency."""
     record = booking_record(make_booking(currency="jpy", price=5000), Party.STAFF)
     assert str(record["price"]) == "5000"
     assert str(booking_record(make_booking(price=5000), Party.STAFF)["price"]) == "50.00"
 
 
 def test_fee_and_payout_are_as_they_will_be_until_the_end():
-    """And as they became after."""
+    """Fee and payout are expected values before the end, and final ones after."""
     before = booking_record(accepted_journey().booking, Party.STAFF)
     after = booking_record(completed_journey().booking, Party.STAFF)
     assert before["platform_fee"] == after["platform_fee"] == Decimal("60.00")
@@ -154,7 +154,7 @@ def test_fee_and_payout_are_as_they_will_be_until_the_end():
 
 
 def test_a_refund_shows_with_the_decision():
-    """Not with its settlement."""
+    """A refunded amount is shown with the decision, before it settles."""
     journey = paid_journey()
     journey.pull(Trigger.CANCEL, Party.STAFF)
     record = booking_record(journey.booking, Party.CUSTOMER)
@@ -162,7 +162,7 @@ def test_a_refund_shows_with_the_decision():
 
 
 def test_the_timeline_is_oldest_first():
-    """The first has no status before it."""
+    """The timeline is sorted by time, and its first entry has no previous status."""
     entries = booking_record(cancelled_journey().booking, Party.CUSTOMER)["timeline"]
     assert [entry["trigger"] for entry in entries] == [
         "request",
@@ -181,7 +181,7 @@ def test_the_timeline_is_oldest_first():
 
 
 def test_a_stranger_with_a_key_sees_a_glimpse():
-    """Code, status and date only."""
+    """A stranger with an API key sees code, status and date only."""
     booking = make_booking(code="BK1")
     assert booking_glimpse_record(booking) == {
         "booking_code": "BK1",
@@ -191,7 +191,7 @@ def test_a_stranger_with_a_key_sees_a_glimpse():
 
 
 def test_a_payment_is_of_the_total():
-    """With the premium, at the time it was paid."""
+    """A payment has the total with premium, and the time of payment."""
     booking = paid_journey(cancellation_insurance=True).booking
     assert payment_record(booking) == {
         "id": booking.id,
@@ -203,7 +203,7 @@ def test_a_payment_is_of_the_total():
 
 
 def test_a_review_has_the_contracts_fields():
-    """CONTRACT 5: null where nothing was said."""
+    """A review has the fields of CONTRACT 5, null where not given."""
     review = make_review(id=7, rating=5, punctuality=4)
     record = {
         "id": 7,
@@ -228,14 +228,15 @@ def test_a_review_has_the_contracts_fields():
 
 
 def test_a_detail_shows_reviews_as_they_are_listed():
-    """In the order in which they are given."""
+    """A detail has the reviews in the given order."""
     reviews = [make_review(id=2), make_review(id=1)]
     record = companion_detail(make_companion(), USD, reviews)["companion"]
     assert record["reviews"] == [review_record(review) for review in reviews]
 
 
 def test_a_webhook_shows_no_secret():
-    """CONTRACT 7: its events in their published order, why it is disabled, and nothing sealed."""
+    """An endpoint's record has its events in the published order, the reason of disabling, and no
+    secret (CONTRACT 7)."""
     events = frozenset({EventName.REVIEW_CREATED, EventName.BOOKING_CREATED})
     reason = "10 deliveries in a row failed"
     endpoint = make_endpoint(
@@ -260,7 +261,7 @@ def test_a_webhook_shows_no_secret():
 
 
 def test_a_delivery_shows_its_attempts():
-    """CONTRACT 7: when the next one is, as long as one is sure to come."""
+    """A delivery's record has the next attempt's time only while one is certain (CONTRACT 7)."""
     delivery = make_delivery(next_at=NOW + DAY)
     record = {
         "id": 1,

@@ -1,4 +1,4 @@
-"""Lengths of time as text."""
+"""Parsing and formatting of durations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.builders import DAY, HOUR, MINUTE, SECOND
     ],
 )
 def test_a_duration_is_a_number_and_a_unit(text, duration):
-    """Seconds, minutes and hours read as the contract writes them."""
+    """Seconds, minutes and hours are parsed in the contract's notation."""
     assert parse_duration(text) == duration
 
 
@@ -33,7 +33,7 @@ def test_other_text_is_no_duration(text):
 
 @pytest.mark.parametrize("text", ["87841h", "999999999h"])
 def test_a_slip_of_digits_is_refused(text):
-    """More than ten years is refused, long before a date would overflow."""
+    """More than ten years is refused, before a date could overflow."""
     with pytest.raises(ValueError, match="longer than ten years"):
         parse_duration(text)
 
@@ -53,5 +53,5 @@ def test_a_slip_of_digits_is_refused(text):
     ],
 )
 def test_durations_are_told_in_whole_units(durations, text):
-    """The unit is the largest that fits all of them, and of which there are several."""
+    """The unit is the largest in which all are whole and one is at least 1."""
     assert format_duration(*durations) == text

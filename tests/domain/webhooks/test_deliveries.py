@@ -1,4 +1,4 @@
-"""Webhooks: the schedule of a delivery, disabling, the rotation of a secret."""
+"""Webhooks: the retry schedule, disabling of endpoints, rotation of secrets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def answered(status: int, ended_at=NOW) -> AttemptOutcome:
     ],
 )
 def test_a_success_is_2xx_alone(status, error):
-    """CONTRACT 7."""
+    """Only a 2xx status is a success (CONTRACT 7)."""
     assert answered(status).error is error
 
 
@@ -71,7 +71,7 @@ def test_a_success_is_2xx_alone(status, error):
     ids=["success", "redirect", "timeout", "a clock that was set back"],
 )
 def test_an_attempt_is_logged(outcome, logged):
-    """With the time it took in milliseconds, which is never negative."""
+    """The log entry has the duration in milliseconds, which is never negative."""
     assert outcome.to_attempt(3) == logged
 
 
@@ -79,14 +79,14 @@ def test_an_attempt_is_logged(outcome, logged):
 
 
 def test_a_success_ends_a_delivery():
-    """Nothing is to do any more."""
+    """A success finishes the delivery."""
     assert apply_attempt_to_delivery(DELIVERY, answered(200), POLICY) == evolve(
         DELIVERY, status=SUCCEEDED, next_at=None, attempts=1, tries=1
     )
 
 
 def test_there_are_four_tries_1_4_and_16_seconds_apart():
-    """Each wait runs from the end of the failed attempt; after the fourth it has failed."""
+    """Waits start at the end of the failed attempt; after the fourth the delivery has failed."""
     delivery, at, waits = DELIVERY, NOW, []
     for _ in range(3):
         outcome = failed(at + 7 * SECOND, took=7 * SECOND)
@@ -102,21 +102,21 @@ def test_there_are_four_tries_1_4_and_16_seconds_apart():
 
 @pytest.mark.parametrize("tries", [0, 1, 2, 3])
 def test_any_try_may_succeed(tries):
-    """The last one too."""
+    """Any attempt may succeed, also the last one."""
     delivery = evolve(DELIVERY, tries=tries, attempts=tries)
     assert apply_attempt_to_delivery(delivery, answered(200), POLICY).status is SUCCEEDED
 
 
 @pytest.mark.parametrize("status", UNDER_WAY)
 def test_what_arrived_has_succeeded(status):
-    """Even if it was held or cancelled while it was in flight."""
+    """A delivery held or cancelled in flight succeeds if its attempt does."""
     delivery = evolve(DELIVERY, status=status, held_at=NOW if status is HELD else None)
     after = apply_attempt_to_delivery(delivery, answered(200), POLICY)
     assert (after.status, after.next_at, after.held_at) == (SUCCEEDED, None, None)
 
 
 def test_what_was_held_in_flight_stays_held():
-    """It keeps when it is due, for the time when it may be sent again."""
+    """A delivery held in flight keeps the time of its next attempt."""
     delivery = evolve(DELIVERY, status=HELD, held_at=NOW - SECOND, tries=1, attempts=1)
     assert apply_attempt_to_delivery(delivery, failed(), POLICY) == evolve(
         delivery, next_at=NOW + 4 * SECOND, tries=2, attempts=2
@@ -124,7 +124,7 @@ def test_what_was_held_in_flight_stays_held():
 
 
 def test_what_was_held_in_its_last_try_has_failed():
-    """There is nothing left to keep it for."""
+    """A delivery held in its last attempt has failed."""
     delivery = evolve(DELIVERY, status=HELD, held_at=NOW, tries=3, attempts=3)
     after = apply_attempt_to_delivery(delivery, failed(), POLICY)
     assert (after.status, after.next_at, after.held_at) == (FAILED, None, None)
@@ -132,7 +132,7 @@ def test_what_was_held_in_its_last_try_has_failed():
 
 @pytest.mark.parametrize("tries", [0, 3])
 def test_what_was_cancelled_in_flight_stays_cancelled(tries):
-    """The attempt is counted, and no other is made."""
+    """The attempt of a cancelled delivery is counted, and no other follows."""
     delivery = evolve(DELIVERY, status=CANCELLED, next_at=None, tries=tries, attempts=tries)
     assert apply_attempt_to_delivery(delivery, failed(), POLICY) == evolve(
         delivery, tries=tries + 1, attempts=tries + 1
@@ -141,7 +141,8 @@ def test_what_was_cancelled_in_flight_stays_cancelled(tries):
 
 @pytest.mark.parametrize("status", DONE)
 def test_one_that_is_done_is_sent_again_from_the_first_try(status):
-    """Its attempts go on counting, its failure doesn't count for the endpoint."""
+    """A redelivery restarts the schedule, keeps counting attempts, and does not count for the
+    endpoint."""
     delivery = evolve(DELIVERY, status=status, next_at=None, tries=4, attempts=4)
     again = delivery.redeliver(NOW + HOUR, is_deliverable=True)
     assert again == evolve(delivery, status=PENDING, next_at=NOW + HOUR, tries=0, counts=False)
@@ -150,7 +151,7 @@ def test_one_that_is_done_is_sent_again_from_the_first_try(status):
 
 
 def test_one_sent_again_is_held_where_its_endpoint_is_not_served():
-    """It waits like any other."""
+    """A redelivery is held while its endpoint is not deliverable."""
     again = evolve(DELIVERY, status=FAILED, next_at=None, tries=4).redeliver(
         NOW, is_deliverable=False
     )
@@ -160,7 +161,7 @@ def test_one_sent_again_is_held_where_its_endpoint_is_not_served():
 @pytest.mark.parametrize("status", [PENDING, HELD])
 @pytest.mark.parametrize("served", [True, False])
 def test_one_under_way_is_not_started_over(status, served):
-    """It goes on as it was, and goes on counting."""
+    """A redelivery of an unfinished delivery changes nothing."""
     delivery = evolve(DELIVERY, status=status, tries=2)
     assert delivery.redeliver(NOW + HOUR, is_deliverable=served) is delivery
 
@@ -169,14 +170,14 @@ def test_one_under_way_is_not_started_over(status, served):
 
 
 def exhausted(endpoint: WebhookEndpoint, ended_at=NOW, **given: Any) -> WebhookEndpoint:
-    """An endpoint after the last try of one more delivery failed."""
+    """An endpoint after one more delivery has failed finally."""
     return apply_attempt_to_endpoint(
         endpoint, evolve(DELIVERY, status=FAILED, **given), failed(ended_at), POLICY
     )
 
 
 def test_the_tenth_failed_delivery_in_a_row_disables():
-    """At the moment when it failed; nine don't."""
+    """The tenth consecutive failed delivery disables the endpoint at that time."""
     endpoint = ENDPOINT
     for n in range(1, 10):
         endpoint = exhausted(endpoint)
@@ -194,14 +195,14 @@ def test_the_tenth_failed_delivery_in_a_row_disables():
 
 @pytest.mark.parametrize("status", UNDER_WAY)
 def test_an_attempt_that_is_tried_again_counts_for_nothing(status):
-    """Nor does one that was held or cancelled meanwhile; but the endpoint is in trouble."""
+    """A failed attempt that is retried marks the endpoint as troubled, and does not count."""
     endpoint = evolve(ENDPOINT, consecutive_failures=9)
     after = apply_attempt_to_endpoint(endpoint, evolve(DELIVERY, status=status), failed(), POLICY)
     assert after == evolve(endpoint, troubled=True, failed=1)
 
 
 def test_one_sent_again_on_demand_does_not_count():
-    """However often somebody tries."""
+    """Failed redeliveries do not count, however many."""
     endpoint = evolve(ENDPOINT, consecutive_failures=9)
     assert exhausted(endpoint, counts=False) == evolve(endpoint, troubled=True, failed=1)
 
@@ -209,7 +210,7 @@ def test_one_sent_again_on_demand_does_not_count():
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("failures", [0, 9])
 def test_any_success_sets_the_count_to_zero(counts, failures):
-    """Also of one that was sent again on demand."""
+    """Any success resets the count, also that of a redelivery."""
     endpoint = evolve(ENDPOINT, consecutive_failures=failures, troubled=True, failed=5)
     done = evolve(DELIVERY, status=SUCCEEDED, counts=counts)
     assert apply_attempt_to_endpoint(endpoint, done, answered(200), POLICY) == evolve(
@@ -228,12 +229,12 @@ def test_any_success_sets_the_count_to_zero(counts, failures):
     ids=["paused", "disabled"],
 )
 def test_failures_of_an_endpoint_that_is_off_do_not_count(endpoint):
-    """What was in flight neither disables it nor moves the time when it was."""
+    """Failures in flight change neither status nor time of a disabled endpoint."""
     assert exhausted(endpoint, NOW + HOUR) == evolve(endpoint, troubled=True, failed=1)
 
 
 def test_a_late_success_does_not_enable():
-    """A disabled endpoint waits for its owner."""
+    """A success in flight does not enable a disabled endpoint."""
     off = evolve(ENDPOINT, active=False, consecutive_failures=10, disabled_at=NOW)
     after = apply_attempt_to_endpoint(
         off, evolve(DELIVERY, status=SUCCEEDED), answered(200), POLICY
@@ -242,7 +243,7 @@ def test_a_late_success_does_not_enable():
 
 
 def test_enabling_clears_the_record():
-    """It has ten failures before it again."""
+    """An enabled endpoint starts with a count of zero."""
     off = evolve(
         ENDPOINT, active=False, consecutive_failures=10, disabled_at=NOW, disabled_reason="why"
     )
@@ -267,42 +268,42 @@ ROTATED = EndpointSecrets(b"old").rotate(b"new", NOW, 24 * HOUR)
     ],
 )
 def test_for_a_day_both_secrets_sign(after, valid):
-    """The old one first; then the new one alone, by itself."""
+    """Both secrets sign during the overlap, the old one first; then the new one only."""
     assert ROTATED.signing_secrets(NOW + after) == valid
 
 
 def test_a_secret_that_is_not_rotated_signs_alone():
-    """At any time."""
+    """A secret without rotation is the only one that signs."""
     assert EndpointSecrets(b"old").signing_secrets(NOW) == (b"old",)
     assert EndpointSecrets(b"old").effective_at(NOW) == EndpointSecrets(b"old")
 
 
 @pytest.mark.parametrize("after", [0 * HOUR, 24 * HOUR - MOMENT])
 def test_the_new_secret_may_take_over_at_once(after):
-    """Until it does so by itself."""
+    """A rotation can be ended before the overlap is over."""
     assert ROTATED.activate_next(NOW + after) == EndpointSecrets(b"new")
 
 
 @pytest.mark.parametrize("secrets", [EndpointSecrets(b"old"), ROTATED], ids=["never", "over"])
 def test_there_may_be_nothing_to_activate(secrets):
-    """Where nothing is rotated, or not any more."""
+    """Ending a rotation that is not pending returns None."""
     assert secrets.activate_next(NOW + 24 * HOUR) is None
 
 
 def test_rotating_again_drops_the_one_on_its_way():
-    """The published signature stays with the secret that it was by."""
+    """A second rotation drops the pending secret; the published signature keeps its secret."""
     again = ROTATED.rotate(b"newer", NOW + HOUR, 24 * HOUR)
     assert again == EndpointSecrets(b"old", b"newer", NOW + 25 * HOUR)
 
 
 def test_rotating_again_later_builds_on_the_new_one():
-    """The first rotation was over."""
+    """A rotation after the overlap starts from the new secret."""
     again = ROTATED.rotate(b"newer", NOW + 24 * HOUR, 24 * HOUR)
     assert again == EndpointSecrets(b"new", b"newer", NOW + 48 * HOUR)
 
 
 def test_nothing_sealed_is_shown():
-    """Secrets don't stand in what is printed, sealed or not."""
+    """Representations contain no secrets, encrypted or not."""
     assert "sealed" not in repr(ENDPOINT)
     assert "old" not in repr(ROTATED)
     assert "new" not in repr(ROTATED)

@@ -1,4 +1,4 @@
-"""Webhooks: who gets an event, in which order, with which headers."""
+"""Webhooks: recipients of events, their order, and the headers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ADMIN = {"role": Role.ADMIN, "subscription": Subscription.NONE}
     ],
 )
 def test_parties_and_admins_get_what_they_subscribed_to(subscriber, gets):
-    """CONTRACT 7."""
+    """Parties and admins receive the events that they subscribed to (CONTRACT 7)."""
     assert subscriber.matches(make_told()) is gets
     assert len(fan_out_deliveries([make_told()], [subscriber], NOW, NOW)) == gets
 
@@ -93,14 +93,14 @@ def test_parties_and_admins_get_what_they_subscribed_to(subscriber, gets):
     ],
 )
 def test_what_may_not_be_sent_is_held(subscriber, status):
-    """While the endpoint is off, or its owner has no use of the interface."""
+    """Deliveries are held while the endpoint is inactive or its owner has no API access."""
     (new,) = fan_out_deliveries([make_told()], [subscriber], NOW - DAY, NOW)
     assert (new.status, new.held_at) == (status, NOW if status is HELD else None)
     assert (new.next_at, new.created_at) == (NOW, NOW - DAY)
 
 
 def test_each_endpoint_gets_each_event_once():
-    """In the order of the events, also where its owner is party and admin."""
+    """Each endpoint gets each event once and in order, also if its owner is party and admin."""
     events = [make_told(id="b"), make_told(id="a", name=EventName.PAYMENT_COMPLETED)]
     subscribers = [make_subscriber(1, ADMIN, id=8), make_subscriber(2, id=7)]
     new = fan_out_deliveries(events, subscribers, NOW, NOW)
@@ -117,7 +117,7 @@ def test_each_endpoint_gets_each_event_once():
 
 @st.composite
 def tellings(draw: st.DrawFn) -> list[PublishedEvent]:
-    """Events of a few bookings in any order, with ids that needn't rise with them."""
+    """Events of a few bookings in any order, with ids in any order."""
     bookings = draw(st.lists(st.integers(1, 4), max_size=12))
     ids = draw(st.permutations([f"evt_{n:02}" for n in range(len(bookings))]))
     events = [
@@ -129,7 +129,8 @@ def tellings(draw: st.DrawFn) -> list[PublishedEvent]:
 
 @given(tellings())
 def test_a_booking_is_told_in_its_own_order(events):
-    """Whatever the clocks that named its events said; and nothing is lost or told twice."""
+    """The events of a booking are sorted by sequence, whatever their ids, and none is lost or
+    repeated."""
     ordered = sort_for_feed(events)
     assert sorted(ordered, key=lambda each: each.id) == sorted(events, key=lambda each: each.id)
     for booking in (1, 2, 3, 4):
@@ -139,7 +140,7 @@ def test_a_booking_is_told_in_its_own_order(events):
 
 @given(tellings())
 def test_bookings_are_told_by_the_making_of_their_events(events):
-    """Whose turn it is goes by the ids."""
+    """Events of different bookings are sorted by id."""
     by_making = sorted(events, key=lambda each: each.id)
     assert [each.booking_id for each in sort_for_feed(events)] == [
         each.booking_id for each in by_making
@@ -150,7 +151,8 @@ def test_bookings_are_told_by_the_making_of_their_events(events):
 
 
 def test_the_published_signature_is_by_the_first_secret():
-    """The other header has one by each; the id is the event's, the time the attempt's."""
+    """The standard header has a signature by each secret; the id is the event's, the time the
+    attempt's."""
     body = '{"name":"Zoë"}'.encode()
     old, new = "whsec_" + "A" * 43 + "=", "whsec_" + "B" * 43 + "="
     at, stamp = NOW + SECOND * 1.9, int(NOW.timestamp()) + 1

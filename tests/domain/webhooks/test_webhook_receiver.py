@@ -1,4 +1,4 @@
-"""The receivers' kit: what it believes, and what it refuses."""
+"""The webhook receiver: the requests that it accepts and refuses."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ STANDARD_ALONE = without(signed(), *OURS)
 def refusal(
     headers: Mapping[Any, Any], body: bytes = BODY, now: float = AT
 ) -> RefusalReason | None:
-    """Why a request is refused; None where it isn't."""
+    """Why a request is refused; None if it is accepted."""
     try:
         WebhookReceiver([OLD]).receive(headers, body, now)
     except WebhookRefused as refused:
@@ -83,7 +83,7 @@ def refusal(
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
 def test_the_golden_vectors_hold(vector):
-    """Both signatures are those that another program computed."""
+    """Both signatures equal those that another program computed."""
     body, first = vector["body"].encode(), vector["secrets"][0]
     rest = (vector["id"], vector["timestamp"], body)
     assert hex_signature(first, body) == vector["x-webhook-signature"]
@@ -94,7 +94,7 @@ def test_the_golden_vectors_hold(vector):
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
 def test_the_kit_takes_the_golden_vectors(vector):
-    """A receiver with the secrets of a vector believes it."""
+    """A receiver with a vector's secrets accepts it."""
     headers = {
         "x-webhook-signature": vector["x-webhook-signature"],
         "webhook-signature": vector["webhook-signature"],
@@ -108,7 +108,7 @@ def test_the_kit_takes_the_golden_vectors(vector):
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
 def test_the_public_library_signs_alike(vector):
-    """Standard Webhooks' own package makes the same signatures."""
+    """The package of Standard Webhooks computes the same signatures."""
     at = datetime.fromtimestamp(vector["timestamp"], UTC)
     made = [
         standardwebhooks.Webhook(secret).sign(vector["id"], at, vector["body"])
@@ -119,7 +119,7 @@ def test_the_public_library_signs_alike(vector):
 
 @pytest.mark.parametrize("secret", [OLD, NEW])
 def test_the_public_library_verifies_what_is_sent(secret):
-    """A receiver that uses that package takes the service's headers, also amid a rotation."""
+    """The package of Standard Webhooks verifies the service's headers, also during a rotation."""
     headers = signed(BODY, OLD, NEW, at=datetime.now(UTC).timestamp())
     assert standardwebhooks.Webhook(secret).verify(BODY, headers) == envelope()
 
@@ -130,12 +130,12 @@ def test_the_public_library_verifies_what_is_sent(secret):
     ids=["both", "published alone", "standard alone"],
 )
 def test_either_signature_suffices(headers):
-    """One of the two may be left out on the way."""
+    """One of the two signature headers may be missing."""
     assert WebhookReceiver([OLD]).receive(headers, BODY, AT).envelope == envelope()
 
 
 def test_a_request_without_a_signature_is_refused():
-    """Whatever else it brings."""
+    """A request without signature is refused, whatever its other headers are."""
     headers = without(signed(), "X-Webhook-Signature", "webhook-signature")
     assert refusal(headers) is RefusalReason.UNSIGNED
 
@@ -143,7 +143,7 @@ def test_a_request_without_a_signature_is_refused():
 @pytest.mark.parametrize("headers", [signed(), PUBLISHED_ALONE, STANDARD_ALONE])
 @given(place=numbers, other=st.integers(1, 255))
 def test_one_changed_byte_of_the_body_is_noticed(headers, place, other):
-    """By each of the signatures alone."""
+    """Each signature alone detects a changed byte of the body."""
     changed = bytearray(BODY)
     changed[place % len(BODY)] ^= other
     assert refusal(headers, bytes(changed)) is RefusalReason.WRONG_SIGNATURE
@@ -159,7 +159,7 @@ def test_one_changed_byte_of_the_body_is_noticed(headers, place, other):
 )
 @given(place=numbers, other=st.characters(codec=None, exclude_categories=()))
 def test_one_changed_character_of_a_header_is_noticed(headers, name, place, other):
-    """In the signatures and in all that they cover."""
+    """A changed character of a signature or a signed header is detected."""
     value = headers[name]
     place %= len(value)
     changed = value[:place] + other + value[place + 1 :]
@@ -170,37 +170,37 @@ def test_one_changed_character_of_a_header_is_noticed(headers, name, place, othe
 @given(value=st.text(st.characters(codec=None, exclude_categories=())))
 @example("\ud800")
 def test_any_header_may_come(name, value):
-    """Whatever stands in a header, the kit raises nothing but its own error."""
+    """The receiver raises its own error only, whatever the headers are."""
     headers = signed()
     assert (refusal(headers | {name: value}) is None) == (value == headers[name])
 
 
 def test_names_of_headers_are_read_in_any_case():
-    """Servers write them as they like."""
+    """The case of header names does not matter."""
     assert refusal({name.upper(): value for name, value in signed().items()}) is None
 
 
 @pytest.mark.parametrize("name", OURS + STANDARD)
 def test_a_header_that_is_there_twice_is_refused(name):
-    """It is not guessed which one counts."""
+    """A repeated header is refused."""
     assert refusal(signed() | {name.upper(): signed()[name]}) is RefusalReason.BAD_HEADER
 
 
 @pytest.mark.parametrize("name", OURS + STANDARD)
 @pytest.mark.parametrize("value", [["abc"], (), 1, 1.5, {}], ids=repr)
 def test_a_header_that_is_no_text_is_refused(name, value):
-    """Such as the lists of some frameworks: it is not guessed what they mean."""
+    """A header value that is not a text, such as a list, is refused."""
     assert refusal(signed() | {name: value}) is RefusalReason.BAD_HEADER
 
 
 @pytest.mark.parametrize("name", OURS + STANDARD)
 def test_a_header_that_is_none_is_not_there(name):
-    """So one who picks them out by name gives those that are missing."""
+    """A header with the value None counts as missing."""
     assert refusal(signed() | {name: None}) is refusal(without(signed(), name))
 
 
 def test_headers_may_be_bytes():
-    """As ASGI has them; what isn't ASCII is refused, like anything that wasn't sent."""
+    """Headers may be bytes, as in ASGI; values that are not ASCII are refused."""
     raw = {name.lower().encode(): value.encode() for name, value in signed().items()}
     assert refusal(raw) is None
     assert refusal(raw | {b"x-webhook-signature": b"\xff"}) is RefusalReason.WRONG_SIGNATURE
@@ -209,7 +209,7 @@ def test_headers_may_be_bytes():
 
 @pytest.mark.parametrize("missing", ["webhook-id", "webhook-timestamp"])
 def test_the_standard_signature_needs_what_it_covers(missing):
-    """It is refused without the id or the time."""
+    """The standard signature is refused without id or timestamp."""
     assert refusal(without(signed(), missing)) is RefusalReason.BAD_HEADER
 
 
@@ -217,18 +217,18 @@ def test_the_standard_signature_needs_what_it_covers(missing):
     "spelled", [f"0{AT}", f"+{AT}", f" {AT}", f"{AT}\n", f"{AT}.0", "1_803_902_400", "9" * 5000, ""]
 )
 def test_a_time_has_one_spelling(spelled):
-    """The same number in other characters was not signed."""
+    """A timestamp in other digits than the signed ones is refused."""
     assert refusal(signed() | {"webhook-timestamp": spelled}) is RefusalReason.BAD_HEADER
 
 
 def test_signatures_of_other_versions_are_passed_over():
-    """One that holds is enough, whatever stands beside it."""
+    """Signatures of unknown versions are ignored if one is valid."""
     good = signed()["webhook-signature"]
     assert refusal(signed() | {"webhook-signature": f"v1a,abc {good} v2,=="}) is None
 
 
 def test_the_comparison_takes_the_same_time_for_all(monkeypatch):
-    """The library's comparison in constant time has the say, and nothing else."""
+    """Signatures are compared by the library's constant-time function only."""
     monkeypatch.setattr(
         "staffbooking_core.webhook_receiver.hmac.compare_digest", lambda a, b: False
     )
@@ -249,12 +249,12 @@ def test_the_comparison_takes_the_same_time_for_all(monkeypatch):
     ],
 )
 def test_the_window_is_five_minutes_both_ways(off, reason):
-    """Its edges belong to it."""
+    """Timestamps within five minutes, inclusive, are accepted."""
     assert refusal(signed(), now=AT + off) is reason
 
 
 def test_the_window_can_be_another():
-    """The tolerance is given in seconds."""
+    """The tolerance can be set, in seconds."""
     receiver = WebhookReceiver([OLD], tolerance_seconds=1)
     receiver.verify(signed(), BODY, AT + 1)
     with pytest.raises(WebhookRefused, match="out_of_time"):
@@ -262,7 +262,7 @@ def test_the_window_can_be_another():
 
 
 def test_the_published_signature_alone_has_no_time():
-    """An old request passes, and is known by its id."""
+    """A request with the published signature only has no time limit; its id identifies a repeat."""
     receiver = WebhookReceiver([OLD])
     receiver.mark_processed(receiver.receive(PUBLISHED_ALONE, BODY, AT))
     assert receiver.receive(PUBLISHED_ALONE, BODY, AT + 10**6).is_duplicate
@@ -273,33 +273,33 @@ def test_the_published_signature_alone_has_no_time():
 
 @pytest.mark.parametrize("known", [[OLD], [NEW], [OLD, NEW], [NEW, OLD]])
 def test_a_rotation_shuts_nobody_out(known):
-    """While both secrets sign, a receiver may have the old one, the new one or both."""
+    """During a rotation a receiver may have the old secret, the new one or both."""
     assert WebhookReceiver(known).verify(signed(BODY, OLD, NEW), BODY, AT) == envelope()
 
 
 @pytest.mark.parametrize("left_out", [(), OURS, STANDARD])
 def test_another_secret_is_refused(left_out):
-    """Once a rotation is over, the old secret is worth nothing."""
+    """The old secret is refused after a rotation."""
     assert refusal(without(signed(BODY, NEW), *left_out)) is RefusalReason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize("used", [OLD, NEW])
 @pytest.mark.parametrize("left_out", [(), OURS, STANDARD])
 def test_a_receiver_may_be_ready_before_and_after(used, left_out):
-    """One that has both secrets takes what either signs alone."""
+    """A receiver with both secrets accepts a signature by either."""
     headers = without(signed(BODY, used), *left_out)
     assert WebhookReceiver([OLD, NEW]).verify(headers, BODY, AT) == envelope()
 
 
 def test_a_stranger_is_refused_amid_a_rotation():
-    """Several signatures, none of which holds."""
+    """Several invalid signatures are refused."""
     stranger = "whsec_" + "A" * 43 + "="
     with pytest.raises(WebhookRefused, match="wrong_signature"):
         WebhookReceiver([stranger]).verify(signed(BODY, OLD, NEW), BODY, AT)
 
 
 def test_each_signature_that_is_there_must_hold():
-    """A good one does not make up for a bad one."""
+    """A valid signature header does not compensate for an invalid one."""
     bad = signed(BODY, NEW)
     for name in ("X-Webhook-Signature", "webhook-signature"):
         assert refusal(signed() | {name: bad[name]}) is RefusalReason.WRONG_SIGNATURE
@@ -310,7 +310,7 @@ def test_each_signature_that_is_there_must_hold():
     [[], OLD, [OLD, ""], ["whsec_"], [OLD[6:]], ["whsec_a"], ["whsec_AAAA-"], ["whsec_é==="]],
 )
 def test_what_is_no_secret_is_noticed_at_once(secrets):
-    """Not only when the first event is refused; and it is not told in the message."""
+    """An invalid secret raises at construction, and the message does not contain it."""
     with pytest.raises(ValueError, match=r"^a list of secrets is needed, each whsec_ and base64$"):
         WebhookReceiver(secrets)
 
@@ -336,7 +336,7 @@ def test_what_is_no_secret_is_noticed_at_once(secrets):
     ids=lambda body: repr(body[:60]),
 )
 def test_a_signed_body_that_is_no_event_is_refused(body):
-    """It may be the right secret in wrong hands."""
+    """A signed body that is not an event is refused."""
     assert refusal(signed(body), body) is RefusalReason.BAD_BODY
 
 
@@ -353,7 +353,7 @@ def test_a_signed_body_that_is_no_event_is_refused(body):
     ids=repr,
 )
 def test_a_booking_of_another_form_is_none(data):
-    """Such an event is about no booking, so never stale; it is taken like any other."""
+    """An event without a valid booking is accepted and never stale."""
     body = json.dumps(envelope() | {"data": data}).encode()
     receiver = WebhookReceiver([OLD])
     for _ in range(2):
@@ -365,13 +365,13 @@ def test_a_booking_of_another_form_is_none(data):
 
 @pytest.mark.parametrize("left_out", [OURS, STANDARD])
 def test_headers_name_the_event_of_the_body(left_out):
-    """An id that was signed along with another body's is refused."""
+    """An id header that differs from the body's id is refused."""
     other = json.dumps(envelope("evt_2")).encode()
     assert refusal(without(signed(other), *left_out), other) is RefusalReason.CONTRADICTION
 
 
 def test_money_is_exact():
-    """Numbers with a fraction come as they are written."""
+    """Numbers with a fraction are parsed exactly."""
     body = BODY.replace(b'"Pra\xc3\xa7a 1"', b"0.10")
     got = WebhookReceiver([OLD]).verify(signed(body), body, AT)
     assert repr(got["data"]["booking"]["location"]) == repr(Decimal("0.10"))
@@ -381,14 +381,14 @@ def test_money_is_exact():
 
 
 def test_a_repeat_is_known_by_its_id():
-    """Also where it comes by another way."""
+    """A repeated id is recognized, also in a request with other headers."""
     receiver = WebhookReceiver([OLD])
     receiver.mark_processed(receiver.receive(signed(), BODY, AT))
     assert receiver.receive_unsigned(envelope()).is_duplicate
 
 
 def test_only_what_is_done_is_remembered():
-    """An event that could not be dealt with is no repeat when it is sent again."""
+    """An event whose handling failed is not a repeat when it is sent again."""
     receiver = WebhookReceiver([OLD])
     assert not receiver.receive(signed(), BODY, AT).is_duplicate
     assert not receiver.receive(signed(), BODY, AT).is_duplicate
@@ -398,7 +398,7 @@ def test_only_what_is_done_is_remembered():
 
 
 def test_the_file_can_be_copied(tmp_path):
-    """Alone, without any package and with assertions off, it does what it does here."""
+    """The file works alone, without packages and with assertions disabled."""
     shutil.copy(webhook_receiver.__file__, tmp_path / "webhooks_kit.py")
     program = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"

@@ -1,4 +1,4 @@
-"""The receivers' kit: repeats, stale events, order."""
+"""The webhook receiver: repeats, stale events, order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def envelope(event_id: str = "evt_1", sequence: int = 1, code: str = CODE) -> di
 
 
 def takes(*events: dict[str, Any], limit: int = 10_000) -> list[tuple[bool, bool]]:
-    """Whether each is a repeat, and stale, where all before were dealt with."""
+    """Whether each event is a repeat, and stale, if all before were handled."""
     receiver, told = WebhookReceiver([SECRET], max_remembered=limit), []
     for event in events:
         received = receiver.receive_unsigned(event)
@@ -29,30 +29,30 @@ def takes(*events: dict[str, Any], limit: int = 10_000) -> list[tuple[bool, bool
 
 
 def test_an_older_event_of_a_booking_is_stale():
-    """A later one was here before; gaps are nothing to wait for."""
+    """An event with a lower sequence than a handled one is stale; gaps do not matter."""
     events = [envelope("a", 2), envelope("b", 5), envelope("c", 4), envelope("d", 6)]
     assert takes(*events) == [(False, False), (False, False), (False, True), (False, False)]
 
 
 def test_bookings_do_not_make_each_other_stale():
-    """Each has its own count."""
+    """Each booking has its own sequence."""
     assert takes(envelope("a", 9), envelope("b", 1, "BK2")) == [(False, False)] * 2
 
 
 def test_a_review_counts_with_its_booking():
-    """Its booking's code stands elsewhere."""
+    """The event of a review counts for its booking."""
     review = envelope("b", 2) | {"data": {"review": {"id": 1}, "booking_code": CODE}}
     assert takes(envelope("a", 3), review) == [(False, False), (False, True)]
 
 
 def test_a_test_is_never_stale():
-    """It is about no booking."""
+    """A test event has no booking and is never stale."""
     test = {"id": "t", "event": "webhook.test", "sequence": 0, "data": {"webhook_id": 1}}
     assert takes(envelope("a", 3), test) == [(False, False)] * 2
 
 
 def test_what_is_not_done_makes_nothing_stale():
-    """Until a later event is dealt with, the older record is the one to have."""
+    """A later event that is not handled makes no earlier one stale."""
     receiver = WebhookReceiver([SECRET])
     receiver.receive_unsigned(envelope("b", 5))
     assert not receiver.receive_unsigned(envelope("a", 4)).is_stale
@@ -71,7 +71,7 @@ def test_the_newest_events_are_remembered(ids, limit):
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9))), st.integers(1, 5))
 def test_the_bookings_that_moved_last_are_remembered(steps, limit):
-    """How far a booking has come is known while fewer than `limit` others came after it."""
+    """A booking's sequence is remembered while fewer than `limit` other bookings came after it."""
     events = [envelope(str(n), step[1], str(step[0])) for n, step in enumerate(steps)]
     known = dict[int, int]()
     for (booking, sequence), (_, is_stale) in zip(steps, takes(*events, limit=limit), strict=True):
@@ -83,7 +83,7 @@ def test_the_bookings_that_moved_last_are_remembered(steps, limit):
 
 @given(st.lists(st.tuples(st.sampled_from(["BK1", "BK2", ""]), st.integers(0, 9))))
 def test_a_batch_is_put_in_order(events):
-    """A booking's own events by their sequence, in the places that it had; the rest as it was."""
+    """The events of a booking are sorted by sequence within their positions in the batch."""
     batch = [envelope(str(n), sequence, code) for n, (code, sequence) in enumerate(events)]
     for each in batch:
         if not webhook_receiver.booking_code(each):

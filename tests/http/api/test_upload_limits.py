@@ -48,7 +48,7 @@ async def test_few_files_are_kept_in_memory_at_a_time(
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
     slow = Slow()
     world.restart(image_processor=slow)
-    world.app._site.upload_limiters[PATH] = upload_limits.UploadLimiter(1)
+    world.app.site.upload_limiters[PATH] = upload_limits.UploadLimiter(1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: staff.post(PATH, **form(b"x")))
         await slow.wait_for(1)
@@ -119,7 +119,7 @@ async def test_who_sends_for_the_longest_makes_room(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
     """Where all bodies together are too much to be kept."""
-    world.app._site.upload_limiters[PATH] = upload_limits.UploadLimiter(max_buffered_bytes=5_000)
+    world.app.site.upload_limiters[PATH] = upload_limits.UploadLimiter(max_buffered_bytes=5_000)
     other = await world.signed_in_client((await add_companion(world.store)).id)
     trickle, answers = Trickle(1), []
 

@@ -233,9 +233,9 @@ async def test_calendar_files_wait_for_their_turn(
 ) -> None:
     """Few are worked on at a time: who waits for too long comes again."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
-    world.app._site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
+    world.app.site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
     async with await staff(world) as browser:
-        async with world.app._site.upload_limiters[BUSY].hold_work_slot(NOW):
+        async with world.app.site.upload_limiters[BUSY].hold_work_slot(NOW):
             answer = await browser.post(BUSY, content=DAY_OFF, headers=ICS)
         error_body(answer, 429, "rate_limited")
         assert int(answer.headers["retry-after"]) > 0

@@ -65,7 +65,7 @@ async def in_pieces(content: bytes, size: int = 1000) -> AsyncIterator[bytes]:
 
 def are_free(world: HttpDeployment) -> bool:
     """Whether nobody holds a turn."""
-    taken = world.app._site.upload_limiters[PATH]
+    taken = world.app.site.upload_limiters[PATH]
     return not taken._bodies and taken._work_slots._value == upload_limits.MAX_CONCURRENT_UPLOADS
 
 

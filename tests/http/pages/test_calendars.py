@@ -161,9 +161,9 @@ async def test_files_of_pages_and_programs_take_the_same_turns(
 ) -> None:
     """Who waits for too long is told so on the page, and comes again."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
-    world.app._site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
+    world.app.site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
     staff = await member(world)
-    async with world.app._site.upload_limiters[BUSY].hold_work_slot(NOW):
+    async with world.app.site.upload_limiters[BUSY].hold_work_slot(NOW):
         answer = await send(staff, TAKE, file=GOOGLE_CALENDAR)
     assert (answer.status_code, alert(answer)[:24]) == (429, "That was too often. Try ")
     assert (await send(staff, TAKE, file=GOOGLE_CALENDAR)).status_code == 303

@@ -1,4 +1,4 @@
-"""What people do with their own accounts, and what keeps others from doing it."""
+"""Users' own accounts: passwords, sessions, verification of addresses."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def clock(ports: Ports) -> VirtualClock:
 
 
 async def letters(ports: Ports, kind: NotificationKind) -> list[Email]:
-    """What people were told of a kind."""
+    """The sent e-mails of a kind."""
     await notifications.send_notifications(ports)
     assert isinstance(ports.notifier, RecordingNotifier)
     return [letter for letter in ports.notifier.emails if letter.kind is kind]
 
 
 async def token_of(ports: Ports, kind: NotificationKind) -> str:
-    """The token of the last letter of a kind."""
+    """The token of the last e-mail of a kind."""
     return ((await letters(ports, kind))[-1].url or "").rpartition("/")[2]
 
 
@@ -102,7 +102,7 @@ def changing(current: str = OLD) -> ChangePassword:
 
 
 async def test_a_password_is_changed(ports: Ports, ada: User) -> None:
-    """This session stays, all others end, those of other people don't; and Ada is told."""
+    """A password change keeps this session, ends the user's others, and notifies the user."""
     here = await add_session(ports.store, ada.id)
     await add_session(ports.store, ada.id)
     sam = await add_user(ports.store)
@@ -116,7 +116,7 @@ async def test_a_password_is_changed(ports: Ports, ada: User) -> None:
 
 
 async def test_a_wrong_password_changes_nothing(ports: Ports, ada: User) -> None:
-    """It looks like a failed login, and nobody is told."""
+    """A wrong current password fails like a login and sends no e-mail."""
     here = await add_session(ports.store, ada.id)
     await add_session(ports.store, ada.id)
     with pytest.raises(Unauthenticated) as raised:
@@ -128,7 +128,7 @@ async def test_a_wrong_password_changes_nothing(ports: Ports, ada: User) -> None
 
 
 async def test_passwords_are_not_guessed_at(ports: Ports, ada: User) -> None:
-    """Wrong ones count with failed logins: after ten the right one is refused as well."""
+    """Wrong current passwords count as failed logins."""
     here = await add_session(ports.store, ada.id)
     for _ in range(9):
         with pytest.raises(Unauthenticated):
@@ -141,7 +141,7 @@ async def test_passwords_are_not_guessed_at(ports: Ports, ada: User) -> None:
 
 
 async def test_of_two_changes_at_once_one_counts(ports: Ports, ada: User) -> None:
-    """The other one knew a password that is none any more."""
+    """Of two concurrent changes the second fails, since the password is no longer current."""
     here = await add_session(ports.store, ada.id)
 
     class Slow(PlainHasher):
@@ -171,7 +171,7 @@ async def guess_by_erasure(ports: Ports, ada: User) -> None:
 async def test_guesses_at_once_are_no_way_around_the_limit(
     ports: Ports, ada: User, guess: Callable[[Ports, User], Awaitable[None]]
 ) -> None:
-    """The right one is refused, too, where ten wrong ones ended before it."""
+    """The right password is refused where ten concurrent wrong ones finished before it."""
 
     async def guess_wrong() -> None:
         for _ in range(10):
@@ -192,7 +192,7 @@ async def reset(ports: Ports, token: str, password: str = NEW) -> None:
 
 
 async def test_a_forgotten_password_is_set_anew(ports: Ports, ada: User) -> None:
-    """By the link in the mail: every session ends, Ada is told, and the address is hers."""
+    """A reset ends every session, notifies the user and verifies the address."""
     await add_session(ports.store, ada.id)
     await forget(ports, "ADA@Example.com")
     token = await token_of(ports, NotificationKind.RESET_PASSWORD)
@@ -205,7 +205,7 @@ async def test_a_forgotten_password_is_set_anew(ports: Ports, ada: User) -> None
 
 
 async def test_a_login_under_way_does_not_outlive_its_password(ports: Ports, ada: User) -> None:
-    """Who signs in with the old one while it is replaced stays out."""
+    """A login during a password change fails."""
     await forget(ports)
     token = await token_of(ports, NotificationKind.RESET_PASSWORD)
     late = evolve(ports, hasher=SlowHasher(lambda: reset(ports, token)))
@@ -216,7 +216,7 @@ async def test_a_login_under_way_does_not_outlive_its_password(ports: Ports, ada
 
 
 async def test_a_login_under_way_does_not_outlive_its_account(ports: Ports, ada: User) -> None:
-    """Who is disabled meanwhile stays out."""
+    """A login of a user who is disabled meanwhile fails."""
 
     async def disable() -> None:
         await administration.disable_user(ports, ada.email)
@@ -234,7 +234,7 @@ async def refused(ports: Ports, token: str) -> None:
 
 
 async def test_a_link_sets_one_password(ports: Ports, ada: User, hasher: CountingHasher) -> None:
-    """It can't be used again, nor can one that was sent before; and no work is done for it."""
+    """A used or earlier token is refused before the password is hashed."""
     await forget(ports)
     first = await token_of(ports, NotificationKind.RESET_PASSWORD)
     clock(ports).advance(SECOND)
@@ -249,7 +249,7 @@ async def test_a_link_sets_one_password(ports: Ports, ada: User, hasher: Countin
 
 
 async def test_a_link_ends_with_its_time(ports: Ports, ada: User) -> None:
-    """Or when the password was changed otherwise, or the account was locked."""
+    """A token is invalid after its expiry, another password change, or disabling."""
     await forget(ports)
     token = await token_of(ports, NotificationKind.RESET_PASSWORD)
     await change(ports, ada, disabled_at=NOW)
@@ -264,7 +264,7 @@ async def test_a_link_ends_with_its_time(ports: Ports, ada: User) -> None:
 
 
 async def test_a_link_is_for_nobody_else(ports: Ports, ada: User) -> None:
-    """Neither by another number, nor for longer, nor for another purpose, nor garbled."""
+    """A token with another user, expiry, purpose or signature is invalid."""
     sam = await add_user(ports.store)
     await forget(ports)
     token = await token_of(ports, NotificationKind.RESET_PASSWORD)
@@ -284,7 +284,7 @@ async def test_a_link_is_for_nobody_else(ports: Ports, ada: User) -> None:
 
 
 async def test_nobody_learns_who_has_an_account(ports: Ports, ada: User) -> None:
-    """The answer is the same, and so is what is done for it; an unknown address gets no mail."""
+    """A reset request behaves the same for an unknown address, which gets no e-mail."""
     await forget(ports, "nobody@example.com")
     await forget(ports, "ada@example.com")
     [letter] = await letters(ports, NotificationKind.RESET_PASSWORD)
@@ -292,7 +292,7 @@ async def test_nobody_learns_who_has_an_account(ports: Ports, ada: User) -> None
 
 
 async def test_nobody_is_flooded_with_links(ports: Ports, ada: User) -> None:
-    """Three an hour for an account, whether it is one or not, from wherever they are asked."""
+    """Reset links are limited to three an hour per address, existing or not."""
     for email in ("ada@example.com", "nobody@example.com"):
         for number in range(3):
             await forget(ports, email, f"198.51.100.{number}")
@@ -301,7 +301,7 @@ async def test_nobody_is_flooded_with_links(ports: Ports, ada: User) -> None:
 
 
 async def test_an_address_asks_for_so_many_links(ports: Ports) -> None:
-    """Twenty an hour, for whomever."""
+    """Reset links are limited to twenty an hour per network address."""
     for number in range(20):
         await forget(ports, f"user{number}@example.com")
     with pytest.raises(RateLimitExceeded):
@@ -316,7 +316,7 @@ async def signed_in(ports: Ports, user: User, ago: timedelta = timedelta()) -> S
 
 
 async def test_one_sees_where_one_is_signed_in(ports: Ports, ada: User) -> None:
-    """The newest first; neither what has ended, nor others'."""
+    """Valid sessions of the user are listed, the newest first."""
     old = await signed_in(ports, ada, POLICY.session_idle - SECOND)
     new = await signed_in(ports, ada)
     await signed_in(ports, ada, POLICY.session_idle)
@@ -325,7 +325,7 @@ async def test_one_sees_where_one_is_signed_in(ports: Ports, ada: User) -> None:
 
 
 async def test_one_signs_out_elsewhere(ports: Ports, ada: User) -> None:
-    """By the name of the session, which is not what it is kept under; only of one's own."""
+    """A user ends an own session by its public id."""
     one, other = await signed_in(ports, ada), await signed_in(ports, ada)
     theirs = await signed_in(ports, await add_user(ports.store))
     for name in (session_public_id(theirs.digest), one.digest.hex(), "", "nothing"):
@@ -338,7 +338,7 @@ async def test_one_signs_out_elsewhere(ports: Ports, ada: User) -> None:
 
 
 async def test_one_signs_out_everywhere_else(ports: Ports, ada: User) -> None:
-    """This session stays."""
+    """Ending other sessions keeps this one."""
     here = await signed_in(ports, ada)
     for _ in "ab":
         await signed_in(ports, ada)
@@ -361,7 +361,7 @@ async def register(ports: Ports) -> User:
 
 
 async def test_who_registers_is_asked_for_a_proof(ports: Ports) -> None:
-    """By a mail to the address; the link proves it, once."""
+    """Registration sends a verification e-mail, whose link works once."""
     user = await register(ports)
     assert user.email_verified_at is None
     token = await token_of(ports, NotificationKind.VERIFY_EMAIL)
@@ -379,7 +379,7 @@ async def test_who_registers_is_asked_for_a_proof(ports: Ports) -> None:
 
 
 async def test_a_proof_is_of_the_address_it_was_sent_to(ports: Ports) -> None:
-    """Who has another address by now proves nothing by it; nor does who comes late."""
+    """A token for a previous address, or an expired one, is invalid."""
     user = await register(ports)
     token = await token_of(ports, NotificationKind.VERIFY_EMAIL)
     await change(ports, user, email="other@example.com")
@@ -393,7 +393,7 @@ async def test_a_proof_is_of_the_address_it_was_sent_to(ports: Ports) -> None:
 
 
 async def test_the_proof_is_asked_for_again(ports: Ports, ada: User) -> None:
-    """Three times an hour; not where it is there."""
+    """Verification e-mails are limited to three an hour, and refused once verified."""
     for _ in range(3):
         await accounts.send_verification(ports, ada, HERE)
     with pytest.raises(RateLimitExceeded):
@@ -405,7 +405,7 @@ async def test_the_proof_is_asked_for_again(ports: Ports, ada: User) -> None:
 
 
 async def test_from_one_address_the_proof_is_asked_for_seldom(ports: Ports) -> None:
-    """By however many users; those elsewhere are asked all the same."""
+    """Verification e-mails are limited per network address over all users."""
     rule = POLICY.limits.verification_address
     users = [await add_user(ports.store) for _ in range(rule.limit + 1)]
     for user in users[:-1]:
@@ -416,14 +416,14 @@ async def test_from_one_address_the_proof_is_asked_for_seldom(ports: Ports) -> N
 
 
 async def test_who_has_proved_it_is_not_asked(ports: Ports, ada: User) -> None:
-    """Also where the mail was on its way."""
+    """A verified user gets no pending verification e-mail."""
     await accounts.send_verification(ports, ada, HERE)
     await change(ports, ada, email_verified_at=NOW)
     assert await letters(ports, NotificationKind.VERIFY_EMAIL) == []
 
 
 async def test_no_token_is_ever_stored(ports: Ports, ada: User) -> None:
-    """Notices lead nowhere yet: the links are made with the mails."""
+    """Stored notifications have no link; tokens are made when they are sent."""
     await forget(ports)
     await accounts.send_verification(ports, ada, HERE)
     lease = make_lease()

@@ -1,4 +1,4 @@
-"""What operators do: accounts, approvals, imports, lists."""
+"""Administration by operators: accounts, approvals, lists."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def listed(scene, companion_id):
 
 
 async def test_an_account_of_any_role_is_made(scene):
-    """With a subscription, if wanted; it can sign in with its password."""
+    """An account of any role is created with a subscription, and its password works."""
     user = await create(
         scene, role=Role.ADMIN, subscription=Subscription.ENTERPRISE, password=PASSWORD
     )
@@ -47,7 +47,7 @@ async def test_an_account_of_any_role_is_made(scene):
 
 
 async def test_without_a_password_nobody_signs_in(scene):
-    """Until one is set."""
+    """An account without a password cannot log in until one is set."""
     await create(scene)
     with pytest.raises(Unauthenticated):
         await login(scene, password="")
@@ -65,7 +65,7 @@ async def test_without_a_password_nobody_signs_in(scene):
     ],
 )
 async def test_a_password_has_10_to_128_characters(scene, password, good):
-    """When it is made and when it is set."""
+    """Passwords of other lengths are refused on creation and change."""
     calls = [
         create(scene, "b@example.com", password=password),
         administration.set_password(scene.ports, (await create(scene)).email, password),
@@ -80,14 +80,14 @@ async def test_a_password_has_10_to_128_characters(scene, password, good):
 
 
 async def test_a_taken_email_is_refused(scene):
-    """Whatever its case."""
+    """A taken e-mail address is refused in any case."""
     await create(scene)
     with pytest.raises(InvalidField):
         await create(scene, "ADA@example.com")
 
 
 async def test_an_account_is_found_by_any_spelling(scene):
-    """And an unknown one is not, by any call."""
+    """Accounts are found by address in any case; unknown ones raise NotFound in every call."""
     user = await create(scene)
     assert await administration.get_user(scene.ports, "Ada@Example.COM") == user
     ports, nobody = scene.ports, "nobody@example.com"
@@ -103,13 +103,13 @@ async def test_an_account_is_found_by_any_spelling(scene):
 
 
 async def test_accounts_are_paged_by_id(scene):
-    """From the first above the given one."""
+    """Accounts are paged above an id."""
     ids = [(await add_user(scene.ports.store)).id for _ in range(4)]
     assert [user.id for user in await administration.list_users(scene.ports, ids[0], 2)] == ids[1:3]
 
 
 async def test_a_subscription_is_set_with_or_without_an_end(scene):
-    """Setting it again takes the end away."""
+    """Setting a subscription again without an end removes the end."""
     await create(scene)
     email, end = "ada@example.com", NOW + DAY
     user = await administration.set_subscription(scene.ports, email, Subscription.ENTERPRISE, end)
@@ -119,7 +119,7 @@ async def test_a_subscription_is_set_with_or_without_an_end(scene):
 
 
 async def test_disabling_locks_at_once(scene):
-    """Sessions end, signing in fails, the companion is not listed; enabling opens it again."""
+    """Disabling ends sessions, refuses logins and unlists the companion; enabling reverts it."""
     async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
     await administration.set_password(scene.ports, email, PASSWORD)
@@ -138,7 +138,7 @@ async def test_disabling_locks_at_once(scene):
 
 
 async def test_disabling_twice_keeps_the_first_time(scene):
-    """It says since when."""
+    """Disabling again keeps the first time."""
     await create(scene)
     first = await administration.disable_user(scene.ports, "ada@example.com")
     scene.pass_time(DAY)
@@ -148,7 +148,7 @@ async def test_disabling_twice_keeps_the_first_time(scene):
 
 
 async def test_a_new_password_ends_all_sessions(scene):
-    """Whoever had the old one is out."""
+    """Setting a password ends all sessions."""
     await create(scene, password=PASSWORD)
     _, token = await login(scene)
     await administration.set_password(scene.ports, "ada@example.com", "another " + PASSWORD)
@@ -161,7 +161,7 @@ async def test_a_new_password_ends_all_sessions(scene):
 
 
 async def test_a_new_password_is_told_its_owner(scene):
-    """Whoever sets it: an operator may have been talked into it."""
+    """Setting a password notifies the owner."""
     user = await create(scene)
     await administration.set_password(scene.ports, user.email, PASSWORD)
     await scene.drain()
@@ -173,7 +173,7 @@ async def test_a_new_password_is_told_its_owner(scene):
 
 
 async def test_an_approval_lists_and_a_suspension_hides(scene):
-    """At once; an unknown companion is not found."""
+    """Approval lists a companion and suspension hides it; an unknown one is not found."""
     number = scene.staff.user_id
     await administration.set_approval(scene.ports, number, Approval.SUSPENDED)
     assert not await listed(scene, number)
@@ -187,14 +187,14 @@ async def test_an_approval_lists_and_a_suspension_hides(scene):
 
 
 async def test_bookings_are_listed_for_operators(scene):
-    """All, or of a status."""
+    """Bookings are listed, all or of a status."""
     booking = await scene.accepted()
     assert [one.id for one in await administration.list_bookings(scene.ports)] == [booking.id]
     assert list(await administration.list_bookings(scene.ports, BookingStatus.PAID)) == []
 
 
 async def test_payouts_that_wait_are_listed(scene):
-    """Scheduled and failed ones, until they are paid."""
+    """Scheduled and failed payouts are listed until they are paid."""
     booking = await scene.completed()
     assert [one.id for one in await administration.list_payouts(scene.ports)] == [booking.id]
     await scene.jump_to(booking.ends_at + DAY)
@@ -203,6 +203,6 @@ async def test_payouts_that_wait_are_listed(scene):
 
 
 async def test_companions_are_listed_for_operators(scene):
-    """Hidden ones too."""
+    """Companions are listed, hidden ones too."""
     await add_companion(scene.ports.store, approval=Approval.PENDING)
     assert len(await administration.list_companions(scene.ports)) == 2

@@ -1,4 +1,4 @@
-"""API keys: who may have one, how many, and how they end."""
+"""API keys: who may have one, limits, expiry and revocation."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def create(scene, owner, name="Back office", **given):
 
 
 async def use(scene, text, permission=Permission.READ):
-    """The caller of a key, as the admission sees it."""
+    """Authenticate with a key, as admission does."""
     now = scene.ports.clock.wall()
     digest = domain.digest_api_key(text)
     return (await scene.ports.admission.authenticate_api_key(digest, permission, (), now))[0]
 
 
 async def test_a_key_is_told_once_and_works(scene, owner):
-    """Its record shows a mask; the key itself is nowhere kept."""
+    """A key works, and its record has only a mask."""
     text, record = await create(scene, owner)
     assert domain.is_well_formed_api_key(text)
     assert record.masked_key == domain.mask_api_key(text)
@@ -45,7 +45,7 @@ async def test_a_key_is_told_once_and_works(scene, owner):
 
 
 async def test_a_key_has_the_permissions_it_was_given(scene, owner):
-    """And no others."""
+    """A key has exactly its permissions."""
     text, _ = await create(scene, owner)
     with pytest.raises(Forbidden):
         await use(scene, text, Permission.BOOK)
@@ -56,7 +56,7 @@ async def test_a_key_has_the_permissions_it_was_given(scene, owner):
     [{}, {"subscription": Subscription.BASIC}],
 )
 async def test_a_key_needs_an_enterprise_subscription(scene, fields):
-    """None and basic have no keys."""
+    """Users without an enterprise subscription get no key."""
     user = await add_user(scene.ports.store, **fields)
     with pytest.raises(Forbidden) as caught:
         await create(scene, user)
@@ -64,7 +64,7 @@ async def test_a_key_needs_an_enterprise_subscription(scene, fields):
 
 
 async def test_a_subscription_that_ends_ends_making_keys(scene, owner):
-    """At its end, not a second before."""
+    """Keys can be created until a second before the subscription ends."""
     now = scene.ports.clock.wall()
     assert await create(scene, evolve(owner, subscription_expires_at=now + SECOND))
     with pytest.raises(Forbidden):
@@ -72,13 +72,13 @@ async def test_a_subscription_that_ends_ends_making_keys(scene, owner):
 
 
 async def test_an_admin_has_keys_without_a_subscription(scene):
-    """SPECIFICATION 5."""
+    """Admins get keys without a subscription (SPECIFICATION 5)."""
     user = await add_user(scene.ports.store, role=Role.ADMIN)
     assert await create(scene, user)
 
 
 async def test_the_sixth_active_key_is_one_too_many(scene, owner):
-    """Revoked and expired ones do not count."""
+    """A sixth active key is refused; revoked and expired ones do not count."""
     _, first = await create(scene, owner)
     await create(scene, owner, expires_at=format_instant(scene.ports.clock.wall() + HOUR))
     for _ in range(3):
@@ -95,14 +95,14 @@ async def test_the_sixth_active_key_is_one_too_many(scene, owner):
 
 
 async def test_each_account_has_its_own_five(scene, owner):
-    """Another's keys are not counted."""
+    """Keys of other accounts do not count."""
     for _ in range(5):
         await create(scene, owner)
     assert await create(scene, await add_subscriber(scene.ports.store))
 
 
 async def test_who_is_locked_out_meanwhile_gets_no_key(scene, owner):
-    """Disabled or erased since they were let in: as if they had not been."""
+    """A user disabled or erased since authentication is unauthenticated."""
     await administration.disable_user(scene.ports, owner.email)
     with pytest.raises(Unauthenticated):
         await create(scene, owner)
@@ -115,7 +115,7 @@ async def test_who_is_locked_out_meanwhile_gets_no_key(scene, owner):
 
 @pytest.mark.parametrize("after, works", [(DAY - SECOND, True), (DAY, False)])
 async def test_a_key_may_expire(scene, owner, after, works):
-    """In real time, at the moment that was set."""
+    """A key expires at its time, in wall time."""
     text, _ = await create(scene, owner, expires_at=format_instant(scene.ports.clock.wall() + DAY))
     await scene.jump_to(await scene.now() + 100 * DAY)
     scene.pass_time(after)
@@ -127,14 +127,14 @@ async def test_a_key_may_expire(scene, owner, after, works):
 
 
 async def test_a_key_expires_in_the_future(scene, owner):
-    """Not now, and not before."""
+    """An expiry in the past or now is refused."""
     with pytest.raises(InvalidField) as caught:
         await create(scene, owner, expires_at=format_instant(scene.ports.clock.wall()))
     assert [fault.field for fault in caught.value.field_errors] == ["expires_at"]
 
 
 async def test_keys_are_listed_newest_first(scene, owner):
-    """Revoked ones too, and nobody else's."""
+    """A user's keys are listed, revoked ones too, the newest first."""
     _, first = await create(scene, owner)
     _, second = await create(scene, owner)
     await create(scene, await add_subscriber(scene.ports.store))
@@ -145,7 +145,7 @@ async def test_keys_are_listed_newest_first(scene, owner):
 
 
 async def test_a_revoked_key_is_gone_for_good(scene, owner):
-    """Revoking it again keeps the first time."""
+    """A revoked key stops working, and revoking it again keeps the first time."""
     text, record = await create(scene, owner)
     await api_keys.revoke(scene.ports, owner, record.id)
     first = scene.ports.clock.wall()
@@ -157,7 +157,7 @@ async def test_a_revoked_key_is_gone_for_good(scene, owner):
 
 
 async def test_somebody_elses_key_is_not_there(scene, owner):
-    """It looks like one that never was; an operator may end anybody's."""
+    """A key of another user raises NotFound; an operator may revoke any key."""
     text, record = await create(scene, owner)
     other = await add_subscriber(scene.ports.store)
     for user, number in ((other, record.id), (owner, 999), (None, 999)):
@@ -173,7 +173,7 @@ async def test_somebody_elses_key_is_not_there(scene, owner):
 
 
 async def test_a_lost_subscription_stops_the_keys(scene, owner):
-    """They work again when it comes back."""
+    """Keys stop without a subscription and work again with one."""
     text, _ = await create(scene, owner)
     await administration.set_subscription(scene.ports, owner.email, Subscription.BASIC)
     with pytest.raises(Forbidden):
@@ -183,7 +183,7 @@ async def test_a_lost_subscription_stops_the_keys(scene, owner):
 
 
 async def test_a_disabled_owner_stops_the_keys(scene, owner):
-    """At once."""
+    """Keys of a disabled owner stop at once."""
     text, _ = await create(scene, owner)
     await administration.disable_user(scene.ports, owner.email)
     with pytest.raises(Unauthenticated):

@@ -1,4 +1,4 @@
-"""Signing up, in and out; guessing is slowed down, and tells nothing."""
+"""Registration, login and logout, with limits against guessing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def login(scene, email=EMAIL, password=PASSWORD, address=HERE):
 
 
 async def fails(scene, times, **given):
-    """How so many tries end, one after the other."""
+    """The errors of a number of login attempts."""
     ends = []
     for _ in range(times):
         try:
@@ -53,7 +53,7 @@ async def is_in(scene, token):
 
 @pytest.mark.parametrize("role", list(RegistrationRole))
 async def test_anybody_registers_as_customer_or_staff(scene, role):
-    """Without a subscription, and without being signed in."""
+    """Registration needs no subscription and does not log in."""
     user = await register(scene, role=role)
     assert (user.role, user.subscription) == (Role(role), Subscription.NONE)
     assert user.password_hash != PASSWORD
@@ -61,7 +61,7 @@ async def test_anybody_registers_as_customer_or_staff(scene, role):
 
 @pytest.mark.parametrize("email", [EMAIL, "ADA@Example.Com"])
 async def test_an_email_is_registered_once(scene, email):
-    """Whatever its case."""
+    """An e-mail address can be registered once, in any case."""
     await register(scene)
     with pytest.raises(InvalidField) as caught:
         await register(scene, email)
@@ -69,7 +69,7 @@ async def test_an_email_is_registered_once(scene, email):
 
 
 async def test_who_registers_many_has_few_mails_sent(scene):
-    """Each account is made; beyond the window of their address its owner asks for the mail."""
+    """Accounts beyond the limit of a network address are created without a verification e-mail."""
     rule = scene.ports.policy.limits.register_address
     for n in range(rule.limit + 2):
         await register(scene, f"new{n}@example.com")
@@ -86,7 +86,7 @@ async def test_who_registers_many_has_few_mails_sent(scene):
 
 
 async def test_who_has_registered_signs_in(scene):
-    """With any case of the address; each time with a fresh token."""
+    """Login accepts the address in any case and gives a new token each time."""
     user = await register(scene)
     found, first = await login(scene, "Ada@EXAMPLE.com")
     _, second = await login(scene)
@@ -96,7 +96,7 @@ async def test_who_has_registered_signs_in(scene):
 
 
 async def test_a_session_ends_with_the_logout(scene):
-    """That one and no other; ending it twice does no harm."""
+    """Logout ends only its session, and may be repeated."""
     await register(scene)
     (_, first), (_, second) = await login(scene), await login(scene)
     for _ in range(2):
@@ -105,7 +105,8 @@ async def test_a_session_ends_with_the_logout(scene):
 
 
 async def test_every_wrong_login_looks_the_same(scene):
-    """Unknown address, wrong password, disabled account, account without a password."""
+    """Unknown address, wrong password, disabled account and missing password give the same
+    error."""
     await register(scene)
     await register(scene, "closed@example.com")
     await administration.disable_user(scene.ports, "closed@example.com")
@@ -131,7 +132,7 @@ async def test_every_wrong_login_looks_the_same(scene):
 
 
 async def test_an_unknown_address_costs_the_same_work(scene, monkeypatch):
-    """A password is verified in any case, so that time tells nothing."""
+    """A password is always verified, so that the time reveals nothing."""
     seen = []
     real = scene.ports.hasher.verify
 
@@ -146,14 +147,14 @@ async def test_an_unknown_address_costs_the_same_work(scene, monkeypatch):
 
 @pytest.mark.parametrize("email", [EMAIL, "nobody@example.com"])
 async def test_the_eleventh_wrong_try_has_to_wait(scene, email):
-    """Ten in 15 minutes per account and address, whether there is such an account or not."""
+    """Ten failures in 15 minutes are allowed per account and network address."""
     await register(scene)
     ends = await fails(scene, 12, email=email, password="wrong")
     assert ends == ["bad_credentials"] * 10 + ["rate_limited"] * 2
 
 
 async def test_the_right_password_waits_too(scene):
-    """Else the limit would tell when the guess was right; elsewhere it works."""
+    """The right password is refused over the limit, and works from another address."""
     await register(scene)
     await fails(scene, 10, password="wrong")
     assert await fails(scene, 1) == ["rate_limited"]
@@ -161,13 +162,13 @@ async def test_the_right_password_waits_too(scene):
 
 
 async def test_case_makes_no_other_account_to_guess_at(scene):
-    """All spellings of an address share the window."""
+    """All spellings of an address share a window."""
     await fails(scene, 10, email="ada@example.com", password="wrong")
     assert await fails(scene, 1, email="ADA@example.com", password="wrong") == ["rate_limited"]
 
 
 async def test_a_window_ends(scene):
-    """15 minutes after the first wrong try, not later for trying on."""
+    """A window ends 15 minutes after its first failure."""
     await register(scene)
     await fails(scene, 10, password="wrong")
     scene.pass_time(15 * MINUTE - SECOND)
@@ -179,7 +180,7 @@ async def test_a_window_ends(scene):
 
 
 async def test_an_address_has_fifty_tries_over_all_accounts(scene):
-    """The next one waits, whatever the account."""
+    """A network address has fifty failures over all accounts."""
     await register(scene)
     for number in range(10):
         await fails(scene, 5, email=f"user{number}@example.com", password="wrong")
@@ -188,13 +189,13 @@ async def test_an_address_has_fifty_tries_over_all_accounts(scene):
 
 
 async def test_right_logins_cost_nothing(scene):
-    """Only failures are counted."""
+    """Successful logins are not counted."""
     await register(scene)
     assert await fails(scene, 60) == ["in"] * 60
 
 
 async def test_a_session_in_use_does_not_idle_out(scene):
-    """Touched now and then it lives on, until its seventh day."""
+    """A used session lasts until its seventh day."""
     await register(scene)
     _, token = await login(scene)
     for _ in range(13):
@@ -210,7 +211,7 @@ async def test_a_session_in_use_does_not_idle_out(scene):
 
 
 async def test_a_session_unused_for_twelve_hours_is_gone(scene):
-    """To the second."""
+    """An unused session ends after twelve hours."""
     await register(scene)
     _, token = await login(scene)
     scene.pass_time(12 * HOUR - SECOND)
@@ -220,7 +221,7 @@ async def test_a_session_unused_for_twelve_hours_is_gone(scene):
 
 
 async def test_a_touch_is_written_now_and_then(scene, monkeypatch):
-    """Not with every request."""
+    """A touch is not written for every request."""
     await register(scene)
     _, token = await login(scene)
     digest = hash_session_token(token)

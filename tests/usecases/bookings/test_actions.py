@@ -1,4 +1,4 @@
-"""What the parties do: accept, decline, cancel, confirm, check in, read."""
+"""Actions of the parties: accept, decline, cancel, confirm, check in, read."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ ACTS = [Trigger.DECLINE, Trigger.CHECK_IN, Trigger.CONFIRM]
 
 
 async def code_of(call):
-    """The code of the rule that a call breaks."""
+    """The error code that a call raises."""
     with pytest.raises(RuleBroken) as caught:
         await call
     return caught.value.code
 
 
 async def test_the_whole_happy_path(scene):
-    """Requested, accepted, paid, checked in, confirmed, paid out; the book is right."""
+    """A booking is requested, accepted, paid, checked in, confirmed and paid out, and the ledger is
+    right."""
     booking = await scene.request()
     await scene.accept(booking)
     await scene.play(booking)
@@ -66,7 +67,7 @@ async def test_the_whole_happy_path(scene):
 
 
 async def test_a_declined_request_is_cancelled_by_staff(scene):
-    """No money, no credit, one event."""
+    """A declined request moves no money, grants no credit and emits one event."""
     booking = await scene.request()
     found = await scene.move(booking, Trigger.DECLINE, scene.staff)
     assert (found.status, found.cancelled_by) == (BookingStatus.CANCELLED, Party.STAFF)
@@ -78,14 +79,14 @@ async def test_a_declined_request_is_cancelled_by_staff(scene):
 
 
 async def test_accepting_takes_the_slot(scene):
-    """Others can't ask for it any more."""
+    """An accepted slot cannot be requested again."""
     await scene.accepted()
     other = await with_another_customer(scene)
     assert await code_of(other.request(start_time="15:00")) == "companion_unavailable"
 
 
 async def test_rivals_are_cancelled(scene):
-    """Every pending request that overlaps, by the system; the others stay."""
+    """Accepting cancels every overlapping pending request, and no other."""
     mine = await scene.request()
     rivals = [await scene.request(start_time=time) for time in ("09:00", "12:00", "15:59")]
     apart = [await scene.request(start_time=time) for time in ("08:00", "16:00")]
@@ -99,7 +100,7 @@ async def test_rivals_are_cancelled(scene):
 
 
 async def test_rivals_of_another_companion_stay(scene):
-    """The same time elsewhere is no rivalry."""
+    """Requests of another companion at the same time stay pending."""
     other = await with_another_companion(scene)
     elsewhere = await other.request()
     await scene.accepted()
@@ -107,21 +108,21 @@ async def test_rivals_of_another_companion_stay(scene):
 
 
 async def test_accepting_twice_is_refused(scene):
-    """And changes nothing."""
+    """A second acceptance raises and changes nothing."""
     booking = await scene.accepted()
     assert await code_of(scene.accept(booking)) == "booking_not_pending"
     assert (await scene.booking(booking)).version == booking.version
 
 
 async def test_a_request_made_in_between_is_refused_at_acceptance(scene):
-    """Both were pending; whichever is accepted second finds the slot taken."""
+    """Of two overlapping requests the second acceptance finds the slot taken."""
     first, second = await scene.request(), await scene.request()
     await scene.accept(first)
     assert await code_of(scene.accept(second)) == "booking_not_pending"
 
 
 async def test_a_slot_that_is_taken_can_not_be_accepted(scene):
-    """A request that no acceptance has cancelled meets the booking that holds the slot."""
+    """A pending request that overlaps an accepted booking cannot be accepted."""
     holder = await scene.accepted()
     wanted = make_booking_request(scene.staff.user_id)
     ports = scene.ports
@@ -132,7 +133,7 @@ async def test_a_slot_that_is_taken_can_not_be_accepted(scene):
 
 
 async def add_anyway(scene, ports, wanted):
-    """A pending request for a time that is taken by now, as after a race."""
+    """A pending request for a taken slot, as after a race."""
     free = evolve(wanted, event_date=date(2027, 3, 20))
     booking = await requests.request_booking(ports, scene.customer, free)
     moved_to = {
@@ -151,7 +152,7 @@ async def add_anyway(scene, ports, wanted):
 
 
 async def test_the_store_has_the_last_word(scene, monkeypatch):
-    """Where two acceptances race, the store's constraint is the same refusal."""
+    """Where two acceptances race, the store's constraint gives the same error."""
     booking = await scene.request()
 
     async def write(work):
@@ -162,7 +163,7 @@ async def test_the_store_has_the_last_word(scene, monkeypatch):
 
 
 async def test_another_constraint_is_a_fault_of_ours(scene, monkeypatch):
-    """It is not mistaken for a taken slot."""
+    """Another violated constraint is not reported as a taken slot."""
     booking = await scene.request()
 
     async def write(work):
@@ -174,7 +175,7 @@ async def test_another_constraint_is_a_fault_of_ours(scene, monkeypatch):
 
 
 async def test_a_request_can_be_accepted_until_its_start(scene):
-    """A second before, but not at it."""
+    """A request can be accepted a second before its start, and not at it."""
     booking = await scene.request()
     await scene.jump_to(booking.starts_at - SECOND)
     assert (await scene.accept(booking)).status is BookingStatus.ACCEPTED
@@ -197,7 +198,7 @@ async def test_a_request_can_be_accepted_until_its_start(scene):
     ],
 )
 async def test_an_insured_cancellation_ends_in_the_right_money(scene, by, hours, refund, payout):
-    """Refund and payout really arrive, and what is left is the platform's."""
+    """Refund and payout are made, and the rest is the platform's."""
     booking = await scene.paid(cancellation_insurance=True)
     await scene.jump_to(booking.starts_at - hours * HOUR)
     await scene.cancel(booking, getattr(scene, by))
@@ -210,7 +211,7 @@ async def test_an_insured_cancellation_ends_in_the_right_money(scene, by, hours,
 
 
 async def test_an_empty_reason_is_none(scene):
-    """Browsers send fields that nobody filled in."""
+    """An empty reason is stored as none."""
     booking = await scene.request()
     given = CancelBooking(reason="")
     cancelled = await actions.cancel(scene.ports, scene.customer, booking.id, given)
@@ -218,14 +219,14 @@ async def test_an_empty_reason_is_none(scene):
 
 
 async def test_a_cancelled_slot_is_free_again(scene):
-    """Somebody else may book it."""
+    """The slot of a cancelled booking can be booked."""
     booking = await scene.accepted()
     await scene.cancel(booking)
     assert (await scene.accepted()).status is BookingStatus.ACCEPTED
 
 
 async def test_an_admin_cancels_after_the_end(scene):
-    """At any time, with everything back."""
+    """An admin can cancel after the event with a full refund."""
     booking = await scene.paid()
     await scene.jump_to(booking.ends_at + DAY)
     assert await code_of(scene.cancel(booking)) == "booking_not_cancellable"
@@ -237,7 +238,7 @@ async def test_an_admin_cancels_after_the_end(scene):
 
 @pytest.mark.parametrize("trigger", ACTS)
 async def test_strangers_find_nothing(scene, trigger):
-    """A thing of somebody else's is not there."""
+    """A booking of other users raises NotFound."""
     booking = await scene.request()
     with pytest.raises(NotFound):
         await scene.move(booking, trigger, STRANGER)
@@ -248,7 +249,7 @@ async def test_strangers_find_nothing(scene, trigger):
 
 
 async def test_a_booking_that_is_not_there_is_not_found(scene):
-    """For every call alike, an admin's too."""
+    """An unknown booking raises NotFound in every call, for an admin too."""
     ports, ghost = scene.ports, await scene.request()
     ghost = evolve(ghost, id=999)
     for call in (
@@ -279,7 +280,7 @@ async def test_a_booking_that_is_not_there_is_not_found(scene):
     ],
 )
 async def test_the_wrong_side_is_forbidden(scene, trigger, wrong):
-    """Before any rule about the state."""
+    """The wrong party is refused before any rule about the status."""
     booking = await scene.request()
     actor = getattr(scene, wrong)
     with pytest.raises(Forbidden):
@@ -290,7 +291,7 @@ async def test_the_wrong_side_is_forbidden(scene, trigger, wrong):
 
 
 async def test_who_booked_reads_and_does_not_act(scene):
-    """The key's owner is a party that may look."""
+    """The key's owner may read the booking and not act on it."""
     booking = await scene.request()
     agent = actor_of(await add_user(scene.ports.store))
     changed = evolve(booking, booked_by=agent.user_id, version=2)
@@ -316,7 +317,7 @@ async def ids(scene, actor, role=None, status=None, page=1, limit=10):
 
 
 async def test_each_lists_their_own(scene):
-    """Customer and companion see it, another customer does not; an admin sees all."""
+    """Customer and companion list their bookings; an admin lists all."""
     booking = await scene.request()
     other = await with_another_customer(scene)
     assert await ids(scene, scene.customer) == await ids(scene, scene.staff) == [booking.id]
@@ -327,7 +328,7 @@ async def test_each_lists_their_own(scene):
 
 
 async def test_a_list_may_be_of_one_side_and_status(scene):
-    """Newest event first."""
+    """Lists are filtered by role and status, the newest event first."""
     first = await scene.request()
     second = await scene.request(event_date=date(2027, 3, 9))
     await scene.move(first, Trigger.DECLINE, scene.staff)
@@ -337,7 +338,7 @@ async def test_a_list_may_be_of_one_side_and_status(scene):
 
 
 async def test_a_page_shows_whether_more_follow(scene):
-    """By one row more than was asked for."""
+    """A page has one more row when another page follows."""
     for day in (5, 6, 7):
         await scene.request(event_date=date(2027, 3, day))
     assert len(await ids(scene, scene.customer, limit=2)) == 3
@@ -345,7 +346,7 @@ async def test_a_page_shows_whether_more_follow(scene):
 
 
 async def test_a_code_finds_its_booking(scene):
-    """For whoever has it; what they may see is the side's matter."""
+    """A public code finds its booking for everybody."""
     booking = await scene.request()
     assert await actions.get_by_code(scene.ports, booking.code) == booking
     assert actions.party_of(STRANGER, booking) is None
@@ -353,7 +354,7 @@ async def test_a_code_finds_its_booking(scene):
 
 
 async def test_a_booking_and_its_days_go_together(scene):
-    """Accepted, the day is full for a search by date; cancelled, it is free again."""
+    """An accepted booking removes the full day from searches, and its cancellation restores it."""
     ports, day = scene.ports, date(2027, 3, 4)
     await add_companion(ports.store, location_city="Faro")
     booking = await scene.accepted(start_time="00:00", duration_hours=24)
@@ -364,6 +365,6 @@ async def test_a_booking_and_its_days_go_together(scene):
 
 
 async def test_times_are_the_services(scene):
-    """What happens is stamped with business time, which the sandbox may move."""
+    """Bookings are stamped with business time."""
     await scene.jump_to(NOW + 5 * HOUR)
     assert (await scene.request()).created_at == NOW + 5 * HOUR

@@ -1,4 +1,4 @@
-"""Disputes and chargebacks, to the end of the money."""
+"""Disputes and chargebacks, until all money is settled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def code_of(call):
 
 
 async def disputed(scene, when, **given):
-    """A dispute before or after the completion."""
+    """A booking disputed before or after its completion."""
     if when == "paid":
         booking = await scene.paid(**given)
         await scene.jump_to(booking.starts_at)
@@ -33,7 +33,7 @@ async def disputed(scene, when, **given):
 
 
 async def finish(scene, booking):
-    """Let everything come due, and look at what became of it."""
+    """Do all due work, and return the final booking."""
     await scene.jump_to(booking.ends_at + 60 * DAY)
     await scene.settle_down()
     assert await scene.faults() == []
@@ -53,7 +53,7 @@ async def finish(scene, booking):
 async def test_a_resolution_moves_all_the_money(
     scene, when, trigger, amount, refund, payout, status
 ):
-    """What the client gets, what the staff member gets, and the rest is the platform's."""
+    """A resolution pays the customer and the staff member, and the platform keeps the rest."""
     booking = await disputed(scene, when, cancellation_insurance=True)
     found = await scene.resolve(booking, trigger, amount)
     assert found.status == status
@@ -63,7 +63,7 @@ async def test_a_resolution_moves_all_the_money(
 
 
 async def test_nothing_is_paid_while_a_dispute_lasts(scene):
-    """Not even long after the payout was due."""
+    """No payout is made during a dispute, however long it lasts."""
     booking = await disputed(scene, "completed")
     found = await finish(scene, booking)
     assert (found.status, found.payout_status, found.paid_out) == (
@@ -74,7 +74,7 @@ async def test_nothing_is_paid_while_a_dispute_lasts(scene):
 
 
 async def test_a_split_out_of_range_changes_nothing(scene):
-    """More than was paid, nothing, or less."""
+    """A split of nothing, less, or more than was paid raises and changes nothing."""
     booking = await disputed(scene, "paid")
     for amount in (-1, 0, 40_001):
         assert await code_of(scene.resolve(booking, T.SPLIT, amount)) == "split_out_of_range"
@@ -82,7 +82,7 @@ async def test_a_split_out_of_range_changes_nothing(scene):
 
 
 async def test_only_what_is_disputed_is_resolved(scene):
-    """And only by its code."""
+    """Only a disputed booking can be resolved, by its code."""
     booking = await scene.paid()
     assert await code_of(scene.resolve(booking, T.RELEASE)) == "booking_not_disputed"
     with pytest.raises(NotFound):
@@ -90,7 +90,7 @@ async def test_only_what_is_disputed_is_resolved(scene):
 
 
 async def test_a_staff_member_disputes_before_completion_only(scene):
-    """After it the customer alone may."""
+    """After completion only the customer may dispute."""
     booking = await scene.paid()
     await scene.jump_to(booking.ends_at)
     assert (await scene.dispute(booking, scene.staff)).disputed_by is Party.STAFF
@@ -100,13 +100,13 @@ async def test_a_staff_member_disputes_before_completion_only(scene):
 
 
 async def test_a_released_payout_is_not_disputed(scene):
-    """It is on its way, or has arrived."""
+    """A booking whose payout was released cannot be disputed."""
     booking = await scene.paid_out()
     assert await code_of(scene.dispute(booking)) == "payout_released"
 
 
 async def test_operators_see_what_is_disputed(scene):
-    """Until it is resolved."""
+    """A disputed booking is listed until it is resolved."""
     booking = await disputed(scene, "paid")
     assert [one.id for one in await disputes.list_disputes(scene.ports)] == [booking.id]
     await scene.resolve(booking, T.REFUND)
@@ -127,7 +127,7 @@ MAKERS = ["paid", "completed", "paid_out"]
     ],
 )
 async def test_a_chargeback_ends_with_its_verdict(scene, make, verdict, status, payout, held):
-    """Before completion, after it, after the payout: the money ends where it belongs."""
+    """A verdict settles a chargeback before completion, after it, and after the payout."""
     booking = await getattr(scene, make)()
     found = await scene.charge_back(booking)
     assert (found.status, found.disputed_by) == (BookingStatus.DISPUTED, Party.PROCESSOR)
@@ -141,7 +141,7 @@ async def test_a_chargeback_ends_with_its_verdict(scene, make, verdict, status, 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("verdict", ["won", "lost"])
 async def test_a_chargeback_that_lasts_ends_the_same(scene, make, verdict):
-    """Where the payout was reversed before the verdict."""
+    """A verdict after the payout's reversal has the same result."""
     booking = await getattr(scene, make)()
     await scene.charge_back(booking)
     await scene.settle_down()
@@ -154,7 +154,7 @@ async def test_a_chargeback_that_lasts_ends_the_same(scene, make, verdict):
 
 
 async def test_a_lost_chargeback_orders_no_refund(scene):
-    """The client has the money already."""
+    """A lost chargeback orders no refund, since the bank repaid the customer."""
     booking = await scene.paid()
     await scene.charge_back(booking, "lost")
     found = await finish(scene, booking)
@@ -163,7 +163,7 @@ async def test_a_lost_chargeback_orders_no_refund(scene):
 
 
 async def test_the_processor_alone_decides_a_chargeback(scene):
-    """An admin's resolution is refused, whoever disputed first."""
+    """An admin cannot resolve a booking during a chargeback."""
     booking = await disputed(scene, "paid")
     await scene.charge_back(booking)
     for trigger in (T.RELEASE, T.REFUND, T.SPLIT):
@@ -173,7 +173,8 @@ async def test_the_processor_alone_decides_a_chargeback(scene):
 
 
 async def test_a_chargeback_of_a_cancelled_booking_is_booked(scene):
-    """Its status stays, an operator is told, the ledger agrees with the processor."""
+    """A chargeback of a cancelled booking keeps its status, raises an alert and is in the
+    ledger."""
     booking = await scene.paid()
     await scene.jump_to(booking.starts_at - HOUR)
     await scene.cancel(booking)
@@ -189,7 +190,7 @@ async def test_a_chargeback_of_a_cancelled_booking_is_booked(scene):
 
 
 async def test_a_chargeback_while_a_refund_is_on_its_way(scene):
-    """The processor refuses the refund: it stays owed, somebody is told, the books agree."""
+    """A refund refused because of a chargeback stays owed and raises an alert."""
     booking = await scene.paid()
     await scene.ports.sandbox.chargeback(booking.id, "open")
     await scene.jump_to(booking.starts_at - 40 * HOUR)
@@ -201,7 +202,7 @@ async def test_a_chargeback_while_a_refund_is_on_its_way(scene):
 
 
 async def test_a_verdict_that_comes_at_once_is_both(scene):
-    """Opened and lost before anybody looked."""
+    """A chargeback seen only after its verdict is applied as opened and lost."""
     booking = await scene.paid()
     await scene.ports.sandbox.chargeback(booking.id, "open")
     await scene.ports.sandbox.chargeback(booking.id, "lost")
@@ -212,7 +213,7 @@ async def test_a_verdict_that_comes_at_once_is_both(scene):
 
 
 async def test_an_unpaid_booking_has_nothing_to_charge_back(scene):
-    """The test bench says so."""
+    """The sandbox refuses a chargeback of an unpaid booking."""
     booking = await scene.accepted()
     with pytest.raises(RuleBroken):
         await sandbox.simulate_chargeback(scene.ports, booking.code, "open")

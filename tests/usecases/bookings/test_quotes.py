@@ -1,4 +1,4 @@
-"""A quote is executed exactly as it was given, by whom it was given to, for ten minutes."""
+"""Cancellation quotes: executed as given, by the actor who got them, for ten minutes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def refused(scene, booking, text, by=None):
 
 
 async def quoted(scene, before=48 * HOUR, **given):
-    """A paid booking, and its quote so long before the start."""
+    """A paid booking, and its quote at this time before the start."""
     booking = await scene.paid(**given)
     await scene.jump_to(booking.starts_at - before)
     return booking, await quote(scene, booking)
@@ -47,7 +47,7 @@ async def quoted(scene, before=48 * HOUR, **given):
     ],
 )
 async def test_a_quote_says_what_a_cancellation_gives_back(scene, before, percent, amount, rule):
-    """In percent and money, by the rule of that moment."""
+    """A quote has percent, amount and rule of the current tier."""
     _, said = await quoted(scene, before)
     assert (said["refund_percent"], str(said["refund_amount"]), said["rule"]) == (
         percent,
@@ -58,13 +58,13 @@ async def test_a_quote_says_what_a_cancellation_gives_back(scene, before, percen
 
 @pytest.mark.parametrize("by", ["staff", "admin"])
 async def test_a_quote_is_for_who_asks(scene, by):
-    """The other side gives all back."""
+    """The quote of the staff member refunds everything."""
     booking, _ = await quoted(scene, HOUR)
     assert (await quote(scene, booking, getattr(scene, by)))["refund_percent"] == 100
 
 
 async def test_an_unpaid_booking_has_nothing_to_give_back(scene):
-    """It is quoted all the same."""
+    """An unpaid booking has a quote of zero."""
     said = await quote(scene, await scene.accepted())
     assert (said["refund_percent"], said["refund_amount"], said["rule"]) == (
         0,
@@ -74,7 +74,7 @@ async def test_an_unpaid_booking_has_nothing_to_give_back(scene):
 
 
 async def test_a_quote_is_refused_where_a_cancellation_is(scene):
-    """After the start, or when it is cancelled already."""
+    """No quote is given after the start or for a cancelled booking."""
     booking, _ = await quoted(scene, 0 * HOUR + SECOND)
     await scene.jump_to(booking.starts_at)
     with pytest.raises(RuleBroken):
@@ -82,7 +82,7 @@ async def test_a_quote_is_refused_where_a_cancellation_is(scene):
 
 
 async def test_who_booked_gets_no_quote(scene):
-    """They read, and do not act."""
+    """The key's owner cannot get a quote."""
     booking = await scene.request()
     agent = actor_of(await add_user(scene.ports.store))
     await save_booking(scene.ports.store, next_version(booking, booked_by=agent.user_id))
@@ -91,7 +91,7 @@ async def test_who_booked_gets_no_quote(scene):
 
 
 async def test_a_quote_lives_for_ten_minutes(scene):
-    """It says until when."""
+    """A quote expires after ten minutes and contains its expiry."""
     booking, said = await quoted(scene)
     assert said["expires_at"] == f"{await scene.now() + 10 * MINUTE:%Y-%m-%dT%H:%M:%SZ}"
     await scene.jump_to(booking.starts_at - 48 * HOUR + 10 * MINUTE)
@@ -100,7 +100,7 @@ async def test_a_quote_lives_for_ten_minutes(scene):
 
 @pytest.mark.parametrize("before, amount", [(48 * HOUR, 40_000), (24 * HOUR, 20_000)])
 async def test_a_quote_holds_when_the_tier_has_changed(scene, before, amount):
-    """A second before it lapses it gives what it said, though the table gives less by then."""
+    """A quote holds until a second before its expiry, even where the tier is lower by then."""
     booking, said = await quoted(scene, before)
     await scene.jump_to(booking.starts_at - before + 10 * MINUTE - SECOND)
     found = await scene.cancel(booking, quote=said["quote"])
@@ -110,7 +110,7 @@ async def test_a_quote_holds_when_the_tier_has_changed(scene, before, amount):
 
 
 async def test_a_full_quote_gives_the_premium_back_later_too(scene):
-    """All of it, though the tier is the half by then."""
+    """A full quote refunds the premium, even where the tier is the half by then."""
     booking, said = await quoted(scene, cancellation_insurance=True)
     await scene.jump_to(booking.starts_at - 48 * HOUR + MINUTE)
     found = await scene.cancel(booking, quote=said["quote"])
@@ -120,14 +120,14 @@ async def test_a_full_quote_gives_the_premium_back_later_too(scene):
 
 
 async def test_a_quote_does_not_outlive_the_start(scene):
-    """Within its ten minutes, but after the start, nothing can be cancelled."""
+    """A valid quote cannot be used after the start."""
     booking, said = await quoted(scene, MINUTE)
     await scene.jump_to(booking.starts_at)
     assert await refused(scene, booking, said["quote"]) == "booking_not_cancellable"
 
 
 async def test_a_quote_of_another_booking_is_none(scene):
-    """It names its booking."""
+    """A quote of another booking is invalid."""
     first, said = await quoted(scene)
     second = await scene.paid(start_time="18:00")
     assert await refused(scene, second, said["quote"]) == "quote_invalid"
@@ -135,21 +135,21 @@ async def test_a_quote_of_another_booking_is_none(scene):
 
 
 async def test_a_quote_of_somebody_else_is_none(scene):
-    """The staff member's says 100 %, and is theirs alone."""
+    """A quote of the other party is invalid."""
     booking, _ = await quoted(scene, HOUR)
     theirs = await quote(scene, booking, scene.staff)
     assert await refused(scene, booking, theirs["quote"]) == "quote_invalid"
 
 
 async def test_a_quote_of_an_earlier_version_is_none(scene):
-    """Something has happened to the booking since."""
+    """A quote is invalid once the booking has changed."""
     booking, said = await quoted(scene, HOUR)
     changed = await scene.move(booking, Trigger.CHECK_IN, scene.staff)
     assert await refused(scene, changed, said["quote"]) == "quote_invalid"
 
 
 async def test_a_quote_from_before_the_payment_is_none(scene):
-    """It said that there was nothing to give back."""
+    """A quote from before the payment is invalid."""
     booking = await scene.accepted()
     said = await quote(scene, booking)
     await scene.play(booking)
@@ -159,7 +159,7 @@ async def test_a_quote_from_before_the_payment_is_none(scene):
 
 
 def signed_by(vault, text, **changes):
-    """The quote with other words, signed anew."""
+    """A quote with changed fields, signed by this signer."""
     message = json.loads(base64.urlsafe_b64decode(text.partition(".")[0]))
     raw = json.dumps({**message, **changes}).encode()
     parts = (raw, vault.sign(actions.QUOTE_SIGNING_PURPOSE, raw))
@@ -167,7 +167,7 @@ def signed_by(vault, text, **changes):
 
 
 async def test_a_forged_quote_is_none(scene):
-    """Other words under the old signature, or signed with another key."""
+    """A quote with changed fields or another key's signature is invalid."""
     booking, said = await quoted(scene, HOUR)
     message, _, signature = said["quote"].partition(".")
     forged = signed_by(KeyringVault(["mine"]), said["quote"], percent=100, amount=40_000)
@@ -177,7 +177,7 @@ async def test_a_forged_quote_is_none(scene):
 
 
 async def test_a_signature_for_another_purpose_is_none(scene):
-    """What the service signs elsewhere opens nothing here."""
+    """A signature for another purpose is invalid."""
     booking, said = await quoted(scene)
     raw = base64.urlsafe_b64decode(said["quote"].partition(".")[0])
     other = base64.urlsafe_b64encode(scene.ports.vault.sign("else", raw)).decode()
@@ -187,20 +187,20 @@ async def test_a_signature_for_another_purpose_is_none(scene):
 
 @pytest.mark.parametrize("text", [".", "x", "é.é", "a.b.c", "====", "\x00.\x00", "A" * 1000])
 async def test_nonsense_is_no_quote(scene, text):
-    """Whatever it is made of, it is one refusal."""
+    """Any malformed quote raises `quote_invalid`."""
     booking, _ = await quoted(scene)
     assert await refused(scene, booking, text) == "quote_invalid"
 
 
 async def test_a_quote_is_used_once(scene):
-    """The cancellation has made a new version."""
+    """A quote cannot be used twice."""
     booking, said = await quoted(scene)
     cancelled = await scene.cancel(booking, quote=said["quote"])
     assert await refused(scene, cancelled, said["quote"]) == "booking_not_cancellable"
 
 
 async def test_a_stranger_with_a_quote_is_still_a_stranger(scene):
-    """They find no booking at all."""
+    """A stranger with a quote gets NotFound."""
     booking, said = await quoted(scene)
     other = await with_another_customer(scene)
     with pytest.raises(NotFound):
@@ -208,7 +208,7 @@ async def test_a_stranger_with_a_quote_is_still_a_stranger(scene):
 
 
 async def test_a_key_that_was_rotated_still_verifies(scene):
-    """Quotes outlive a change of the secret."""
+    """Quotes remain valid after a rotation of the secret key."""
     booking, said = await quoted(scene)
     rotated = evolve(scene, ports=evolve(scene.ports, vault=KeyringVault(["new", "key"])))
     assert (await rotated.cancel(booking, quote=said["quote"])).refunded_amount == 40_000

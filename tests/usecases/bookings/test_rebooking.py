@@ -1,4 +1,4 @@
-"""Priority rebooking: the credit that a cancellation by the staff leaves (CONTRACT 4)."""
+"""Priority rebooking: the credit granted by a cancellation of the staff (CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ pytestmark = pytest.mark.anyio
 
 
 async def rebooking_of(scene, booking, by=None):
-    """The credit of a booking as its reader sees it."""
+    """The rebooking offer of a booking as an actor sees it."""
     _, _, rebooking = await actions.get_by_id(scene.ports, by or scene.customer, booking.id)
     return rebooking
 
 
 async def let_down(scene, **given):
-    """An accepted booking that the staff member has cancelled."""
+    """An accepted booking that the staff member cancelled."""
     booking = await scene.accepted(**given)
     return await scene.cancel(booking, scene.staff)
 
 
 async def test_a_cancellation_by_staff_gives_a_credit(scene):
-    """Shown to the customer with its end, thirty days ahead."""
+    """The customer sees the credit with its expiry in thirty days."""
     booking = await let_down(scene)
     rebooking = await rebooking_of(scene, booking)
     assert rebooking.expires_at == await scene.now() + 30 * DAY
@@ -42,14 +42,14 @@ async def test_a_cancellation_by_staff_gives_a_credit(scene):
 
 @pytest.mark.parametrize("actor", ["staff", "admin"])
 async def test_a_credit_is_shown_to_the_customer_alone(scene, actor):
-    """It is theirs."""
+    """Only the customer sees the credit."""
     booking = await let_down(scene)
     rebooking = await rebooking_of(scene, booking, getattr(scene, actor))
     assert rebooking is None
 
 
 async def test_who_could_stand_in_is_suggested(scene):
-    """Up to five who offer the service and are free then; never the one who cancelled."""
+    """Up to five free companions of the service are suggested, never the one who cancelled."""
     others = [await with_another_companion(scene) for _ in range(7)]
     busy = others[0]
     booking = await let_down(scene)
@@ -63,7 +63,7 @@ async def test_who_could_stand_in_is_suggested(scene):
 
 
 async def test_nobody_stands_in_for_what_is_past(scene):
-    """After the start there is nothing to suggest, but the credit stays."""
+    """After the start nobody is suggested, but the credit stays."""
     await with_another_companion(scene)
     booking = await let_down(scene)
     await scene.jump_to(booking.starts_at)
@@ -72,7 +72,7 @@ async def test_nobody_stands_in_for_what_is_past(scene):
 
 
 async def test_a_rebooking_has_priority(scene):
-    """It is marked, and uses the credit up."""
+    """A rebooking has priority and uses the credit up."""
     booking = await let_down(scene)
     again = await scene.request(rebooking_of=booking.code)
     assert again.priority
@@ -87,7 +87,7 @@ async def no_rebooking(scene, rebooking_of, **given):
 
 
 async def test_a_credit_is_used_once(scene):
-    """And a refused use saves no booking."""
+    """A second use raises and saves no booking."""
     booking = await let_down(scene)
     await scene.request(rebooking_of=booking.code)
     before = len(await list_bookings(scene))
@@ -97,7 +97,7 @@ async def test_a_credit_is_used_once(scene):
 
 @pytest.mark.parametrize("early, lapsed", [(SECOND, False), (0 * SECOND, True)])
 async def test_a_credit_lapses(scene, early, lapsed):
-    """At thirty days it is gone; a second before it works."""
+    """A credit works until a second before thirty days."""
     booking = await let_down(scene)
     await scene.jump_to(booking.cancelled_at + 30 * DAY - early)
     wanted = {"event_date": date(2027, 7, 1), "rebooking_of": booking.code}
@@ -108,7 +108,7 @@ async def test_a_credit_lapses(scene, early, lapsed):
 
 
 async def test_a_credit_is_its_customers(scene):
-    """Somebody else's is none."""
+    """A credit of another customer cannot be used."""
     booking = await let_down(scene)
     other = await with_another_customer(scene)
     assert await no_rebooking(other, booking.code) == "rebooking_not_available"
@@ -116,7 +116,7 @@ async def test_a_credit_is_its_customers(scene):
 
 @pytest.mark.parametrize("code", ["BK000000000000", "", "nonsense"])
 async def test_an_unknown_code_has_no_credit(scene, code):
-    """Nor has one that was never cancelled."""
+    """An unknown or uncancelled booking has no credit."""
     assert await no_rebooking(scene, code) == "rebooking_not_available"
     live = await scene.accepted()
     other = {"event_date": date(2027, 3, 9)}
@@ -126,7 +126,7 @@ async def test_an_unknown_code_has_no_credit(scene, code):
 
 @pytest.mark.usefixtures("blind")
 async def test_a_twin_of_a_rebooking_gets_its_answer(scene):
-    """Not the refusal of a credit that its own twin has used."""
+    """A concurrent call with the same key gets the stored response, not a credit error."""
     booking = await let_down(scene)
     again = await scene.request(make_idempotency_request(), rebooking_of=booking.code)
     with pytest.raises(AlreadyAnswered) as caught:
@@ -135,7 +135,7 @@ async def test_a_twin_of_a_rebooking_gets_its_answer(scene):
 
 
 async def test_priority_requests_come_first_for_staff(scene):
-    """Before all others, while they are pending; for the customer the newest event is first."""
+    """Staff see pending priority requests first; customers see the newest event first."""
     cancelled = await let_down(scene)
     urgent = await scene.request(rebooking_of=cancelled.code)
     newer = await scene.request(event_date=urgent.event_date + timedelta(days=3))

@@ -1,4 +1,4 @@
-"""Requests: who may ask whom for what, when, and what a repeated call gets."""
+"""Booking requests: validation, and repeated calls."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def in_berlin(scene, **calendar):
 
 
 async def test_a_request_is_pending(scene):
-    """With its price, code and first entry."""
+    """A new booking is pending, with price, code and first timeline entry."""
     booking = await scene.request()
     assert (booking.status, booking.total_amount, booking.version) == (
         BookingStatus.PENDING,
@@ -83,18 +83,18 @@ async def test_a_request_is_pending(scene):
 
 
 async def test_a_request_is_told(scene):
-    """booking.created is the first event."""
+    """A request emits booking.created as the first event."""
     assert await scene.events(await scene.request()) == [1]
 
 
 async def test_insurance_is_priced(scene):
-    """5 % on top, where it is asked for."""
+    """Insurance costs 5 % on top."""
     booking = await scene.request(cancellation_insurance=True)
     assert (booking.insurance_premium, booking.total_amount) == (2_000, 42_000)
 
 
 async def test_rates_are_frozen(scene):
-    """What a companion asks later changes no booking."""
+    """A later change of rates does not change a booking."""
     booking = await scene.accepted()
 
     async def unit(tx):
@@ -106,14 +106,14 @@ async def test_rates_are_frozen(scene):
 
 
 async def test_only_customers_book_for_themselves(scene):
-    """Staff members and admins do not, in a browser."""
+    """Staff members and admins cannot book with a session."""
     for actor in (scene.staff, scene.admin):
         with pytest.raises(Forbidden):
             await scene.request(by=actor)
 
 
 async def test_by_api_one_books_for_a_registered_customer(scene):
-    """The key's owner has booked it, the customer of the address is its customer."""
+    """The key's owner is recorded as booker, the customer of the address as customer."""
     owner = await add_subscriber(scene.ports.store)
     customer = await add_user(scene.ports.store, email="Grace@Example.com")
     booking = await request_for(scene, owner, "gRACE@example.com")
@@ -132,7 +132,7 @@ async def request_for(scene, owner, email, keep=None, **given):
 
 @pytest.mark.parametrize("role", [Role.STAFF, Role.ADMIN, None])
 async def test_who_is_no_customer_is_not_booked_for(scene, role):
-    """A staff member's address, an admin's, and none of ours look alike."""
+    """The addresses of staff, of admins and unknown ones give the same error."""
     owner = await add_subscriber(scene.ports.store)
     email = "nobody@example.com"
     if role is not None:
@@ -143,7 +143,7 @@ async def test_who_is_no_customer_is_not_booked_for(scene, role):
 
 
 async def test_a_disabled_customer_is_not_booked_for(scene):
-    """Their account is closed."""
+    """A disabled customer cannot be booked for."""
     owner = await add_subscriber(scene.ports.store)
     customer = await add_user(scene.ports.store)
     await administration.disable_user(scene.ports, customer.email)
@@ -159,7 +159,7 @@ async def disable(scene, user_id):
 
 @frozen
 class Overtaken:
-    """A store in which somebody is disabled before a booking is added."""
+    """A store in which a user is disabled before a booking is added."""
 
     real: Store
     overtake: Callable[[], Awaitable[None]]
@@ -173,7 +173,7 @@ class Overtaken:
 
 
 async def overtaken(scene, call, user_id):
-    """What a call is refused with while which somebody is disabled; nothing is booked."""
+    """The error of a request during which a user is disabled; nothing is booked."""
     overtake = partial(disable, scene, user_id)
     ports = evolve(scene.ports, store=Overtaken(scene.ports.store, overtake))
     with pytest.raises(StaffbookingError) as caught:
@@ -183,7 +183,7 @@ async def overtaken(scene, call, user_id):
 
 
 async def test_who_is_disabled_meanwhile_books_nothing(scene):
-    """As if they had not been signed in, also where they are before anything is looked at."""
+    """An actor who is disabled before or during the request is unauthenticated."""
     error = await overtaken(scene, lambda each: each.request(), scene.customer.user_id)
     assert (type(error), error.code) == (Unauthenticated, "unauthenticated")
     with pytest.raises(Unauthenticated) as caught:
@@ -192,14 +192,14 @@ async def test_who_is_disabled_meanwhile_books_nothing(scene):
 
 
 async def test_a_companion_disabled_meanwhile_is_not_found(scene):
-    """As one is that is not listed."""
+    """A companion who is disabled during the request is not found."""
     error = await overtaken(scene, lambda each: each.request(), scene.staff.user_id)
     assert isinstance(error, NotFound)
 
 
 @pytest.mark.parametrize("party", ["owner", "customer"])
 async def test_by_api_nothing_is_booked_for_who_is_disabled_meanwhile(scene, party):
-    """The key is not valid any more, or there is no such customer."""
+    """A disabled key owner has an invalid key; a disabled customer is unknown."""
     people = {
         "owner": await add_subscriber(scene.ports.store),
         "customer": await add_user(scene.ports.store),
@@ -211,25 +211,25 @@ async def test_by_api_nothing_is_booked_for_who_is_disabled_meanwhile(scene, par
 
 @pytest.mark.parametrize("approval", [Approval.PENDING, Approval.SUSPENDED])
 async def test_an_unlisted_companion_is_not_found(scene, approval):
-    """As if there were none."""
+    """A companion that is not listed raises NotFound."""
     other = await with_another_companion(scene, approval=approval)
     with pytest.raises(NotFound):
         await other.request()
 
 
 async def test_an_unknown_companion_is_not_found(scene):
-    """Before any other fault is looked at."""
+    """An unknown companion raises NotFound before other faults."""
     with pytest.raises(NotFound):
         await scene.request(companion_id=999, service_type="Nothing")
 
 
 async def test_a_service_is_matched_without_case(scene):
-    """And named as it is offered."""
+    """The service is matched without case and stored as offered."""
     assert (await scene.request(service_type="GALA dinner")).service_type == "Gala dinner"
 
 
 async def test_every_fault_of_meaning_is_told_at_once(scene):
-    """Past, not offered, unknown customer."""
+    """All invalid fields are reported together."""
     owner = await add_subscriber(scene.ports.store)
     with pytest.raises(InvalidField) as caught:
         await request_for(
@@ -251,30 +251,30 @@ async def test_every_fault_of_meaning_is_told_at_once(scene):
     ],
 )
 async def test_a_start_lies_ahead_but_not_too_far(scene, day, time, field):
-    """Today it is the time that is wrong, else the date; NOW itself is past."""
+    """A start in the past or too far ahead is refused on the date or the time."""
     assert await refused(scene, event_date=day, start_time=time) == [field]
 
 
 async def test_the_last_day_is_three_years_ahead(scene):
-    """That day itself may be booked."""
+    """The day three years ahead can be booked."""
     booking = await scene.request(event_date=date(2030, 3, 1))
     assert booking.event_date == date(2030, 3, 1)
 
 
 async def test_a_minute_ahead_is_ahead(scene):
-    """12:01 of today, at noon."""
+    """A start one minute ahead can be booked."""
     booking = await scene.request(event_date=date(2027, 3, 1), start_time="12:01")
     assert booking.starts_at > booking.created_at
 
 
 async def test_today_is_the_companions(scene):
-    """In Auckland it is tomorrow already: a date that is today by UTC is past there."""
+    """Today is the date in the companion's timezone."""
     other = await with_another_companion(scene, calendar=make_calendar("Pacific/Auckland"))
     assert await refused(other, event_date=date(2027, 3, 1), start_time="23:00") == ["event_date"]
 
 
 async def test_the_time_is_the_companions(scene):
-    """Noon in Berlin is eleven by UTC."""
+    """The start time is local to the companion's timezone."""
     booking = await (await in_berlin(scene)).request()
     assert (booking.starts_at.hour, booking.start_time, booking.timezone) == (
         11,
@@ -284,20 +284,20 @@ async def test_the_time_is_the_companions(scene):
 
 
 async def test_a_skipped_time_can_not_be_booked(scene):
-    """02:30 does not exist on the night of the change."""
+    """A local time skipped by the change to summer time is refused."""
     berlin = await in_berlin(scene)
     assert await refused(berlin, event_date=SPRING, start_time="02:30") == ["start_time"]
 
 
 async def test_a_repeated_time_is_the_earlier(scene):
-    """02:30 comes twice; hours are elapsed hours, so four of them end at 05:30."""
+    """A repeated local time is its first occurrence, and hours are elapsed hours."""
     berlin = await in_berlin(scene)
     booking = await berlin.request(event_date=AUTUMN, start_time="02:30")
     assert f"{booking.starts_at:%H:%M}-{booking.ends_at:%H:%M}" == "00:30-04:30"
 
 
 async def test_a_time_outside_the_hours_is_unavailable(scene):
-    """Within them it is not."""
+    """A time outside the companion's hours is unavailable."""
     hours = {"weekly": (WeeklySlot(3, Slot(9 * 60, 17 * 60)),)}
     other = await in_berlin(scene, **hours)
     assert (await other.request(start_time="13:00")).status is BookingStatus.PENDING
@@ -308,7 +308,7 @@ async def test_a_time_outside_the_hours_is_unavailable(scene):
 
 @pytest.mark.parametrize("time, free", [("08:00", True), ("08:01", False), ("16:00", True)])
 async def test_a_booking_may_touch_another(scene, time, free):
-    """To the edge and no further."""
+    """A booking may start when another one ends."""
     await scene.accepted()
     if free:
         assert await scene.request(start_time=time)
@@ -319,14 +319,14 @@ async def test_a_booking_may_touch_another(scene, time, free):
 
 
 async def test_pending_requests_compete(scene):
-    """A slot that is only asked for is free."""
+    """A pending request does not hold its slot."""
     first = await scene.request()
     second = await (await with_another_customer(scene)).request()
     assert first.starts_at == second.starts_at
 
 
 async def test_too_small_an_amount_can_not_be_charged(scene):
-    """The processor has a least amount."""
+    """An amount below the processor's minimum is refused."""
     other = await with_another_companion(scene, hourly_rate=49, daily_rate=None)
     with pytest.raises(RuleBroken) as caught:
         await other.request(duration_hours=1)
@@ -338,7 +338,7 @@ async def test_too_small_an_amount_can_not_be_charged(scene):
 
 
 async def test_a_repeated_call_gets_the_first_answer(scene):
-    """Byte for byte, and no second booking is made."""
+    """A repeated call gets the same bytes and creates no second booking."""
     booking = await scene.request(make_idempotency_request())
     with pytest.raises(AlreadyAnswered) as caught:
         await scene.request(make_idempotency_request())
@@ -350,7 +350,7 @@ async def test_a_repeated_call_gets_the_first_answer(scene):
 
 
 async def test_another_body_under_the_key_is_refused(scene):
-    """The key was used for another request."""
+    """A key used for another request raises `idempotency_mismatch`."""
     await scene.request(make_idempotency_request())
     with pytest.raises(RuleBroken) as caught:
         await scene.request(make_idempotency_request(fingerprint=b"other"))
@@ -358,7 +358,7 @@ async def test_another_body_under_the_key_is_refused(scene):
 
 
 async def test_a_key_belongs_to_its_caller(scene):
-    """Another caller's same key is another key."""
+    """The same key of another caller is another key."""
     await scene.request(make_idempotency_request())
     assert (
         await scene.request(make_idempotency_request(scope="key:2"))
@@ -366,7 +366,7 @@ async def test_a_key_belongs_to_its_caller(scene):
 
 
 async def test_an_answer_is_kept_for_a_day(scene):
-    """Of real time; then the key is free again."""
+    """A response is stored for a day of wall time."""
     await scene.request(make_idempotency_request())
     scene.pass_time(DAY - SECOND)
     with pytest.raises(AlreadyAnswered):
@@ -377,7 +377,7 @@ async def test_an_answer_is_kept_for_a_day(scene):
 
 @pytest.mark.usefixtures("blind")
 async def test_of_twins_one_books_and_both_get_its_answer(scene):
-    """Two equal calls at the same moment, neither having seen an answer."""
+    """Two concurrent equal calls create one booking and get the same response."""
     booking = await scene.request(make_idempotency_request())
     with pytest.raises(AlreadyAnswered) as caught:
         await scene.request(make_idempotency_request())
@@ -387,7 +387,7 @@ async def test_of_twins_one_books_and_both_get_its_answer(scene):
 
 @pytest.mark.usefixtures("blind")
 async def test_of_unequal_twins_the_slower_is_refused(scene):
-    """The mismatch is found under concurrency too."""
+    """Of two concurrent different calls with one key the slower raises `idempotency_mismatch`."""
     await scene.request(make_idempotency_request())
     with pytest.raises(RuleBroken) as caught:
         await scene.request(make_idempotency_request(fingerprint=b"other"))
@@ -399,7 +399,7 @@ async def test_of_unequal_twins_the_slower_is_refused(scene):
 
 
 async def test_a_deployment_has_its_own_figures():
-    """Fee, premium and currency are the policy's."""
+    """Fee, premium and currency come from the policy."""
     policy = evolve(
         POLICY, currency=Currency("jpy"), platform_fee_ppm=200_000, insurance_rate_ppm=100_000
     )
@@ -416,7 +416,7 @@ async def test_a_deployment_has_its_own_figures():
 
 
 async def test_scenes_are_apart():
-    """Two deployments know nothing of each other."""
+    """Two deployments share no state."""
     one, other = await make_booking_scenario(), await make_booking_scenario()
     booking = await one.request()
     with pytest.raises(NotFound):

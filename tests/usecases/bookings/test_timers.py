@@ -1,4 +1,4 @@
-"""What comes due by itself, in order, each with its own due time."""
+"""Timers fire in order, each with its own due time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_request_that_nobody_answers_expires(scene):
-    """At the start of the event, and not a second before."""
+    """A pending request expires at the start of the event, and not before."""
     booking = await scene.request()
     await scene.jump_to(booking.starts_at - SECOND)
     await scene.drain()
@@ -29,7 +29,7 @@ async def test_a_request_that_nobody_answers_expires(scene):
 
 
 async def test_an_unpaid_booking_expires_at_its_start(scene):
-    """And its checkout page is closed."""
+    """An unpaid booking expires at its start, and its checkout page is closed."""
     booking = await scene.accepted()
     await scene.drain()
     await scene.jump_to(booking.starts_at)
@@ -39,7 +39,7 @@ async def test_an_unpaid_booking_expires_at_its_start(scene):
 
 
 async def test_the_payment_window_ends_before_the_start():
-    """Where there is one it runs from the acceptance."""
+    """A configured payment window runs from the acceptance."""
     scene = await make_booking_scenario(evolve(POLICY, payment_window=6 * HOUR))
     booking = await scene.accepted()
     await scene.jump_to(booking.created_at + 6 * HOUR - SECOND)
@@ -51,7 +51,7 @@ async def test_the_payment_window_ends_before_the_start():
 
 
 async def test_a_booking_completes_72_hours_after_its_end(scene):
-    """By the system, and not a second before."""
+    """A paid booking completes 72 hours after its end, and not before."""
     booking = await scene.paid()
     await scene.jump_to(booking.ends_at + 72 * HOUR - SECOND)
     await scene.drain()
@@ -64,7 +64,7 @@ async def test_a_booking_completes_72_hours_after_its_end(scene):
 
 
 async def test_a_long_jump_does_everything_in_its_own_time(scene):
-    """A hundred days ahead: completion and payout bear the times at which they were due."""
+    """After a jump of a hundred days completion and payout have their due times."""
     booking = await scene.paid()
     await scene.jump_to(booking.starts_at + 100 * DAY)
     await scene.drain()
@@ -76,7 +76,7 @@ async def test_a_long_jump_does_everything_in_its_own_time(scene):
 
 
 async def test_timers_fire_in_due_order_over_all_bookings(scene):
-    """Also those that a timer of the same drain has set."""
+    """Timers fire in the order of due times, new ones included."""
     other = await with_another_companion(scene)
     late = await other.paid(event_date=(await scene.now()).date() + 20 * DAY)
     early = await scene.paid()
@@ -95,13 +95,13 @@ async def test_timers_fire_in_due_order_over_all_bookings(scene):
 
 
 async def test_a_drain_that_is_done_does_nothing(scene):
-    """It ends, and a second one finds nothing."""
+    """Doing all due work ends, and a second run finds nothing."""
     await scene.paid_out()
     assert await scene.drain() == 0
 
 
 async def test_void_work_does_not_end_a_drain_early(scene):
-    """Operations whose reason went away count as done, and what waits behind them is done."""
+    """Void operations count as work, so that the work behind them is done."""
     cancelled = await scene.accepted()
     await scene.cancel(cancelled)
     other = await with_another_companion(scene)
@@ -112,7 +112,7 @@ async def test_void_work_does_not_end_a_drain_early(scene):
 
 
 async def test_a_timer_whose_booking_moved_on_is_no_more(scene):
-    """Confirmed a moment before: it does not complete twice."""
+    """A booking that was just confirmed does not complete twice."""
     booking = await scene.completed()
     await scene.jump_to(booking.ends_at + 72 * HOUR)
     await scene.drain()
@@ -120,7 +120,7 @@ async def test_a_timer_whose_booking_moved_on_is_no_more(scene):
 
 
 async def test_a_dispute_stops_completion_and_payout(scene):
-    """However long it lasts nothing fires."""
+    """No timer fires during a dispute."""
     booking = await scene.paid()
     await scene.jump_to(booking.starts_at)
     await scene.dispute(booking)
@@ -131,7 +131,7 @@ async def test_a_dispute_stops_completion_and_payout(scene):
 
 
 async def test_a_timer_that_fails_is_put_off_and_told(scene, monkeypatch):
-    """It holds up no other, and is tried again later."""
+    """A failing timer is deferred with an alert and does not block others."""
     other = await with_another_companion(scene)
     first, second = await scene.request(), await other.request()
     down = {first.id}
@@ -155,7 +155,7 @@ async def test_a_timer_that_fails_is_put_off_and_told(scene, monkeypatch):
 
 @pytest.mark.parametrize("window, status", [(HOUR, "cancelled"), (2 * DAY, "accepted")])
 async def test_a_timer_follows_a_policy_that_changed(window, status):
-    """Set by the old rule, it fires by the new one: sooner or later, but it does."""
+    """A timer set under an old policy fires by the new one."""
     scene = await make_booking_scenario(evolve(POLICY, payment_window=DAY))
     booking = await scene.accepted()
     await scene.drain()
@@ -170,7 +170,7 @@ async def test_a_timer_follows_a_policy_that_changed(window, status):
 
 
 async def test_alerts_are_told_once(scene):
-    """Each to the operators, and then no more."""
+    """Each alert is sent to the operators once."""
     booking = await scene.paid()
     await scene.charge_back(booking)
     await scene.drain()
@@ -179,7 +179,7 @@ async def test_alerts_are_told_once(scene):
 
 
 async def test_a_batch_is_limited(scene):
-    """One timer, or one operation, where one is asked for."""
+    """A limit of one claims one timer or one operation."""
     other = await with_another_companion(scene)
     first, _ = await scene.request(), await other.request()
     await scene.jump_to(first.starts_at)
@@ -189,7 +189,7 @@ async def test_a_batch_is_limited(scene):
 
 
 async def test_a_payout_is_made_within_48_hours_of_completion(scene):
-    """24 hours after it, and never early."""
+    """A payout is made 24 hours after completion, and not before."""
     booking = await scene.completed()
     await scene.jump_to(booking.ends_at + DAY - SECOND)
     await scene.drain()

@@ -1,4 +1,4 @@
-"""What a staff member's hours show can be booked, whatever they are; hours of single dates."""
+"""Shown free slots can be booked; hours of single dates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def slots(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def hours(draw: st.DrawFn) -> dict[str, Any]:
-    """Hours as they stand on the wire, about the weekend of the change."""
+    """Availability input around the weekend of the change to summer time."""
     weekly = st.builds(lambda day, slot: {"weekday": day, **slot}, st.integers(0, 6), slots())
     days = draw(st.lists(st.sampled_from(DAYS), max_size=2, unique=True))
     return {
@@ -63,7 +63,7 @@ def hours(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class Looks:
-    """A companion with hours, and what others see of them."""
+    """A companion with hours, and the public views of them."""
 
     async def open(self, wanted: dict[str, Any]) -> None:
         self.scene = await make_booking_scenario(POLICY, memory_ports(POLICY, now=NOW))
@@ -97,8 +97,7 @@ class Looks:
 @given(hours())
 @settings(max_examples=60)
 def test_what_is_shown_can_be_booked_and_nothing_else(wanted: dict[str, Any]) -> None:
-    """After any hours are set: an hour of a shown slot is booked, one outside is refused, and a
-    search by the day finds whom it shows an hour of."""
+    """For any hours, a shown hour can be booked, another cannot, and the search by date agrees."""
 
     async def look() -> None:
         looks = Looks()
@@ -136,7 +135,7 @@ def _after_an_hour(day: date, start: int) -> int:
 @given(hours())
 @settings(max_examples=60)
 def test_hours_read_back_as_they_were_set(wanted: dict[str, Any]) -> None:
-    """To the letter, in their order; setting them again changes nothing."""
+    """Hours are returned as set, and setting them again changes nothing."""
 
     async def look() -> None:
         looks = Looks()
@@ -157,7 +156,7 @@ TODAY = NOW.date()
 
 
 async def with_dates(scene: BookingScenario, *days: date, **given: Any) -> BookingScenario:
-    """With a staff member who is off on some dates."""
+    """Set dates off for the staff member."""
     calendar = Calendar("UTC", overrides=tuple(map(DateOverride, days)), **given)
     return await with_another_companion(scene, calendar=calendar)
 
@@ -181,7 +180,7 @@ async def faults(scene: BookingScenario, day: date, *slots: tuple[str, str]) -> 
 
 @pytest.mark.anyio
 async def test_a_date_is_set_beside_the_others(scene: BookingScenario) -> None:
-    """In the place of the hours it had; all else of the calendar stays."""
+    """The hours of a date are replaced, and the rest of the calendar stays."""
     weekly = (WeeklySlot(0, Slot(540, 1020)),)
     scene = await with_dates(scene, TODAY, TODAY + DAY, weekly=weekly, busy_until=TODAY)
     before = await stored(scene)
@@ -193,7 +192,7 @@ async def test_a_date_is_set_beside_the_others(scene: BookingScenario) -> None:
 
 @pytest.mark.anyio
 async def test_a_date_can_be_set_before_the_profile(scene: BookingScenario) -> None:
-    """It makes the companion, as the first hours do."""
+    """Setting a date creates the companion."""
     newcomer = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
     scene = evolve(scene, staff=newcomer)
     await set_day(scene, TODAY)
@@ -202,7 +201,7 @@ async def test_a_date_can_be_set_before_the_profile(scene: BookingScenario) -> N
 
 @pytest.mark.anyio
 async def test_dates_that_are_over_go_when_one_is_set(scene: BookingScenario) -> None:
-    """As they stand in the way of none: they don't count as set either."""
+    """Past dates are dropped and do not count for the limit."""
     past = [TODAY - (number + 1) * DAY for number in range(MAX_DATE_OVERRIDES)]
     scene = await with_dates(scene, *past)
     assert (await set_day(scene, TODAY + DAY)).overrides == (DateOverride(TODAY + DAY),)
@@ -210,7 +209,7 @@ async def test_dates_that_are_over_go_when_one_is_set(scene: BookingScenario) ->
 
 @pytest.mark.anyio
 async def test_so_many_dates_can_be_set(scene: BookingScenario) -> None:
-    """One more is refused; what is set can still be changed."""
+    """A date over the limit is refused; existing ones can be changed."""
     scene = await with_dates(scene, *(TODAY + number * DAY for number in range(MAX_DATE_OVERRIDES)))
     before = await stored(scene)
     assert await faults(scene, TODAY + MAX_DATE_OVERRIDES * DAY) == ["date"]
@@ -220,7 +219,7 @@ async def test_so_many_dates_can_be_set(scene: BookingScenario) -> None:
 
 @pytest.mark.anyio
 async def test_a_date_that_is_over_is_refused(scene: BookingScenario) -> None:
-    """By the clock of the staff member's zone."""
+    """A past date in the staff member's timezone is refused."""
     assert await faults(scene, TODAY - DAY) == ["date"]
     east = Calendar("Pacific/Kiritimati")
     scene = await with_another_companion(scene, calendar=east)
@@ -230,7 +229,7 @@ async def test_a_date_that_is_over_is_refused(scene: BookingScenario) -> None:
 
 @pytest.mark.anyio
 async def test_every_bad_slot_of_a_date_is_told(scene: BookingScenario) -> None:
-    """With its dotted path; nothing is kept."""
+    """Every invalid slot is reported by its path, and nothing is stored."""
     wrong = (("12:00", "12:00"), ("09:00", "10:00"), ("23:00", "02:00"))
     assert await faults(scene, TODAY, *wrong) == ["slots.0.start", "slots.2.start"]
     assert (await stored(scene)).overrides == ()
@@ -238,7 +237,7 @@ async def test_every_bad_slot_of_a_date_is_told(scene: BookingScenario) -> None:
 
 @pytest.mark.anyio
 async def test_a_date_is_cleared(scene: BookingScenario) -> None:
-    """The others stay; of one that has no hours of its own nothing changes."""
+    """Clearing a date keeps the others, and may be repeated."""
     scene = await with_dates(scene, TODAY, TODAY + DAY)
     for _ in range(2):
         await profiles.clear_date_hours(scene.ports, scene.staff, TODAY)
@@ -247,7 +246,7 @@ async def test_a_date_is_cleared(scene: BookingScenario) -> None:
 
 @pytest.mark.anyio
 async def test_who_is_not_there_sets_no_date(scene: BookingScenario) -> None:
-    """And clears none."""
+    """An unknown user neither sets nor clears dates."""
     scene = evolve(scene, staff=Actor(999, Role.STAFF))
     with pytest.raises(NotFound):
         await set_day(scene, TODAY)

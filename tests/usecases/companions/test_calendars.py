@@ -1,4 +1,4 @@
-"""Feeds for calendar programs, and busy times from their files."""
+"""Calendar feeds, and busy times from calendar files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NINE = Interval(NOW + 21 * HOUR, NOW + 22 * HOUR)
 
 
 async def newcomer(scene):
-    """A staff member who has just registered."""
+    """A newly registered staff member."""
     return actor_of(await add_user(scene.ports.store, role=Role.STAFF))
 
 
@@ -51,7 +51,7 @@ async def codes(scene, secret):
 
 
 async def test_a_feed_tells_of_the_companions_bookings(scene):
-    """By the secret alone: requests and what became of them, but cancelled ones."""
+    """The feed has the companion's bookings without cancelled ones, by the secret alone."""
     secret = await make(scene)
     pending = await scene.request(event_date=date(2027, 3, 4))
     accepted = await scene.accepted(event_date=date(2027, 3, 5))
@@ -66,7 +66,7 @@ async def test_a_feed_tells_of_the_companions_bookings(scene):
 
 
 async def test_a_feed_tells_of_nobody_elses_bookings(scene):
-    """Neither of another companion's, nor of what its owner books for themself."""
+    """The feed has no bookings of other companions, nor those the owner made."""
     secret = await make(scene)
     other = await with_another_companion(scene)
     await other.accepted()
@@ -75,7 +75,7 @@ async def test_a_feed_tells_of_nobody_elses_bookings(scene):
 
 
 async def test_bookings_stay_for_ninety_days(scene):
-    """From their end on."""
+    """The feed has bookings until ninety days after their end."""
     secret, store = await make(scene), scene.ports.store
     mine, customer = scene.staff.user_id, scene.customer.user_id
     for back in (90 * DAY, 90 * DAY + 5 * HOUR):
@@ -88,7 +88,7 @@ async def test_bookings_stay_for_ninety_days(scene):
 
 @pytest.mark.parametrize("most", [1, 7, 120])
 async def test_a_feed_holds_so_many_bookings(most):
-    """The soonest, however many are further ahead, and however many were cancelled."""
+    """Over the limit, the feed keeps the soonest bookings."""
     scene = await make_booking_scenario(evolve(POLICY, max_feed_bookings=most))
     secret, store = await make(scene), scene.ports.store
     for number in range(most + 1):
@@ -103,13 +103,13 @@ async def test_a_feed_holds_so_many_bookings(most):
 
 
 async def test_a_feed_names_its_owner(scene):
-    """As calendar programs list it."""
+    """The feed's name contains the owner's name."""
     content = await calendars.render_feed(scene.ports, await make(scene))
     assert icalendar.Calendar.from_ical(content)["NAME"] == "Bookings of Mia Lindqvist"
 
 
 async def test_only_a_digest_is_stored(scene):
-    """The secret is told once, and since when it holds."""
+    """The secret is returned once, with its time of creation."""
     assert await calendars.feed_created_at(scene.ports, scene.staff) is None
     secret, since = await calendars.create_feed(scene.ports, scene.staff)
     assert since == await calendars.feed_created_at(scene.ports, scene.staff) == NOW
@@ -119,7 +119,7 @@ async def test_only_a_digest_is_stored(scene):
 
 
 async def test_a_new_feed_ends_the_old(scene):
-    """At once."""
+    """A new secret replaces the old one at once."""
     old, new = await make(scene), await make(scene)
     with pytest.raises(NotFound):
         await calendars.render_feed(scene.ports, old)
@@ -127,7 +127,7 @@ async def test_a_new_feed_ends_the_old(scene):
 
 
 async def test_a_revoked_feed_is_gone(scene):
-    """Revoking it twice, or one that never was, is nothing."""
+    """A removed feed stops working, and removal may be repeated."""
     secret = await make(scene)
     for _ in range(2):
         await calendars.remove_feed(scene.ports, scene.staff)
@@ -138,14 +138,14 @@ async def test_a_revoked_feed_is_gone(scene):
 
 @pytest.mark.parametrize("secret", ["", "unknown", "x" * 5_000, "\u2028", "\U0001f600"])
 async def test_an_unknown_secret_finds_nothing(scene, secret):
-    """Whatever it looks like."""
+    """An unknown or malformed secret raises NotFound."""
     await make(scene)
     with pytest.raises(NotFound):
         await calendars.render_feed(scene.ports, secret)
 
 
 async def test_who_is_disabled_has_no_feed(scene):
-    """It is there again with the account."""
+    """The feed of a disabled owner stops until the account is enabled."""
     secret = await make(scene)
     async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
@@ -157,7 +157,7 @@ async def test_who_is_disabled_has_no_feed(scene):
 
 
 async def test_a_newcomer_may_have_a_feed(scene):
-    """Before they have said anything of themselves."""
+    """A staff member without a profile can create a feed."""
     secret = await make(scene, await newcomer(scene))
     assert await codes(scene, secret) == []
 
@@ -184,7 +184,7 @@ async def slots_on(scene, day):
 
 
 async def test_a_busy_day_is_not_found_shown_or_booked(scene):
-    """Search, availability and booking ask the same."""
+    """Search, availability and booking all respect busy times."""
     await take(scene, DAY_OFF)
     assert await found_on(scene, TOMORROW) == 0
     assert await slots_on(scene, TOMORROW) == []
@@ -196,7 +196,7 @@ async def test_a_busy_day_is_not_found_shown_or_booked(scene):
 
 
 async def test_what_is_shown_around_busy_times_can_be_booked(scene):
-    """To the edge."""
+    """Slots next to busy times can be booked to the edge."""
     await take(scene, make_ics_calendar(make_ics_hour("20270302T090000Z")))
     assert await slots_on(scene, TOMORROW) == [
         {"start": "00:00", "end": "09:00"},
@@ -209,14 +209,14 @@ async def test_what_is_shown_around_busy_times_can_be_booked(scene):
 
 
 async def test_busy_times_are_told(scene):
-    """As they were taken, with the day up to which the file was followed."""
+    """Busy times are returned as imported, with the last covered day."""
     taken = await take(scene, make_ics_calendar(make_ics_hour("20270302T090000Z")))
     assert taken == await known(scene)
     assert (taken.times, taken.until) == ((NINE,), date(2029, 3, 2))
 
 
 async def test_a_new_file_takes_the_place_of_the_old(scene):
-    """Of all of it."""
+    """A new file replaces all busy times."""
     await take(scene, DAY_OFF)
     await take(scene, make_ics_calendar(make_ics_hour("20270303T090000Z")))
     assert await found_on(scene, TOMORROW) == 1
@@ -224,7 +224,7 @@ async def test_a_new_file_takes_the_place_of_the_old(scene):
 
 
 async def test_busy_times_are_cleared(scene):
-    """Also where there were none, which makes no companion."""
+    """Clearing busy times may be repeated and creates no companion."""
     await take(scene, DAY_OFF)
     await calendars.clear_busy_times(scene.ports, scene.staff)
     assert await found_on(scene, TOMORROW) == 1
@@ -236,7 +236,7 @@ async def test_busy_times_are_cleared(scene):
 
 
 async def test_bookings_stay_whatever_is_busy(scene):
-    """Neither is one cancelled, nor a request kept from being accepted."""
+    """Busy times neither cancel bookings nor prevent acceptance."""
     accepted = await scene.accepted(event_date=TOMORROW)
     pending = await scene.request(event_date=TOMORROW, start_time="18:00")
     await take(scene, DAY_OFF)
@@ -245,7 +245,7 @@ async def test_bookings_stay_whatever_is_busy(scene):
 
 
 async def test_yesterday_and_two_years_are_taken(scene):
-    """What lies before or after is passed over, and cut off."""
+    """Busy times outside the window are dropped or cut off."""
     first, last = NOW - DAY, NOW + POLICY.busy_import_horizon
     events = (
         make_ics_hour(f"{first - 2 * HOUR:%Y%m%dT%H%M%SZ}"),
@@ -260,7 +260,7 @@ async def test_yesterday_and_two_years_are_taken(scene):
 
 
 async def test_whole_days_are_those_of_the_companion(scene):
-    """In the zone that they work in when the file comes."""
+    """Whole days are in the companion's timezone at the import."""
     given = SetAvailability(timezone="Asia/Tokyo", weekly=(), overrides=())
     await profiles.set_availability(scene.ports, scene.staff, given)
     taken = await take(scene, DAY_OFF)
@@ -268,7 +268,7 @@ async def test_whole_days_are_those_of_the_companion(scene):
 
 
 async def test_a_newcomer_may_be_busy(scene):
-    """Before they have said anything of themselves: a draft keeps it."""
+    """A staff member without a profile can import busy times."""
     someone = await newcomer(scene)
     assert await known(scene, someone) == calendars.BusyTimes((), None)
     taken = await take(scene, DAY_OFF, someone)
@@ -276,7 +276,7 @@ async def test_a_newcomer_may_be_busy(scene):
 
 
 async def test_there_are_so_many_busy_times():
-    """Counted once those that touch are one."""
+    """The limit of busy times counts merged intervals."""
     scene = await make_booking_scenario(evolve(POLICY, max_busy_times=3))
     meeting = [
         make_ics_hour(f"202703{day}T{at}0000Z") for day in (10, 11, 12) for at in ("09", "10")
@@ -291,7 +291,7 @@ async def test_there_are_so_many_busy_times():
     [b"hello", make_ics_calendar(make_ics_hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))],
 )
 async def test_a_file_that_is_refused_changes_nothing(scene, content):
-    """What was taken before still holds."""
+    """A refused file keeps the previous busy times."""
     before = await take(scene, DAY_OFF)
     with pytest.raises(InvalidField) as refused:
         await take(scene, content)
@@ -300,7 +300,7 @@ async def test_a_file_that_is_refused_changes_nothing(scene, content):
 
 
 async def test_hours_and_busy_times_keep_out_of_each_others_way(scene):
-    """Setting the one keeps the other."""
+    """Setting hours keeps busy times, and the other way round."""
     await take(scene, DAY_OFF)
     given = SetAvailability(timezone="UTC", weekly=(), overrides=())
     hours = await profiles.set_availability(scene.ports, scene.staff, given)
@@ -308,7 +308,7 @@ async def test_hours_and_busy_times_keep_out_of_each_others_way(scene):
 
 
 async def test_an_import_again_keeps_busy_times(scene):
-    """An operator's file knows nothing of them."""
+    """An import by operators keeps busy times."""
     taken = await take(scene, DAY_OFF)
     async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email

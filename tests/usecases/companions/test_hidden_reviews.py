@@ -1,4 +1,4 @@
-"""Reviews that an operator hides: neither shown nor counted, until shown again."""
+"""Reviews hidden by an operator are neither shown nor counted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def said(scene, *marks):
 
 
 async def test_a_hidden_review_is_neither_listed_nor_counted(scene):
-    """Nor in the profile or in searches, from one moment on; then all is as before."""
+    """A hidden review is missing in list, profile and search, and returns when shown."""
     first, bad, last = await said(scene, 5, 1, 4)
     before = await profile(scene)
     assert await hide(scene, bad) == evolve(bad, hidden=True)
@@ -61,7 +61,7 @@ async def test_a_hidden_review_is_neither_listed_nor_counted(scene):
 
 
 async def test_the_only_review_leaves_no_rating(scene):
-    """The mean is that of nobody's."""
+    """Hiding the only review resets the rating."""
     [review] = await said(scene, 2)
     await hide(scene, review)
     assert await listed(scene, scene.staff) == ([], RatingTotals())
@@ -70,7 +70,7 @@ async def test_the_only_review_leaves_no_rating(scene):
 
 
 async def test_an_older_review_comes_up(scene):
-    """The profile shows the newest ten of those that are shown."""
+    """The detail shows the ten newest visible reviews."""
     made = await said(scene, *[4] * 11)
     await hide(scene, made[5])
     shown = [review["comment"] for review in (await profile(scene))["reviews"]]
@@ -79,7 +79,7 @@ async def test_an_older_review_comes_up(scene):
 
 @pytest.mark.parametrize("hidden", [True, False])
 async def test_hiding_or_showing_twice_changes_nothing(scene, hidden):
-    """The rating is taken out, or put in, once."""
+    """Hiding or showing twice changes the rating once."""
     review, _ = await said(scene, 1, 5)
     await hide(scene, review, hidden)
     before = (await profile(scene), await listed(scene, scene.staff))
@@ -88,7 +88,7 @@ async def test_hiding_or_showing_twice_changes_nothing(scene, hidden):
 
 
 async def test_a_hidden_review_of_a_customer_counts_no_more(scene):
-    """And the companion who wrote it is as before."""
+    """Hiding a review of a customer keeps the companion unchanged."""
     booking, before = await scene.completed(), await profile(scene)
     review = await submit(scene, booking, scene.staff, rating=1)
     await hide(scene, review)
@@ -100,7 +100,7 @@ async def test_a_hidden_review_of_a_customer_counts_no_more(scene):
 
 @pytest.mark.parametrize("by", ["customer", "staff"])
 async def test_a_hidden_review_is_not_given_again(scene, by):
-    """Whoever wrote it has reviewed the booking."""
+    """The author of a hidden review cannot submit another one."""
     booking, actor = await scene.completed(), getattr(scene, by)
     await hide(scene, await submit(scene, booking, actor))
     await refused(submit(scene, booking, actor), RuleBroken, "already_reviewed")
@@ -108,7 +108,7 @@ async def test_a_hidden_review_is_not_given_again(scene, by):
 
 
 async def test_a_hidden_review_is_not_responded_to(scene):
-    """It is as if it were not there, to strangers as to the staff member; then it is again."""
+    """A hidden review raises NotFound for responses until it is shown."""
     [review] = await said(scene, 1)
     await hide(scene, review)
     for by in (scene.staff, scene.customer):
@@ -120,7 +120,7 @@ async def test_a_hidden_review_is_not_responded_to(scene):
 
 
 async def test_a_response_stays_with_its_review(scene):
-    """Hidden and shown with it."""
+    """A response is hidden and shown with its review."""
     [review] = await said(scene, 3)
     answered = await respond(scene, review)
     assert await hide(scene, review) == evolve(answered, hidden=True)
@@ -129,7 +129,7 @@ async def test_a_response_stays_with_its_review(scene):
 
 
 async def test_hiding_tells_nobody(scene):
-    """The booking is as it was, and so is what was told of it."""
+    """Hiding changes no booking and emits no event."""
     booking = await scene.completed()
     review = await submit(scene, booking)
     before = (await scene.booking(booking), await events(scene, booking))
@@ -138,7 +138,7 @@ async def test_hiding_tells_nobody(scene):
 
 
 async def test_an_unknown_review_is_not_hidden(scene):
-    """It is not found."""
+    """An unknown review raises NotFound."""
     [review] = await said(scene, 3)
     for hidden in (True, False):
         unknown = evolve(review, id=review.id + 1)
@@ -146,7 +146,7 @@ async def test_an_unknown_review_is_not_hidden(scene):
 
 
 async def test_operators_read_all_of_them(scene):
-    """Hidden ones too, whomever they are of, in the order of ids."""
+    """Operators list all reviews by id, hidden ones too."""
     one, two = await said(scene, 5, 1)
     three = await submit(scene, await attended(scene, 3), scene.staff)
     hidden = await hide(scene, two)
@@ -225,8 +225,8 @@ class History:
 
 @given(STEPS)
 def test_any_history_keeps_the_rating_exact(steps):
-    """However reviews come, are responded to, hidden and shown, the companion's sum, count and
-    profile are those of what is shown, after every step."""
+    """After any history of reviews, responses and hiding, the rating is that of the visible
+    ones."""
 
     async def play():
         history = History()

@@ -1,4 +1,4 @@
-"""Uploaded images: stored whole or not at all, and kept while somebody sees them."""
+"""Uploaded images are stored whole or not at all, and kept while they are shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kept(scene: BookingScenario) -> dict[str, bytes]:
 
 
 async def test_an_image_is_kept(scene: BookingScenario) -> None:
-    """Its bytes in the storage, its name with whose it is, by business time."""
+    """An upload stores the file and its row, with owner and business time."""
     scene.pass_time(HOUR)
     given = make_image_bytes("webp")
     image = await images.upload_image(scene.ports, scene.staff, given)
@@ -54,7 +54,7 @@ async def test_an_image_is_kept(scene: BookingScenario) -> None:
 
 
 async def test_names_are_never_given_twice(scene: BookingScenario) -> None:
-    """The same image twice is two images."""
+    """The same upload twice makes two images."""
     first, second = [
         await images.upload_image(scene.ports, scene.staff, make_image_bytes()) for _ in range(2)
     ]
@@ -63,7 +63,7 @@ async def test_names_are_never_given_twice(scene: BookingScenario) -> None:
 
 
 async def test_what_is_no_image_is_not_stored(scene: BookingScenario) -> None:
-    """Neither bytes nor a name."""
+    """An invalid upload stores neither file nor row."""
     with pytest.raises(InvalidField):
         await images.upload_image(scene.ports, scene.staff, b"no image")
     assert not kept(scene)
@@ -71,7 +71,7 @@ async def test_what_is_no_image_is_not_stored(scene: BookingScenario) -> None:
 
 
 async def test_too_many_bytes_are_not_looked_at(scene: BookingScenario) -> None:
-    """The bound is the policy's, and to the byte."""
+    """The policy's size limit is exact."""
 
     class Taking:
         async def process(self, upload: bytes) -> ProcessedImage:
@@ -85,7 +85,7 @@ async def test_too_many_bytes_are_not_looked_at(scene: BookingScenario) -> None:
 
 
 async def test_one_too_many_is_refused(scene: BookingScenario) -> None:
-    """Also where they come at once; and of the refused ones nothing stays."""
+    """Concurrent uploads respect the limit, and refused ones leave no file."""
     met: list[str] = []
 
     async def upload() -> None:
@@ -107,7 +107,7 @@ async def test_one_too_many_is_refused(scene: BookingScenario) -> None:
 
 
 async def test_others_have_their_own_number(scene: BookingScenario) -> None:
-    """What one has kept is nobody else's bound."""
+    """The limit is per user."""
     other = scene.admin
     for actor in (scene.staff, other) * 3:
         await images.upload_image(scene.ports, actor, make_image_bytes())
@@ -115,7 +115,7 @@ async def test_others_have_their_own_number(scene: BookingScenario) -> None:
 
 
 async def test_who_is_gone_leaves_no_images(scene: BookingScenario) -> None:
-    """Nobody, and somebody who was erased while the image came."""
+    """An unknown user, or one erased during the upload, stores nothing."""
     erased = await add_user(scene.ports.store, role=Role.STAFF)
     gone = evolve(erased, erased_at=await scene.now())
     await scene.ports.store.run_transaction(lambda tx: tx.accounts.save_user(gone))
@@ -126,7 +126,7 @@ async def test_who_is_gone_leaves_no_images(scene: BookingScenario) -> None:
 
 
 async def test_bytes_are_stored_before_the_name() -> None:
-    """Where the storage fails there is no image."""
+    """Where the file storage fails there is no row."""
 
     class Full(MemoryFiles):
         async def put(self, name: str, content: bytes) -> None:
@@ -139,7 +139,7 @@ async def test_bytes_are_stored_before_the_name() -> None:
 
 
 async def test_bytes_stay_where_the_outcome_is_not_known(scene: BookingScenario) -> None:
-    """Where nobody knows whether the name was stored, its file must be there."""
+    """Where the commit's outcome is unknown the file is kept."""
 
     class Lost:
         async def run_transaction(self, work: object) -> None:
@@ -156,7 +156,7 @@ async def test_bytes_stay_where_the_outcome_is_not_known(scene: BookingScenario)
 
 
 async def test_a_removed_image_is_gone(scene: BookingScenario) -> None:
-    """From the list and from the storage; the second time there is none."""
+    """A removed image is gone, and removing it again raises NotFound."""
     one, two = [
         await images.upload_image(scene.ports, scene.staff, make_image_bytes()) for _ in range(2)
     ]
@@ -174,7 +174,7 @@ async def test_a_removed_image_is_gone(scene: BookingScenario) -> None:
 async def test_a_file_outlives_a_storage_that_fails(
     scene: BookingScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is nobody's any more; its file is known until it is removed later."""
+    """A file that cannot be removed is listed as orphaned and removed later."""
     image = await images.upload_image(scene.ports, scene.staff, make_image_bytes())
 
     async def gone(*_: object) -> None:
@@ -193,7 +193,7 @@ async def test_a_file_outlives_a_storage_that_fails(
 async def test_an_image_that_goes_is_put_to_no_use(
     scene: BookingScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long its file takes to go: nothing shows a hole."""
+    """An image being removed cannot be shown."""
     image = await images.upload_image(scene.ports, scene.staff, make_image_bytes())
     remove = MemoryFiles.remove
 
@@ -210,7 +210,7 @@ async def test_an_image_that_goes_is_put_to_no_use(
 
 
 async def test_a_removal_that_was_cut_short_is_finished(scene: BookingScenario) -> None:
-    """A file that is gone already keeps nobody from removing its name."""
+    """A missing file does not prevent the removal of its row."""
     image = await images.upload_image(scene.ports, scene.staff, make_image_bytes())
     kept(scene).clear()
     await images.remove_image(scene.ports, scene.staff, image.name)
@@ -218,7 +218,7 @@ async def test_a_removal_that_was_cut_short_is_finished(scene: BookingScenario) 
 
 
 async def test_an_image_of_somebody_else_is_not_there(scene: BookingScenario) -> None:
-    """Who did not upload it can't remove it."""
+    """An image of another user cannot be removed."""
     image = await images.upload_image(scene.ports, scene.staff, make_image_bytes())
     with pytest.raises(NotFound):
         await images.remove_image(scene.ports, scene.admin, image.name)
@@ -227,7 +227,7 @@ async def test_an_image_of_somebody_else_is_not_there(scene: BookingScenario) ->
 
 
 async def test_an_image_that_is_shown_stays(scene: BookingScenario) -> None:
-    """As the profile's photo, and in the portfolio; then it may go."""
+    """An image in the profile or the portfolio cannot be removed."""
     photo, work = [
         await images.upload_image(scene.ports, scene.staff, make_image_bytes()) for _ in range(2)
     ]
@@ -255,7 +255,7 @@ async def photo(scene: BookingScenario) -> str:
 
 
 async def test_a_photo_goes_once_another_is_set(scene: BookingScenario) -> None:
-    """Or none; setting the same again keeps it."""
+    """A replaced profile photo is removed; setting the same one keeps it."""
     one, two = [
         await images.upload_image(scene.ports, scene.staff, make_image_bytes()) for _ in range(2)
     ]
@@ -273,7 +273,7 @@ async def test_a_photo_goes_once_another_is_set(scene: BookingScenario) -> None:
 
 
 async def test_a_photo_that_the_portfolio_shows_stays(scene: BookingScenario) -> None:
-    """Though the profile shows it no more."""
+    """A replaced photo that the portfolio shows is kept."""
     image = await images.upload_image(scene.ports, scene.staff, make_image_bytes())
     await profiles.set_profile_photo(scene.ports, scene.staff, image.path)
     added = AddPortfolioItem(title="The spring ball", image=image.path)
@@ -283,7 +283,7 @@ async def test_a_photo_that_the_portfolio_shows_stays(scene: BookingScenario) ->
 
 
 async def test_a_photo_of_somebody_else_is_not_set(scene: BookingScenario) -> None:
-    """The one before stays."""
+    """A photo of another user is refused, and the previous one stays."""
     mine = await images.upload_image(scene.ports, scene.staff, make_image_bytes())
     theirs = await images.upload_image(scene.ports, scene.admin, make_image_bytes())
     await profiles.set_profile_photo(scene.ports, scene.staff, mine.path)
@@ -295,7 +295,7 @@ async def test_a_photo_of_somebody_else_is_not_set(scene: BookingScenario) -> No
 async def test_a_photo_is_set_though_the_storage_fails(
     scene: BookingScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file of the one before is removed later."""
+    """Where the storage fails the previous photo's file is removed later."""
     image = await images.upload_image(scene.ports, scene.staff, make_image_bytes())
     await profiles.set_profile_photo(scene.ports, scene.staff, image.path)
 
@@ -328,7 +328,7 @@ async def test_a_photo_is_set_though_the_storage_fails(
     ],
 )
 async def test_an_odd_name_is_no_image(scene: BookingScenario, name: str) -> None:
-    """The storage is not even asked."""
+    """An invalid name raises NotFound without reading the storage."""
     assert image_kind_of(name) is None
     assert image_kind_of("a" * 65 + ".jpg") is None
     with pytest.raises(NotFound):
@@ -336,7 +336,7 @@ async def test_an_odd_name_is_no_image(scene: BookingScenario, name: str) -> Non
 
 
 def test_a_name_tells_its_kind() -> None:
-    """There and back."""
+    """The kind of an image follows from its name."""
     for kind in ImageKind:
         assert image_kind_of(image_name("Ab_-9", kind)) is kind
     assert [kind.media_type for kind in ImageKind] == ["image/jpeg", "image/png", "image/webp"]

@@ -1,4 +1,4 @@
-"""Importing companions: what becomes of the rows of a batch, and of the batches of a file."""
+"""Imports of companions: rows of a batch, and batches of a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PASSWORD = "correct horse battery"
 
 
 async def create(scene, **given):
-    """An account that has the e-mail which rows have, unless they say otherwise."""
+    """Create an account with the e-mail address of the rows."""
     fields = {"first_name": "Mia", "last_name": "Okoro", "role": Role.CUSTOMER}
     wanted = CreateUser(**{**fields, **given}, email="mia@example.com")
     return await administration.create_user(scene.ports, wanted)
@@ -72,7 +72,7 @@ async def companion(scene, email="mia@example.com"):
 
 
 async def test_an_import_makes_staff_and_companion(scene):
-    """With rates in minor units and the hours as given; it waits for approval."""
+    """An import creates a pending companion with rates in minor units and its hours."""
     weekly = (WeeklyHours(weekday=0, start="09:00", end="24:00"),)
     overrides = (DateHours(date=date(2027, 3, 4), slots=()),)
     rows = (row(weekly=weekly, overrides=overrides, daily_rate=Decimal(300), tier=Tier.ELITE),)
@@ -86,7 +86,7 @@ async def test_an_import_makes_staff_and_companion(scene):
 
 
 async def test_an_import_may_approve_and_set_a_password(scene):
-    """Such a companion is listed, and can sign in."""
+    """An approved row is listed and can log in."""
     await imported(scene, row(approved=True, password=PASSWORD))
     made = await companion(scene)
     assert made.is_listed
@@ -94,7 +94,7 @@ async def test_an_import_may_approve_and_set_a_password(scene):
 
 
 async def test_an_import_again_updates(scene):
-    """By e-mail; what others said of the companion stays."""
+    """A repeated import updates by e-mail address and keeps reviews."""
     await imported(scene, row(approved=True, password=PASSWORD))
     known = await companion(scene)
     rated = evolve(known, rating_sum=9, total_reviews=2, years_experience=7)
@@ -128,7 +128,7 @@ ALL = {
 
 @pytest.mark.parametrize("batches", [1, 2], ids=["one batch", "two"])
 async def test_what_a_row_does_not_say_stays(scene, batches):
-    """Hours, where payouts go, all of it; what it must say is replaced."""
+    """Fields that a row lacks are unchanged; required ones are replaced."""
     rows = [row(**ALL), row(hourly_rate=Decimal(60))]
     for some in [rows] if batches == 1 else [[one] for one in rows]:
         await imported(scene, *some)
@@ -140,7 +140,7 @@ async def test_what_a_row_does_not_say_stays(scene, batches):
     "field, value", [("weekly", ()), ("overrides", ()), ("bio", ""), ("tier", Tier.STANDARD)]
 )
 async def test_what_a_row_says_is_replaced(scene, field, value):
-    """Also by nothing, and alone: hours and days off are two things."""
+    """A given field is replaced alone, also by an empty value."""
     await imported(scene, row(**ALL))
     await imported(scene, row(**{field: value}))
     known = await companion(scene)
@@ -149,20 +149,20 @@ async def test_what_a_row_says_is_replaced(scene, field, value):
 
 
 async def other(scene, **given):
-    """What such a row makes of a newcomer."""
+    """The companion that such a row creates."""
     await imported(scene, row("other@example.com", **given))
     return await companion(scene, "other@example.com")
 
 
 async def test_an_import_approves_who_waits(scene):
-    """A row that says so, of somebody known."""
+    """A row can approve an existing pending companion."""
     await imported(scene, row())
     await imported(scene, row(approved=True))
     assert (await companion(scene)).approval is Approval.APPROVED
 
 
 async def test_an_import_lifts_no_suspension(scene):
-    """Only an operator does, by name."""
+    """A row does not lift a suspension."""
     await imported(scene, row(approved=True))
     await administration.set_approval(scene.ports, (await companion(scene)).id, Approval.SUSPENDED)
     assert await imported(scene, row(approved=True, tagline="Hello")) == (0, 1, ())
@@ -171,7 +171,7 @@ async def test_an_import_lifts_no_suspension(scene):
 
 
 async def test_a_password_by_import_ends_sessions(scene):
-    """Of whose row sets one: whoever was signed in has to know the new one."""
+    """A row with a password ends the sessions of its user."""
     for email in ("mia@example.com", "bo@example.com"):
         await imported(scene, row(email, password=PASSWORD))
         given = Login(email=email, password=PASSWORD)
@@ -186,7 +186,7 @@ async def test_a_password_by_import_ends_sessions(scene):
 
 
 async def test_an_erased_account_is_left_alone(scene):
-    """Nothing is written to what is left of it."""
+    """A row for an erased account is refused."""
     await imported(scene, row())
     user = await administration.get_user(scene.ports, "mia@example.com")
     gone = erase_user(user, NOW)
@@ -198,7 +198,7 @@ async def test_an_erased_account_is_left_alone(scene):
 
 
 async def test_long_calendars_are_not_kept(scene):
-    """What is one person's alone fills no memory; short ones are shared."""
+    """Only short calendars are cached and shared."""
     days = [DateHours(date=date(2027, 3, 1) + number * DAY, slots=()) for number in range(51)]
     slots = tuple(SlotHours(start=f"{n // 60:02}:{n % 60:02}", end="23:59") for n in range(50))
     imports._cached_calendar.cache_clear()
@@ -210,7 +210,7 @@ async def test_long_calendars_are_not_kept(scene):
 
 
 async def test_whose_password_an_import_replaces_is_told(scene):
-    """Once, however many rows have one; not who had no account before, nor whose stays."""
+    """Each user whose password is replaced gets one e-mail."""
     await imported(scene, row("new@example.com", password=PASSWORD), row(), row("bo@example.com"))
     assert await told(scene) == []
     await imported(scene, row(password=PASSWORD), row(password=PASSWORD), row("bo@example.com"))
@@ -219,7 +219,7 @@ async def test_whose_password_an_import_replaces_is_told(scene):
 
 
 async def told(scene):
-    """Whom what was told since then."""
+    """The recipients and kinds of e-mails sent since then."""
     while await notifications.send_notifications(scene.ports):
         pass
     letters = [(letter.user_id, letter.kind) for letter in scene.ports.notifier.emails]
@@ -228,7 +228,7 @@ async def told(scene):
 
 
 async def test_the_later_of_two_rows_takes_nothing_away(scene):
-    """It updates what the earlier one made, whose approval and password stay."""
+    """A later row of the same new account keeps its approval and password."""
     await imported(scene, row(approved=True, password=PASSWORD), row(tagline="Later"))
     made = await companion(scene)
     assert (made.is_listed, made.tagline) == (True, "Later")
@@ -236,7 +236,7 @@ async def test_the_later_of_two_rows_takes_nothing_away(scene):
 
 
 async def test_times_that_are_taken_elsewhere_stay(scene):
-    """A file knows nothing of the calendar that a companion brought in."""
+    """An import keeps imported busy times."""
     await imported(scene, row())
     known = await companion(scene)
     taken = (Interval(NOW, NOW + DAY),)
@@ -251,7 +251,7 @@ async def test_times_that_are_taken_elsewhere_stay(scene):
 
 
 async def test_a_disabled_companion_stays_so(scene):
-    """An import opens no account."""
+    """An import does not enable an account."""
     await imported(scene, row(approved=True))
     await administration.disable_user(scene.ports, "mia@example.com")
     await imported(scene, row(approved=True))
@@ -259,7 +259,7 @@ async def test_a_disabled_companion_stays_so(scene):
 
 
 async def test_a_disabled_staff_user_without_a_profile_stays_hidden(scene):
-    """The profile is made, and is not listed."""
+    """The profile of a disabled user is created unlisted."""
     await create(scene, role=Role.STAFF)
     await administration.disable_user(scene.ports, "mia@example.com")
     assert await imported(scene, row(approved=True)) == (0, 1, ())
@@ -267,7 +267,7 @@ async def test_a_disabled_staff_user_without_a_profile_stays_hidden(scene):
 
 
 async def test_the_same_email_twice_is_made_and_updated(scene):
-    """In one batch, in its order."""
+    """Rows with the same address in a batch apply in order."""
     assert await imported(scene, row(), row(tagline="Later")) == (1, 1, ())
     assert (await companion(scene)).tagline == "Later"
 
@@ -290,7 +290,7 @@ SLOT = SlotHours(start="10:00", end="09:00")
     ],
 )
 async def test_a_bad_row_is_named_and_the_rest_goes_in(scene, fields, text):
-    """By its position, with what is wrong."""
+    """An invalid row is refused by position with a reason; the others are imported."""
     made, updated, refused = await imported(
         scene, row("a@example.com"), row(**fields), row("c@example.com")
     )
@@ -301,7 +301,7 @@ async def test_a_bad_row_is_named_and_the_rest_goes_in(scene, fields, text):
 
 
 async def test_an_account_that_is_not_staff_is_left_alone(scene):
-    """Each of its rows is refused, by its own position."""
+    """Each row of an account that is not staff is refused."""
     await create(scene)
     made, updated, refused = await imported(scene, row(), row("b@example.com"), row())
     assert (made, updated, [position for position, _ in refused]) == (1, 0, [0, 2])
@@ -309,7 +309,7 @@ async def test_an_account_that_is_not_staff_is_left_alone(scene):
 
 
 async def test_rates_are_of_the_deployments_currency():
-    """Yen have no decimals."""
+    """Rates with more decimals than the currency are refused."""
     ports = memory_ports(evolve(POLICY, currency=Currency("jpy")))
     counts = await imports.import_companions(
         ports, [row(), row("b@x.org", hourly_rate=Decimal(5000))]
@@ -323,7 +323,7 @@ FILE = "ab" * 32
 
 
 def read(line, **given):
-    """A row of a file, of somebody else on each line."""
+    """A row of a file; each line is another person."""
     email = given.pop("email", f"mia{line}@example.com")
     return ImportRow(line, email, row(email, **given))
 
@@ -341,13 +341,12 @@ async def skipped(scene):
 
 
 async def test_a_file_begins_before_its_first_line(scene):
-    """Nothing is known of one that was never begun."""
+    """A new file starts at line 0."""
     assert counts(await imports.begin_import(scene.ports, FILE)) == (0, 0, 0, 0)
 
 
 async def test_batches_add_up(scene):
-    """Each goes on from what the one before came to; the last line of a batch counts, also where
-    its row stays out."""
+    """Progress accumulates over batches, and skipped last lines count."""
     done = await imports.begin_import(scene.ports, FILE)
     done = await imports.import_rows(scene.ports, done, [read(2), unread(3)])
     assert counts(done) == (3, 1, 0, 1)
@@ -357,7 +356,7 @@ async def test_batches_add_up(scene):
 
 
 async def test_what_stays_out_is_named_with_line_and_reason(scene):
-    """What can't be read, what can't be honoured and what is somebody else's, by lines."""
+    """Skipped rows are listed by line with their reasons."""
     await create(scene)
     rows = [
         read(2, email="mia@example.com"),
@@ -379,7 +378,7 @@ async def test_what_stays_out_is_named_with_line_and_reason(scene):
 
 
 async def test_a_file_that_was_cut_short_is_gone_on_with(scene):
-    """Behind the last batch, with its counts and what stayed out."""
+    """An interrupted import resumes after its last batch with its counts."""
     done = await imports.begin_import(scene.ports, FILE)
     done = await imports.import_rows(scene.ports, done, [read(1), unread(2)])
     assert await imports.begin_import(scene.ports, FILE) == done
@@ -388,7 +387,7 @@ async def test_a_file_that_was_cut_short_is_gone_on_with(scene):
 
 
 async def test_a_file_may_begin_anew(scene):
-    """As if it had never been begun; the rows that are in are updated then."""
+    """A restarted import begins at line 0 and updates imported rows."""
     done = await imports.begin_import(scene.ports, FILE)
     await imports.import_rows(scene.ports, done, [read(1), unread(2)])
     done = await imports.begin_import(scene.ports, FILE, restart=True)
@@ -397,7 +396,7 @@ async def test_a_file_may_begin_anew(scene):
 
 
 async def test_a_file_that_is_done_is_forgotten(scene):
-    """It would be imported again, from the first line."""
+    """A finished file can be imported again from the first line."""
     done = await imports.begin_import(scene.ports, FILE)
     await imports.import_rows(scene.ports, done, [unread(1)])
     await imports.finish_import(scene.ports, FILE)
@@ -406,7 +405,7 @@ async def test_a_file_that_is_done_is_forgotten(scene):
 
 
 async def test_two_imports_of_a_file_do_not_mix(scene):
-    """The one that is behind is refused, with all of its batch."""
+    """Of two concurrent imports the one behind is refused with its batch."""
     done = await imports.begin_import(scene.ports, FILE)
     ahead = await imports.import_rows(scene.ports, done, [read(1)])
     with pytest.raises(RuleBroken, match="being imported elsewhere"):

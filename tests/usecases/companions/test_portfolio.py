@@ -1,4 +1,4 @@
-"""What staff members show of their work, and what operators think of it."""
+"""Portfolio items of staff members, and their moderation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def mine(scene):
 
 
 async def shown(scene):
-    """The titles that others see."""
+    """The titles in the public detail."""
     async with scene.ports.store.read_view() as view:
         detail = json.loads(await view.companions.detail(scene.staff.user_id))
     return [item["title"] for item in detail["companion"]["portfolio"]]
@@ -48,7 +48,7 @@ async def shown(scene):
 
 
 async def test_an_item_waits_for_its_approval(scene):
-    """Its owner sees it, others don't."""
+    """A new item is visible to its owner only."""
     item = await add(scene, description="Two bars, 300 guests.")
     assert (item.title, item.image, item.description, item.status, item.created_at) == (
         "The spring ball",
@@ -62,14 +62,14 @@ async def test_an_item_waits_for_its_approval(scene):
 
 
 async def test_items_are_listed_the_newest_first(scene):
-    """Each member's own alone."""
+    """A staff member lists only own items, the newest first."""
     first, second = await add(scene), await add(scene, title="A fair")
     await add(await with_another_companion(scene))
     assert await mine(scene) == [second, first]
 
 
 async def test_a_newcomer_can_show_work(scene):
-    """The item makes the companion, which is a draft."""
+    """Adding an item creates a draft companion."""
     actor = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
     item = await add(scene, actor)
     async with scene.ports.store.read_view() as view:
@@ -78,7 +78,7 @@ async def test_a_newcomer_can_show_work(scene):
 
 
 async def test_an_item_too_many_is_refused():
-    """Removing one makes room again."""
+    """Over the limit an item is refused until one is removed."""
     scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=2))
     item = await add(scene)
     await add(scene)
@@ -91,7 +91,7 @@ async def test_an_item_too_many_is_refused():
 
 
 async def test_of_items_at_once_none_is_too_many():
-    """The bound holds for calls that run together."""
+    """Concurrent calls respect the limit."""
     scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=2))
     met = []
 
@@ -108,7 +108,7 @@ async def test_of_items_at_once_none_is_too_many():
 
 
 async def test_an_upload_of_somebody_else_is_no_item(scene):
-    """One of one's own is."""
+    """Only own uploads can be items."""
     await add_uploaded_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
     await add_uploaded_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
     with pytest.raises(InvalidField) as caught:
@@ -118,7 +118,7 @@ async def test_an_upload_of_somebody_else_is_no_item(scene):
 
 
 async def test_an_item_is_removed_for_everybody(scene):
-    """From the owner's list and from what others see."""
+    """A removed item is gone from the owner's list and the detail."""
     item = await judge(scene, await add(scene))
     assert await shown(scene) == [item.title]
     await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
@@ -131,7 +131,7 @@ async def test_an_item_is_removed_for_everybody(scene):
     "remove", [profiles.remove_portfolio_item, profiles.remove_portfolio_item_and_image]
 )
 async def test_nobody_removes_anothers_item(scene, remove):
-    """To others there is no such thing, whether they have a companion or not."""
+    """Removing another user's item raises NotFound."""
     item = await add(scene)
     other = (await with_another_companion(scene)).staff
     newcomer = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
@@ -145,7 +145,7 @@ async def test_nobody_removes_anothers_item(scene, remove):
 
 
 async def mine_kept(scene, actor=None):
-    """The names of somebody's images, and of files that are still to be removed."""
+    """The names of a user's images, and of orphaned files."""
     kept = await images.list_own_images(scene.ports, actor or scene.staff)
     async with scene.ports.store.read_view() as view:
         left = await view.portfolio.orphaned_files("", 10)
@@ -153,7 +153,7 @@ async def mine_kept(scene, actor=None):
 
 
 async def test_an_item_is_removed_with_its_image(scene):
-    """The image's file too, and no other image."""
+    """The item's image and its file are removed, and no other."""
     for name in ("ball.jpg", "other.jpg"):
         await add_uploaded_image(scene.ports.store, scene.staff.user_id, name)
     item = await judge(scene, await add(scene, image="media/ball.jpg"))
@@ -163,7 +163,7 @@ async def test_an_item_is_removed_with_its_image(scene):
 
 
 async def test_an_image_that_another_item_shows_stays(scene):
-    """Until that is removed too."""
+    """An image is kept until the last item that shows it is removed."""
     await add_uploaded_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
     made = [await add(scene, image="media/ball.jpg") for _ in range(2)]
     for item, left in zip(made, (["ball.jpg"], []), strict=True):
@@ -172,7 +172,7 @@ async def test_an_image_that_another_item_shows_stays(scene):
 
 
 async def test_an_image_that_the_profile_shows_stays(scene):
-    """Only the item goes."""
+    """An image that the profile shows is kept."""
     await add_uploaded_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
     photo = ChangeProfile(profile_photo="media/ball.jpg")
     await profiles.update_profile(scene.ports, scene.staff, photo)
@@ -183,7 +183,7 @@ async def test_an_image_that_the_profile_shows_stays(scene):
 
 @pytest.mark.parametrize("path", ["media/theirs.jpg", "mine.jpg", "media/none.jpg"])
 async def test_an_image_that_is_none_of_ones_own_stays(scene, path):
-    """One of somebody else's, and one elsewhere that is called as an upload."""
+    """Another user's image and an external image are kept."""
     await add_uploaded_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
     await add_uploaded_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
     item = await store_item(scene.ports.store, scene.staff.user_id, image=path)
@@ -205,7 +205,7 @@ async def add_once(scene, fingerprint=b"same"):
 
 
 async def test_of_twins_one_adds_and_the_others_get_its_answer():
-    """Also where there is no room for a second."""
+    """Concurrent calls with one key add one item, also at the limit."""
     scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=1))
     met = []
 
@@ -223,7 +223,7 @@ async def test_of_twins_one_adds_and_the_others_get_its_answer():
 
 
 async def test_another_item_under_the_same_key_is_refused(scene):
-    """Nothing of it is stored."""
+    """Another item under the same key is refused and not stored."""
     item = await add_once(scene)
     with pytest.raises(RuleBroken) as caught:
         await add_once(scene, b"other")
@@ -231,7 +231,7 @@ async def test_another_item_under_the_same_key_is_refused(scene):
 
 
 async def test_a_refusal_is_not_kept():
-    """Once there is room, the same call adds the item."""
+    """A refused call can be repeated under its key once there is room."""
     scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=1))
     item = await add(scene)
     with pytest.raises(RuleBroken):
@@ -245,7 +245,7 @@ async def test_a_refusal_is_not_kept():
 
 
 async def test_a_judgement_shows_and_hides(scene):
-    """An approved item is seen at once, a rejected one no more; nothing else of it changes."""
+    """Approval shows an item and rejection hides it; nothing else changes."""
     item = await add(scene)
     for status, seen in (
         (PortfolioItemStatus.APPROVED, [item.title]),
@@ -259,13 +259,13 @@ async def test_a_judgement_shows_and_hides(scene):
 
 @pytest.mark.parametrize("status", [PortfolioItemStatus.APPROVED, PortfolioItemStatus.REJECTED])
 async def test_the_same_judgement_again_changes_nothing(scene, status):
-    """It answers as the first time."""
+    """Repeating a decision changes nothing."""
     item = await add(scene)
     assert await judge(scene, item, status) == await judge(scene, item, status)
 
 
 async def test_items_are_paged_by_id(scene):
-    """Of everybody, or of one status alone."""
+    """Items are paged by id, all or of a status."""
     other = await with_another_companion(scene)
     made = [await add(scene), await add(other), await add(scene)]
     approved = await judge(scene, made[1])
@@ -280,7 +280,7 @@ async def test_items_are_paged_by_id(scene):
 
 
 async def test_an_item_that_goes_meanwhile_is_not_judged(scene, monkeypatch):
-    """Its owner takes it out before its companion is held: who approves it is told so."""
+    """Moderating an item that its owner removes meanwhile raises NotFound."""
     item, real = await add(scene), CompanionsWriter.lock_companion
 
     async def lock(writer, companion_id):
@@ -293,7 +293,7 @@ async def test_an_item_that_goes_meanwhile_is_not_judged(scene, monkeypatch):
 
 
 async def test_an_unknown_item_is_not_judged(scene):
-    """Nor one that was removed."""
+    """Moderating an unknown or removed item raises NotFound."""
     item = await add(scene)
     await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
     for unknown in (item, evolve(item, id=999)):

@@ -1,4 +1,4 @@
-"""What staff members do with their own profile and hours."""
+"""Staff members' own profile and hours."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TEXTS = {
 
 
 async def newcomer(scene, **given):
-    """A staff member who has just registered."""
+    """A newly registered staff member."""
     return actor_of(await add_user(scene.ports.store, role=Role.STAFF, **given))
 
 
@@ -96,7 +96,7 @@ def weekly(weekday, start, end):
 
 
 async def test_a_newcomer_has_a_draft(scene):
-    """It bears their name and lacks what an approval needs; nothing is stored of it."""
+    """A new staff member has an unsaved draft with the account's name."""
     actor = await newcomer(scene, first_name="Maja", created_at=NOW)
     draft = await profiles.get_profile(scene.ports, actor)
     assert (draft.id, draft.first_name, draft.member_since) == (actor.user_id, "Maja", NOW)
@@ -107,7 +107,7 @@ async def test_a_newcomer_has_a_draft(scene):
 
 
 async def test_the_first_change_makes_the_companion(scene):
-    """It waits for an approval that then finds nothing missing."""
+    """The first change stores a pending companion that can be approved."""
     actor = await newcomer(scene)
     changed = await change(scene, actor, **COMPLETE)
     assert await stored(scene, actor) == changed
@@ -118,7 +118,7 @@ async def test_the_first_change_makes_the_companion(scene):
 
 
 async def test_every_field_can_be_changed(scene):
-    """Texts and lists as they are given, money in minor units, the zone in the calendar."""
+    """All fields are stored, with amounts in minor units."""
     rates = {"hourly_rate": Decimal("40.5"), "daily_rate": Decimal(300)}
     zone = "America/New_York"
     changed = await change(scene, scene.staff, **TEXTS, **rates, timezone=zone)
@@ -129,7 +129,7 @@ async def test_every_field_can_be_changed(scene):
 
 @pytest.mark.parametrize("name", [*TEXTS, "hourly_rate", "daily_rate", "timezone"])
 async def test_what_is_left_out_stays(scene, name):
-    """A change of one field keeps every other, the approval too."""
+    """A change of one field keeps all others and the approval."""
     values = {
         **TEXTS,
         "hourly_rate": Decimal(1),
@@ -144,14 +144,14 @@ async def test_what_is_left_out_stays(scene, name):
 
 
 async def test_none_empties_what_may_be_empty(scene):
-    """A daily rate and the years of experience can be taken back."""
+    """Daily rate and years of experience can be removed."""
     await change(scene, scene.staff, daily_rate=Decimal(300), years_experience=3)
     changed = await change(scene, scene.staff, daily_rate=None, years_experience=None)
     assert (changed.daily_rate, changed.years_experience) == (None, None)
 
 
 async def test_the_names_of_user_and_companion_stay_in_step(scene):
-    """Both bear the new name, in what others see too."""
+    """A new name changes the user, the companion and its public views."""
     changed = await change(scene, scene.staff, first_name="Maja")
     person = await user(scene, scene.staff)
     assert (person.first_name, person.last_name) == ("Maja", changed.last_name)
@@ -161,7 +161,7 @@ async def test_the_names_of_user_and_companion_stay_in_step(scene):
 
 
 async def test_every_fault_of_meaning_is_told(scene):
-    """Money finer than the currency, and a photo that somebody else uploaded, at once."""
+    """All invalid fields are reported together."""
     await add_uploaded_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
     cents = {"hourly_rate": Decimal("1.005"), "daily_rate": Decimal("0.001")}
     found = await faults(change(scene, scene.staff, **cents, profile_photo="media/theirs.jpg"))
@@ -170,14 +170,14 @@ async def test_every_fault_of_meaning_is_told(scene):
 
 
 async def test_the_decimals_are_the_currencys():
-    """Where it has none, half a unit is refused."""
+    """Amounts with more decimals than the currency are refused."""
     scene = await make_booking_scenario(evolve(POLICY, currency=Currency("jpy")))
     assert await faults(change(scene, scene.staff, hourly_rate=Decimal("40.5"))) == ["hourly_rate"]
     assert (await change(scene, scene.staff, hourly_rate=Decimal(4000))).hourly_rate == 4000
 
 
 async def test_an_upload_of_ones_own_is_a_photo(scene):
-    """An unknown one is not."""
+    """An own upload can be the photo, an unknown one cannot."""
     await add_uploaded_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
     changed = await change(scene, scene.staff, profile_photo="media/mine.jpg")
     assert changed.profile_photo == "media/mine.jpg"
@@ -186,14 +186,14 @@ async def test_an_upload_of_ones_own_is_a_photo(scene):
 
 
 async def test_a_refused_first_change_stores_nothing(scene):
-    """There is no companion before there is a change."""
+    """A refused first change stores no companion."""
     actor = await newcomer(scene)
     await faults(change(scene, actor, **{**COMPLETE, "profile_photo": "media/unknown.jpg"}))
     assert await stored(scene, actor) is None
 
 
 async def test_who_is_forgotten_comes_back_by_no_late_call(scene):
-    """One that was let in before the erasure finds nobody any more."""
+    """A call of a user erased since authentication raises NotFound."""
     actor = await newcomer(scene)
     await privacy.erase_person(scene.ports, actor.user_id)
     with pytest.raises(NotFound):
@@ -201,7 +201,7 @@ async def test_who_is_forgotten_comes_back_by_no_late_call(scene):
 
 
 async def test_who_is_not_there_has_no_profile(scene):
-    """Neither to read nor to change."""
+    """An unknown user can neither read nor change a profile."""
     for call in (
         profiles.get_profile(scene.ports, NOBODY),
         change(scene, NOBODY, tagline="x"),
@@ -216,7 +216,7 @@ async def test_who_is_not_there_has_no_profile(scene):
 
 @pytest.mark.parametrize("lacking", COMPLETE)
 async def test_an_unfinished_profile_is_not_approved(scene, lacking):
-    """The refusal names what it has not; suspending goes on."""
+    """Approval names the missing fields; suspension works."""
     actor = await newcomer(scene)
     await change(scene, actor, **{k: v for k, v in COMPLETE.items() if k != lacking})
     with pytest.raises(RuleBroken) as caught:
@@ -231,7 +231,7 @@ async def test_an_unfinished_profile_is_not_approved(scene, lacking):
 
 
 async def test_hours_are_replaced(scene):
-    """Zone, weekly hours and overrides are as they are given."""
+    """Timezone, weekly hours and overrides are stored as given."""
     days = (DateHours(date=date(2027, 3, 4), slots=(SlotHours(start="10:00", end="12:00"),)),)
     given = {"weekly": (weekly(0, "09:00", "17:30"), weekly(6, "00:00", "24:00"))}
     hours = await set_hours(scene, scene.staff, **given, overrides=days)
@@ -243,7 +243,7 @@ async def test_hours_are_replaced(scene):
 
 @pytest.mark.parametrize("given", ["weekly", "overrides"])
 async def test_hours_that_are_left_out_stay(scene, given):
-    """Who changes the weekly hours keeps the days off, and the other way round."""
+    """Weekly hours and overrides change independently."""
     actor = await newcomer(scene)
     hours, days = (weekly(0, "09:00", "17:00"),), (DateHours(date=date(2027, 3, 4), slots=()),)
     before = await set_hours(scene, actor, weekly=hours, overrides=days)
@@ -252,7 +252,7 @@ async def test_hours_that_are_left_out_stay(scene, given):
 
 
 async def test_hours_can_come_before_the_profile(scene):
-    """They make the companion, which the profile then completes."""
+    """Setting hours first creates the companion."""
     actor = await newcomer(scene)
     hours = await set_hours(scene, actor, weekly=(weekly(0, "09:00", "17:00"),))
     made = await stored(scene, actor)
@@ -261,14 +261,14 @@ async def test_hours_can_come_before_the_profile(scene):
 
 
 async def test_hours_keep_the_rest_of_the_profile(scene):
-    """The calendar alone changes."""
+    """Setting hours changes the calendar only."""
     before = await stored(scene, scene.staff)
     hours = await set_hours(scene, scene.staff)
     assert await stored(scene, scene.staff) == evolve(before, calendar=hours)
 
 
 async def test_what_is_busy_elsewhere_stays(scene):
-    """Neither other hours nor another zone take it away."""
+    """Neither hours nor timezone change busy times."""
     busy = (Interval(NOW, NOW + HOUR),)
     calendar = Calendar("UTC", busy=busy, busy_until=date(2029, 1, 1))
     member = (await with_another_companion(scene, calendar=calendar)).staff
@@ -280,7 +280,7 @@ async def test_what_is_busy_elsewhere_stays(scene):
 
 
 async def test_every_bad_slot_is_told(scene):
-    """With its dotted path, and the date that comes twice."""
+    """Every invalid slot is reported by its path, and repeated dates."""
     backwards = SlotHours(start="12:00", end="12:00")
     day = DateHours(date=date(2027, 3, 4), slots=(SlotHours(start="09:00", end="10:00"), backwards))
     wrong = {"weekly": (weekly(0, "09:00", "17:00"), weekly(0, "23:00", "02:00"))}

@@ -1,4 +1,4 @@
-"""Reviews: submitted once by each side, responded to once, in the rating at once."""
+"""Reviews: once per party, one response, and the rating."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STRANGER = Actor(999, Role.CUSTOMER)
 
 
 async def attended(scene, number):
-    """One of several completed bookings, each on a day of its own."""
+    """One of several completed bookings, each on its own day."""
     return await scene.completed(event_date=date(2027, 3, 4 + number))
 
 
@@ -51,7 +51,7 @@ async def listed(scene, actor, page=1, limit=50):
 
 
 async def profile(scene):
-    """What is shown of the companion: the whole detail."""
+    """The public detail of the companion."""
     async with scene.ports.store.read_view() as view:
         return json.loads(await view.companions.detail(scene.staff.user_id))["companion"]
 
@@ -71,7 +71,7 @@ async def refused(call, kind, code):
 
 
 async def test_the_sides_review_each_other(scene):
-    """Each once, and each is listed with who was reviewed."""
+    """Both parties submit one review, listed under the reviewed user."""
     booking = await scene.completed()
     of_staff = await submit(scene, booking, rating=5, comment="Great", communication=5)
     of_customer = await submit(scene, booking, scene.staff, rating=3)
@@ -82,7 +82,7 @@ async def test_the_sides_review_each_other(scene):
 
 
 async def test_the_rating_follows_at_once(scene):
-    """In searches' summaries and in the detail, with the newest review first."""
+    """Rating and newest review appear in summary and detail at once."""
     for number, mark in enumerate((5, 4, 4)):
         await submit(scene, await attended(scene, number), rating=mark, comment=f"No. {number}")
     shown = await profile(scene)
@@ -93,7 +93,7 @@ async def test_the_rating_follows_at_once(scene):
 
 
 async def test_a_review_of_the_customer_is_not_the_companions(scene):
-    """The profile of the companion stays as it was."""
+    """A review of the customer does not change the companion."""
     booking = await scene.completed()
     before = await profile(scene)
     await submit(scene, booking, scene.staff, rating=1)
@@ -102,7 +102,7 @@ async def test_a_review_of_the_customer_is_not_the_companions(scene):
 
 @pytest.mark.parametrize("by", ["customer", "staff"])
 async def test_nobody_reviews_a_booking_twice(scene, by):
-    """And the second try leaves nothing behind."""
+    """A second review raises and stores nothing."""
     booking, actor = await scene.completed(), getattr(scene, by)
     await submit(scene, booking, actor)
     before = (await scene.booking(booking), await profile(scene))
@@ -111,7 +111,7 @@ async def test_nobody_reviews_a_booking_twice(scene, by):
 
 
 async def test_only_a_completed_booking_is_reviewed(scene):
-    """Neither before nor while it is disputed."""
+    """A booking in another status cannot be reviewed."""
     booking = await scene.paid()
     await refused(submit(scene, booking), RuleBroken, "booking_not_completed")
     await scene.jump_to(booking.ends_at)
@@ -123,7 +123,7 @@ async def test_only_a_completed_booking_is_reviewed(scene):
 
 
 async def test_strangers_find_no_booking(scene):
-    """Nor does anybody find an unknown one."""
+    """Strangers and unknown bookings get NotFound."""
     booking = await scene.completed()
     other = (await with_another_companion(scene)).staff
     stranger = actor_of(await add_user(scene.ports.store))
@@ -135,7 +135,7 @@ async def test_strangers_find_no_booking(scene):
 
 
 async def test_admins_do_not_review(scene):
-    """They see every booking, but were at none."""
+    """Admins cannot review."""
     booking = await scene.completed()
     await refused(submit(scene, booking, scene.admin), Forbidden, "wrong_party")
     authorized = reviews.authorize(scene.ports, scene.admin, booking.id)
@@ -143,14 +143,14 @@ async def test_admins_do_not_review(scene):
 
 
 async def test_who_may_review_is_authorized(scene):
-    """Both sides, whatever the status."""
+    """Both parties are authorized in any status."""
     booking = await scene.request()
     for by in (scene.customer, scene.staff):
         await reviews.authorize(scene.ports, by, booking.id)
 
 
 async def test_a_review_is_told_as_the_bookings_next_event(scene):
-    """Each with the next sequence, and nothing else of the booking changes."""
+    """Each review emits the booking's next event and changes nothing else."""
     booking = await scene.completed()
     told = await events(scene, booking)
     review = await submit(scene, booking)
@@ -167,7 +167,7 @@ async def test_a_review_is_told_as_the_bookings_next_event(scene):
 
 
 async def test_the_payout_still_comes(scene):
-    """What was due of the booking before a review is due after it."""
+    """A review keeps the booking's timer."""
     booking = await scene.completed()
     await submit(scene, booking)
     await scene.jump_to(booking.ends_at + 25 * HOUR)
@@ -177,7 +177,7 @@ async def test_the_payout_still_comes(scene):
 
 
 async def test_a_reviewer_twice_at_once_is_one_review(scene):
-    """One gets through, the others are told."""
+    """Of concurrent reviews one is stored and the others raise."""
     booking, results = await scene.completed(), []
 
     async def call():
@@ -194,7 +194,7 @@ async def test_a_reviewer_twice_at_once_is_one_review(scene):
 
 
 async def test_another_broken_constraint_is_not_a_second_review(scene, monkeypatch):
-    """It goes on as what it is."""
+    """Another violated constraint is raised unchanged."""
     booking = await scene.completed()
 
     async def fail(*_):
@@ -209,7 +209,7 @@ async def test_another_broken_constraint_is_not_a_second_review(scene, monkeypat
 
 
 async def test_reviews_come_by_pages(scene):
-    """The newest first; what they all come to is the same on each page."""
+    """Reviews are paged, the newest first, with totals over all."""
     made: list[Review] = []
     for number in range(5):
         booking = await attended(scene, number)
@@ -220,7 +220,7 @@ async def test_reviews_come_by_pages(scene):
 
 
 async def test_the_detail_shows_the_newest_ten(scene):
-    """Of twelve, while all of them count."""
+    """The detail shows ten of twelve reviews, and all count."""
     for number in range(12):
         booking = await attended(scene, number)
         await submit(scene, booking, rating=1 + number % 5, comment=f"No. {number}")
@@ -231,13 +231,13 @@ async def test_the_detail_shows_the_newest_ten(scene):
 
 
 async def test_an_unknown_user_has_no_reviews(scene):
-    """Not found; one that nobody has reviewed has none."""
+    """An unknown user raises NotFound; one without reviews has an empty list."""
     await refused(listed(scene, STRANGER), NotFound, "not_found")
     assert await listed(scene, scene.admin) == ([], RatingTotals())
 
 
 async def test_who_is_locked_out_meanwhile_says_nothing(scene):
-    """Neither in a review nor in a response to one: as if they had not been let in."""
+    """A user disabled or erased since authentication can neither review nor respond."""
     first, second = await attended(scene, 1), await attended(scene, 2)
     review = await submit(scene, first)
     for actor in (scene.customer, scene.staff):
@@ -249,7 +249,7 @@ async def test_who_is_locked_out_meanwhile_says_nothing(scene):
 
 
 async def test_reviews_outlive_an_account(scene):
-    """Those of a disabled user are still listed."""
+    """Reviews of a disabled user stay listed."""
     booking = await scene.completed()
     review = await submit(scene, booking)
     async with scene.ports.store.read_view() as view:
@@ -264,7 +264,7 @@ async def test_reviews_outlive_an_account(scene):
 
 
 async def test_the_staff_member_reviewed_responds(scene):
-    """It is listed and shown with the review, and the rating stays."""
+    """A response is shown with its review, and the rating stays."""
     review = await submit(scene, await scene.completed())
     answered = await respond(scene, review)
     assert answered == review.with_response("Thank you", await scene.now())
@@ -274,7 +274,7 @@ async def test_the_staff_member_reviewed_responds(scene):
 
 
 async def test_a_response_is_given_once(scene):
-    """The first one stays."""
+    """A second response raises and keeps the first."""
     review = await submit(scene, await scene.completed())
     answered = await respond(scene, review)
     again = respond(scene, review, response="I changed my mind")
@@ -283,7 +283,7 @@ async def test_a_response_is_given_once(scene):
 
 
 async def test_nobody_else_responds(scene):
-    """Neither who wrote it, nor another staff member, nor an admin."""
+    """Only the reviewed staff member can respond."""
     review = await submit(scene, await scene.completed())
     other = (await with_another_companion(scene)).staff
     profileless = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
@@ -296,13 +296,13 @@ async def test_nobody_else_responds(scene):
 
 
 async def test_a_customer_who_was_reviewed_does_not_respond(scene):
-    """Responding is for staff members."""
+    """A reviewed customer cannot respond."""
     review = await submit(scene, await scene.completed(), scene.staff)
     await refused(respond(scene, review, scene.customer), Forbidden, "wrong_party")
 
 
 async def test_an_unknown_review_is_not_found(scene):
-    """For whomever."""
+    """An unknown review raises NotFound for everybody."""
     review = await submit(scene, await scene.completed())
     unknown = evolve(review, id=review.id + 1)
     await refused(respond(scene, unknown), NotFound, "not_found")

@@ -1,4 +1,4 @@
-"""Finding companions: search, detail, availability."""
+"""Search, detail and availability of companions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ async def found(scene, **query):
 
 
 async def test_only_listed_companions_are_found(scene):
-    """Pending and suspended ones are not."""
+    """Pending and suspended companions are not found."""
     for approval in (Approval.PENDING, Approval.SUSPENDED):
         await add_companion(scene.ports.store, approval=approval)
     assert await found(scene) == [scene.staff.user_id]
 
 
 async def test_bounds_the_wrong_way_round_are_refused(scene):
-    """Equal ones are not."""
+    """A minimum price above the maximum is refused; equal ones are not."""
     assert await found(scene, min_price=10_000, max_price=10_000) == [scene.staff.user_id]
     with pytest.raises(InvalidField) as caught:
         await found(scene, min_price=10_001, max_price=10_000)
@@ -40,7 +40,7 @@ async def test_bounds_the_wrong_way_round_are_refused(scene):
 
 
 async def test_a_page_shows_whether_more_follow(scene):
-    """By one more than was asked for."""
+    """A page has one more row when another page follows."""
     for _ in range(3):
         await add_companion(scene.ports.store)
     assert len(await found(scene, limit=2)) == 3
@@ -48,7 +48,7 @@ async def test_a_page_shows_whether_more_follow(scene):
 
 
 async def test_a_detail_is_of_a_listed_companion(scene):
-    """Others are not found."""
+    """A companion that is not listed has no detail."""
     detail = json.loads(await search.get_detail(scene.ports, scene.staff.user_id))
     assert detail["companion"]["id"] == scene.staff.user_id
     hidden = await add_companion(scene.ports.store, approval=Approval.PENDING)
@@ -68,14 +68,14 @@ async def slots(scene, start, end):
 
 
 async def test_availability_is_hours_less_bookings(scene):
-    """Accepted ones take time, requests do not."""
+    """Accepted bookings take time, pending ones do not."""
     await scene.request(start_time="06:00", duration_hours=2)
     await scene.accepted()
     assert await slots(scene, DAY, DAY) == {"2027-03-04": ["00:00-12:00", "16:00-24:00"]}
 
 
 async def test_a_day_without_a_slot_is_not_available(scene):
-    """It is listed, with none."""
+    """A day without free slots is listed as such."""
     hours = make_calendar(weekly=(WeeklySlot(4, Slot(540, 1020)),))
     other = await with_another_companion(scene, calendar=hours)
     said = await search.get_availability(
@@ -98,7 +98,7 @@ async def test_a_day_without_a_slot_is_not_available(scene):
 
 
 async def test_a_booking_over_midnight_takes_of_both_days(scene):
-    """In the companion's own time."""
+    """A booking over midnight takes time of both local days."""
     berlin = await with_another_companion(scene, calendar=make_calendar("Europe/Berlin"))
     await berlin.accepted(start_time="22:00", duration_hours=5)
     assert await slots(berlin, DAY, DAY + timedelta(days=1)) == {
@@ -117,7 +117,7 @@ async def test_a_booking_over_midnight_takes_of_both_days(scene):
     ],
 )
 async def test_a_range_has_at_most_92_days(scene, days, fields):
-    """Both ends included, and the end is not before the start."""
+    """A range has 92 days at most, both ends included, in order."""
     if not fields:
         assert len(await slots(scene, DAY, DAY + timedelta(days=days))) == days + 1
         return
@@ -135,20 +135,20 @@ async def test_a_range_has_at_most_92_days(scene, days, fields):
     ],
 )
 async def test_days_that_no_calendar_knows_are_refused(scene, start, end, fields):
-    """Named, each, and no arithmetic overflows."""
+    """Dates outside the calendar are refused by field."""
     with pytest.raises(InvalidField) as caught:
         await slots(scene, start, end)
     assert [fault.field for fault in caught.value.field_errors] == fields
 
 
 async def test_the_farthest_days_are_shown(scene):
-    """The first and last that a calendar knows."""
+    """The first and last calendar dates are accepted."""
     assert len(await slots(scene, date(1900, 1, 1), date(1900, 1, 2))) == 2
     assert len(await slots(scene, date(2999, 12, 30), date(2999, 12, 31))) == 2
 
 
 async def test_services_are_counted_over_listed_companions(scene):
-    """By name, whatever the spelling."""
+    """Service types are counted in any spelling, by name."""
     await add_companion(scene.ports.store, service_types=("gala dinner", "Hosting"))
     await add_companion(scene.ports.store, service_types=("Secret",), approval=Approval.PENDING)
     assert list(await search.count_service_types(scene.ports)) == [

@@ -1,4 +1,4 @@
-"""Groups follow who is booked for an event, in the same unit of work."""
+"""Group conversations follow the confirmed bookings of an event."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ FOLLOWS = "staffbooking_core.usecases.booking_writes.update_event_group"
 
 
 async def groups(scene, actor=None):
-    """Somebody's groups."""
+    """The groups of a user."""
     listed = await messages.list_conversations(scene.ports, actor or scene.customer, 1, 100)
     return [one.conversation for one in listed if one.conversation.event_ref is not None]
 
 
 async def parts(scene, count):
-    """Scenes of so many companions of the same event."""
+    """Scenes of several companions for the same event."""
     return [await with_another_companion(scene) for _ in range(count)]
 
 
 async def test_accepts_at_the_same_time_see_each_other(scene):
-    """The group has all of them, and is one."""
+    """Concurrent accepts create one group with all companions."""
     several = await parts(scene, 4)
     asked = [await one.request(event_ref=EVENT_REF) for one in several]
     async with anyio.create_task_group() as tasks:
@@ -46,7 +46,7 @@ async def test_accepts_at_the_same_time_see_each_other(scene):
 
 
 async def test_a_group_opens_with_two_at_the_same_time(scene):
-    """Two that were booked one after the other are not enough; once open it stays."""
+    """A group opens with two simultaneous bookings and stays open."""
     first, second = await parts(scene, 2)
     one = await first.accepted(event_ref=EVENT_REF)
     await first.cancel(one)
@@ -60,7 +60,7 @@ async def test_a_group_opens_with_two_at_the_same_time(scene):
 
 
 async def test_what_fails_leaves_the_group_as_it_was(scene, monkeypatch):
-    """It follows in the same unit of work, or not at all."""
+    """A failed transaction leaves the group unchanged."""
     several = await parts(scene, 3)
     for one in several[:2]:
         await one.accepted(event_ref=EVENT_REF)
@@ -78,7 +78,7 @@ async def test_what_fails_leaves_the_group_as_it_was(scene, monkeypatch):
 
 
 async def test_only_a_change_of_who_is_booked_is_followed(scene, monkeypatch):
-    """Paying, confirming and the like look at no group, nor does what has no event."""
+    """Transitions that keep the booking confirmed, or without an event, read no group."""
     first, second, third = await parts(scene, 3)
     bookings = [await one.accepted(event_ref=EVENT_REF) for one in (first, second)]
     moves, no_port = set(), cast("MessagesWritePort", None)
@@ -102,7 +102,7 @@ async def test_only_a_change_of_who_is_booked_is_followed(scene, monkeypatch):
 
 
 async def test_the_group_tells_who_is_named_how(scene):
-    """Its members have the names of their accounts."""
+    """Members have the names of their accounts."""
     store = scene.ports.store
     noa = await add_companion(store, first_name="Noa", last_name="Levi")
     second = evolve(scene, staff=Actor(noa.id, Role.STAFF))

@@ -1,5 +1,4 @@
-"""Messages: said once, in batches; conversations that open when they are needed; read
-marks."""
+"""Messages are stored once, in batches; conversations open on demand; read marks."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ STRANGER = Actor(999, Role.CUSTOMER)
 
 @pytest.fixture
 async def scene():
-    """The customer and the companion share a booking; what is said passes a filter."""
+    """A customer and a companion with a shared booking, and a content filter."""
     scene = await make_booking_scenario(ports=memory_ports(content_filter=SimpleContentFilter()))
     await add_booking(scene.ports.store, scene.staff.user_id, scene.customer.user_id)
     return scene
@@ -45,7 +44,7 @@ async def scene():
 
 @pytest.fixture
 async def number(scene):
-    """The number of their conversation."""
+    """The id of their conversation."""
     return await messages.direct_conversation_with(scene.ports, scene.customer, scene.staff.user_id)
 
 
@@ -54,30 +53,30 @@ def letter(scene, number, content="Hello", client_id=None, by=None):
 
 
 async def send_all(ports, letters):
-    """What becomes of letters that go together, each looked through before."""
+    """The results of messages sent as one batch."""
     return await messages.send_messages(
         ports, [await messages.screen_message(ports, each) for each in letters]
     )
 
 
 async def found_by(scene, number):
-    """A conversation as it is now."""
+    """The conversation as a user sees it."""
     return (await messages.get_conversation(scene.ports, scene.customer, number)).conversation
 
 
 async def said(scene):
-    """All that was ever said, oldest first."""
+    """All stored messages, the oldest first."""
     async with scene.ports.store.read_view() as view:
         return [message.content for message in await view.messages.all_messages_after(0, 1000)]
 
 
 def kinds(results):
-    """What was said, and what was refused."""
+    """The results as stored contents or error types."""
     return [one.content if isinstance(one, Message) else type(one) for one in results]
 
 
 class Noting:
-    """A store that notes when a unit of work is kept; it may be gone."""
+    """A store that records commits, and may be unavailable."""
 
     def __init__(self, store, trail, *, gone=False):
         self.store, self.trail, self.gone = store, trail, gone
@@ -97,7 +96,7 @@ class Noting:
 
 
 async def test_what_is_said_goes_to_all_who_are_in(scene, number):
-    """With the sender's name, the business time, and an id that rises."""
+    """A message has the sender's name, business time and an ascending id."""
     await scene.jump_to(await scene.now() + SECOND)
     one = await messages.send_message(scene.ports, letter(scene, number, "One", "mine"))
     two = await messages.send_message(scene.ports, letter(scene, number, "Two", by=scene.staff))
@@ -109,7 +108,7 @@ async def test_what_is_said_goes_to_all_who_are_in(scene, number):
 
 
 async def test_a_batch_is_one_unit_of_work(scene, number):
-    """However many letters it has; what became of each comes in their order."""
+    """A batch is one transaction, with results in order."""
     other = await add_direct(scene.ports.store)
     trail: list[str] = []
     ports = evolve(scene.ports, store=Noting(scene.ports.store, trail))
@@ -127,7 +126,7 @@ async def test_a_batch_is_one_unit_of_work(scene, number):
 
 
 async def test_what_one_may_not_say_hinders_nobody_else(scene, number):
-    """Each refused letter has its error, all others are said."""
+    """A refused message does not affect the others of its batch."""
     group = await save_group_members(scene.ports.store, scene.customer.user_id, [], opens=True)
     await save_group_members(scene.ports.store, scene.customer.user_id, [scene.staff.user_id])
     await save_group_members(scene.ports.store, scene.customer.user_id, [])
@@ -149,7 +148,7 @@ async def test_what_one_may_not_say_hinders_nobody_else(scene, number):
 
 
 async def test_a_batch_of_nothing_but_faults_says_nothing(scene, number):
-    """And takes no id that others would wait for."""
+    """A batch of refused messages takes no ids."""
     results = await send_all(scene.ports, [letter(scene, number, BLOCKED_TERM)] * 2)
     assert kinds(results) == [ContentBlocked] * 2
     assert await said(scene) == []
@@ -157,7 +156,7 @@ async def test_a_batch_of_nothing_but_faults_says_nothing(scene, number):
 
 
 async def test_twins_in_a_batch_are_said_once(scene, number):
-    """Both are acknowledged with the one message; without a name each is one of its own."""
+    """Equal client ids in a batch store one message."""
     twins = [letter(scene, number, text, "mine") for text in ("Once", "Once", BLOCKED_TERM)]
     results = await send_all(scene.ports, twins)
     assert results == [results[0]] * 3
@@ -167,7 +166,7 @@ async def test_twins_in_a_batch_are_said_once(scene, number):
 
 
 async def test_a_refused_twin_does_not_become_the_other(scene, number):
-    """Who mends what was blocked, under the same name, is told of each as it was."""
+    """A corrected message under the same client id gets its own result."""
     texts = (BLOCKED_TERM, "Mended", CONTACT_TEXT, "Too late")
     mended = [letter(scene, number, text, "mine") for text in texts]
     results = await send_all(scene.ports, mended)
@@ -180,7 +179,7 @@ async def test_a_refused_twin_does_not_become_the_other(scene, number):
 
 
 async def test_a_known_name_is_said_no_more(scene, number):
-    """Whatever its letter says by now, and whoever has left meanwhile."""
+    """A known client id returns the stored message, whatever the new draft says."""
     first = await messages.send_message(scene.ports, letter(scene, number, "Once", "mine"))
     for content in ("Once", "Otherwise", BLOCKED_TERM):
         again = letter(scene, number, content, "mine")
@@ -195,7 +194,7 @@ async def test_a_known_name_is_said_no_more(scene, number):
 
 
 async def test_a_name_is_the_senders_in_a_conversation(scene, number):
-    """The same one of another sender, or in another conversation, is of another message."""
+    """Client ids are separate by sender and conversation."""
     second = await with_another_companion(scene)
     await add_booking(scene.ports.store, second.staff.user_id, scene.customer.user_id)
     other = await messages.direct_conversation_with(
@@ -210,7 +209,7 @@ async def test_a_name_is_the_senders_in_a_conversation(scene, number):
 
 
 async def test_twins_at_the_same_time_are_said_once(scene, number):
-    """In batches of their own."""
+    """Concurrent batches with one client id store one message."""
     twin, results = letter(scene, number, "Once", "mine"), []
 
     async def send():
@@ -224,7 +223,7 @@ async def test_twins_at_the_same_time_are_said_once(scene, number):
 
 
 async def test_others_are_told_once_it_is_stored(scene, number):
-    """Whoever is told finds it; nobody is where the store is away."""
+    """Subscribers are notified after the commit only."""
     trail = []
 
     class Ears(RecordingSubscriber):
@@ -240,7 +239,7 @@ async def test_others_are_told_once_it_is_stored(scene, number):
 
 
 def test_a_letter_keeps_its_words_to_itself():
-    """What people say to each other is in no log."""
+    """Message contents do not appear in representations for logs."""
     assert "Hello" not in repr(MessageDraft(1, 1, "Hello"))
 
 
@@ -248,7 +247,7 @@ def test_a_letter_keeps_its_words_to_itself():
 
 
 async def test_conversations_open_in_portions(scene, monkeypatch):
-    """However many a user's bookings call for; those that are there stay as they are."""
+    """Missing conversations open in batches; existing ones stay unchanged."""
     store = scene.ports.store
     for _ in range(4):
         await add_pair(store, scene.staff.user_id)
@@ -259,7 +258,7 @@ async def test_conversations_open_in_portions(scene, monkeypatch):
 
 
 async def test_opened_at_the_same_time_it_is_one(scene):
-    """Whoever lists, and whoever sends, is the first."""
+    """Concurrent opening creates one conversation."""
     numbers = []
 
     async def open_by(user, other):
@@ -275,7 +274,7 @@ async def test_opened_at_the_same_time_it_is_one(scene):
 
 
 async def test_a_list_has_one_more_than_asked_for(scene):
-    """By which it shows whether there are more."""
+    """A page has one more row when another page follows."""
     for _ in range(3):
         await add_pair(scene.ports.store, scene.staff.user_id)
     sizes = [
@@ -286,7 +285,7 @@ async def test_a_list_has_one_more_than_asked_for(scene):
 
 
 async def test_with_whom_one_may_talk(scene):
-    """Nobody with oneself; NotFound for nobody, Forbidden for who shares no booking."""
+    """The direct conversation with oneself is None; unknown users and strangers raise."""
     assert (
         await messages.direct_conversation_with(scene.ports, scene.customer, scene.customer.user_id)
         is None
@@ -307,7 +306,7 @@ async def test_with_whom_one_may_talk(scene):
 
 
 async def test_who_may_write(scene, number):
-    """NotFound for a stranger, an admin too, and Forbidden for who has left."""
+    """A stranger gets NotFound, an admin too, and a former member Forbidden."""
     group = await save_group_members(
         scene.ports.store, scene.customer.user_id, [scene.staff.user_id], opens=True
     )
@@ -328,8 +327,7 @@ async def test_who_may_write(scene, number):
 
 
 async def test_a_mark_never_goes_back(scene, number):
-    """The one that stands is told, to all who are in the conversation; what was read already
-    is not written again."""
+    """The stored mark is broadcast to all members and never goes back."""
     talk, heard = await found_by(scene, number), RecordingSubscriber()
     trail: list[str] = []
     one, two = await add_messages_by(scene.ports.store, talk, "One", "Two")
@@ -344,7 +342,7 @@ async def test_a_mark_never_goes_back(scene, number):
 
 
 async def test_what_is_marked_must_be_there_to_read(scene, number):
-    """A message of that conversation, which its reader may see."""
+    """Only a readable message of the conversation can be marked."""
     store, staff_id = scene.ports.store, scene.staff.user_id
     [elsewhere] = await add_messages_by(store, await add_direct(store), "Elsewhere")
     group = await save_group_members(store, scene.customer.user_id, [staff_id], opens=True)
@@ -365,7 +363,7 @@ async def test_what_is_marked_must_be_there_to_read(scene, number):
 
 
 async def test_history_ends_where_one_left(scene):
-    """Whichever way it is paged."""
+    """A former member reads up to the point of leaving, in both directions."""
     store, staff_id = scene.ports.store, scene.staff.user_id
     group = await save_group_members(store, scene.customer.user_id, [staff_id], opens=True)
     kept = await add_messages_by(store, group, "One", "Two", "Three")

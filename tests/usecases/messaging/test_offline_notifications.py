@@ -1,4 +1,4 @@
-"""Who is away is told of new messages: once, late enough, and not what they say."""
+"""Offline users get one e-mail about new messages, without their content."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def ports() -> Ports:
 
 
 async def letters(ports: Ports) -> list[Email]:
-    """What people were told of messages."""
+    """The sent e-mails about messages."""
     await notifications.send_notifications(ports)
     assert isinstance(ports.notifier, RecordingNotifier)
     return [each for each in ports.notifier.emails if each.kind is NotificationKind.NEW_MESSAGE]
 
 
 async def test_who_has_not_read_is_told(ports: Ports) -> None:
-    """Once, by whom they were written to, whatever was said, and how to be told no more."""
+    """An unread message sends one e-mail with the sender's name and an unsubscribe link."""
     talk = await add_direct(ports.store)
     await add_messages_by(
         ports.store, talk, "the code of the door is 1234", "really", created_at=LONG_AGO
@@ -47,7 +47,7 @@ async def test_who_has_not_read_is_told(ports: Ports) -> None:
 
 
 async def test_a_message_waits_for_its_readers(ports: Ports) -> None:
-    """So long as the policy says, by business time; what is behind it waits with it."""
+    """A message is notified after the policy's delay of business time, and later ones after it."""
     talk = await add_direct(ports.store)
     await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
     await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO + SECOND)
@@ -59,7 +59,7 @@ async def test_a_message_waits_for_its_readers(ports: Ports) -> None:
 
 
 async def test_a_conversation_is_told_of_once(ports: Ports) -> None:
-    """With everybody who wrote in it; another one has a letter of its own."""
+    """One e-mail per conversation has the names of all senders."""
     group, talk = await add_group(ports.store), await add_direct(ports.store)
     for user_id in group.recipient_ids:
         await add_messages_by(ports.store, group, "hello", by=user_id, created_at=LONG_AGO)
@@ -76,7 +76,7 @@ async def test_a_conversation_is_told_of_once(ports: Ports) -> None:
 
 
 async def test_a_batch_goes_on_where_the_last_one_ended(ports: Ports) -> None:
-    """However few messages one takes, everybody is told once."""
+    """Small batches notify everybody once."""
     talk, other = await add_direct(ports.store), await add_direct(ports.store)
     for each in (talk, other, talk, other):
         await add_messages_by(ports.store, each, "hello", created_at=LONG_AGO)
@@ -94,7 +94,7 @@ async def test_a_batch_goes_on_where_the_last_one_ended(ports: Ports) -> None:
 
 
 async def test_who_reads_is_told_of_what_comes_later(ports: Ports) -> None:
-    """Reading is what makes them be told again."""
+    """A user who has read is notified of later messages."""
     talk = await add_direct(ports.store)
     [one] = await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
     await offline_notifications.notify_of_unread_messages(ports)

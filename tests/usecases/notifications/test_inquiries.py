@@ -1,4 +1,4 @@
-"""What people ask of the operators."""
+"""Inquiries from the contact form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_question_is_kept_and_told() -> None:
-    """To the operators, with the address that the answer goes to."""
+    """An inquiry is stored and e-mailed to the operators with the reply address."""
     ports = memory_ports()
     given = SubmitInquiry(
         name="Sam", email="sam@example.com", message="How much?\n\nFor ten people."
@@ -33,7 +33,7 @@ async def test_a_question_is_kept_and_told() -> None:
 
 
 async def test_questions_are_listed_by_pages() -> None:
-    """In their order, with their subjects."""
+    """Inquiries are listed by id, with their subjects."""
     ports = memory_ports()
     for subject in ("one", "two", "three"):
         given = SubmitInquiry(name="Sam", email="sam@example.com", message="Hello", subject=subject)

@@ -1,4 +1,4 @@
-"""People are told at least once, whatever happens to whom tells them; and only what they want."""
+"""Notifications are sent at least once, and only those that users want."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEASE = POLICY.mail_timeout + POLICY.lease_duration
 
 @define
 class Mouth(RecordingNotifier):
-    """A notifier that may do something first, and so fail, or be stopped."""
+    """A notifier that runs a callback first, which may fail or block."""
 
     before: Callable[[Email], Awaitable[object]] | None = None
     letters: list[Email] = field(factory=list)
@@ -44,7 +44,7 @@ class Mouth(RecordingNotifier):
 
 
 def failing(*subjects: str, fault: type[Exception] = OSError) -> Callable[[Email], Awaitable[None]]:
-    """What keeps letters of some subjects from being told."""
+    """A callback that fails for some subjects."""
 
     async def fail(letter: Email) -> None:
         if letter.subject in subjects:
@@ -60,7 +60,7 @@ def mouth() -> Mouth:
 
 @pytest.fixture
 async def ports(mouth: Mouth) -> Ports:
-    """A deployment with three notices for Ada."""
+    """A deployment with three notifications for Ada."""
     made = memory_ports(notifier=mouth)
     await add_user(made.store, email="ada@example.com")
     for subject in ("one", "two", "three"):
@@ -73,7 +73,7 @@ async def add(ports: Ports, subject: str) -> None:
 
 
 async def tell_one(ports: Ports, mouth: Mouth, kind: NotificationKind, **given: Any) -> list[Email]:
-    """What becomes of one notice, where nothing else is to be told."""
+    """Store and send one notification; return the e-mails sent for it."""
     mouth.letters.clear()
     await add_notification(ports.store, make_notification(kind=kind, **given), ports.clock.wall())
     assert await notifications.send_notifications(ports) == 1
@@ -104,7 +104,7 @@ def let_the_lease_run_out(ports: Ports) -> None:
 
 
 async def test_everybody_is_told_once(ports: Ports, mouth: Mouth) -> None:
-    """What is due longest first, and never again."""
+    """Due notifications are sent once, the longest due first."""
     assert await notifications.send_notifications(ports, 2) == 2
     assert await notifications.send_notifications(ports) == 1
     let_the_lease_run_out(ports)
@@ -113,13 +113,13 @@ async def test_everybody_is_told_once(ports: Ports, mouth: Mouth) -> None:
 
 
 async def test_draining_tells_everybody(ports: Ports, mouth: Mouth) -> None:
-    """It is work that is due."""
+    """Running all due work sends notifications."""
     assert await timers.run_all_due_work(ports) == 3
     assert mouth.told == ["one", "two", "three"]
 
 
 async def test_a_fault_loses_nothing(ports: Ports, mouth: Mouth) -> None:
-    """All others are told; what failed is told after its wait."""
+    """A failed notification does not block others and is retried after its delay."""
     mouth.before = failing("one", "three")
     assert await notifications.send_notifications(ports) == 3
     assert mouth.told == ["two"]
@@ -134,7 +134,7 @@ async def test_a_fault_loses_nothing(ports: Ports, mouth: Mouth) -> None:
 
 
 async def test_it_is_tried_again_later_and_later(ports: Ports, mouth: Mouth) -> None:
-    """After each wait of the policy; what fails after the last of them is given up, aloud."""
+    """Each delay of the policy is used, then NotificationsGivenUp is raised."""
     mouth.before = failing("two")
     assert await notifications.send_notifications(ports) == 3
     for wait in POLICY.notification_retry_delays[:-1]:
@@ -153,7 +153,7 @@ async def test_it_is_tried_again_later_and_later(ports: Ports, mouth: Mouth) -> 
 
 
 async def test_who_can_t_be_reached_is_given_up_at_once(ports: Ports, mouth: Mouth) -> None:
-    """After all others were told."""
+    """An undeliverable e-mail is given up at once, after all others were sent."""
     mouth.before = failing("one", fault=UndeliverableEmail)
     with pytest.raises(notifications.NotificationsGivenUp) as raised:
         await notifications.send_notifications(ports)
@@ -164,7 +164,7 @@ async def test_who_can_t_be_reached_is_given_up_at_once(ports: Ports, mouth: Mou
 
 
 async def test_a_kind_of_another_version_stops_nobody(ports: Ports, mouth: Mouth) -> None:
-    """Whoever knows it may tell it later; who never gets to gives it up."""
+    """An unknown kind is retried and finally given up, without blocking others."""
     await add_notification(ports.store, make_notification(kind="of_tomorrow"), NOW - SECOND)
     assert await notifications.send_notifications(ports) == 4
     assert mouth.told == ["one", "two", "three"]
@@ -179,7 +179,7 @@ async def test_a_kind_of_another_version_stops_nobody(ports: Ports, mouth: Mouth
 
 
 async def test_who_is_killed_leaves_it_to_others(ports: Ports, mouth: Mouth) -> None:
-    """What was claimed and not yet told is told when the lease has run out, as the same."""
+    """A notification claimed by a killed worker is sent when the lease has ended."""
     with anyio.CancelScope() as scope:
 
         async def die(letter: Email) -> None:
@@ -200,7 +200,7 @@ async def test_who_is_killed_leaves_it_to_others(ports: Ports, mouth: Mouth) -> 
 
 
 async def test_what_another_is_about_to_tell_is_left_alone(ports: Ports, mouth: Mouth) -> None:
-    """Until that one's lease has run out."""
+    """A claimed notification is not sent by others until its lease ends."""
     lease = make_lease(ports.clock.wall())
     await ports.store.run_transaction(
         lambda tx: tx.notifications.claim_notifications(ports.clock.wall(), lease, 2)
@@ -212,7 +212,7 @@ async def test_what_another_is_about_to_tell_is_left_alone(ports: Ports, mouth: 
 
 
 async def test_a_lease_covers_a_mail_that_takes_its_time(ports: Ports, mouth: Mouth) -> None:
-    """Nobody else tells it, nor anything behind it that is not theirs."""
+    """The lease covers a slow e-mail, and only one notification."""
     slow, quick = mouth, Mouth()
 
     async def be_slow(_: Email) -> None:
@@ -226,7 +226,7 @@ async def test_a_lease_covers_a_mail_that_takes_its_time(ports: Ports, mouth: Mo
 
 
 async def test_what_took_too_long_is_told_twice(ports: Ports, mouth: Mouth) -> None:
-    """By another who had every reason to think that it never was; no notice is lost by it."""
+    """An e-mail that outlasts its lease is sent twice, and none is lost."""
     slow, quick = mouth, Mouth()
 
     async def be_late(_: Email) -> None:
@@ -242,7 +242,7 @@ async def test_what_took_too_long_is_told_twice(ports: Ports, mouth: Mouth) -> N
 
 
 async def test_no_one_is_told_inside_a_transaction(ports: Ports, mouth: Mouth) -> None:
-    """Others may write while somebody is being told."""
+    """No transaction is open while an e-mail is sent."""
 
     async def write(_: Email) -> None:
         mouth.before = None
@@ -259,13 +259,13 @@ async def test_no_one_is_told_inside_a_transaction(ports: Ports, mouth: Mouth) -
 
 @pytest.fixture
 async def quiet(ports: Ports, mouth: Mouth) -> Ports:
-    """The deployment when all was told."""
+    """The scene after all notifications were sent."""
     await notifications.send_notifications(ports)
     return ports
 
 
 async def test_a_letter_has_all_that_a_mail_needs(quiet: Ports, mouth: Mouth) -> None:
-    """The address and the name as they are now, and where it leads."""
+    """An e-mail has the current address and name, and a link."""
     await change_user(quiet, email="ada@new.example", first_name="Ada", last_name="King")
     [letter] = await tell_one(quiet, mouth, NotificationKind.PAID, link="/bookings/7/return")
     assert (letter.user_id, letter.to, letter.name) == (1, "ada@new.example", "Ada King")
@@ -275,7 +275,7 @@ async def test_a_letter_has_all_that_a_mail_needs(quiet: Ports, mouth: Mouth) ->
 
 
 async def test_an_inquiry_goes_to_the_operators(quiet: Ports, mouth: Mouth) -> None:
-    """Who answer to whoever asked."""
+    """An inquiry goes to the operators with the sender as reply address."""
     given = {"user_id": None, "address": "sam@example.com"}
     [letter] = await tell_one(quiet, mouth, NotificationKind.INQUIRY, **given)
     assert (letter.to, letter.reply_to) == (POLICY.contact_email, "sam@example.com")
@@ -286,7 +286,7 @@ async def test_an_inquiry_goes_to_the_operators(quiet: Ports, mouth: Mouth) -> N
 async def test_who_was_erased_hears_nothing(
     quiet: Ports, mouth: Mouth, kind: NotificationKind
 ) -> None:
-    """Of whatever kind it is; what is for the operators is not theirs."""
+    """An erased user gets no notification of any kind."""
     await change_user(quiet, erased_at=NOW, disabled_at=NOW)
     told = await tell_one(quiet, mouth, kind, address="ada@example.com")
     assert [letter.user_id for letter in told] == (
@@ -308,13 +308,13 @@ async def test_who_was_erased_hears_nothing(
 async def test_who_is_locked_out_hears_what_matters(
     quiet: Ports, mouth: Mouth, kind: NotificationKind, is_told: bool
 ) -> None:
-    """No news, and no link that lets them in."""
+    """A disabled user gets neither optional kinds nor links with tokens."""
     await change_user(quiet, disabled_at=NOW)
     assert bool(await tell_one(quiet, mouth, kind)) is is_told
 
 
 async def test_who_is_not_there_is_told_nothing(quiet: Ports, mouth: Mouth) -> None:
-    """It is dropped, whether by number or by an address that was given."""
+    """A notification of an unknown user or address is dropped."""
     assert await tell_one(quiet, mouth, NotificationKind.PAYOUT, user_id=404) == []
     given = {"user_id": None, "address": "nobody@example.com"}
     assert await tell_one(quiet, mouth, NotificationKind.RESET_PASSWORD, **given) == []
@@ -322,7 +322,7 @@ async def test_who_is_not_there_is_told_nothing(quiet: Ports, mouth: Mouth) -> N
 
 
 async def test_what_is_muted_is_not_told(quiet: Ports, mouth: Mouth) -> None:
-    """From then on, also what was to be told before."""
+    """A muted kind is not sent, pending notifications included."""
     await notifications.set_preferences(quiet, 1, {NotificationKind.PAYOUT: False})
     assert await tell_one(quiet, mouth, NotificationKind.PAYOUT) == []
     assert len(await tell_one(quiet, mouth, NotificationKind.ACCEPTED)) == 1
@@ -331,7 +331,7 @@ async def test_what_is_muted_is_not_told(quiet: Ports, mouth: Mouth) -> None:
 
 
 async def test_choices_are_of_the_optional_kinds(quiet: Ports) -> None:
-    """All of them, wanted unless they were refused."""
+    """All optional kinds are on by default."""
     assert await notifications.get_preferences(quiet, 1) == {
         NotificationKind.ACCEPTED: True,
         NotificationKind.PAYOUT: True,
@@ -343,7 +343,7 @@ async def test_choices_are_of_the_optional_kinds(quiet: Ports) -> None:
 
 
 async def test_a_letter_ends_its_kind(quiet: Ports, mouth: Mouth) -> None:
-    """By the link in it, once or more often; to look at the page ends nothing."""
+    """The unsubscribe link mutes its kind, repeatably; reading the kind changes nothing."""
     [letter] = await tell_one(quiet, mouth, NotificationKind.PAYOUT)
     page, _, token = (letter.unsubscribe_url or "").rpartition("/")
     assert page == f"{POLICY.base_url}/notifications/unsubscribe"
@@ -355,7 +355,7 @@ async def test_a_letter_ends_its_kind(quiet: Ports, mouth: Mouth) -> None:
 
 
 async def test_a_link_ends_nothing_else(quiet: Ports, mouth: Mouth) -> None:
-    """Neither for another, nor another kind, nor where it was garbled."""
+    """A token for another user or kind, or a malformed one, is invalid."""
     other = await add_user(quiet.store)
     [letter] = await tell_one(quiet, mouth, NotificationKind.PAYOUT)
     token = (letter.unsubscribe_url or "").rpartition("/")[2]
@@ -376,7 +376,7 @@ async def test_a_link_ends_nothing_else(quiet: Ports, mouth: Mouth) -> None:
 
 
 async def test_a_link_of_another_version_ends_nothing(quiet: Ports) -> None:
-    """A kind that is not known here is as good as no link, although it is rightly signed."""
+    """A signed token of an unknown kind is invalid."""
     user = await add_user(quiet.store)
     kind: Any = "carrier_pigeon"
     with pytest.raises(RuleBroken) as raised:
@@ -385,7 +385,7 @@ async def test_a_link_of_another_version_ends_nothing(quiet: Ports) -> None:
 
 
 async def test_a_booking_is_told_of_to_its_end() -> None:
-    """From the request to the payout, each side what it has to know, in its order."""
+    """Each party gets its notifications from request to payout, in order."""
     scene = await make_booking_scenario()
     await scene.paid_out()
     notifier = scene.ports.notifier

@@ -1,4 +1,4 @@
-"""Checkout pages: who gets one, when it is renewed, and what is said when none can be opened."""
+"""Checkout pages: who gets one, when it is renewed, and errors when none can be opened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_checkout_is_opened_at_once(scene):
-    """Without waiting for the worker; asking again gives the same page."""
+    """The page is opened without the worker, and a repeated call returns the same page."""
     booking = await scene.accepted()
     assert await kinds(scene, booking) == [("open_checkout", "pending")]
     first = await scene.checkout(booking)
@@ -26,7 +26,7 @@ async def test_a_checkout_is_opened_at_once(scene):
 
 
 async def test_the_worker_opens_it_too(scene):
-    """The same page, if nobody asks."""
+    """The worker opens the page if no visit does, and later visits get that page."""
     booking = await scene.accepted()
     await scene.drain()
     opened = (await scene.booking(booking)).intent.checkout_url
@@ -34,7 +34,7 @@ async def test_the_worker_opens_it_too(scene):
 
 
 async def test_only_the_customer_pays(scene):
-    """The staff member is of the wrong side."""
+    """The staff member may not open the checkout."""
     booking = await scene.accepted()
     with pytest.raises(Forbidden):
         await actions.open_checkout(scene.ports, scene.staff, booking.id)
@@ -42,7 +42,7 @@ async def test_only_the_customer_pays(scene):
 
 @pytest.mark.parametrize("make", ["request", "paid"])
 async def test_only_an_accepted_booking_is_paid(scene, make):
-    """Before and after there is no page."""
+    """A booking in any other status has no checkout page."""
     booking = await getattr(scene, make)()
     with pytest.raises(RuleBroken) as caught:
         await scene.checkout(booking)
@@ -50,7 +50,7 @@ async def test_only_an_accepted_booking_is_paid(scene, make):
 
 
 async def test_a_page_that_lapsed_is_renewed(scene):
-    """The old one is closed before the next is opened; the new one can be paid."""
+    """A lapsed page is closed before the next one is opened, and the new page can be paid."""
     booking = await scene.accepted()
     first = await scene.checkout(booking)
     lapses = (await scene.booking(booking)).intent.checkout_expires_at
@@ -69,7 +69,7 @@ async def test_a_page_that_lapsed_is_renewed(scene):
 
 
 async def test_a_page_that_lives_is_kept(scene):
-    """A second before its last five minutes it is the same."""
+    """The page is kept until a second before its last five minutes."""
     booking = await scene.accepted()
     first = await scene.checkout(booking)
     lapses = (await scene.booking(booking)).intent.checkout_expires_at
@@ -78,7 +78,7 @@ async def test_a_page_that_lives_is_kept(scene):
 
 
 async def test_a_page_that_was_let_expire_is_renewed(scene):
-    """The client closed it at the processor; the next visit gets another."""
+    """A visit after the customer expired the page at the processor gets another page."""
     booking = await scene.accepted()
     first = await scene.checkout(booking)
     await scene.play(booking, "expire")
@@ -95,7 +95,7 @@ async def pay(scene, booking):
 
 @pytest.mark.parametrize("outcome", ["decline", "challenge"])
 async def test_a_declined_card_leaves_the_page_open(scene, outcome):
-    """Nothing has happened; another try on the same page succeeds."""
+    """A declined card changes nothing, and another attempt on the same page succeeds."""
     booking = await scene.accepted()
     await scene.play(booking, outcome)
     await scene.drain()
@@ -104,7 +104,7 @@ async def test_a_declined_card_leaves_the_page_open(scene, outcome):
 
 
 async def test_an_order_that_waited_for_too_long_is_ordered_anew(scene):
-    """A page ordered a day ago can't be opened any more: the visit gets a fresh one at once."""
+    """An order for a page that is a day old is replaced by a new one on the visit."""
     booking = await scene.accepted()
     await scene.jump_to(await scene.now() + DAY)
     assert (await scene.checkout(booking)).startswith("http")
@@ -112,7 +112,7 @@ async def test_an_order_that_waited_for_too_long_is_ordered_anew(scene):
 
 
 async def test_who_has_paid_already_is_told(scene):
-    """Paid a moment ago, and the page has lapsed before the news came: no second page."""
+    """A visit after the payment, before its event, gets an error and no second page."""
     booking = await scene.accepted()
     await scene.play(booking)
     lapses = (await scene.booking(booking)).intent.checkout_expires_at
@@ -126,7 +126,7 @@ async def test_who_has_paid_already_is_told(scene):
 
 
 async def test_a_processor_out_of_reach_is_said_and_nothing_is_lost(scene):
-    """As often as it is asked; once it is back the page opens."""
+    """Each call raises ProcessorUnavailable until the processor is back, then the page opens."""
     booking = await scene.accepted()
     await scene.fault("open_checkout", "timeout_before", 100)
     for _ in range(6):
@@ -141,7 +141,8 @@ async def test_a_processor_out_of_reach_is_said_and_nothing_is_lost(scene):
     "kind", ["timeout_before", "timeout_after", "error_500", "error_500_after", "conflict"]
 )
 async def test_a_checkout_that_failed_once_is_opened_by_its_repetition(scene, kind):
-    """At once, also where the processor would repeat its error under the same key."""
+    """A repeated call opens the page even where the processor replays its error under the same
+    key."""
     booking = await scene.accepted()
     await scene.fault("open_checkout", kind, 1)
     with pytest.raises(ProcessorUnavailable):
@@ -151,7 +152,7 @@ async def test_a_checkout_that_failed_once_is_opened_by_its_repetition(scene, ki
 
 
 async def test_an_answer_takes_no_longer_than_the_deadline(scene):
-    """However the processor stalls, the client waits less than eight seconds."""
+    """The customer waits less than eight seconds, however slow the processor is."""
     booking = await scene.accepted()
     await scene.fault("any", "slow", 100)
     before = scene.ports.clock.wall()
@@ -162,7 +163,7 @@ async def test_an_answer_takes_no_longer_than_the_deadline(scene):
 
 
 async def test_a_booking_in_other_hands_is_waited_for(scene):
-    """The worker runs the operation just now: the visit waits for it, within the deadline."""
+    """A visit waits, within its deadline, for the operation that the worker is running."""
     booking = await scene.accepted()
     async with scene.ports.store.read_view() as view:
         (operation,) = await view.operations.operations_of(booking.id)
@@ -179,7 +180,7 @@ async def test_a_booking_in_other_hands_is_waited_for(scene):
 
 
 async def test_an_order_names_what_it_needs(scene):
-    """The page greets the customer and shows what is paid for."""
+    """The order contains the customer's e-mail and a description of the booking."""
     booking = await scene.accepted()
     (operation,) = await scene.operations(booking)
     async with scene.ports.store.read_view() as view:

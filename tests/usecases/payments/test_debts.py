@@ -1,4 +1,4 @@
-"""Debts of staff: what they owe for one booking is kept from the payout of the next."""
+"""Debts of staff members: amounts owed for one booking are netted against the next payout."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ async def in_days(scene, days):
 
 
 async def owing(scene, booking=None):
-    """Paid out, charged back and lost; the processor can't take the payout back: the staff
-    member has spent it."""
+    """Pay a booking out, then lose a chargeback whose payout cannot be reversed."""
     booking = booking or await scene.paid_out()
     await scene.fault("reverse_payout", "refuse:insufficient_funds", 1000)
     await scene.charge_back(booking, "lost")
@@ -39,7 +38,7 @@ async def owing(scene, booking=None):
 
 
 async def pay_out(scene, **given):
-    """The next booking of the same companion, until its payout is due and done."""
+    """Book the same companion again, until that payout was due and sent."""
     booking = await scene.completed(**{"event_date": await in_days(scene, 4), **given})
     await scene.jump_to(booking.ends_at + DAY)
     await scene.drain()
@@ -62,7 +61,7 @@ async def reversals(scene, booking):
 
 
 async def settled(scene, *bookings):
-    """All of them as they are in the end: the processor takes back what it is still asked for."""
+    """All bookings in their final state, after the processor reversed what remains claimed."""
     await scene.clear_faults()
     await scene.settle_down()
     assert await scene.faults() == []
@@ -73,7 +72,7 @@ async def settled(scene, *bookings):
 
 
 async def test_a_debt_is_kept_from_the_next_payout(scene):
-    """Nothing is sent, and nothing is owed any more."""
+    """A payout equal to the debt is kept in full, and nothing is owed afterwards."""
     debtor = await owing(scene)
     payer = await pay_out(scene)
     assert await sent(scene, payer) == []
@@ -85,7 +84,7 @@ async def test_a_debt_is_kept_from_the_next_payout(scene):
 
 
 async def test_a_payout_that_is_larger_is_sent_in_part(scene):
-    """The staff member gets the rest."""
+    """Of a payout larger than the debt, the staff member gets the rest."""
     debtor = await owing(scene)
     payer = await pay_out(scene, duration_hours=6)
     assert (payer.netted, await sent(scene, payer)) == (PAYOUT, [HALF])
@@ -95,7 +94,7 @@ async def test_a_payout_that_is_larger_is_sent_in_part(scene):
 
 
 async def test_a_debt_that_is_larger_is_kept_in_part(scene):
-    """The rest is claimed anew, and the processor takes it back once it can."""
+    """The rest of a larger debt is claimed again, and reversed once the processor can."""
     debtor = await owing(scene)
     payer = await pay_out(scene, duration_hours=2)
     found = await scene.booking(debtor)
@@ -107,7 +106,7 @@ async def test_a_debt_that_is_larger_is_kept_in_part(scene):
 
 
 async def test_a_debt_is_kept_from_as_many_payouts_as_it_takes(scene):
-    """The second payout brings the rest."""
+    """The second payout settles the rest of the debt."""
     debtor = await owing(scene)
     first = await pay_out(scene, duration_hours=2)
     scene.pass_time(HOUR)
@@ -119,7 +118,7 @@ async def test_a_debt_is_kept_from_as_many_payouts_as_it_takes(scene):
 
 
 async def test_several_debts_are_kept_in_the_order_of_their_bookings(scene):
-    """The first is whole before the next is touched."""
+    """The first debt is settled in full before the next one."""
     first, second = await scene.paid_out(), await pay_out(scene)
     await owing(scene, second)
     await owing(scene, first)
@@ -131,7 +130,7 @@ async def test_several_debts_are_kept_in_the_order_of_their_bookings(scene):
 
 
 async def test_a_debtor_that_was_booked_later_is_kept_for_as_well(scene):
-    """Whichever of the two has the lower number."""
+    """Debts are netted whichever of the two bookings has the lower id."""
     payer = await scene.paid(event_date=await in_days(scene, 20))
     debtor = await owing(scene)
     await scene.jump_to(payer.ends_at + 5 * DAY)
@@ -146,7 +145,7 @@ async def test_a_debtor_that_was_booked_later_is_kept_for_as_well(scene):
 
 
 async def test_nobody_pays_the_debts_of_others(scene):
-    """Another companion is paid in full, whoever the customer is."""
+    """The payout of another companion is sent in full."""
     await owing(scene)
     other = await with_another_companion(await with_another_customer(scene))
     payer = await pay_out(other)
@@ -154,7 +153,7 @@ async def test_nobody_pays_the_debts_of_others(scene):
 
 
 async def test_nothing_is_kept_before_the_verdict(scene):
-    """While the card issuer decides the debt may still go away."""
+    """Nothing is netted while the chargeback is open."""
     booking = await scene.paid_out()
     await scene.fault("reverse_payout", "refuse:insufficient_funds", 1000)
     await scene.charge_back(booking, "open")
@@ -165,7 +164,7 @@ async def test_nothing_is_kept_before_the_verdict(scene):
 
 @pytest.mark.parametrize("kind", ["timeout_before", "timeout_after"])
 async def test_nothing_is_kept_while_a_reversal_is_on_its_way(scene, kind):
-    """Nobody knows yet whether it brings the money: it would be taken twice."""
+    """Nothing is netted while the outcome of a reversal is unknown."""
     debtor = await scene.paid_out()
     payer = await scene.completed(event_date=await in_days(scene, 4))
     await scene.drain()
@@ -181,7 +180,7 @@ async def test_nothing_is_kept_while_a_reversal_is_on_its_way(scene, kind):
 
 
 async def test_an_operator_is_told_once_that_a_reversal_waits(scene):
-    """However often it is tried again."""
+    """Operators get one alert, however often the reversal is retried."""
     debtor = await owing(scene)
     for _ in range(30):
         scene.pass_time(HOUR)
@@ -192,7 +191,7 @@ async def test_an_operator_is_told_once_that_a_reversal_waits(scene):
 
 
 async def test_nothing_is_kept_before_the_payout_is_due(scene):
-    """Not at its completion, though a timer fires then too: the client may still dispute."""
+    """Nothing is netted at completion, when the customer may still dispute."""
     debtor = await owing(scene)
     payer = await scene.paid(event_date=await in_days(scene, 4))
     await scene.jump_to(payer.ends_at + 4 * DAY - SECOND)
@@ -203,7 +202,7 @@ async def test_nothing_is_kept_before_the_payout_is_due(scene):
 
 
 async def test_nothing_is_kept_of_a_payout_that_was_sent(scene):
-    """It may be on its way when operators are told that it is late."""
+    """Nothing is netted when the late-payout alarm fires, since the payout may have been sent."""
     debtor = await scene.paid_out()
     await scene.fault("pay_out", "timeout_before", 1000)
     payer = await pay_out(scene)
@@ -215,7 +214,7 @@ async def test_nothing_is_kept_of_a_payout_that_was_sent(scene):
 
 
 async def owe(scene, booking):
-    """As if its staff member had long owed for it."""
+    """Make a booking owe an amount."""
     posting = make_posting(booking.id, amount=PAYOUT)
     accounts = (Account.STAFF_RECEIVABLE, Account.STAFF_PAYABLE)
     legs = tuple(
@@ -229,7 +228,7 @@ async def owe(scene, booking):
 
 
 async def test_a_held_payout_keeps_nothing(scene):
-    """It is kept from once it is let go."""
+    """A payout on hold is netted only once it is released."""
     debtor = await owing(scene)
     payer = await scene.completed(event_date=await in_days(scene, 4))
     await payouts.hold_payout(scene.ports, payer.code)
@@ -255,7 +254,7 @@ async def ready_to_pay(scene):
 
 
 async def test_a_crash_within_keeps_all_of_it_or_nothing(scene, monkeypatch):
-    """It died between the two bookings: neither has changed, and the next worker does both."""
+    """A crash during netting changes neither booking, and the next worker nets both."""
     debtor, payer = await ready_to_pay(scene)
     before = [await scene.booking(one) for one in (debtor, payer)]
 
@@ -274,7 +273,7 @@ async def test_a_crash_within_keeps_all_of_it_or_nothing(scene, monkeypatch):
 
 
 async def test_a_unit_that_is_repeated_keeps_it_once(scene, monkeypatch):
-    """Stores collide: it decides anew from what it reads."""
+    """A repeated transaction nets the debt once."""
     debtor, payer = await ready_to_pay(scene)
     tries = []
 
@@ -293,8 +292,7 @@ async def test_a_unit_that_is_repeated_keeps_it_once(scene, monkeypatch):
 
 
 async def test_a_reversal_sent_in_the_same_moment_is_paid_back(scene, monkeypatch):
-    """The worker had sent it, and netting did not see that yet: the staff member, who has then
-    paid twice, gets the one back."""
+    """A debt that is both netted and reversed concurrently is paid back once."""
     debtor, payer = await ready_to_pay(scene)
     monkeypatch.setattr(debts.Debt, "can_be_netted", True)
     await scene.clear_faults()
@@ -317,7 +315,7 @@ async def test_a_reversal_sent_in_the_same_moment_is_paid_back(scene, monkeypatc
 
 
 async def test_the_check_finds_what_was_kept_and_not_made_good(scene):
-    """Over all bookings the two sides cancel out."""
+    """The ledger check finds netting whose two sides do not cancel out."""
     debtor = await owing(scene)
     payer = await pay_out(scene)
     assert await scene.faults() == []
@@ -339,7 +337,7 @@ async def test_the_check_finds_what_was_kept_and_not_made_good(scene):
 
 
 async def test_the_pages_of_both_bookings_show_it(scene):
-    """What was kept of the one, and what was made good of the other."""
+    """The ledgers of both bookings show the netted amount."""
     debtor = await owing(scene)
     payer = await pay_out(scene)
     keys = []

@@ -1,4 +1,4 @@
-"""Events of the processor that were lost: what they would have told is found all the same."""
+"""Recovery of lost processor events by the event list and by syncing undecided intents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Away:
-    """The processor, with its list of events replaced, by default out of reach."""
+    """A processor whose event list is replaced; it is unavailable by default."""
 
     def __init__(self, inner, pages=None):
         self.inner, self.pages, self.cursors = inner, pages, []
@@ -36,13 +36,13 @@ class Away:
 
 
 def without_a_list(scene, pages=None):
-    """The same scene, whose processor lists these pages of events, or can't be asked."""
+    """The scene with a processor that lists these pages of events, or has no list."""
     away = Away(scene.ports.payments, pages)
     return evolve(scene, ports=evolve(scene.ports, payments=away))
 
 
 async def paid_unheard(scene):
-    """The client has paid, and the event of it is lost."""
+    """Pay the booking and lose the event."""
     booking = await scene.accepted()
     await scene.drain()
     await scene.play(booking)
@@ -51,14 +51,14 @@ async def paid_unheard(scene):
 
 
 async def lose(scene):
-    """All events that are due are lost for good."""
+    """Drop all events that are due."""
     await scene.fault("event", "drop", 1000)
     assert await reconciliation.deliver_sandbox_events(scene.ports) == 0
     await scene.clear_faults()
 
 
 async def catch_up(scene):
-    """What a worker does; how many nudges were new."""
+    """Run the worker's polling; return the number of new events."""
     found = await event_polling.poll_events(scene.ports)
     while await reconciliation.process_events(scene.ports):
         pass
@@ -73,7 +73,7 @@ async def status(scene, booking):
 
 
 async def test_a_lost_payment_is_found_in_the_list(scene):
-    """At the next time of asking, five minutes after the last."""
+    """The next poll, five minutes after the last one, finds the payment."""
     booking = await paid_unheard(scene)
     scene.pass_time(5 * MINUTE - SECOND)
     assert await catch_up(scene) == 0
@@ -84,7 +84,7 @@ async def test_a_lost_payment_is_found_in_the_list(scene):
 
 
 async def test_what_was_brought_is_not_done_again(scene):
-    """The list has it by the same name as the event: nothing is new."""
+    """A listed event that was delivered has the same name and is not new."""
     booking = await scene.paid()
     version = (await scene.booking(booking)).version
     scene.pass_time(5 * MINUTE)
@@ -93,7 +93,7 @@ async def test_what_was_brought_is_not_done_again(scene):
 
 
 async def test_a_second_time_nothing_is_new(scene):
-    """The list is read on from where it was left."""
+    """The next poll continues at the cursor."""
     booking = await paid_unheard(scene)
     scene.pass_time(5 * MINUTE)
     await catch_up(scene)
@@ -107,7 +107,7 @@ async def test_a_second_time_nothing_is_new(scene):
     "kind, status", [("won", BookingStatus.COMPLETED), ("lost", BookingStatus.CANCELLED)]
 )
 async def test_a_lost_verdict_is_found_in_the_list(scene, kind, status):
-    """Nothing else would look at a booking that is disputed."""
+    """The list finds the verdict of a disputed booking, which no sync covers."""
     booking = await scene.paid()
     await scene.ports.sandbox.chargeback(booking.id, "open")
     await scene.ports.sandbox.chargeback(booking.id, kind)
@@ -120,7 +120,7 @@ async def test_a_lost_verdict_is_found_in_the_list(scene, kind, status):
 
 
 async def test_a_long_list_is_read_to_its_end(scene):
-    """Page by page: what was lost an hour ago need not wait for hours."""
+    """One poll reads all pages of the list."""
     booking = await paid_unheard(scene)
     other = [ProcessorEvent(f"event{number}", intent_id=999) for number in range(3)]
     pages = [[other[0]], [other[1]], [other[2]], [ProcessorEvent("lost", intent_id=booking.id)]]
@@ -132,7 +132,7 @@ async def test_a_long_list_is_read_to_its_end(scene):
 
 
 async def test_a_list_that_never_ends_is_left_for_a_while(scene):
-    """Somebody makes events faster than they are read: other work has its turn."""
+    """A poll stops after its maximum number of calls."""
     pages = [[ProcessorEvent(f"event{number}", intent_id=999)] for number in range(1000)]
     scene = without_a_list(scene, pages)
     assert 0 < await catch_up(scene) < 100
@@ -142,7 +142,7 @@ async def test_a_list_that_never_ends_is_left_for_a_while(scene):
 
 
 async def test_a_list_out_of_reach_is_asked_for_again(scene):
-    """From where it was left; until then nothing is lost, and nothing raises."""
+    """A failed poll raises nothing, and the next one continues at the cursor."""
     await scene.drain()
     known = (await cursor(scene))[0]
     scene.pass_time(5 * MINUTE)
@@ -154,7 +154,7 @@ async def test_a_list_out_of_reach_is_asked_for_again(scene):
 
 
 async def test_when_it_was_last_read_is_known(scene):
-    """By the wall clock: for operators, who see that the processor can't be asked."""
+    """The cursor keeps the wall time of the last successful poll."""
     await catch_up(scene)
     at = scene.ports.clock.wall()
     scene.pass_time(5 * MINUTE)
@@ -171,7 +171,7 @@ async def cursor(scene):
 
 
 async def test_a_lost_payment_is_found_by_looking(scene):
-    """From a quarter of an hour after the acceptance on, even without a list."""
+    """A sync finds the payment from a quarter of an hour after acceptance, without a list."""
     scene = without_a_list(scene)
     booking = await paid_unheard(scene)
     await scene.jump_to(booking.accepted_at + 15 * MINUTE - SECOND)
@@ -183,7 +183,7 @@ async def test_a_lost_payment_is_found_by_looking(scene):
 
 
 async def test_an_open_page_is_looked_at_now_and_then(scene):
-    """Once in a quarter of an hour, and no more an hour after it has lapsed."""
+    """An open page is synced every quarter of an hour, until an hour after it has expired."""
     scene = without_a_list(scene)
     booking = await scene.accepted()
     await scene.drain()
@@ -201,7 +201,7 @@ async def test_an_open_page_is_looked_at_now_and_then(scene):
 
 @pytest.mark.parametrize("make", ["request", "paid", "completed", "paid_out"])
 async def test_what_is_decided_is_not_looked_at(scene, make):
-    """Before there is a page, and after it was paid."""
+    """A booking is not synced before it has a page, or after it was paid."""
     scene = without_a_list(scene)
     await getattr(scene, make)()
     await scene.drain()
@@ -210,7 +210,7 @@ async def test_what_is_decided_is_not_looked_at(scene, make):
 
 
 async def refunded_unheard(scene):
-    """A refund settled a minute later, and the event of it is lost."""
+    """Settle a refund and lose its event."""
     booking = await scene.paid()
     await scene.fault("refund", "pending_then_settled")
     await scene.cancel(booking, scene.staff)
@@ -223,7 +223,7 @@ async def refunded_unheard(scene):
 
 
 async def test_a_lost_refund_is_found_in_the_list(scene):
-    """Like a payment."""
+    """The list finds a settled refund."""
     booking = await refunded_unheard(scene)
     scene.pass_time(5 * MINUTE)
     await catch_up(scene)
@@ -232,7 +232,7 @@ async def test_a_lost_refund_is_found_in_the_list(scene):
 
 
 async def test_a_lost_refund_is_found_by_looking(scene):
-    """Within six hours, since refunds take days."""
+    """A sync finds a settled refund within six hours."""
     scene = without_a_list(scene)
     booking = await refunded_unheard(scene)
     await catch_up(scene)
@@ -243,7 +243,7 @@ async def test_a_lost_refund_is_found_by_looking(scene):
 
 
 async def test_every_undecided_booking_is_looked_at(scene, monkeypatch):
-    """However many batches they are."""
+    """Undecided bookings are synced over several batches."""
     monkeypatch.setattr(event_polling, "BOOKING_BATCH_SIZE", 2)
     accepted = []
     for _ in range(5):
@@ -258,7 +258,7 @@ async def test_every_undecided_booking_is_looked_at(scene, monkeypatch):
 
 
 async def test_two_workers_at_once_do_it_once(scene):
-    """Whoever comes first: each fact has one effect."""
+    """Two concurrent workers apply each fact once."""
     booking = await paid_unheard(scene)
     before = await scene.booking(booking)
     scene.pass_time(15 * MINUTE)
@@ -277,7 +277,7 @@ async def test_two_workers_at_once_do_it_once(scene):
 
 
 async def test_a_drain_heals_what_was_lost(scene):
-    """And ends: a worker that has caught up has nothing to do."""
+    """Running all due work recovers lost events and ends."""
     booking = await paid_unheard(scene)
     scene.pass_time(5 * MINUTE)
     await scene.drain()

@@ -1,4 +1,4 @@
-"""The proof of the money: what the check finds, and the page of one booking."""
+"""The ledger check, and the ledger of one booking."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ async def check(scene):
 
 
 async def test_an_empty_book_is_right(scene):
-    """No bookings, no faults."""
+    """Without bookings the check finds no faults."""
     assert await check(scene) == []
 
 
 async def test_the_check_counts_what_it_has_looked_at(scene, monkeypatch):
-    """After each batch, so that a long check shows that it goes on."""
+    """The check yields its progress after each batch."""
     monkeypatch.setattr(ledger_check, "AUDIT_BATCH_SIZE", 2)
     for number in range(5):
         await (await with_another_companion(scene, id=number)).request()
@@ -32,7 +32,7 @@ async def test_the_check_counts_what_it_has_looked_at(scene, monkeypatch):
 
 
 async def test_a_fault_names_its_booking(scene):
-    """And what is wrong."""
+    """A fault has the booking code and a text."""
     booking = await scene.paid()
 
     async def unit(tx):
@@ -45,7 +45,7 @@ async def test_a_fault_names_its_booking(scene):
 
 
 async def test_a_difference_to_the_processors_book_is_found(scene):
-    """To the unit."""
+    """The check finds a difference of one minor unit to the processor's balance."""
     booking = await scene.paid()
     posting = make_posting(booking.id, amount=1)
 
@@ -58,14 +58,14 @@ async def test_a_difference_to_the_processors_book_is_found(scene):
 
 
 async def test_real_money_is_not_compared_with_a_pretended_book(scene):
-    """Without the sandbox only the own books are checked."""
+    """Without a sandbox only the ledger itself is checked."""
     await scene.paid()
     real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
     assert await real.faults() == []
 
 
 async def test_what_is_under_way_is_no_fault(scene):
-    """While a call's outcome is unknown the two books may differ."""
+    """Balances are not compared while the outcome of an operation is unknown."""
     booking = await scene.paid()
     await scene.fault("event", "drop", 10)
     await scene.cancel(booking, scene.staff)
@@ -78,7 +78,7 @@ async def test_what_is_under_way_is_no_fault(scene):
 
 
 async def test_a_page_of_the_book_shows_one_booking(scene):
-    """Its postings and operations, the oldest first."""
+    """The ledger of a booking has its postings and operations, the oldest first."""
     await (await with_another_companion(scene)).request()
     booking = await scene.paid_out()
     page = await ledger_check.get_booking_ledger(scene.ports, booking.code)
@@ -89,6 +89,6 @@ async def test_a_page_of_the_book_shows_one_booking(scene):
 
 
 async def test_a_page_that_is_not_there(scene):
-    """Is not found."""
+    """The ledger of an unknown booking raises NotFound."""
     with pytest.raises(NotFound):
         await ledger_check.get_booking_ledger(scene.ports, "BK000000000000")

@@ -1,4 +1,4 @@
-"""The runner of operations: whatever the processor does, each order has exactly one effect."""
+"""Running operations: whatever the processor does, each order has exactly one effect."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ OPS = ["open_checkout", "close_checkout", "refund", "pay_out", "reverse_payout"]
 
 
 async def reach(scene, op):
-    """The moment before the given operation is first sent: its booking, and the cash that the
-    processor must hold for it in the end."""
+    """Play until just before the given operation is first sent; the booking, and the expected final
+    cash."""
     match op:
         case "open_checkout":
             return await scene.accepted(), 0
@@ -58,7 +58,7 @@ async def reach(scene, op):
 
 
 async def states(scene, booking, op):
-    """Everything at the processor that an operation of the kind has made."""
+    """The objects at the processor that operations of the kind have created."""
     snapshot = await scene.ports.payments.snapshot(IntentRefs(booking.id), 5.0)
     return {
         "open_checkout": snapshot.checkouts,
@@ -73,7 +73,8 @@ async def states(scene, booking, op):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("op", OPS)
 async def test_every_fault_ends_in_exactly_one_effect(scene, op, kind, times):
-    """However often it strikes: one refund, one payout, one reversal; the books agree."""
+    """However often a fault strikes, there is one refund, payout or reversal, and the ledger is
+    right."""
     booking, cash = await reach(scene, op)
     await scene.fault(op, kind, times)
     await scene.settle_down()
@@ -87,7 +88,7 @@ async def test_every_fault_ends_in_exactly_one_effect(scene, op, kind, times):
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_faults_at_every_call_of_a_whole_life(kind):
-    """Each call of a booking from the request to the payout meets the fault twice."""
+    """Every call from request to payout may meet the fault twice."""
     scene = await make_booking_scenario()
     booking = await scene.accepted()
     await scene.fault("open_checkout", kind, 2)
@@ -113,7 +114,7 @@ async def test_faults_at_every_call_of_a_whole_life(kind):
     ],
 )
 async def test_a_refusal_is_final_and_told(scene, op, status):
-    """The money is still owed, and an operator hears of it."""
+    """After a refusal the money is still owed, and an operator is alerted."""
     booking, _ = await reach(scene, op)
     await scene.fault(op, "refuse")
     await scene.drain()
@@ -124,7 +125,7 @@ async def test_a_refusal_is_final_and_told(scene, op, status):
 
 
 async def test_a_refused_page_is_ordered_anew(scene):
-    """The client's next visit gets one."""
+    """The customer's next visit after a refused page gets another one."""
     booking = await scene.accepted()
     await scene.fault("open_checkout", "refuse")
     await scene.drain()
@@ -132,7 +133,7 @@ async def test_a_refused_page_is_ordered_anew(scene):
 
 
 async def test_a_refusal_that_may_pass_is_tried_again_under_a_new_key(scene):
-    """The processor would replay the stored refusal under the old one."""
+    """A temporary refusal is retried under a new key, since the old key replays it."""
     booking, cash = await reach(scene, "pay_out")
     await scene.fault("pay_out", "refuse:insufficient_funds", 3)
     await scene.drain()
@@ -146,7 +147,7 @@ async def test_a_refusal_that_may_pass_is_tried_again_under_a_new_key(scene):
 
 
 async def test_a_jump_of_the_clock_does_not_make_keys_old(scene):
-    """Tries are counted in real time: a jump of business time sends nothing twice."""
+    """The age of keys is measured in wall time, so that a jump of business time repeats nothing."""
     booking, _ = await reach(scene, "refund")
     await scene.fault("refund", "timeout_after")
     await scene.drain()
@@ -157,7 +158,7 @@ async def test_a_jump_of_the_clock_does_not_make_keys_old(scene):
 
 
 async def test_an_old_key_is_looked_up_and_not_sent(scene):
-    """A day later the processor may have forgotten the key: what it made is adopted."""
+    """A key that is a day old is looked up, and an existing object is adopted."""
     booking, _ = await reach(scene, "refund")
     await scene.fault("event", "drop", 10)
     await scene.fault("refund", "timeout_after")
@@ -171,7 +172,8 @@ async def test_an_old_key_is_looked_up_and_not_sent(scene):
 
 
 async def test_what_was_never_made_is_sent_anew_after_a_rest(scene):
-    """Looked up and not found: ten minutes after the last try a new key may send it."""
+    """An object that the lookup does not find is sent under a new key ten minutes after the last
+    attempt."""
     booking, _ = await reach(scene, "refund")
     await scene.fault("refund", "timeout_before", 3)
     for _ in range(3):
@@ -188,7 +190,7 @@ async def test_what_was_never_made_is_sent_anew_after_a_rest(scene):
 
 
 async def test_wrong_settings_are_told_once_and_stop_nothing(scene):
-    """An operator mends them; the operation goes on by itself."""
+    """Wrong settings raise one alert, and the operation continues once they are fixed."""
     booking, _ = await reach(scene, "refund")
 
     async def refund(*_):
@@ -206,7 +208,7 @@ async def test_wrong_settings_are_told_once_and_stop_nothing(scene):
 
 
 async def test_a_lane_runs_its_own_kinds(scene):
-    """A worker that sends payouts leaves refunds to another."""
+    """A worker that runs payouts leaves refunds to others."""
     booking, _ = await reach(scene, "refund")
     assert await operations.run_due_operation(scene.ports, frozenset({OperationKind.PAY_OUT})) == 0
     assert await operations.run_due_operation(scene.ports, frozenset({OperationKind.REFUND})) == 1
@@ -217,7 +219,7 @@ async def test_a_lane_runs_its_own_kinds(scene):
 
 
 async def test_a_payout_is_not_sent_while_disputed(scene):
-    """Refused at first, then charged back: it is void, and nothing is paid."""
+    """A refused payout becomes void by a chargeback, and nothing is paid."""
     booking, _ = await reach(scene, "pay_out")
     await scene.fault("pay_out", "refuse:payee_not_ready")
     await scene.drain()
@@ -230,7 +232,7 @@ async def test_a_payout_is_not_sent_while_disputed(scene):
 
 
 async def test_a_refusal_that_comes_after_the_freeze_does_not_thaw_it(scene):
-    """The chargeback came while the call was under way: frozen stays frozen."""
+    """A payout frozen by a chargeback during the call stays frozen after a refusal."""
     booking, _ = await reach(scene, "pay_out")
     real = scene.ports.payments.pay_out
 
@@ -258,7 +260,7 @@ def with_call(scene, **calls):
 
 @pytest.mark.parametrize("kind, reversals", [("timeout_before", 0), ("timeout_after", 1)])
 async def test_a_payout_of_unknown_outcome_is_not_sent_again_while_disputed(scene, kind, reversals):
-    """It is looked up: what was made is claimed back, what was not is not made any more."""
+    """An unknown payout is looked up: a made one is claimed back, another is not made."""
     booking, _ = await reach(scene, "pay_out")
     await scene.fault("pay_out", kind)
     await scene.drain()
@@ -272,7 +274,7 @@ async def test_a_payout_of_unknown_outcome_is_not_sent_again_while_disputed(scen
 
 
 async def test_an_older_payout_is_not_sent_in_place_of_the_new_one(scene):
-    """Refused, then a lost chargeback in part made it smaller: the old amount is void."""
+    """A payout whose amount a partial chargeback reduced is void."""
     booking, _ = await reach(scene, "pay_out")
     await scene.fault("pay_out", "refuse:payee_not_ready", 1)
     await scene.drain()
@@ -286,7 +288,7 @@ async def test_an_older_payout_is_not_sent_in_place_of_the_new_one(scene):
 
 
 async def lose_a_quarter(scene, booking):
-    """A chargeback of a part, lost: facts, without a processor that knows of parts."""
+    """Apply the facts of a lost chargeback of a quarter of the payment."""
     for trigger, status in (
         (Trigger.CHARGEBACK, ChargebackStatus.OPEN),
         (Trigger.CHARGEBACK_LOST, ChargebackStatus.LOST),
@@ -302,7 +304,7 @@ async def lose_a_quarter(scene, booking):
 
 
 async def test_a_page_that_is_not_wanted_any_more_is_not_opened(scene):
-    """Cancelled before the worker came to it: nothing is called at all."""
+    """No page is opened for a booking that was cancelled before the operation ran."""
     booking = await scene.accepted()
     await scene.cancel(booking)
     await scene.drain()
@@ -311,7 +313,7 @@ async def test_a_page_that_is_not_wanted_any_more_is_not_opened(scene):
 
 
 async def test_a_page_of_unknown_outcome_is_found_and_closed(scene):
-    """It may be open: so it is asked for under its key, and closed."""
+    """A page that may be open is opened again under its key and closed."""
     booking = await scene.accepted()
     await scene.fault("open_checkout", "timeout_after")
     await scene.drain()
@@ -325,7 +327,7 @@ async def test_a_page_of_unknown_outcome_is_found_and_closed(scene):
 
 
 async def test_one_operation_of_a_booking_runs_at_a_time(scene):
-    """While one is claimed no other of its booking is given."""
+    """While an operation is claimed no other one of its booking can be."""
     booking = await scene.accepted()
     await scene.drain()
     await scene.play(booking)
@@ -340,7 +342,7 @@ async def test_one_operation_of_a_booking_runs_at_a_time(scene):
 
 
 async def test_who_lost_the_lease_writes_nothing(scene):
-    """Another has it by now, and sees the operation through."""
+    """A worker that lost its lease saves nothing; the new holder finishes the operation."""
     booking, _ = await reach(scene, "refund")
     real = scene.ports.payments.refund
 
@@ -364,7 +366,7 @@ async def test_who_lost_the_lease_writes_nothing(scene):
 
 
 async def test_a_crash_between_call_and_record_is_recovered(scene):
-    """The process died after the refund was made: the next one finds it by its key."""
+    """After a crash behind the call, the next worker finds the refund by its key."""
     booking, _ = await reach(scene, "refund")
     real = scene.ports.payments.refund
 
@@ -382,7 +384,7 @@ async def test_a_crash_between_call_and_record_is_recovered(scene):
 
 
 async def test_a_conflict_at_the_record_leaves_the_operation_to_others(scene, monkeypatch):
-    """It is not taken for a failure of the processor."""
+    """A conflict while saving is not treated as a failure of the processor."""
     booking, _ = await reach(scene, "refund")
 
     async def lost(*_):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_an_event_makes_it_ready(desk):
-    """It only says where to look; the look finds it complete."""
+    """An event causes a sync, which finds the account complete."""
     await desk.ask()
     await desk.complete()
     assert await desk.status() == PayeeStatus.INCOMPLETE
@@ -29,7 +29,7 @@ async def test_an_event_makes_it_ready(desk):
 
 
 async def test_without_an_event_the_worker_finds_it_ready(desk):
-    """It looks after a while, ever less often, and no more once it is ready."""
+    """The worker syncs at growing intervals until the account is ready."""
     await desk.ask()
     await desk.work()
     assert desk.processor.made("payee") == []
@@ -43,7 +43,7 @@ async def test_without_an_event_the_worker_finds_it_ready(desk):
 
 
 async def test_looks_grow_rare(desk):
-    """Who never completes the account costs about a look a day."""
+    """An account that is never completed is synced about once a day."""
     await desk.ask()
     for _ in range(30 * 24):
         desk.scene.pass_time(HOUR)
@@ -52,7 +52,7 @@ async def test_looks_grow_rare(desk):
 
 
 async def test_the_way_back_looks_at_once(desk):
-    """Who comes back from the page sees what the processor says now."""
+    """A user who returns from the page sees the processor's current state."""
     await desk.ask()
     await desk.complete()
     first = await payees.get_payee_on_return(desk.ports, desk.staff)
@@ -63,7 +63,7 @@ async def test_the_way_back_looks_at_once(desk):
 
 
 async def test_the_way_back_needs_no_processor(desk):
-    """While it is away the account is shown as it was; who has none has none."""
+    """While the processor is unavailable the last known state is shown."""
     assert await payees.get_payee_on_return(desk.ports, desk.staff) is None
     await desk.ask()
     desk.processor.errors["payee"] = Unknown("away")
@@ -73,7 +73,7 @@ async def test_the_way_back_needs_no_processor(desk):
 
 
 async def test_an_account_that_is_no_longer_ready_is_looked_at_again(desk):
-    """The processor wants something more: payouts will be refused, and it is seen to."""
+    """An account that needs more information is not ready and is synced again."""
     await desk.ask()
     await desk.complete()
     await reconciliation.deliver_sandbox_events(desk.ports)
@@ -85,13 +85,13 @@ async def test_an_account_that_is_no_longer_ready_is_looked_at_again(desk):
 
 
 async def test_a_look_at_an_unknown_account_is_nothing(desk):
-    """The processor tells of accounts of others too."""
+    """Syncing an unknown reference does nothing."""
     await payees.sync_payee(desk.ports, "acct_of_others", 5 * SECOND)
     assert desk.processor.calls == []
 
 
 async def test_a_look_that_fails_is_told_to_who_asked(desk):
-    """So that the event is looked at again; the account stays as it is."""
+    """A failed sync raises, and the account stays as it is."""
     payee, _ = await desk.ask()
     desk.processor.errors["payee"] = Unknown("away")
     with pytest.raises(Unknown):
@@ -100,7 +100,7 @@ async def test_a_look_that_fails_is_told_to_who_asked(desk):
 
 
 async def test_a_look_waits_for_another(desk):
-    """Which may have asked before the news: an event is not used up by it."""
+    """A sync of a claimed payee raises Conflict, so that the event is retried."""
     payee, _ = await desk.ask()
     raised = []
 
@@ -117,7 +117,7 @@ async def test_a_look_waits_for_another(desk):
 
 
 async def test_who_has_lost_the_claim_writes_nothing(desk):
-    """A worker that was asleep for too long leaves it to the one that took over."""
+    """A worker that lost its claim saves nothing."""
     await desk.ask()
     desk.scene.pass_time(PAYEE_POLL_MIN_INTERVAL)
     real = desk.processor.inner.payee
@@ -139,7 +139,7 @@ async def test_who_has_lost_the_claim_writes_nothing(desk):
 
 
 async def test_becoming_ready_wakes_the_payouts(desk):
-    """What was refused for want of an account goes out at once, to that account."""
+    """Payouts that were refused for lack of an account are sent to it at once."""
     await desk.ask()
     booking = await desk.scene.completed()
     await desk.scene.jump_to(booking.ends_at + DAY)
@@ -155,8 +155,7 @@ async def test_becoming_ready_wakes_the_payouts(desk):
 
 
 async def test_a_refused_payout_casts_doubt_on_the_account(desk):
-    """What is known here may be old: though every event got lost, the account is looked at,
-    and the payout goes out once it is ready."""
+    """A refused payout causes a sync of the account, and is sent once it is ready."""
     await desk.ask()
     await desk.complete()
     await reconciliation.deliver_sandbox_events(desk.ports)
@@ -186,7 +185,7 @@ async def payout_ref(desk, companion_id):
 
 
 async def test_a_payout_goes_to_the_account(desk):
-    """The one that was opened here, else the one that was imported, else nowhere."""
+    """A payout goes to the opened account, else to the imported one, else nowhere."""
     assert await payout_ref(desk, desk.staff.user_id) == ""
     assert await payout_ref(desk, 999) == ""
     imported = await add_companion(desk.ports.store, payout_account="acct_7")
@@ -201,8 +200,8 @@ async def test_a_payout_goes_to_the_account(desk):
 
 
 async def imported(desk, ref=None):
-    """A staff member whose account was made by other means: known at the processor, unless a
-    reference is given."""
+    """A staff member with an imported account, known to the processor unless a reference is
+    given."""
     if ref is None:
         command = OpenPayee(999, "mia@example.com", "Mia Lindqvist", "SE", "usd")
         key = OperationKey(0, 999, OperationKind.OPEN_PAYEE, 1)
@@ -211,7 +210,7 @@ async def imported(desk, ref=None):
 
 
 async def test_an_imported_account_is_taken_over(desk):
-    """It is told of before anybody asks; asking stores it, and opens no other."""
+    """An imported account is shown, stored on request, and no other one is opened."""
     desk = await imported(desk)
     before = await desk.account()
     assert before.status is PayeeStatus.INCOMPLETE
@@ -225,7 +224,7 @@ async def test_an_imported_account_is_taken_over(desk):
 
 
 async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
-    """A slip of the pen must not keep anybody from being paid: one of their own is opened."""
+    """An imported account that the processor does not know is replaced by a new one."""
     desk = await imported(desk, "acct_typo")
     payee, _ = await desk.ask()
     assert payee.ref != "acct_typo"
@@ -233,7 +232,7 @@ async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
 
 
 async def test_an_imported_account_has_one_owner(desk):
-    """Whoever is imported with the same one opens one of their own."""
+    """A second staff member imported with the same account gets a new one."""
     first = await imported(desk)
     ref = (await first.ask())[0].ref
     second = await imported(desk, ref)
@@ -242,7 +241,7 @@ async def test_an_imported_account_has_one_owner(desk):
 
 
 async def test_an_imported_account_waits_for_the_processor(desk):
-    """While it is away nothing is stored, and above all no second account is opened."""
+    """While the processor is unavailable nothing is stored and no second account is opened."""
     desk = await imported(desk)
     desk.processor.errors["payee"] = Unknown("away")
     with pytest.raises(ProcessorUnavailable):

@@ -28,14 +28,14 @@ UNANSWERED = ["timeout_before", "timeout_after", "error_500", "error_500_after",
 
 
 async def test_at_first_there_is_none(desk):
-    """Nothing is stored, and nothing is asked of the processor, until it is wanted."""
+    """Without a request nothing is stored and the processor is not called."""
     assert await desk.account() is None
     assert await payees.run_due_payee(desk.ports) == 0
     assert desk.processor.calls == []
 
 
 async def test_asking_opens_the_account_and_gives_a_page(desk):
-    """Opened with what is known of the person; the page leads back to the service."""
+    """The account is opened with the user's data, and the page links back to the service."""
     payee, link = await desk.ask()
     assert payee == await desk.account()
     assert (payee.status, payee.needs) == (PayeeStatus.INCOMPLETE, ("details",))
@@ -50,14 +50,14 @@ async def test_asking_opens_the_account_and_gives_a_page(desk):
 
 
 async def test_the_country_is_the_first_one_given(desk):
-    """In capitals; once the account is open, another one changes nothing."""
+    """The country is upper-cased, and cannot change once the account is open."""
     await desk.ask("pt")
     await desk.ask("es")
     assert (await desk.account()).command.country == "PT"
 
 
 async def test_each_visit_gets_a_page_of_its_own(desk):
-    """The account is opened once, and its page is never kept."""
+    """The account is opened once; each visit gets a new page."""
     for _ in range(3):
         await desk.ask()
     assert len(desk.processor.made("open_payee")) == 1
@@ -65,20 +65,20 @@ async def test_each_visit_gets_a_page_of_its_own(desk):
 
 
 async def test_a_staff_member_without_a_profile_can_ask(desk):
-    """Who has just registered is known by the account alone."""
+    """A newly registered staff member can open an account."""
     user = await add_user(desk.ports.store, role=Role.STAFF, first_name="Noa", last_name="Kim")
     payee, _ = await payees.open_onboarding(desk.ports, actor_of(user), None)
     assert (payee.command.name, payee.command.email) == ("Noa Kim", user.email)
 
 
 async def test_nobody_has_no_account(desk):
-    """A user that is not there is not found."""
+    """An unknown user raises NotFound."""
     with pytest.raises(NotFound):
         await payees.open_onboarding(desk.ports, Actor(999, Role.STAFF), None)
 
 
 async def test_two_who_ask_at_once_open_one_account(desk):
-    """And so do twenty: each gets a page of the same account."""
+    """Concurrent requests open one account, and each gets a page of it."""
     found = []
 
     async def ask():
@@ -93,7 +93,7 @@ async def test_two_who_ask_at_once_open_one_account(desk):
 
 
 async def test_the_worker_and_the_page_open_one_account(desk):
-    """Whoever is first; the other one finds it open."""
+    """The worker and a request open one account, whichever is first."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(desk.ask)
         for _ in range(4):
@@ -107,7 +107,7 @@ async def test_the_worker_and_the_page_open_one_account(desk):
 @pytest.mark.parametrize("times", [1, 2, 5])
 @pytest.mark.parametrize("kind", [*UNANSWERED, "rate_limit", "conflict"])
 async def test_whatever_strikes_one_account_is_opened(desk, kind, times):
-    """Now, or by the worker: the account is the same however often the answer got lost."""
+    """One account is opened, however often the response was lost."""
     await desk.scene.fault("open_payee", kind, times)
     try:
         await desk.ask()
@@ -122,7 +122,7 @@ async def test_whatever_strikes_one_account_is_opened(desk, kind, times):
 
 
 async def test_asking_ends_in_time(desk):
-    """However slow the processor is, all its calls together have the time of one answer."""
+    """All calls of a request together respect the deadline."""
     began, allowed = desk.ports.clock.now, desk.ports.policy.processor_inline_timeout
     real = desk.processor.inner.open_payee
 
@@ -138,8 +138,8 @@ async def test_asking_ends_in_time(desk):
 
 
 async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
-    """While it lasts the answer is that the processor is away, in time; then it is sent again
-    under the same key."""
+    """While a dead process's lease lasts, requests raise ProcessorUnavailable in time; later the
+    same key is sent again."""
     await died_after_the_call(desk)
     began = desk.ports.clock.now
     with pytest.raises(ProcessorUnavailable):
@@ -153,7 +153,7 @@ async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
 
 
 async def died_after_the_call(desk):
-    """The account was opened at the processor, and whoever did it never came to say so."""
+    """Open the account at the processor without saving the outcome."""
     real = desk.ports.store.run_transaction
     left = [2]  # What is asked for, the claim; and then nothing more.
 
@@ -170,7 +170,7 @@ async def died_after_the_call(desk):
 
 
 async def test_a_crash_between_call_and_save_opens_no_second_account(desk):
-    """The worker sends it again under its key, and gets the first answer."""
+    """The worker sends the opening again under its key and gets the first account."""
     await died_after_the_call(desk)
     assert await desk.status() == PayeeStatus.OPENING
     assert await payees.run_due_payee(desk.ports) == 0
@@ -183,7 +183,7 @@ async def test_a_crash_between_call_and_save_opens_no_second_account(desk):
 
 
 async def test_an_old_key_is_not_used_again(desk):
-    """By then the processor may have forgotten it."""
+    """An old key, which the processor may have forgotten, is replaced."""
     await died_after_the_call(desk)
     desk.scene.pass_time(OPERATION_KEY_LIFETIME)
     await desk.work()
@@ -193,7 +193,7 @@ async def test_an_old_key_is_not_used_again(desk):
 
 
 async def test_a_page_that_is_not_given_loses_nothing(desk):
-    """The account is open; asking again is enough."""
+    """After a failed page request the account stays open, and a repeated request succeeds."""
     desk.processor.errors["onboarding_link"] = Unknown("away")
     with pytest.raises(ProcessorUnavailable):
         await desk.ask()
@@ -207,7 +207,8 @@ async def test_a_page_that_is_not_given_loses_nothing(desk):
 
 
 async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):
-    """Nothing is tried by itself; a new try has a new key, and what is said by then."""
+    """A refused opening is not retried automatically; a new request uses a new key and current
+    data."""
     await desk.scene.fault("open_payee", "refuse")
     with pytest.raises(RuleBroken) as caught:
         await desk.ask("zz")
@@ -226,7 +227,7 @@ async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):
 
 
 async def test_a_refusal_of_the_page_is_told(desk):
-    """An account that was closed at the processor has none."""
+    """An account that was closed at the processor raises `payout_account_refused`."""
     await desk.ask()
     await desk.scene.ports.store.run_transaction(
         lambda tx: _lose(tx, desk.ports.payments.name, desk.staff.user_id)
@@ -245,7 +246,7 @@ async def _lose(tx, provider, companion_id):
     "error", [ProcessorMisconfigured("wrong key"), OperationKeyReused("other words")]
 )
 async def test_a_fault_of_ours_is_told_to_operators_alone(desk, error):
-    """The person learns that the processor is away, and nothing of settings."""
+    """Wrong settings alert the operators, and the user sees ProcessorUnavailable."""
     desk.processor.errors["open_payee"] = error
     with pytest.raises(ProcessorUnavailable):
         await desk.ask()

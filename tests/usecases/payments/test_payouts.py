@@ -24,14 +24,14 @@ async def code_of(call):
 
 
 async def due(scene):
-    """Completed, and its payout is due; nobody has looked yet."""
+    """A completed booking whose payout is due and not processed."""
     booking = await scene.completed()
     await scene.jump_to(booking.ends_at + DAY)
     return booking
 
 
 async def failed(scene, reason="insufficient_funds", times=1):
-    """Its payout was refused, and waits for its next try."""
+    """A booking whose payout was refused and waits for its retry."""
     booking = await due(scene)
     await scene.fault("pay_out", f"refuse:{reason}", times)
     await scene.drain()
@@ -45,7 +45,7 @@ async def made(scene, booking):
 
 
 async def orders(scene, booking):
-    """How each payout order stands, the oldest first."""
+    """The status of each payout operation, the oldest first."""
     ordered = await scene.operations(booking)
     return [str(one.status) for one in ordered if one.kind is OperationKind.PAY_OUT]
 
@@ -58,7 +58,7 @@ def alerts(scene, text):
 
 
 async def test_a_held_payout_is_not_made_until_it_is_let_go(scene):
-    """However long that is; then it is made at once."""
+    """A payout on hold is made only after its release, then at once."""
     booking = await scene.completed()
     held = await payouts.hold_payout(scene.ports, booking.code, "looks odd")
     assert held.payout_status is PayoutStatus.FROZEN
@@ -75,7 +75,7 @@ async def test_a_held_payout_is_not_made_until_it_is_let_go(scene):
 
 
 async def test_a_payout_let_go_in_time_keeps_its_due_time(scene):
-    """24 hours after the completion, and not a second before."""
+    """A payout released early is made 24 hours after completion."""
     booking = await scene.completed()
     await payouts.hold_payout(scene.ports, booking.code)
     await payouts.release_payout(scene.ports, booking.code)
@@ -88,7 +88,7 @@ async def test_a_payout_let_go_in_time_keeps_its_due_time(scene):
 
 
 async def test_a_refused_payout_that_is_held_is_not_tried_again(scene):
-    """Its order is void; letting it go orders another."""
+    """A hold voids the refused operation, and the release orders another one."""
     booking = await failed(scene)
     await payouts.hold_payout(scene.ports, booking.code)
     scene.pass_time(HOUR)
@@ -104,7 +104,7 @@ async def test_a_refused_payout_that_is_held_is_not_tried_again(scene):
 
 @pytest.mark.parametrize("kind, statuses", [("timeout_before", 2), ("timeout_after", 1)])
 async def test_a_payout_of_unknown_outcome_that_is_held_is_made_once(scene, kind, statuses):
-    """It is looked up: what was made counts, what was not is ordered anew when let go."""
+    """A held unknown payout is looked up, and ordered again on release only if it was not made."""
     booking = await due(scene)
     await timers.fire_due_timers(scene.ports)
     await scene.fault("pay_out", kind)
@@ -121,7 +121,7 @@ async def test_a_payout_of_unknown_outcome_that_is_held_is_made_once(scene, kind
 
 
 async def test_a_held_payout_can_still_be_disputed(scene):
-    """The money goes back to the client."""
+    """A dispute of a held payout refunds the customer."""
     booking = await scene.completed()
     await payouts.hold_payout(scene.ports, booking.code)
     await scene.jump_to(booking.ends_at + 9 * DAY)
@@ -130,7 +130,7 @@ async def test_a_held_payout_can_still_be_disputed(scene):
 
 @pytest.mark.parametrize("act", [payouts.hold_payout, payouts.release_payout, payouts.retry_payout])
 async def test_a_booking_that_is_not_there(scene, act):
-    """Is not found."""
+    """An unknown booking raises NotFound."""
     with pytest.raises(NotFound):
         await act(scene.ports, "BK000000000000")
 
@@ -145,7 +145,7 @@ async def test_a_booking_that_is_not_there(scene, act):
 )
 @pytest.mark.parametrize("make", ["accepted", "paid", "paid_out"])
 async def test_a_payout_that_is_not_to_be_made_is_left_alone(scene, make, act, code):
-    """Before there is one, and after it was made."""
+    """A payout that does not exist or was made cannot be held, released or retried."""
     booking = await getattr(scene, make)()
     before = await scene.booking(booking)
     assert await code_of(act(scene.ports, booking.code)) == code
@@ -153,7 +153,7 @@ async def test_a_payout_that_is_not_to_be_made_is_left_alone(scene, make, act, c
 
 
 async def test_a_payout_is_held_once(scene):
-    """A second operator hears that it is on hold already."""
+    """A second hold raises RuleBroken."""
     booking = await scene.completed()
     await payouts.hold_payout(scene.ports, booking.code)
     assert await code_of(payouts.hold_payout(scene.ports, booking.code)) == "payout_not_pending"
@@ -163,7 +163,7 @@ async def test_a_payout_is_held_once(scene):
 
 
 async def test_a_failed_payout_is_retried_at_once(scene):
-    """By another order, and its outcome is there when the call returns."""
+    """A retry orders the payout again and returns its outcome."""
     booking = await failed(scene)
     retried = await payouts.retry_payout(scene.ports, booking.code)
     assert retried.payout_status is PayoutStatus.PAID
@@ -173,7 +173,7 @@ async def test_a_failed_payout_is_retried_at_once(scene):
 
 
 async def test_a_payout_that_was_refused_for_good_is_retried(scene):
-    """Nobody else would try it again."""
+    """A payout that is not retried automatically can be retried by an operator."""
     booking = await failed(scene, "invalid")
     scene.pass_time(10 * HOUR)
     await scene.drain()
@@ -184,7 +184,7 @@ async def test_a_payout_that_was_refused_for_good_is_retried(scene):
 
 
 async def test_a_retry_that_fails_again_says_so(scene):
-    """And goes on by itself, as the first one did."""
+    """A retry that fails again returns the failure and continues automatically."""
     booking = await failed(scene, times=2)
     retried = await payouts.retry_payout(scene.ports, booking.code)
     assert retried.payout_status is PayoutStatus.FAILED
@@ -195,7 +195,7 @@ async def test_a_retry_that_fails_again_says_so(scene):
 
 
 async def test_a_payout_that_waits_for_its_next_try_is_tried_now(scene):
-    """No other order is made: nobody knows yet whether the first was executed."""
+    """A retry of an unknown payout creates no second operation."""
     booking = await due(scene)
     await scene.fault("pay_out", "timeout_before")
     await scene.drain()
@@ -205,7 +205,7 @@ async def test_a_payout_that_waits_for_its_next_try_is_tried_now(scene):
 
 
 async def test_a_retry_of_an_unknown_outcome_makes_no_second_payout(scene):
-    """Refused, sent again, and no answer: the new order waits until the old one is known."""
+    """A new operation waits until the outcome of the old one is known."""
     booking = await failed(scene)
     await scene.fault("pay_out", "timeout_after")
     scene.pass_time(MINUTE)
@@ -219,7 +219,7 @@ async def test_a_retry_of_an_unknown_outcome_makes_no_second_payout(scene):
 
 
 async def test_a_payout_that_is_not_due_yet_is_not_retried(scene):
-    """It has not failed: a retry would be too early."""
+    """A payout that is not due cannot be retried."""
     booking = await scene.completed()
     assert await code_of(payouts.retry_payout(scene.ports, booking.code)) == "payout_not_failed"
     assert await made(scene, booking) == []
@@ -229,7 +229,7 @@ async def test_a_payout_that_is_not_due_yet_is_not_retried(scene):
 
 
 async def test_operators_are_told_of_a_payout_before_it_is_late(scene):
-    """42 hours after completion, not a second before, and once."""
+    """Operators get one alert 42 hours after completion."""
     booking = await failed(scene, times=1000)
     await scene.jump_to(booking.ends_at + 42 * HOUR - SECOND)
     await scene.drain()
@@ -247,7 +247,7 @@ async def test_operators_are_told_of_a_payout_before_it_is_late(scene):
 
 
 async def test_operators_are_told_of_a_payout_that_nobody_knows_of(scene):
-    """Sent, and no answer for so long: that is as late."""
+    """Operators are alerted of a payout whose outcome stays unknown."""
     booking = await due(scene)
     await scene.fault("pay_out", "timeout_before", 1000)
     await scene.drain()
@@ -257,7 +257,7 @@ async def test_operators_are_told_of_a_payout_that_nobody_knows_of(scene):
 
 
 async def test_nobody_is_told_of_a_payout_that_was_made(scene):
-    """However much later it is."""
+    """A payout that was made raises no alert."""
     booking = await scene.paid_out()
     await scene.jump_to(booking.ends_at + 90 * DAY)
     await scene.drain()
@@ -265,7 +265,7 @@ async def test_nobody_is_told_of_a_payout_that_was_made(scene):
 
 
 async def test_a_payout_let_go_late_has_an_alarm_of_its_own(scene):
-    """A day after it was let go it is promised anew."""
+    """The alarm of a payout that was released late starts at its release."""
     booking = await failed(scene, times=1000)
     await scene.jump_to(booking.ends_at + 42 * HOUR)
     await scene.drain()
@@ -279,7 +279,7 @@ async def test_a_payout_let_go_late_has_an_alarm_of_its_own(scene):
 
 
 async def test_an_alarm_tells_what_was_promised(scene):
-    """48 hours after completion."""
+    """The alert contains the deadline, 48 hours after completion."""
     booking = await failed(scene, times=1000)
     await scene.jump_to(booking.ends_at + 42 * HOUR)
     await scene.drain()

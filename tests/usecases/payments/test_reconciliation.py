@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_payment_is_told_once(scene):
-    """payment.completed comes with the status, whatever number of events told of it."""
+    """Any number of events of one payment emits payment.completed once, with the status."""
     booking = await scene.accepted()
     await scene.fault("event", "duplicate")
     await scene.play(booking)
@@ -40,7 +40,7 @@ async def test_a_payment_is_told_once(scene):
 
 @pytest.mark.parametrize("kind", ["delay", "reorder", "bad_signature", "drop"])
 async def test_lost_and_late_events_delay_the_news_only(scene, kind):
-    """A late one comes later; a lost or forged one is made up for by the next look."""
+    """Lost, late and forged events only delay the payment until the next sync."""
     booking = await scene.accepted()
     await scene.checkout(booking)
     await scene.drain()
@@ -59,7 +59,7 @@ async def test_lost_and_late_events_delay_the_news_only(scene, kind):
 
 
 async def test_a_look_at_any_time_is_safe(scene):
-    """Twice, before and after: the second has nothing new."""
+    """A second sync, before or after the event, changes nothing."""
     booking = await scene.accepted()
     await scene.play(booking)
     within = scene.ports.policy.processor_timeout
@@ -71,14 +71,14 @@ async def test_a_look_at_any_time_is_safe(scene):
 
 
 async def test_a_forged_event_is_refused(scene):
-    """It never reaches the inbox."""
+    """A forged event does not reach the inbox."""
     with pytest.raises(BadEventSignature):
         await reconciliation.receive_webhook(scene.ports, {}, b"{}")
     assert await reconciliation.process_events(scene.ports) == 0
 
 
 async def test_an_event_is_taken_in_once(scene):
-    """Its repetition is no news."""
+    """A repeated event is not added again."""
     booking = await scene.accepted()
     await scene.checkout(booking)
     ((headers, body), *_) = await scene.ports.sandbox.take_due_events(10)
@@ -89,7 +89,7 @@ async def test_an_event_is_taken_in_once(scene):
 
 
 async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
-    """It stays in the inbox until a look has succeeded."""
+    """An event stays in the inbox until a sync succeeds."""
     booking = await scene.accepted()
     await scene.checkout(booking)
     await scene.drain()
@@ -116,7 +116,7 @@ async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
     "known, status", [(True, BookingStatus.PAID), (False, BookingStatus.ACCEPTED)]
 )
 async def test_an_event_may_name_a_payment(scene, known, status):
-    """Whose intent is asked for; a payment that is none of ours is nobody's."""
+    """An event of a payment is resolved to its intent; a foreign payment is ignored."""
     booking = await scene.accepted()
     await scene.play(booking)
     ref = f"fpay_{booking.id if known else 999}_1"
@@ -129,7 +129,7 @@ async def test_an_event_may_name_a_payment(scene, known, status):
 
 
 async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
-    """Somebody is told, and the next event is looked at."""
+    """A fact that cannot be booked raises an alert, and the next event is processed."""
     other = await with_another_companion(scene)
     first, second = await scene.accepted(), await other.accepted()
     for booking in (first, second):
@@ -148,7 +148,7 @@ async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
 
 
 async def test_an_event_that_is_refused_is_told_and_done(scene, monkeypatch):
-    """What the processor does not know any more is not asked for again and again."""
+    """An event of an object that the processor refuses is finished with an alert."""
     booking = await scene.accepted()
     await scene.play(booking)
     refused = ProcessorRefused(RefusalCode.MISSING)
@@ -160,7 +160,7 @@ async def test_an_event_that_is_refused_is_told_and_done(scene, monkeypatch):
 
 
 async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
-    """A later event is looked at before those that failed are."""
+    """A new event is processed before failed ones."""
     first = await scene.accepted()
     for number in range(3):
         nudge = make_processor_event(
@@ -191,7 +191,7 @@ def failing(error):
 
 
 async def test_a_payment_after_the_cancellation_is_refunded(scene):
-    """The booking stays cancelled, all goes back, nothing is told of a payment."""
+    """A late payment of a cancelled booking is refunded, without payment.completed."""
     booking = await scene.accepted()
     await scene.play(booking)
     await scene.cancel(booking)
@@ -205,7 +205,7 @@ async def test_a_payment_after_the_cancellation_is_refunded(scene):
 
 
 async def test_a_page_paid_in_the_moment_of_closing_is_refunded(scene):
-    """The close finds it paid: without any event the money goes back."""
+    """Closing a page that was paid refunds the payment without any event."""
     booking = await scene.accepted()
     await scene.checkout(booking)
     await scene.drain()
@@ -218,7 +218,7 @@ async def test_a_page_paid_in_the_moment_of_closing_is_refunded(scene):
 
 
 async def test_an_expired_bookings_payment_is_refunded(scene):
-    """Paid a second before the start, seen after it."""
+    """A payment made a second before the start and seen after it is refunded."""
     booking = await scene.accepted()
     await scene.jump_to(booking.starts_at - HOUR)
     await scene.play(booking)
@@ -231,7 +231,7 @@ async def test_an_expired_bookings_payment_is_refunded(scene):
 
 
 async def test_the_slot_of_a_late_payment_stays_free(scene):
-    """Money does not buy a cancelled booking back."""
+    """A late payment does not hold the slot."""
     booking = await scene.accepted()
     await scene.play(booking)
     await scene.cancel(booking, scene.staff)
@@ -245,7 +245,7 @@ async def test_the_slot_of_a_late_payment_stays_free(scene):
     "ends, owed", [("pending_then_settled", 0), ("pending_then_failed", 40_000)]
 )
 async def test_a_refund_that_takes_its_time_ends_later(scene, ends, owed):
-    """Settled: the money is gone. Failed: it is back and still owed, and somebody is told."""
+    """A pending refund is settled later, or fails, is owed again and raises an alert."""
     booking = await scene.paid()
     await scene.fault("refund", ends)
     await scene.cancel(booking, scene.staff)
@@ -260,7 +260,7 @@ async def test_a_refund_that_takes_its_time_ends_later(scene, ends, owed):
 
 
 async def test_a_payee_who_is_not_ready_is_paid_later(scene):
-    """The payout fails, is shown, and goes out when the payee is ready."""
+    """A payout to a payee that is not ready fails, and is sent when the payee is ready."""
     ready = scene.ports.payments.dashboard.set_payee_ready
     booking = await scene.completed()
     await ready(scene.staff.user_id, False)

@@ -1,4 +1,4 @@
-"""Refunds that failed: what is still owed to clients, and trying it again."""
+"""Failed refunds: what is owed to customers, and retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOTAL = 40_000
 
 
 async def failed(scene, kind="refuse"):
-    """Cancelled by the staff member; the refund of everything failed like this."""
+    """A booking cancelled by the staff member, whose full refund failed in this way."""
     booking = await scene.paid()
     await scene.fault("refund", kind)
     await scene.cancel(booking, scene.staff)
@@ -29,13 +29,13 @@ async def failed(scene, kind="refuse"):
 
 
 async def owed(scene):
-    """Whose refunds are listed as failed, with the amounts."""
+    """The bookings whose refunds are listed as failed, with the amounts."""
     listed = await refunds.list_failed_refunds(scene.ports)
     return [(booking.id, getattr(one.command, "amount", 0)) for booking, one in listed]
 
 
 async def orders(scene, booking):
-    """How each refund order stands, the oldest first."""
+    """The status of each refund operation, the oldest first."""
     ordered = await scene.operations(booking)
     return [
         (str(one.status), str(one.settlement or ""))
@@ -45,7 +45,7 @@ async def orders(scene, booking):
 
 
 async def given_back(scene, booking):
-    """What the client has of it, by the processor's word."""
+    """The refunded amount at the processor."""
     snapshot = await scene.ports.payments.snapshot(IntentRefs(booking.id), 5.0)
     settled = (one.amount for one in snapshot.refunds if one.status is RefundStatus.SETTLED)
     return sum(settled)
@@ -56,7 +56,7 @@ KINDS = ["refuse", "settled_then_failed", "pending_then_failed"]
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_failed_refund_is_owed_and_told(scene, kind):
-    """Refused, or failed after it had been made: somebody has to look."""
+    """A refund that was refused, or failed after it was made, is listed and raises an alert."""
     booking = await failed(scene, kind)
     assert await owed(scene) == [(booking.id, TOTAL)]
     assert (booking.status, booking.payment_status) == (BookingStatus.CANCELLED, "refund_pending")
@@ -67,7 +67,7 @@ async def test_a_failed_refund_is_owed_and_told(scene, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_failed_refund_is_retried_at_once(scene, kind):
-    """By another order, and its outcome is there when the call returns."""
+    """A retry orders the refund again and returns its outcome."""
     booking = await failed(scene, kind)
     retried = await refunds.retry_refunds(scene.ports, booking.code)
     assert retried.payment_status == "refunded"
@@ -79,7 +79,7 @@ async def test_a_failed_refund_is_retried_at_once(scene, kind):
 
 
 async def test_a_retry_that_fails_again_is_owed_again(scene):
-    """Once: the last order stands for the one before it."""
+    """After a failed retry the refund is listed once, by its last operation."""
     booking = await failed(scene)
     await scene.fault("refund", "refuse")
     retried = await refunds.retry_refunds(scene.ports, booking.code)
@@ -92,7 +92,7 @@ async def test_a_retry_that_fails_again_is_owed_again(scene):
 
 
 async def test_a_retry_without_an_answer_goes_on_by_itself(scene):
-    """It is not failed any more, and not settled yet."""
+    """A retry with unknown outcome is pending, not failed."""
     booking = await failed(scene)
     await scene.fault("refund", "timeout_before")
     retried = await refunds.retry_refunds(scene.ports, booking.code)
@@ -104,7 +104,7 @@ async def test_a_retry_without_an_answer_goes_on_by_itself(scene):
 
 
 async def test_two_operators_order_one_refund(scene):
-    """The second finds nothing that has failed."""
+    """Of two concurrent retries the second raises `no_failed_refund`."""
     booking = await failed(scene)
     await refunds.retry_refunds(scene.ports, booking.code)
     with pytest.raises(RuleBroken) as caught:
@@ -115,7 +115,7 @@ async def test_two_operators_order_one_refund(scene):
 
 @pytest.mark.parametrize("make", ["accepted", "paid", "paid_out"])
 async def test_where_no_refund_has_failed_there_is_none_to_retry(scene, make):
-    """And nothing is changed by asking."""
+    """A retry without a failed refund raises and changes nothing."""
     booking = await getattr(scene, make)()
     before = await scene.booking(booking)
     with pytest.raises(RuleBroken) as caught:
@@ -125,13 +125,13 @@ async def test_where_no_refund_has_failed_there_is_none_to_retry(scene, make):
 
 
 async def test_a_booking_that_is_not_there(scene):
-    """Is not found."""
+    """An unknown booking raises NotFound."""
     with pytest.raises(NotFound):
         await refunds.retry_refunds(scene.ports, "BK000000000000")
 
 
 async def test_failed_refunds_are_listed_the_oldest_first(scene):
-    """Over all bookings, up to the limit."""
+    """Failed refunds of all bookings are listed up to the limit, the oldest first."""
     first = await failed(scene)
     second = await failed(await with_another_companion(scene))
     assert await owed(scene) == [(first.id, TOTAL), (second.id, TOTAL)]
@@ -139,7 +139,7 @@ async def test_failed_refunds_are_listed_the_oldest_first(scene):
 
 
 async def test_a_refund_that_is_only_late_has_not_failed(scene):
-    """Refused for a while: it is tried again by itself."""
+    """A refund that is retried automatically is not listed."""
     booking = await failed(scene, "refuse:insufficient_funds")
     assert await owed(scene) == []
     await scene.settle_down()
@@ -150,7 +150,7 @@ async def test_a_refund_that_is_only_late_has_not_failed(scene):
 
 
 async def charged_back(scene):
-    """The client went to the bank; the staff member's cancellation then can't refund."""
+    """A chargeback opened before the staff member's cancellation, whose refund is refused."""
     booking = await scene.paid()
     await scene.ports.sandbox.chargeback(booking.id, "open")
     await scene.cancel(booking, scene.staff)
@@ -160,7 +160,7 @@ async def charged_back(scene):
 
 
 async def test_a_refund_refused_as_disputed_is_made_when_we_win(scene):
-    """By itself, as soon as the verdict is known."""
+    """The refund is made automatically when the chargeback is won."""
     booking = await charged_back(scene)
     await scene.charge_back(booking, "won")
     await scene.settle_down()
@@ -171,7 +171,7 @@ async def test_a_refund_refused_as_disputed_is_made_when_we_win(scene):
 
 
 async def test_it_is_not_made_when_we_lose(scene):
-    """The client has the money from the bank already: nothing is owed, and nobody is asked."""
+    """The refund is dropped when the chargeback is lost, since the bank repaid the customer."""
     booking = await charged_back(scene)
     await scene.charge_back(booking, "lost")
     await scene.jump_to(booking.ends_at + 30 * DAY)
@@ -184,7 +184,7 @@ async def test_it_is_not_made_when_we_lose(scene):
 
 
 async def test_the_refund_of_a_late_payment_is_retried_too(scene):
-    """Paid a moment before it expired, and seen after it."""
+    """A failed refund of a payment that was seen after expiry can be retried."""
     booking = await scene.accepted()
     await scene.jump_to(booking.starts_at - HOUR)
     await scene.play(booking)

@@ -1,4 +1,4 @@
-"""The ledger against the processor's statement, both ways: nothing differs but what is wrong."""
+"""Two-way comparison of the ledger with the processor's statement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ K = MovementKind
 
 @pytest.fixture
 async def scene():
-    """With a processor that keeps a fee, as real ones do."""
+    """A scene whose processor keeps a fee."""
     return await make_scenario_with_fees()
 
 
@@ -38,26 +38,26 @@ async def on_day(scene, days):
 
 
 async def test_nothing_is_equal_to_nothing(scene):
-    """Without bookings there is nothing to compare."""
+    """Without bookings there are no differences."""
     assert await reconcile(scene) == ([], ReconciliationProgress())
 
 
 async def test_a_request_is_not_compared(scene):
-    """Before it is accepted it has no intent."""
+    """A booking without an intent is not compared."""
     await scene.request()
     assert await reconcile(scene) == ([], ReconciliationProgress())
 
 
 @pytest.mark.parametrize("make", ["accepted", "paid", "completed", "paid_out"])
 async def test_a_booking_is_equal_wherever_it_is(scene, make):
-    """All that its money did is in both, fees too."""
+    """A booking in any status has the same movements in both, fees included."""
     await getattr(scene, make)()
     await scene.drain()
     assert await reconcile(scene) == ([], ReconciliationProgress(checked=1))
 
 
 async def test_a_mixed_run_is_equal(scene):
-    """Of every kind of movement there is at least one."""
+    """A run with every kind of movement has no differences."""
     await play_everything(scene)
     lines = [line async for line in scene.ports.payments.statement()]
     assert {line.kind for line in lines} == set(K) - {K.OTHER}
@@ -68,8 +68,7 @@ async def test_a_mixed_run_is_equal(scene):
 
 
 async def play_everything(scene):
-    """Refunds that settle, fail and are made by hand, reversals of both kinds, netting, a late
-    payment, verdicts both ways."""
+    """Play refunds, failures, manual refunds, reversals, netting, a late payment and verdicts."""
     dashboard = scene.ports.payments.dashboard
     unpaid = await scene.accepted(event_date=await on_day(scene, 3))
     await scene.jump_to(unpaid.starts_at - HOUR)
@@ -105,7 +104,7 @@ async def play_everything(scene):
 
 
 async def test_a_line_that_the_ledger_lacks_is_named(scene):
-    """With the booking that it is of."""
+    """A statement line without a posting is reported with its booking."""
     booking = await scene.paid()
     extra = Movement(booking.id, K.REFUND, "re_9", -5, NOW)
     differences, _ = await reconcile(tampered(scene, lambda lines: [*lines, extra]))
@@ -115,7 +114,7 @@ async def test_a_line_that_the_ledger_lacks_is_named(scene):
 
 @pytest.mark.parametrize("kind", [K.PAYMENT, K.FEE, K.PAYOUT])
 async def test_a_line_that_the_processor_lacks_is_named(scene, kind):
-    """By what is in the ledger."""
+    """A posting without a statement line is reported."""
     booking = await scene.paid_out()
 
     def without(lines):
@@ -129,7 +128,7 @@ async def test_a_line_that_the_processor_lacks_is_named(scene, kind):
 
 @pytest.mark.parametrize("kind", [K.PAYMENT, K.FEE, K.PAYOUT])
 async def test_a_line_of_another_amount_is_named(scene, kind):
-    """To the unit, with both amounts."""
+    """A difference of one minor unit is reported with both amounts."""
     booking = await scene.paid_out()
 
     def one_more(lines):
@@ -145,8 +144,7 @@ async def test_a_line_of_another_amount_is_named(scene, kind):
 
 @pytest.mark.parametrize("unknown", [1, 3, 9])
 async def test_a_line_of_an_unknown_booking_is_named(scene, unknown):
-    """Below, between and above those that are known: the first and third were never accepted,
-    so nothing can have been paid for them."""
+    """Lines of unknown intents are reported wherever they sort among known ones."""
     requests = [await scene.request(start_time=f"{hour:02d}:00") for hour in (4, 8, 12, 16)]
     assert [booking.id for booking in requests] == [1, 2, 3, 4]
     for booking in requests[1::2]:
@@ -159,22 +157,22 @@ async def test_a_line_of_an_unknown_booking_is_named(scene, unknown):
         return sorted([*lines, extra], key=lambda line: line.intent_id)
 
     differences, done = await reconcile(tampered(scene, with_it))
-    text = f"payment pay_9 of 5 is of intent {unknown}, unknown here"
+    text = f"payment pay_9 of 5 belongs to unknown intent {unknown}"
     assert (differences, done.checked) == ([StatementDifference(None, text)], 2)
 
 
 @pytest.mark.parametrize("kind", [K.PAYMENT, K.REFUND, K.FEE])
 async def test_a_line_of_no_booking_is_named(scene, kind):
-    """Somebody moved money that belongs to nobody here."""
+    """A payment, refund or payout without an intent is reported."""
     await scene.paid()
     extra = Movement(None, kind, "x_9", 5, NOW)
     differences, done = await reconcile(tampered(scene, lambda lines: [extra, *lines]))
-    assert differences == [StatementDifference(None, f"{kind} x_9 of 5 is of no booking")]
+    assert differences == [StatementDifference(None, f"{kind} x_9 of 5 belongs to no booking")]
     assert done.checked == 1
 
 
 async def test_the_platforms_own_movements_are_no_difference(scene):
-    """Withdrawals to its bank, deposits, adjustments."""
+    """Withdrawals, deposits and adjustments of the platform are not reported."""
     await scene.paid()
     own = Movement(None, K.OTHER, "po_1", -5, NOW)
     assert await texts(tampered(scene, lambda lines: [own, *lines])) == []
@@ -199,7 +197,7 @@ async def test_the_platforms_own_movements_are_no_difference(scene):
     ],
 )
 async def test_a_posting_that_the_processor_lacks_is_named(scene, key, name):
-    """Whatever it stands for."""
+    """A posting of any kind without a statement line is reported."""
     booking = await scene.paid()
     await slip(scene, booking, key)
     differences, _ = await reconcile(scene)
@@ -208,7 +206,7 @@ async def test_a_posting_that_the_processor_lacks_is_named(scene, key, name):
 
 
 async def test_only_what_is_wrong_is_told(scene):
-    """Of many bookings one."""
+    """Only the booking that differs is reported."""
     wrong = await scene.paid()
     await scene.paid(event_date=await on_day(scene, 5))
     await slip(scene, wrong, "pay:pay_9")
@@ -221,14 +219,14 @@ async def test_only_what_is_wrong_is_told(scene):
 
 
 async def test_without_a_statement_it_is_said(scene):
-    """Not that all is well."""
+    """An unavailable statement raises ProcessorUnavailable."""
     await scene.paid()
     with pytest.raises(ProcessorUnavailable):
         await reconcile(tampered(scene, down=["statement"]))
 
 
 async def test_wrong_settings_are_said(scene):
-    """They are not mended by trying again later."""
+    """Wrong settings raise `processor_misconfigured`."""
     with pytest.raises(RuleBroken) as caught:
         await reconcile(
             tampered(scene, down=["statement"], error=ProcessorMisconfigured("no such key"))
@@ -237,7 +235,7 @@ async def test_wrong_settings_are_said(scene):
 
 
 async def test_it_tells_how_far_it_is(scene, monkeypatch):
-    """After each batch, and at the end."""
+    """Progress is yielded after each batch and at the end."""
     monkeypatch.setattr(payments_statement, "STATEMENT_BATCH_SIZE", 2)
     for hour in (8, 12, 16):
         await scene.accepted(start_time=f"{hour:02d}:00")

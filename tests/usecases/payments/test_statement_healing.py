@@ -1,4 +1,4 @@
-"""Differences between ledger and statement that heal: by applying them, or by themselves."""
+"""Differences between ledger and statement that are resolved by applying them, or by time."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FEE = 1_160
 
 @pytest.fixture
 async def scene():
-    """With a processor that keeps a fee, as real ones do."""
+    """A scene whose processor keeps a fee."""
     return await make_scenario_with_fees()
 
 
 async def lose(scene):
-    """All events that are due are lost for good."""
+    """Drop all events that are due."""
     await scene.fault("event", "drop", 1000)
     await payments_reconciliation.deliver_sandbox_events(scene.ports)
     await scene.clear_faults()
@@ -40,7 +40,7 @@ async def lose(scene):
 
 
 async def unheard(scene):
-    """Paid, and the event of it is lost."""
+    """Pay a booking and lose the event."""
     booking = await scene.accepted()
     await scene.drain()
     await scene.play(booking)
@@ -49,7 +49,7 @@ async def unheard(scene):
 
 
 async def test_what_was_not_heard_of_is_a_difference(scene):
-    """The processor has the payment and its fee."""
+    """A payment and its fee whose event was lost are reported."""
     booking = await unheard(scene)
     assert await texts(scene) == [
         f"the processor has fee ffee_{booking.id}_1 of -{FEE}, the ledger does not",
@@ -59,7 +59,7 @@ async def test_what_was_not_heard_of_is_a_difference(scene):
 
 
 async def test_applying_takes_it_over(scene):
-    """As if the event had come; then nothing differs, also the next time."""
+    """Applying books the payment as its event would, and no difference remains."""
     booking = await unheard(scene)
     assert await reconcile(scene, apply=True) == ([], ReconciliationProgress(checked=1, applied=1))
     assert (await scene.booking(booking)).status is BookingStatus.PAID
@@ -68,7 +68,7 @@ async def test_applying_takes_it_over(scene):
 
 
 async def test_applying_changes_nothing_where_nothing_differs(scene):
-    """Nobody is looked at for nothing."""
+    """Bookings without differences are not synced."""
     booking = await scene.paid()
     before = await scene.booking(booking)
     assert await reconcile(scene, apply=True) == ([], ReconciliationProgress(checked=1))
@@ -76,7 +76,7 @@ async def test_applying_changes_nothing_where_nothing_differs(scene):
 
 
 async def test_what_applying_does_not_heal_is_still_told(scene):
-    """A posting of money that never moved."""
+    """A posting without a movement is reported after applying."""
     booking = await scene.paid()
     await slip(scene, booking, "pay:pay_9")
     differences, done = await reconcile(scene, apply=True)
@@ -86,7 +86,7 @@ async def test_what_applying_does_not_heal_is_still_told(scene):
 
 @pytest.mark.parametrize("apply", [False, True])
 async def test_what_was_done_by_hand_is_told_until_it_is_booked(scene, apply):
-    """It waits in suspense then, for an operator."""
+    """A manual refund is reported until it is applied, then held in suspense."""
     booking = await scene.paid()
     await scene.ports.payments.dashboard.refund(booking.id, 500)
     await lose(scene)
@@ -101,7 +101,7 @@ async def test_what_was_done_by_hand_is_told_until_it_is_booked(scene, apply):
 
 
 async def test_what_is_under_way_is_no_difference(scene):
-    """A refund was made, and its answer got lost: that is found out by itself."""
+    """A refund with unknown outcome counts as in flight."""
     booking = await scene.paid()
     await scene.cancel(booking, scene.staff)
     await scene.fault("refund", "timeout_after")
@@ -112,7 +112,7 @@ async def test_what_is_under_way_is_no_difference(scene):
 
 
 async def test_an_event_that_waits_is_under_way(scene):
-    """It is in the inbox, and nobody has looked yet."""
+    """A booking with an event in the inbox counts as in flight."""
     booking = await scene.accepted()
     await scene.drain()
     await scene.play(booking)
@@ -122,7 +122,7 @@ async def test_an_event_that_waits_is_under_way(scene):
 
 
 async def test_what_only_waits_to_be_sent_hides_nothing(scene):
-    """An order that was never sent can't explain a difference."""
+    """An operation that was never sent does not hide a difference."""
     booking = await scene.paid()
     await scene.cancel(booking, scene.staff)
     await slip(scene, booking, "pay:pay_9")
@@ -130,7 +130,7 @@ async def test_what_only_waits_to_be_sent_hides_nothing(scene):
 
 
 async def test_real_money_may_take_a_while_to_be_told(scene):
-    """A line of a moment ago is no difference yet; should it stay untold, it is one."""
+    """A recent line is reported only after the grace period."""
     booking = await unheard(scene)
     real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
     assert await reconcile(real) == ([], ReconciliationProgress(checked=1, in_flight=1))
@@ -142,7 +142,7 @@ async def test_real_money_may_take_a_while_to_be_told(scene):
 
 
 async def test_what_moves_while_it_runs_is_under_way(scene):
-    """Nobody stops working for it: what the statement has of it may be newer than the rest."""
+    """A booking that changes during the comparison counts as in flight."""
     booking = await scene.paid()
 
     def late(lines):
@@ -157,7 +157,7 @@ async def test_what_moves_while_it_runs_is_under_way(scene):
 
 
 async def test_a_processor_lost_on_the_way_is_said(scene):
-    """The statement was there, the booking that differs can't be looked at."""
+    """A processor that fails during a sync raises ProcessorUnavailable."""
     await unheard(scene)
     with pytest.raises(ProcessorUnavailable):
         await reconcile(tampered(scene, down=["snapshot"]), apply=True)

@@ -1,4 +1,4 @@
-"""Events on their way to endpoints: placed, fanned out, sent by the schedule, settled."""
+"""Webhook deliveries: sequencing, fan-out, retries and settlement."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NEXT = ENDPOINT_SECRET.replace("c2", "d2")
 
 
 async def test_events_get_positions_in_their_order(post: WebhookScenario) -> None:
-    """Each stands behind all that were placed before it, without a gap."""
+    """Positions are consecutive and follow all earlier ones."""
     events = [await add_event(post.ports.store) for _ in range(3)]
     assert await deliveries.publish_events(post.ports) == 3
     events.append(await add_event(post.ports.store))
@@ -55,14 +55,14 @@ async def test_events_get_positions_in_their_order(post: WebhookScenario) -> Non
 
 
 async def test_without_events_nothing_is_published(post: WebhookScenario) -> None:
-    """What was published is not published again."""
+    """Published events are not published again."""
     await add_event(post.ports.store)
     await deliveries.publish_events(post.ports)
     assert await deliveries.publish_events(post.ports) == 0
 
 
 async def test_a_step_has_a_bound(post: WebhookScenario) -> None:
-    """A long backlog is worked off step by step."""
+    """A long backlog is published in batches."""
     for _ in range(5):
         await add_event(post.ports.store)
     steps = [await deliveries.publish_events(post.ports, 2) for _ in range(4)]
@@ -70,7 +70,7 @@ async def test_a_step_has_a_bound(post: WebhookScenario) -> None:
 
 
 async def test_parties_and_admins_get_an_event(post: WebhookScenario) -> None:
-    """One delivery for each of their endpoints, and none for anybody else's."""
+    """Each endpoint of a party or an admin gets one delivery."""
     store = post.ports.store
     customer, booker = await add_subscriber(store), await add_subscriber(store)
     companion = await add_companion(store)
@@ -92,7 +92,7 @@ async def test_parties_and_admins_get_an_event(post: WebhookScenario) -> None:
 
 
 async def test_an_endpoint_gets_what_it_subscribed_to(post: WebhookScenario) -> None:
-    """Other events, and those after it was deleted, don't reach it."""
+    """Other events and deleted endpoints get no delivery."""
     boss = await add_user(post.ports.store, role=Role.ADMIN)
     created = frozenset({EventName.BOOKING_CREATED})
     wants = await add_endpoint(post.ports.store, boss, events=created)
@@ -107,7 +107,7 @@ async def test_an_endpoint_gets_what_it_subscribed_to(post: WebhookScenario) -> 
 
 
 async def test_a_paused_endpoints_events_are_kept(post: WebhookScenario) -> None:
-    """Their deliveries are held from the start."""
+    """Deliveries of a paused endpoint are held from the start."""
     boss = await add_user(post.ports.store, role=Role.ADMIN)
     endpoint = await add_endpoint(post.ports.store, boss, active=False)
     await add_event(post.ports.store)
@@ -124,7 +124,7 @@ async def test_a_paused_endpoints_events_are_kept(post: WebhookScenario) -> None
 async def test_no_retry_is_early(
     post: WebhookScenario, endpoint: WebhookEndpoint, takes: timedelta
 ) -> None:
-    """The waits are 1, 4 and 16 seconds, from the end of the attempt that failed."""
+    """Retries wait 1, 4 and 16 seconds from the end of the failed attempt."""
     await add_delivery(post.ports.store, endpoint)
     post.set_response(endpoint, 500, takes)
     assert await post.deliver() == 1
@@ -143,7 +143,7 @@ async def test_no_retry_is_early(
 async def test_a_delivery_is_tried_four_times(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """After that it has failed, however long one waits; the endpoint has one failure more."""
+    """After four attempts a delivery has failed and counts once for the endpoint."""
     await add_delivery(post.ports.store, endpoint)
     made = 0
     for _ in range(10):
@@ -157,7 +157,7 @@ async def test_a_delivery_is_tried_four_times(
 
 
 async def test_a_retry_may_succeed(post: WebhookScenario, endpoint: WebhookEndpoint) -> None:
-    """Then there is nothing more to do, and the endpoint's failures are forgotten."""
+    """A successful retry ends the delivery and resets the endpoint's failures."""
     await post.save_endpoint(evolve(endpoint, consecutive_failures=9))
     await add_delivery(post.ports.store, endpoint)
     await post.deliver()
@@ -175,7 +175,8 @@ async def test_a_retry_may_succeed(post: WebhookScenario, endpoint: WebhookEndpo
 async def test_all_that_is_due_is_sent(
     post: WebhookScenario, endpoint: WebhookEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the bound of a turn, and past endpoints that may not be sent to."""
+    """All due deliveries are sent over several batches, without endpoints that may not be
+    served."""
     monkeypatch.setattr(deliveries, "DELIVERY_BATCH_SIZE", 2)
     owner = await add_subscriber(post.ports.store, subscription_expires_at=NOW)
     for _ in range(5):
@@ -191,8 +192,7 @@ async def test_all_that_is_due_is_sent(
 
 
 async def test_the_stored_bytes_are_sent_each_time(post: WebhookScenario) -> None:
-    """Every attempt and a re-delivery have the bytes of the feed and the same id; the number
-    of the attempt rises."""
+    """Every attempt has the feed's bytes and the same id, and a rising attempt number."""
     boss = await add_user(post.ports.store, role=Role.ADMIN)
     endpoint = await post.add_endpoint(owner=boss)
     event = await add_event(post.ports.store)
@@ -212,7 +212,7 @@ async def test_the_stored_bytes_are_sent_each_time(post: WebhookScenario) -> Non
 
 
 async def test_both_signatures_hold(post: WebhookScenario, endpoint: WebhookEndpoint) -> None:
-    """The receivers' kit takes what is sent, and refuses it with another secret."""
+    """The receiver library accepts the signatures, and refuses them with another secret."""
     event = await add_event(post.ports.store)
     await deliveries.publish_events(post.ports)
     await add_delivery(post.ports.store, endpoint, event)
@@ -239,8 +239,8 @@ async def test_a_rotation_has_two_steps(
     published: str,
     signing: list[str],
 ) -> None:
-    """For a day the published signature is by the old secret, and the standard one by both;
-    then the new one alone signs."""
+    """For a day the published header uses the old secret and the standard one both; then only the
+    new one signs."""
     sealed = post.ports.vault.seal(WEBHOOK_SECRET_PURPOSE, NEXT.encode(), endpoint.id)
     secrets = EndpointSecrets(endpoint.secrets.current, sealed, NOW - ago + 24 * HOUR)
     await post.save_endpoint(evolve(endpoint, secrets=secrets))
@@ -254,7 +254,7 @@ async def test_a_rotation_has_two_steps(
 
 
 async def test_without_its_key_nothing_is_sent(post: WebhookScenario) -> None:
-    """An endpoint whose secret can't be opened is not sent to unsigned."""
+    """A delivery whose secret cannot be unsealed is not sent."""
     endpoint = await add_endpoint(post.ports.store)
     await add_delivery(post.ports.store, endpoint)
     with pytest.raises(SealBroken):
@@ -269,7 +269,7 @@ async def test_without_its_key_nothing_is_sent(post: WebhookScenario) -> None:
 async def test_a_claimed_endpoint_is_nobody_elses(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Until the claim runs out; renewed it lasts longer."""
+    """A claimed endpoint is exclusive until its lease ends; a renewal extends it."""
     await add_delivery(post.ports.store, endpoint)
     turn = await post.claim_batch()
     post.clock.advance(14 * SECOND)
@@ -284,7 +284,7 @@ async def test_a_claimed_endpoint_is_nobody_elses(
 async def test_who_lost_the_claim_settles_nothing(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """The outcome counts of the one who has it now, and once."""
+    """Only the current holder's outcome is saved, and once."""
     await add_delivery(post.ports.store, endpoint)
     late = await post.claim_batch()
     post.clock.advance(MINUTE)
@@ -306,7 +306,7 @@ async def test_who_lost_the_claim_settles_nothing(
 async def test_a_lost_claim_beside_the_one_that_took_its_place(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Settled together, what came by the lost one is left out, and the other is saved."""
+    """Of a lost and a current claim settled together, only the current one is saved."""
     for _ in range(2):
         await add_delivery(post.ports.store, endpoint)
     late = await post.claim_batch()
@@ -325,7 +325,7 @@ async def test_a_lost_claim_beside_the_one_that_took_its_place(
 async def test_a_late_end_of_a_turn_ends_no_other(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """The claim of the one who has it now stays."""
+    """Releasing a lost claim keeps the current one."""
     await add_delivery(post.ports.store, endpoint)
     late = await post.claim_batch()
     post.clock.advance(MINUTE)
@@ -337,7 +337,7 @@ async def test_a_late_end_of_a_turn_ends_no_other(
 async def test_to_settle_twice_is_to_settle_once(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Where the answer of a commit never came the outcome is saved no second time."""
+    """Settling the same outcome twice saves it once."""
     await add_delivery(post.ports.store, endpoint)
     turn = await post.claim_batch()
     for _ in range(2):
@@ -348,7 +348,7 @@ async def test_to_settle_twice_is_to_settle_once(
 
 
 async def test_many_endpoints_are_settled_at_once(post: WebhookScenario) -> None:
-    """Each has its own outcome, in the order in which they came."""
+    """Outcomes of several endpoints are saved in their order."""
     made = [await post.add_endpoint() for _ in range(3)]
     for endpoint in made:
         await add_delivery(post.ports.store, endpoint)

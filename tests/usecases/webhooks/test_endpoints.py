@@ -1,4 +1,4 @@
-"""Webhook endpoints as their owners and operators manage them, and the pull feed."""
+"""Webhook endpoints, managed by owners and operators, and the pull feed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUCCEEDED, FAILED = DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED
 
 
 def opened(ports: Ports, endpoint: WebhookEndpoint) -> list[bytes]:
-    """The secrets that sign now, as they were before they were sealed."""
+    """The unsealed secrets that currently sign."""
     sealed = endpoint.secrets.signing_secrets(ports.clock.wall())
     return [ports.vault.open(WEBHOOK_SECRET_PURPOSE, each, endpoint.id) for each in sealed]
 
@@ -42,7 +42,7 @@ def opened(ports: Ports, endpoint: WebhookEndpoint) -> list[bytes]:
 
 
 async def test_the_secret_is_sealed_for_its_endpoint(post: WebhookScenario) -> None:
-    """It is kept in no other form, and no other endpoint's row can stand in for it."""
+    """The secret is stored sealed, and opens in no other endpoint's row."""
     user = await add_subscriber(post.ports.store)
     endpoint, secret = await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=URL))
     kept = await post.reload_endpoint(endpoint)
@@ -53,7 +53,7 @@ async def test_the_secret_is_sealed_for_its_endpoint(post: WebhookScenario) -> N
 
 
 async def test_registering_needs_a_subscription(post: WebhookScenario) -> None:
-    """Whoever asks the core, and however."""
+    """Registration without a subscription raises Forbidden."""
     user = await add_user(post.ports.store, subscription=Subscription.BASIC)
     with pytest.raises(Forbidden) as caught:
         await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=URL))
@@ -62,7 +62,7 @@ async def test_registering_needs_a_subscription(post: WebhookScenario) -> None:
 
 @pytest.mark.parametrize("url", ["http://hooks.example.com", "https://inside.example"])
 async def test_an_unsafe_url_is_not_registered(post: WebhookScenario, url: str) -> None:
-    """By its form, or by what its name stands for; nothing is kept of it."""
+    """An unsafe URL or address is refused, and nothing is stored."""
     post.sender.unsafe_hosts.add("inside.example")
     user = await add_subscriber(post.ports.store)
     with pytest.raises(InvalidField) as caught:
@@ -72,7 +72,7 @@ async def test_an_unsafe_url_is_not_registered(post: WebhookScenario, url: str) 
 
 
 async def test_who_is_locked_out_meanwhile_registers_nothing(post: WebhookScenario) -> None:
-    """Disabled or erased since they were let in: as if they had not been."""
+    """A user disabled or erased since authentication is unauthenticated."""
     user, wanted = await add_subscriber(post.ports.store), CreateWebhook(url=URL)
     await administration.disable_user(post.ports, user.email)
     with pytest.raises(Unauthenticated):
@@ -84,7 +84,7 @@ async def test_who_is_locked_out_meanwhile_registers_nothing(post: WebhookScenar
 
 
 async def test_ten_are_ten_where_they_come_at_once(post: WebhookScenario) -> None:
-    """The limit is exact."""
+    """Concurrent registrations respect the limit of ten."""
     user = await add_subscriber(post.ports.store)
     wanted = CreateWebhook(url=URL)
     calls = [endpoints.register_endpoint(post.ports, user, wanted) for _ in range(12)]
@@ -98,7 +98,7 @@ async def test_ten_are_ten_where_they_come_at_once(post: WebhookScenario) -> Non
 
 
 async def test_an_operator_enables_anybodys(post: WebhookScenario) -> None:
-    """And what was held is sent."""
+    """An operator enables any endpoint, and held deliveries are sent."""
     endpoint = await post.add_endpoint(active=False, disabled_at=NOW, disabled_reason="dead")
     post.set_response(endpoint, 200)
     await add_delivery(post.ports.store, endpoint, status=HELD)
@@ -109,7 +109,7 @@ async def test_an_operator_enables_anybodys(post: WebhookScenario) -> None:
 
 
 async def test_enabling_sends_nothing_without_a_subscription(post: WebhookScenario) -> None:
-    """Its deliveries wait until the owner has one again."""
+    """Held deliveries wait until the owner has a subscription."""
     lapsed = await add_user(post.ports.store)
     endpoint = await add_endpoint(post.ports.store, lapsed, active=False)
     await add_delivery(post.ports.store, endpoint, status=HELD)
@@ -120,7 +120,7 @@ async def test_enabling_sends_nothing_without_a_subscription(post: WebhookScenar
 async def test_to_enable_what_is_active_loses_nothing(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """A delivery that waits for its retry keeps its time."""
+    """Enabling an active endpoint keeps the due times of its retries."""
     post.set_response(endpoint, 500)
     await add_delivery(post.ports.store, endpoint)
     await post.deliver()
@@ -134,7 +134,7 @@ async def test_to_enable_what_is_active_loses_nothing(
 async def test_a_deleted_endpoint_forgets_its_secrets(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Also one that was on its way in; what was not sent is cancelled, what was stays so."""
+    """A deleted endpoint has no secrets, and its pending deliveries are cancelled."""
     owner = await post.owner_of(endpoint)
     await endpoints.rotate_secret(post.ports, owner, endpoint.id)
     for status in DeliveryStatus:
@@ -154,7 +154,7 @@ async def test_a_deleted_endpoint_forgets_its_secrets(
 async def test_a_deleted_endpoint_is_nobodys(
     post: WebhookScenario, endpoint: WebhookEndpoint, who: str
 ) -> None:
-    """Nothing can be done with it any more."""
+    """Every call on a deleted endpoint raises NotFound."""
     ports, owner = post.ports, await post.owner_of(endpoint)
     delivery = await add_delivery(ports.store, endpoint)
     await endpoints.delete_endpoint(ports, owner, endpoint.id)
@@ -173,7 +173,7 @@ async def test_a_deleted_endpoint_is_nobodys(
 
 
 async def test_secrets_are_sealed_anew(post: WebhookScenario) -> None:
-    """Under the key that seals now, both of those that are rotated, and no other text."""
+    """All signing secrets are sealed with the current key, and nothing else changes."""
     old = evolve(post.ports, vault=KeyringVault(["old"]))
     endpoint = await add_endpoint(old.store, vault=old.vault)
     await endpoints.rotate_secret(old, await post.owner_of(endpoint), endpoint.id)
@@ -191,8 +191,7 @@ async def test_secrets_are_sealed_anew(post: WebhookScenario) -> None:
 
 
 async def test_sealing_anew_goes_on_past_what_it_cannot_open(post: WebhookScenario) -> None:
-    """Batch by batch to the end; what no key opens is named and left alone, what is deleted
-    is passed over."""
+    """Secrets that cannot be opened are reported and deleted endpoints are skipped."""
     vaults = {name: KeyringVault([name]) for name in ("old", "lost")}
     store, both = post.ports.store, evolve(post.ports, vault=KeyringVault(["new", "old"]))
     first, lost, gone, last = [
@@ -215,7 +214,7 @@ async def test_sealing_anew_goes_on_past_what_it_cannot_open(post: WebhookScenar
 
 
 async def test_an_event_is_in_the_feed_once_it_is_placed(post: WebhookScenario) -> None:
-    """Of its parties and of admins; before that nobody can read after it either."""
+    """A sequenced event is in the feeds of its parties and of admins."""
     store = post.ports.store
     customer, admin = await add_user(store), await add_user(store, role=Role.ADMIN)
     booking = await add_booking(store, await add_companion(store), customer)
@@ -233,7 +232,7 @@ async def test_an_event_is_in_the_feed_once_it_is_placed(post: WebhookScenario) 
 
 
 async def test_a_strangers_event_is_unknown(post: WebhookScenario) -> None:
-    """It is neither shown nor anything to read after."""
+    """An event of other users is neither listed nor accepted as `after`."""
     store = post.ports.store
     event = await add_event(store)
     await deliveries.publish_events(post.ports)

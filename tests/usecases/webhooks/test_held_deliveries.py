@@ -1,5 +1,4 @@
-"""Endpoints that may not be sent to: disabled, paused, without a subscription; what is held for
-them, and what becomes of it."""
+"""Held deliveries of endpoints that are disabled, paused or without a subscription."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ async def exhaust(post: WebhookScenario, endpoint: WebhookEndpoint) -> None:
 async def test_the_tenth_failure_in_a_row_disables(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Not the ninth; the owner is told, once."""
+    """The tenth consecutive failure disables the endpoint and notifies the owner once."""
     for _ in range(9):
         await exhaust(post, endpoint)
     assert (await post.reload_endpoint(endpoint)).active
@@ -60,7 +59,7 @@ async def test_the_tenth_failure_in_a_row_disables(
 async def test_a_success_between_starts_the_count_anew(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Nine failures, a success, and nine failures disable nothing."""
+    """A success resets the count of failures."""
     for _ in range(9):
         await exhaust(post, endpoint)
     post.set_response(endpoint, 200)
@@ -73,14 +72,14 @@ async def test_a_success_between_starts_the_count_anew(
 
 
 async def about_to_be_disabled(post: WebhookScenario) -> tuple[WebhookEndpoint, Delivery, Delivery]:
-    """An endpoint, its last delivery before it is disabled, and one that is due behind it."""
+    """An endpoint one failure before it is disabled, with another due delivery."""
     endpoint = await post.add_endpoint(consecutive_failures=9)
     last = await add_delivery(post.ports.store, endpoint, attempts=3, tries=3)
     return endpoint, last, await add_delivery(post.ports.store, endpoint)
 
 
 async def test_what_is_pending_is_held_when_it_is_disabled(post: WebhookScenario) -> None:
-    """Nothing more is sent, not even in the same turn."""
+    """Disabling holds the remaining deliveries, also in the same batch."""
     endpoint, last, behind = await about_to_be_disabled(post)
     assert await post.deliver() == 1
     assert len(post.sent) == 1
@@ -90,7 +89,7 @@ async def test_what_is_pending_is_held_when_it_is_disabled(post: WebhookScenario
 
 
 async def test_what_was_in_flight_then_is_logged(post: WebhookScenario) -> None:
-    """It was held with the rest, and its outcome is saved as any other."""
+    """The outcome of a delivery in flight is saved although it is held."""
     endpoint, _, _ = await about_to_be_disabled(post)
     turn = await post.claim_batch()
     last, behind = attempt_results(turn)
@@ -105,7 +104,7 @@ async def test_what_was_in_flight_then_is_logged(post: WebhookScenario) -> None:
 
 
 async def test_what_was_held_is_sent_when_it_is_enabled(post: WebhookScenario) -> None:
-    """At once where it was due long ago."""
+    """Enabling sends overdue held deliveries at once."""
     endpoint, _, _ = await about_to_be_disabled(post)
     await post.deliver()
     post.set_response(endpoint, 200)
@@ -119,7 +118,7 @@ async def test_what_was_held_is_sent_when_it_is_enabled(post: WebhookScenario) -
 async def test_a_failed_redelivery_disables_nothing(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """What somebody sends again on demand never counts for the endpoint."""
+    """Failed redeliveries do not count for the endpoint."""
     await exhaust(post, endpoint)
     await endpoints.redeliver(post.ports, None, (await post.newest_delivery(endpoint)).id)
     await post.deliver_until_exhausted()
@@ -132,7 +131,7 @@ async def test_a_failed_redelivery_disables_nothing(
 
 
 async def test_a_pause_shortens_no_wait(post: WebhookScenario, endpoint: WebhookEndpoint) -> None:
-    """A retry that is held and resumed comes when it would have, and counts on."""
+    """A resumed retry keeps its due time and its count."""
     await add_delivery(post.ports.store, endpoint)
     await post.deliver()
     post.clock.advance(SECOND)
@@ -149,7 +148,7 @@ async def test_a_pause_shortens_no_wait(post: WebhookScenario, endpoint: Webhook
 
 
 async def test_a_lost_subscription_holds_deliveries(post: WebhookScenario) -> None:
-    """Nothing is sent once it has ended, and all of it once there is a new one."""
+    """Deliveries are held without a subscription and sent with a new one."""
     owner = await add_subscriber(post.ports.store, subscription_expires_at=NOW + HOUR)
     endpoint = await post.add_endpoint(owner=owner)
     post.set_response(endpoint, 200)
@@ -168,7 +167,7 @@ async def test_a_lost_subscription_holds_deliveries(post: WebhookScenario) -> No
 async def test_a_locked_account_is_not_sent_to(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Until its owner's account is unlocked."""
+    """Deliveries of a disabled owner are held until the account is enabled."""
     owner = await post.owner_of(endpoint)
     await add_delivery(post.ports.store, endpoint)
     await administration.disable_user(post.ports, owner.email)
@@ -182,7 +181,7 @@ async def test_a_locked_account_is_not_sent_to(
 async def test_a_paused_endpoint_is_not_resumed_by_itself(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Its owner has to do it."""
+    """A paused endpoint is resumed only by its owner."""
     await add_delivery(post.ports.store, endpoint)
     await post.pause_endpoint(endpoint)
     assert await deliveries.resume_held_deliveries(post.ports) == 0
@@ -192,7 +191,7 @@ async def test_a_paused_endpoint_is_not_resumed_by_itself(
 async def test_every_page_of_held_endpoints_is_resumed(
     post: WebhookScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many of their owners have a subscription again."""
+    """All endpoints that may be served again are resumed, over several pages."""
     monkeypatch.setattr(deliveries, "ENDPOINT_PAGE_SIZE", 2)
     for _ in range(5):
         endpoint = await add_endpoint(post.ports.store)
@@ -203,7 +202,7 @@ async def test_every_page_of_held_endpoints_is_resumed(
 async def test_what_is_held_for_a_week_is_given_up(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """It is cancelled, and not sent when the endpoint is active again."""
+    """A delivery held for a week is cancelled and not sent later."""
     await add_delivery(post.ports.store, endpoint)
     await post.pause_endpoint(endpoint)
     post.clock.advance(7 * DAY - TICK)

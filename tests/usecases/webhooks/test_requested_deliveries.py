@@ -1,4 +1,4 @@
-"""Deliveries that somebody asks for: test events, and what is sent once more."""
+"""Deliveries on request: test events and redeliveries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DONE = (SUCCEEDED, FAILED, CANCELLED)
 
 
 async def test_a_tests_success_sets_the_count_to_zero(post: WebhookScenario) -> None:
-    """As any success does; the endpoint changes in nothing else."""
+    """A successful test event resets the failure count and changes nothing else."""
     endpoint = await post.add_endpoint(consecutive_failures=9)
     post.set_response(endpoint, 200, duration=2 * SECOND)
     logged = await endpoints.send_test_event(post.ports, await post.owner_of(endpoint), endpoint.id)
@@ -47,7 +47,7 @@ async def test_a_tests_success_sets_the_count_to_zero(post: WebhookScenario) -> 
 async def test_a_tests_failure_counts_nowhere(
     post: WebhookScenario, answer: int | DeliveryFailure
 ) -> None:
-    """However often: the endpoint stays as it was, and nothing is tried again."""
+    """A failed test event is not counted and not retried."""
     endpoint = await post.add_endpoint(consecutive_failures=9)
     post.set_response(endpoint, answer)
     owner = await post.owner_of(endpoint)
@@ -62,7 +62,7 @@ async def test_a_tests_failure_counts_nowhere(
 async def test_nobody_tests_what_is_not_theirs(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Nothing is sent, and nothing logged."""
+    """A test of another user's endpoint sends and logs nothing."""
     with pytest.raises(NotFound):
         await endpoints.send_test_event(
             post.ports, make_user(id=endpoint.owner_id + 1), endpoint.id
@@ -71,7 +71,7 @@ async def test_nobody_tests_what_is_not_theirs(
 
 
 class Meanwhile(MemorySender):
-    """A sender that does something else first, and then has no answer."""
+    """A sender that runs a callback first and then fails."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Meanwhile(MemorySender):
 async def test_a_test_under_way_is_logged_as_cancelled(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """So it stays where the process ends before the answer comes; nobody else sends it."""
+    """A test event in flight is stored as cancelled, and no worker sends it."""
 
     async def look() -> None:
         ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
@@ -100,7 +100,7 @@ async def test_a_test_under_way_is_logged_as_cancelled(
 async def test_a_test_may_be_sent_again_while_under_way(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Its own attempt is logged behind that of the worker, and undoes nothing."""
+    """A redelivery during a test is kept, and the test's attempt is logged."""
     owner = await post.owner_of(endpoint)
     post.set_response(endpoint, 200)
 
@@ -123,7 +123,7 @@ async def test_a_test_may_be_sent_again_while_under_way(
 async def test_a_test_outlives_its_endpoint(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """What was deleted while it was under way stays deleted."""
+    """An endpoint deleted during a test stays deleted."""
     owner = await post.owner_of(endpoint)
     sender = Meanwhile(lambda: endpoints.delete_endpoint(post.ports, owner, endpoint.id))
     await endpoints.send_test_event(evolve(post.ports, webhook_sender=sender), owner, endpoint.id)
@@ -141,7 +141,7 @@ async def redeliver(post: WebhookScenario, delivery: Delivery) -> Delivery:
 async def test_what_is_done_is_sent_once_more(
     post: WebhookScenario, endpoint: WebhookEndpoint, status: DeliveryStatus
 ) -> None:
-    """At once, with all retries, whatever became of it; its attempts are counted on."""
+    """A finished delivery is sent again with all retries, and its attempt numbers continue."""
     post.set_response(endpoint, 500)
     delivery = await add_delivery(
         post.ports.store, endpoint, status=status, next_at=None, attempts=4, tries=4
@@ -157,7 +157,7 @@ async def test_what_is_done_is_sent_once_more(
 async def test_what_is_pending_keeps_its_time(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """It is sent when it was due, and no second time."""
+    """Redelivering a pending delivery changes nothing."""
     post.set_response(endpoint, 500)
     delivery = await add_delivery(post.ports.store, endpoint)
     await post.deliver()
@@ -172,7 +172,7 @@ async def test_what_is_pending_keeps_its_time(
 async def test_at_a_paused_endpoint_it_is_held(
     post: WebhookScenario, status: DeliveryStatus
 ) -> None:
-    """Until the endpoint is active again."""
+    """A redelivery to a paused endpoint is held."""
     endpoint = await post.add_endpoint(active=False)
     delivery = await add_delivery(post.ports.store, endpoint, status=status)
     assert (await redeliver(post, delivery)).status is HELD
@@ -184,7 +184,7 @@ async def test_at_a_paused_endpoint_it_is_held(
 async def test_only_the_owner_and_operators_send_again(
     post: WebhookScenario, endpoint: WebhookEndpoint
 ) -> None:
-    """Of the endpoint that is named, where one is: in the same words for whatever isn't."""
+    """Other users and other endpoints get the same NotFound."""
     delivery = await add_delivery(post.ports.store, endpoint, status=SUCCEEDED)
     owner, stranger = await post.owner_of(endpoint), make_user(id=endpoint.owner_id + 1)
     told = set()

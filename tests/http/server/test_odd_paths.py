@@ -1,0 +1,26 @@
+"""Every path in unusual spellings, by every method: the answers are those of the first version."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.http.deployment import HttpDeployment
+from tests.http.server.odd_paths import FIXTURE, ask_all
+from tests.support.builders import add_booking
+
+pytestmark = pytest.mark.anyio
+
+RECORDED: dict[str, Any] = json.loads(FIXTURE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", RECORDED["paths"])
+async def test_answers_stay(world: HttpDeployment, path: str) -> None:
+    """Status, headers and kind of body are the recorded ones."""
+    world.raise_limits()
+    await add_booking(world.store, world.companion, world.customer)
+    async for caller, spelling, answers in ask_all(world, path):
+        places = RECORDED["paths"][path][caller][spelling]
+        assert answers == [RECORDED["answers"][place] for place in places], (caller, spelling)
