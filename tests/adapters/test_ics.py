@@ -36,8 +36,7 @@ NINE = ["03-10 09:00 - 03-10 10:00"]
 
 
 async def test_google_calendar():
-    """A weekly event with one exception and one moved occurrence across the start of summer time;
-    free and cancelled events are not busy."""
+    """A weekly event with an exception and a moved occurrence is read across the clock change."""
     assert await busy(GOOGLE_CALENDAR, "Europe/Lisbon") == [
         "03-01 18:00 - 03-01 19:30",
         "03-08 18:00 - 03-08 19:30",
@@ -59,8 +58,7 @@ async def test_outlook():
 
 
 async def test_apple_calendar():
-    """An evening across a clock change, and a time without a zone, which is in the companion's
-    zone."""
+    """A time without a zone is in the companion's; an evening spans a clock change."""
     assert await busy(APPLE_CALENDAR, "Asia/Tokyo") == [
         "03-14 01:00 - 03-14 03:00",
         "03-15 00:00 - 03-15 02:00",
@@ -164,8 +162,7 @@ END:VTIMEZONE
     ],
 )
 async def test_a_name_without_a_place_means_what_the_file_says(name, is_described, hour_of_it):
-    """The file's description of `EST` overrides IANA's, which has no summer time; names of places
-    and Windows names are not overridden."""
+    """A file's description overrides IANA's `EST`, but no name of a place or of Windows."""
     eastern = APPLE_CALENDAR.decode().partition("BEGIN:VTIMEZONE")[2].partition("END:VTIMEZONE")[0]
     described = f"BEGIN:VTIMEZONE{eastern}END:VTIMEZONE\n".replace("America/New_York", name)
     event = f"DTSTART;TZID={name}:20270401T090000\nDURATION:PT1H"
@@ -327,7 +324,7 @@ async def test_several_calendars_in_a_file():
     ids=["mark", "newlines", "folded", "lower case", "blank lines", "odd texts"],
 )
 async def test_files_are_written_in_many_ways(content):
-    """Variants of line ends, folding and letter case are read; other properties are skipped."""
+    """Variants of line ends, folding and letter case are read."""
     assert await busy(content) == NINE
 
 
@@ -385,8 +382,7 @@ async def test_what_began_before_the_window_may_reach_into_it():
 
 
 async def test_dates_are_added_and_left_out():
-    """An exception date overrides an extra date and a rule; a whole-day exception removes all of
-    its day's occurrences."""
+    """An exception overrides extra dates and rules; a whole-day one removes its whole day."""
     event = make_ics_hour(
         "20270310T090000Z",
         "RRULE:FREQ=DAILY;COUNT=5",
