@@ -39,6 +39,8 @@ _PARSED_PROPERTY_SETS = {
 
 @frozen
 class Property:
+    """One property of a component: its parameters and its unparsed value."""
+
     parameters: Mapping[str, Any]
     value: str
 
@@ -66,6 +68,8 @@ class Property:
 
 @frozen(eq=False)
 class Component:
+    """One component, such as VEVENT, with its parsed properties and nested components."""
+
     kind: str
     properties: dict[str, list[Property]] = field(factory=dict)
     children: list[Component] = field(factory=list)

@@ -31,6 +31,7 @@ _MAX_TRANSITION_GAP = 400 * DAY
 
 
 def utc_clock(wall: datetime) -> datetime:
+    """The clock of UTC."""
     return wall.replace(tzinfo=UTC)
 
 

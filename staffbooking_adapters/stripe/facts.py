@@ -55,6 +55,7 @@ payment."""
 
 
 def checkout(session: Session, op_id: int) -> Checkout:
+    """The state of a checkout session."""
     return Checkout(
         ref=session.id,
         url=session.url or "",
@@ -72,6 +73,7 @@ def payment(intent: PaymentIntent) -> Payment:
 
 
 def refund(stripe_refund: StripeRefund, tags: DeploymentTags) -> RefundState:
+    """The state of a refund."""
     return RefundState(
         ref=stripe_refund.id,
         status=_REFUND_STATUSES.get(stripe_refund.status or "", RefundStatus.PENDING),
@@ -81,11 +83,13 @@ def refund(stripe_refund: StripeRefund, tags: DeploymentTags) -> RefundState:
 
 
 def payout(transfer: Transfer, tags: DeploymentTags) -> PayoutState:
+    """The state of a transfer to a payee."""
     op_id = tags.find_op_id(metadata_dict(transfer.metadata))
     return PayoutState(transfer.id, transfer.amount, transfer.amount_reversed, op_id)
 
 
 def reversal(transfer_reversal: TransferReversal, tags: DeploymentTags) -> ReversalState:
+    """The state of a transfer reversal."""
     op_id = tags.find_op_id(metadata_dict(transfer_reversal.metadata))
     return ReversalState(
         transfer_reversal.id,

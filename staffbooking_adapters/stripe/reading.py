@@ -21,6 +21,7 @@ def get_path(document: Any, *path: str) -> Any:
 
 
 def metadata_dict(metadata: StripeObject | None) -> Mapping[str, Any]:
+    """The metadata as a dict; empty if there is none."""
     return {} if metadata is None else metadata.to_dict()
 
 
@@ -33,6 +34,7 @@ def get_id(field: Any) -> str | None:
 
 
 def from_timestamp(seconds: int) -> datetime:
+    """The instant of Unix seconds, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
