@@ -38,7 +38,7 @@ Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
-JSON_MEDIA_TYPE = b"application/json"
+_JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
 """The key in a page's request state of the id that the answer bears."""
 
@@ -50,7 +50,7 @@ class Reply:
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
-    media_type: bytes = JSON_MEDIA_TYPE
+    media_type: bytes = _JSON_MEDIA_TYPE
     body_stream: AsyncGenerator[bytes] | None = None
     """In the body's place where that is made while it goes out: its length is not told."""
 

@@ -29,11 +29,11 @@ MAX_CONCURRENT_UPLOADS = 8
 """Turns at a time, in a process."""
 MAX_UPLOADS_PER_USER = 2
 """Calls of one user at a time, wherever they are."""
-MAX_BUFFERED_UPLOAD_BYTES = 256 * 1024 * 1024
+_MAX_BUFFERED_UPLOAD_BYTES = 256 * 1024 * 1024
 """Of bodies that come, wait or are worked on, in a process."""
 SLOT_TIMEOUT_SECONDS = 10.0
 """Seconds that a call may wait for its turn."""
-RETRY_AFTER_PERIOD = timedelta(seconds=2)
+_RETRY_AFTER_PERIOD = timedelta(seconds=2)
 """After which who was refused may come again."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -56,7 +56,7 @@ class UploadLimiter:
     def __init__(
         self,
         max_concurrent: int = MAX_CONCURRENT_UPLOADS,
-        max_buffered_bytes: int = MAX_BUFFERED_UPLOAD_BYTES,
+        max_buffered_bytes: int = _MAX_BUFFERED_UPLOAD_BYTES,
     ) -> None:
         self._max_buffered_bytes = max_buffered_bytes
         self._work_slots = asyncio.Semaphore(max_concurrent)
@@ -146,6 +146,9 @@ async def _hold_slot(slots: asyncio.Semaphore, now: datetime, limit: int) -> Asy
 def _limit_exceeded(now: datetime, limit: int) -> RateLimitExceeded:
     return RateLimitExceeded(
         decide(
-            RateLimit("files", limit, RETRY_AFTER_PERIOD), limit + 1, now + RETRY_AFTER_PERIOD, now
+            RateLimit("files", limit, _RETRY_AFTER_PERIOD),
+            limit + 1,
+            now + _RETRY_AFTER_PERIOD,
+            now,
         )
     )

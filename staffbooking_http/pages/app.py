@@ -55,8 +55,8 @@ from staffbooking_http.pages.session import (
     render,
 )
 
-WEB_DIRECTORY = Path(__file__).parent
-STYLESHEET = (WEB_DIRECTORY / "style.css").read_text(encoding="utf-8")
+_WEB_DIRECTORY = Path(__file__).parent
+_STYLESHEET = (_WEB_DIRECTORY / "style.css").read_text(encoding="utf-8")
 
 
 def _csp_hash(text: str) -> str:
@@ -64,7 +64,7 @@ def _csp_hash(text: str) -> str:
 
 
 PAGE_CONTENT_SECURITY_POLICY = (
-    f"default-src 'none'; img-src 'self'; style-src {_csp_hash(STYLESHEET)}; "
+    f"default-src 'none'; img-src 'self'; style-src {_csp_hash(_STYLESHEET)}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """What pages may do: show themselves and our images, and send forms to this service."""
@@ -129,8 +129,10 @@ def create_template_config(base_path: str) -> TemplateConfig[JinjaTemplateEngine
 
 
 def _create_environment() -> Environment:
-    environment = Environment(loader=FileSystemLoader(WEB_DIRECTORY / "templates"), autoescape=True)
-    environment.globals["style"] = STYLESHEET
+    environment = Environment(
+        loader=FileSystemLoader(_WEB_DIRECTORY / "templates"), autoescape=True
+    )
+    environment.globals["style"] = _STYLESHEET
     environment.filters["moment"] = _format_instant
     environment.filters["shape"] = _format_schema
     environment.filters["prose"] = _format_prose
