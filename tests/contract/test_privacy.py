@@ -1,4 +1,4 @@
-"""All that is kept about one person, found and forgotten on every store alike."""
+"""Contract of the stores: the data of one person, found and erased."""
 
 from __future__ import annotations
 
