@@ -102,7 +102,7 @@ class ApiKeyOrSessionAccess:
 
 @frozen
 class SignedOutAccess:
-    """Access without credentials, for sign-up, sign-in and inquiries; foreign origins are refused."""
+    """Access without credentials, for sign-up, sign-in and inquiries; refuses foreign origins."""
 
     is_rate_limited: bool = True
 
