@@ -81,9 +81,9 @@ def create_app(
     middleware: Sequence[Middleware] = (),
     lifespan: Sequence[Lifespan] = (),
 ) -> "StaffbookingApp":
-    """The service as a Litestar application, on ports that are open as long as it serves.
+    """The service as a Litestar application, on ports that stay open while it serves.
 
-    `allowed_origins` are those whose pages may open the channel, besides the base URL's.
+    `allowed_origins` may open the channel, in addition to the base URL's origin.
     `plugins`, `middleware` and `lifespan` are Litestar's; the middleware wraps endpoints, the
     channel and pages. Mounted below a prefix, the base URL of the policy ends in that prefix.
     """
@@ -171,7 +171,7 @@ class StaffbookingApp(Litestar):
             yield
 
     async def retire(self) -> None:
-        """Take no more connections of the channel, and end those that are there: for a restart."""
+        """Refuse new connections of the channel and close the open ones, before a restart."""
         self._socketio.retire()
         await self.hub.retire()
 
@@ -206,7 +206,7 @@ class StaffbookingApp(Litestar):
         return True
 
     def _answer(self, found: Found, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Answer without Litestar: endpoints, the channel, and what is nowhere."""
+        """Answer without Litestar: endpoints, the channel and unknown paths."""
         if found is None:
             return self._answer_unknown_path(scope, receive, send)
         entry, params = found
@@ -290,11 +290,11 @@ class StaffbookingApp(Litestar):
 
 
 API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
-"""JSON shows and loads nothing, wherever a browser may open it."""
+"""A JSON response in a browser loads nothing and cannot be framed."""
 
 
 def security_headers(policy: Policy, content_policy: str) -> tuple[Header, ...]:
-    """What every response bears (RELIABILITY 2.1)."""
+    """The security headers of every response (RELIABILITY 2.1)."""
     headers: tuple[Header, ...] = (
         (b"x-content-type-options", b"nosniff"),
         (b"referrer-policy", b"no-referrer"),

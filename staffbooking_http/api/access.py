@@ -1,5 +1,5 @@
-"""The ways in: by API key, by session, or signed out (CONTRACT 2). A credential that does
-not hold counts against the address that it came from."""
+"""Authentication of calls: by API key, by session, or signed out (CONTRACT 2). An invalid
+credential counts against the rate limit of the client's address."""
 
 import hmac
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ _ONE_SECOND = timedelta(seconds=1)
 
 @frozen
 class ApiKeyAccess:
-    """An API key in the Authorization header, and nothing else."""
+    """Access by an API key in the Authorization header only."""
 
     permission: Permission
     is_rate_limited: bool = True
@@ -47,7 +47,7 @@ class ApiKeyAccess:
 
 @frozen
 class SessionAccess:
-    """The session cookie of a browser, with the CSRF token where something may change."""
+    """Access by a session cookie; methods other than GET and HEAD also need the CSRF token."""
 
     check_user: UserCheck | None = None
     is_rate_limited: bool = True
@@ -78,15 +78,14 @@ class SessionAccess:
 
 @frozen
 class ApiKeyOrSessionAccess:
-    """An API key or a session: with an Authorization header no session is looked at."""
+    """Access by an API key or a session; an Authorization header excludes the session."""
 
     permission: Permission
-    """What a key needs."""
+    """The permission that a key needs."""
     check_user: UserCheck | None = None
-    """What a session needs."""
+    """The check of a session's user."""
     rate_limit_name: str | None = None
-    """The name of a limit of the user, whichever way they come in: it is spent instead of the
-    general one."""
+    """The name of a per-user limit, shared by keys and sessions, that replaces the general one."""
     is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
@@ -103,8 +102,7 @@ class ApiKeyOrSessionAccess:
 
 @frozen
 class SignedOutAccess:
-    """Signing up and in, and asking the operators: no credentials, but not from a page of
-    somebody else's."""
+    """Access without credentials, for sign-up, sign-in and inquiries; refuses foreign origins."""
 
     is_rate_limited: bool = True
 
@@ -117,8 +115,8 @@ class SignedOutAccess:
 
 @frozen
 class SecretPathAccess:
-    """Whoever knows the path, with no credentials: calls count against the address that they
-    come from, so that none is found by trying."""
+    """Access for anyone who knows the secret path. Calls count against the client's address, so
+    that paths cannot be guessed by trial."""
 
     is_rate_limited: bool = True
 
@@ -128,7 +126,7 @@ class SecretPathAccess:
 
 @frozen
 class PublicAccess:
-    """Operations and the sandbox: no sign-in, no limits, no headers of limits."""
+    """Access for operations and the sandbox: no authentication, rate limits or limit headers."""
 
     is_rate_limited: bool = False
 
@@ -137,7 +135,7 @@ class PublicAccess:
 
 
 class SessionEnded(Unauthenticated):
-    """The cookie is of no living session."""
+    """The session cookie names no active session."""
 
     def __init__(self) -> None:
         super().__init__("unauthenticated", "The session has ended: sign in again")
@@ -146,8 +144,8 @@ class SessionEnded(Unauthenticated):
 async def authenticate_session(
     ports: Ports, headers: Iterable[Header], now: datetime
 ) -> SignedInUser:
-    """Who is signed in, by the session cookie. Raises Unauthenticated without one, SessionEnded,
-    StoreUnavailable. The session is not in use by that: see `sessions.touch_session`."""
+    """The user signed in by the session cookie. Does not extend the session: see
+    `sessions.touch_session`. Raises Unauthenticated (no cookie), SessionEnded, StoreUnavailable."""
     if (token := find_session_token(headers)) is None:
         raise Unauthenticated("unauthenticated", "Sign in first")
     caller = await ports.admission.authenticate_session(hash_session_token(token), now)
@@ -173,7 +171,7 @@ def find_session_token(headers: Iterable[Header]) -> str | None:
 
 
 def session_cookie_header(policy: Policy, token: str | None) -> Header:
-    """What has a browser keep the token of a fresh session; with None, forget any."""
+    """The Set-Cookie header that stores a session token; with None, the one that deletes it."""
     seconds = 0 if token is None else policy.session_lifetime // _ONE_SECOND
     secure = "; Secure" if policy.base_url.startswith("https:") else ""
     lifetime = f"Path={mounting.base_path(policy) or '/'}; Max-Age={seconds}"
@@ -182,13 +180,13 @@ def session_cookie_header(policy: Policy, token: str | None) -> Header:
 
 
 def require_customer(user: User, _: datetime) -> None:
-    """Raises Forbidden for whoever is no customer."""
+    """Raises Forbidden for a user who is not a customer."""
     if user.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
 
 
 def require_staff(user: User, _: datetime) -> None:
-    """Raises Forbidden for whoever is no staff member."""
+    """Raises Forbidden for a user who is not a staff member."""
     if user.role is not Role.STAFF:
         raise Forbidden("staff_only", "This is for staff members only")
 
@@ -196,7 +194,7 @@ def require_staff(user: User, _: datetime) -> None:
 async def _admit_api_key(
     call: Call, permission: Permission, rules: Sequence[RateLimit]
 ) -> Sequence[RateLimitDecision]:
-    """Let a key in, and say how its windows of these rules stand."""
+    """Authenticate the API key; returns the decision of each rate limit rule."""
     authorization = call.headers(b"authorization")
     if not authorization:
         raise Unauthenticated("unauthenticated", "An API key is required")
@@ -215,7 +213,7 @@ async def _admit_api_key(
 
 
 def _parse_bearer_key(authorization: list[bytes]) -> str | None:
-    """The key of a single, well-formed header; no look-up is made for any other."""
+    """The key of a single, well-formed header; None for any other, which needs no look-up."""
     scheme, _, rest = authorization[0].partition(b" ")
     key = rest.strip().decode("latin-1")
     if (

@@ -1,7 +1,7 @@
-"""What an endpoint is, what its handler gets and what it gives back.
+"""Endpoint declarations, the call that a handler receives and the reply that it returns.
 
-The table of endpoints is declared by `@endpoint` in `routes/`; one pipeline runs them all,
-and the OpenAPI document is made of the same declarations.
+`@endpoint` declares the endpoints in `routes/`. One pipeline runs them all, and the OpenAPI
+document is built from the same declarations.
 """
 
 from collections import defaultdict
@@ -40,42 +40,42 @@ Header: TypeAlias = tuple[bytes, bytes]
 
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
-"""The key in a page's request state of the id that the answer bears."""
+"""The key of the response's request id in a page's request state."""
 
 
 @frozen
 class Reply:
-    """An answer before it goes out; the pipeline adds the headers that all answers have."""
+    """A response before the pipeline adds the headers common to all responses."""
 
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
     media_type: bytes = _JSON_MEDIA_TYPE
     body_stream: AsyncGenerator[bytes] | None = None
-    """In the body's place where that is made while it goes out: its length is not told."""
+    """Streamed instead of `body`; the response then has no Content-Length."""
 
 
 @frozen(eq=False)
 class AppContext:
-    """What all calls of an application share."""
+    """The state shared by all calls of an application."""
 
     ports: Ports
     openapi_document: bytes
     """The OpenAPI document."""
     trusted_proxies: tuple[IpNetwork, ...] = ()
-    """Networks whose X-Forwarded-For is believed."""
+    """Networks whose X-Forwarded-For is trusted."""
     default_headers: tuple[Header, ...] = ()
-    """What every answer of the interface bears."""
+    """The headers of every response of the API."""
     request_ids: Iterator[str] = field(init=False)
-    """A name for each answer, by which the log knows it."""
+    """Ids of responses, as they appear in the log."""
     request_metrics: list[RequestMetrics] = field(factory=list)
-    """What became of calls so far, for the metrics."""
+    """Request counts and durations, for the metrics."""
     channel_metrics: ChannelMetrics = field(factory=ChannelMetrics)
-    """What passes over the channel, for the metrics."""
+    """Connection and message counts of the channel, for the metrics."""
     backlog_cache: BacklogCache = field(factory=BacklogCache)
-    """What waits to be done, for the metrics."""
+    """The backlog of due work, for the metrics."""
     upload_limiters: dict[str, UploadLimiter] = field(factory=lambda: defaultdict(UploadLimiter))
-    """Of the endpoints that take files, by their path."""
+    """The limiter of each endpoint that takes files, by path."""
 
     @request_ids.default
     def _generate_request_ids(self) -> Iterator[str]:
@@ -85,11 +85,11 @@ class AppContext:
 
 @frozen
 class SignedInUser:
-    """Who is signed in, and by which session."""
+    """A signed-in user and their session."""
 
     user: User
     token: str = field(repr=False)
-    """Of the session."""
+    """The session's token."""
     session: Session
 
     @property
@@ -98,12 +98,12 @@ class SignedInUser:
 
     @property
     def csrf(self) -> str:
-        """What requests bear that change something, in a header or a form."""
+        """The CSRF token that a changing request sends in a header or a form."""
         return csrf_token(self.token)
 
 
 class Call:
-    """One request on its way: what came, and what the pipeline has found out about it."""
+    """One request, with the state that the pipeline adds to it."""
 
     __slots__ = (
         "actor",
@@ -122,7 +122,7 @@ class Call:
     )
 
     actor: Actor
-    """Who calls: there once the caller is admitted, as is `user` and, in a browser, `signed_in`."""
+    """The caller. Set on admission, as are `user` and, for a session, `signed_in`."""
     user: User
     signed_in: SignedInUser
     parsed_input: Any
@@ -137,22 +137,22 @@ class Call:
         self.now: datetime = site.ports.clock.wall()
         self.params: Sequence[str] = ()
         self.rules: tuple[RateLimit, ...] = ()
-        """The windows that the call is counted in, the most specific first."""
+        """The rate limits that count the call, the most specific first."""
         self.verdict: RateLimitDecision | None = None
         self.idempotency_request: IdempotencyRequest[Booking] | None = None
 
     def headers(self, name: bytes) -> list[bytes]:
-        """Every value of a header, in the order in which they came."""
+        """Every value of a header, in order of arrival."""
         return [value for known, value in self.scope["headers"] if known == name]
 
     def has_matching_etag(self, etag: bytes) -> bool:
-        """Whether who calls has this version (ETag) already."""
+        """Whether If-None-Match names this ETag."""
         known_etags = b",".join(self.headers(b"if-none-match")).split(b",")
         return any(one.strip().removeprefix(b"W/") in (etag, b"*") for one in known_etags)
 
     def path_id(self, resource_name: str, position: int = 0) -> int:
-        """The number at a place of the path's parameters, to the letter; NotFound where it can't
-        be one (CONTRACT)."""
+        """The id at a position of the path's parameters, in canonical decimal form. Raises
+        NotFound for any other text (CONTRACT)."""
         text = self.params[position]
         is_well_formed = text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20
         if not is_well_formed or (number := int(text)) > MAX_ID:
@@ -161,15 +161,15 @@ class Call:
 
 
 class Access(Protocol):
-    """How an endpoint is guarded: one way in each, in `access.py`."""
+    """The authentication of an endpoint; `access.py` has the implementations."""
 
     @property
     def is_rate_limited(self) -> bool:
-        """Whether its calls are counted, and its answers tell of a window."""
+        """Whether calls are rate limited and responses have the limit headers."""
         ...
 
     async def admit(self, call: Call) -> None:
-        """Let the call in, counted: raises Unauthenticated, Forbidden and LimitExceeded."""
+        """Authenticate and count the call. Raises Unauthenticated, Forbidden, RateLimitExceeded."""
         ...
 
 
@@ -178,7 +178,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 
 @frozen(kw_only=True)
 class Endpoint:
-    """One row of the table."""
+    """The declaration of one endpoint."""
 
     method: str
     path: str
@@ -186,47 +186,46 @@ class Endpoint:
     access: Access
     summary: str
     response_schema: Mapping[str, Any]
-    """The JSON schema of a success."""
+    """The JSON schema of a successful response."""
     status: int = 200
     description: str = ""
-    """Figures of the policy stand in it by their names in braces."""
+    """Names in braces are replaced by the policy's figures."""
     body: type | None = None
     is_body_optional: bool = False
     max_raw_bytes: int | str | None = None
-    """The most bytes of a body that is taken as it comes, or the name of the policy's figure
-    that says how many."""
+    """The size limit of a raw body in bytes, or the name of the policy's figure for it."""
     raw_media_type: str = ""
-    """What such a body must be declared as; anything where it is empty."""
+    """The required media type of a raw body; empty accepts any."""
     has_file: bool = False
-    """Whether it takes a form (multipart/form-data) with an image in its field `file`."""
+    """Whether the body is a multipart/form-data form with an image in its field `file`."""
     is_upload_limited: bool = False
-    """Whether its bodies are large and slow to process: few calls of one user at a time are read,
-    and few of all users processed (`UploadLimiter`)."""
+    """Whether `UploadLimiter` bounds the concurrent calls, as bodies are large and slow to
+    process."""
     query: type | None = None
     rate_limit_name: str | None = None
-    """The name of its own limit, which is spent besides the general one."""
+    """The name of the endpoint's own limit, counted in addition to the general one."""
     check_target: Handler | None = None
-    """Raises NotFound and Forbidden for what the path names. It is called where the body is
-    refused: these errors precede those of a body (CONTRACT 1)."""
+    """Raises NotFound and Forbidden for the path's target. Called when the input is invalid,
+    because these errors precede input errors (CONTRACT 1)."""
     build_stored_reply: Callable[[Call, Booking], Reply] | None = None
-    """Builds the reply of a success that is stored under an Idempotency-Key; None takes none."""
+    """Builds the success reply stored under an Idempotency-Key; None ignores the header."""
     rule_codes: tuple[str, ...] = ()
-    """The codes of the rules that it may refuse by, for the documents."""
+    """The codes of the rules that the endpoint may break, for the documents."""
     not_found_name: str = ""
-    """What a 404 is about; empty where there is none."""
+    """The resource name of a 404; empty if the endpoint has none."""
     response_media_type: str = "application/json"
-    """Of a success, for the documents."""
+    """The media type of a successful response, for the documents."""
     has_etag: bool = False
-    """Whether a success bears an ETag, so that who has it already is told 304."""
+    """Whether a success has an ETag, so that If-None-Match gets a 304."""
 
     def raw_byte_limit(self, policy: Policy) -> int:
-        """The most bytes of a raw body in a deployment."""
+        """The size limit of a raw body under a policy, in bytes."""
         limit = self.max_raw_bytes
         byte_limit: int = getattr(policy, limit) if isinstance(limit, str) else limit or 0
         return byte_limit
 
     def rate_limit_rules(self, limits: RateLimits) -> tuple[RateLimit, ...]:
-        """The windows of a deployment that a call spends, the most specific first."""
+        """The rate limits that count a call, the most specific first."""
         name, general = self.rate_limit_name, (limits.general,)
         return general if name is None else (getattr(limits, name), *general)
 
@@ -234,7 +233,7 @@ class Endpoint:
 def endpoint(
     method: str, path: str, access: Access, **fields: Any
 ) -> Callable[[Handler], Endpoint]:
-    """Declare a handler as an endpoint; the fields are those of `Endpoint`."""
+    """Declare a handler as an endpoint; `fields` are those of `Endpoint`."""
 
     def declare(handler: Handler) -> Endpoint:
         return Endpoint(method=method, path=path, access=access, handler=handler, **fields)

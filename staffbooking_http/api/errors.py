@@ -1,4 +1,4 @@
-"""From errors to answers: the table of CONTRACT 1."""
+"""Error responses: the mapping of errors to statuses and bodies (CONTRACT 1)."""
 
 import logging
 from http.client import responses
@@ -33,7 +33,7 @@ from staffbooking_http.api.endpoint import Header, Reply
 log = logging.getLogger("staffbooking.http")
 
 _RETRY_AFTER_SECONDS = 2
-"""Seconds after which a store that is out of reach may be asked again."""
+"""Seconds after which a client may retry when the store is unavailable."""
 
 _STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
     MissingField: 400,
@@ -49,7 +49,7 @@ _STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
     Conflict: 503,
     StoreUnavailable: 503,
 }
-"""The status of each error and of what derives from it; any other is a fault of ours."""
+"""The status of each error class and its subclasses; any other error is an internal error."""
 
 
 ERROR_CODE_DESCRIPTIONS = {
@@ -93,7 +93,7 @@ have codes of their own."""
 
 
 class HttpError(Exception):
-    """What HTTP itself refuses, before the core is asked."""
+    """A request refused by the HTTP layer, before any use-case runs."""
 
     def __init__(
         self, status: int, code: str, message: str, headers: tuple[Header, ...] = ()
@@ -103,7 +103,7 @@ class HttpError(Exception):
 
 
 class ClientDisconnected(Exception):
-    """The client hung up: nobody waits for an answer."""
+    """The client disconnected before its response."""
 
 
 def unknown_path_error() -> HttpError:
@@ -111,7 +111,7 @@ def unknown_path_error() -> HttpError:
 
 
 def method_not_allowed_reply(method: str, allow: bytes) -> Reply:
-    """The answer to a method that a path does not take: OPTIONS is told which it does."""
+    """The response to a method that a path does not take: 204 for OPTIONS, else 405."""
     headers = ((b"allow", allow),)
     if method == "OPTIONS":
         return Reply(204, headers=headers)
@@ -121,7 +121,7 @@ def method_not_allowed_reply(method: str, allow: bytes) -> Reply:
 
 
 def to_reply(error: BaseException) -> Reply | None:
-    """The answer to an error; None for a fault of ours, which is not to be told."""
+    """The response to an error; None for an internal error, whose details stay private."""
     if isinstance(error, HttpError):
         return Reply(error.status, error_body(error.code, error.message), error.headers)
     if isinstance(error, HTTPException):
@@ -146,8 +146,8 @@ def to_reply(error: BaseException) -> Reply | None:
 
 
 def reply_to_error(error: BaseException, request_id: str, where: str) -> Reply:
-    """The answer to any error. Of a fault of ours it tells nothing but the request's id, under
-    which the log tells more."""
+    """The response to any error. An internal error is logged under the request id, which is all
+    that the response reveals of it."""
     if (reply := to_reply(error)) is not None:
         return reply
     log.error("request %s to %s failed", request_id, where, exc_info=error)

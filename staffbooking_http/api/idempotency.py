@@ -1,7 +1,7 @@
-"""Idempotency-Key: the same call again gets the first answer again (CONTRACT 4).
+"""Idempotency-Key: a repeated call gets the first call's response (CONTRACT 4).
 
-A success is kept by the use-case, in the transaction of what it did; a refusal is kept here,
-once it is clear that nothing was done. Limits and faults of ours are never kept.
+The use-case stores a success in its own transaction. This module stores a refusal, after the
+use-case has failed. Rate limit responses (429) and server errors (5xx) are never stored.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _REPLAY_HEADERS = ((b"idempotent-replay", b"true"),)
 
 
 async def handle_idempotently(call: Call, endpoint: Endpoint, raw: bytes) -> Reply:
-    """Handle a call whose answer may be kept."""
+    """Handle a call whose response may be stored."""
     assert endpoint.body is not None
     request_body.check_media_type(call)
     call.idempotency_request = _idempotency_request(call, endpoint, raw)
@@ -54,7 +54,7 @@ def _replay_reply(stored: StoredResponse) -> Reply:
 def _idempotency_request(
     call: Call, endpoint: Endpoint, raw: bytes
 ) -> IdempotencyRequest[Booking] | None:
-    """How this call's answer will be kept; None where it names no key."""
+    """The idempotency request of this call; None without an Idempotency-Key."""
     key_headers = call.headers(b"idempotency-key")
     if not key_headers:
         return None

@@ -1,8 +1,10 @@
-"""The one way of every call: check by check, in the order of CONTRACT 1.
+"""The pipeline of every call, with its checks in the order of CONTRACT 1.
 
-404 of an unknown path, 405, then 401, 403 and 429 (`access`), then 413, 415, 400 and 422 of
-what was sent, then the use-case. Where something is wrong with what was sent, what the path
-names is looked up first: its 404 and 403 go before. Good calls find it by themselves.
+1. The path and method: 404, 405.
+2. Authentication and rate limits (`access`): 401, 403, 429.
+3. The input: 413, 415, 400, 422. Before such an error, `check_target` looks up the path's target,
+   whose 404 and 403 take precedence.
+4. The use-case, which looks up the target itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -102,7 +104,7 @@ class Pipeline:
         await send_reply(send, reply, own, omits_body=scope["method"] == "HEAD")
 
     def _default_headers(self, reply: Reply) -> Sequence[Header]:
-        """What every answer bears, but for what the reply says otherwise."""
+        """The default headers that the reply does not override."""
         if not reply.headers:
             return self.site.default_headers
         own_names = {name for name, _ in reply.headers}

@@ -150,14 +150,14 @@ def parse_query(cls: type[T], raw: bytes) -> T:
 
 
 def parse_form(cls: type[T], raw: bytes) -> T:
-    """The input that a form holds, as `read`; nothing of it is remembered. What it holds besides
-    may come more than once: a form has parts that others read."""
+    """The input in a form, as `parse_query` but not cached. Unknown fields may repeat, since other
+    code reads them."""
     parsed: T = _parse(cls, raw, is_strict=False)
     return parsed
 
 
 def _parse(cls: type, raw: bytes, *, is_strict: bool = True) -> Any:
-    """`whole` tells that all of it is for this input."""
+    """`is_strict` also refuses repeated unknown keys."""
     names = _field_names(cls)
     values: dict[str, str] = {}
     errors: dict[str, str] = {}

@@ -26,7 +26,7 @@ def headers(verdict: RateLimitDecision) -> tuple[Header, Header, Header]:
 
 
 async def count(call: Call, subject: str) -> None:
-    """Count the call in its windows of a user or an address; LimitExceeded where one is spent."""
+    """Count the call for a user or an address. Raises RateLimitExceeded if a limit is reached."""
     admission = call.ports.admission
     apply_verdicts(
         call,
@@ -38,7 +38,7 @@ async def count(call: Call, subject: str) -> None:
 
 
 async def count_user(call: Call, user_id: int) -> None:
-    """Count the call in its windows of a user; LimitExceeded where one is spent."""
+    """Count the call for a user. Raises RateLimitExceeded if a limit is reached."""
     await count(call, f"user:{user_id}")
 
 
@@ -51,7 +51,7 @@ async def count_address(call: Call) -> None:
 
 
 def address_subject(call: Call) -> str:
-    """Whose windows are spent where nobody is signed in."""
+    """The rate limit subject of a caller without credentials."""
     return f"addr:{address_key(call)}"
 
 
@@ -80,8 +80,8 @@ def _general_window_key(call: Call) -> str:
 
 
 def address_key(call: Call) -> str:
-    """Whose windows are spent: of IPv4 the caller's address; of IPv6 its network of 64 bits,
-    since one machine may have all the addresses in that."""
+    """The counted address: an IPv4 address, or the /64 network of an IPv6 address, since one
+    machine may hold all of that network."""
     nearest = _client_address(call)
     if isinstance(nearest, IPv6Address):
         return f"{IPv6Address(int(nearest) >> 64 << 64)}/64"
@@ -106,7 +106,7 @@ def _client_address(call: Call) -> Address | None:
 
 
 def _parse_address(text: str) -> Address | None:
-    """An address, whatever its spelling; an IPv4 one in IPv6 clothes is itself."""
+    """Parse an address; an IPv4-mapped IPv6 address becomes the IPv4 address."""
     try:
         parsed = ip_address(text)
     except ValueError:

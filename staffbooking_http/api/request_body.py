@@ -11,17 +11,17 @@ from staffbooking_http.api.errors import ClientDisconnected, HttpError
 
 MAX_BODY_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
-"""Seconds that a body may take to come."""
+"""Seconds that a body may take to arrive."""
 _MAX_JSON_DEPTH = 64
 _MAX_INTEGER_DIGITS = 40
-"""Digits; what is longer is out of every bound, and slow to convert."""
+"""Longer integers exceed every bound and are slow to convert."""
 
 _CONNECTION_CLOSE_HEADERS = ((b"connection", b"close"),)
-"""What was not read to its end can't be followed by another request."""
+"""A connection whose body was not read to its end cannot carry another request."""
 
 
 async def read(call: Call, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """The whole body, of at most so many bytes. Raises as `hand_over`."""
+    """The whole body, of at most `max_bytes`. Raises as `stream_body`."""
     body = bytearray()
     await stream_body(call, body.extend, max_bytes, BODY_TIMEOUT_SECONDS)
     return bytes(body)
@@ -36,9 +36,9 @@ async def stream_body(
     checks_content_length: bool = True,
     too_large_error: HttpError | None = None,
 ) -> None:
-    """Give the body away piece by piece, as it comes: at most so many bytes, within so many
-    seconds. Raises Refused: 413 or the `refusal`, by the length that is announced unless told
-    otherwise, or 400 `body_timeout`; ClientGone."""
+    """Pass the body to `consume` chunk by chunk. Raises HttpError 413 (or `too_large_error`) over
+    `max_bytes`, HttpError 400 `body_timeout` after `timeout_seconds`, and ClientDisconnected.
+    `checks_content_length` also refuses by the announced length, before the body is read."""
     for length in call.headers(b"content-length") if checks_content_length else ():
         if length.isdigit() and int(length[:10]) > max_bytes:
             raise too_large_error or body_too_large(max_bytes)
@@ -69,7 +69,7 @@ async def _receive_chunks(
 
 
 def body_too_large(max_bytes: int, subject: str = "A body") -> HttpError:
-    """The refusal of a body of more bytes than these: 413."""
+    """The 413 error for a body of more than `max_bytes`."""
     return HttpError(
         413,
         "body_too_large",
@@ -79,8 +79,8 @@ def body_too_large(max_bytes: int, subject: str = "A body") -> HttpError:
 
 
 def check_media_type(call: Call, expected_type: str = "application/json") -> None:
-    """Refuse what is not declared as the wanted type in UTF-8: 415. A page of somebody else's
-    can send forms and plain text with a browser's cookies, but not this."""
+    """Raise HttpError 415 unless the body is declared as the expected type in UTF-8. A foreign
+    page can send forms and plain text with a browser's cookies, but not JSON."""
     declared = call.headers(b"content-type")
     media, *parameters = declared[0].lower().split(b";") if len(declared) == 1 else [b""]
     charsets = [
@@ -93,8 +93,8 @@ def check_media_type(call: Call, expected_type: str = "application/json") -> Non
 
 
 def parse_object(raw: bytes, max_depth: int = _MAX_JSON_DEPTH) -> dict[str, Any]:
-    """A JSON object, to the letter: no NaN, no key twice, no deeper than so many levels. Numbers
-    with a fraction are Decimal. Raises Refused 400 `malformed_json`."""
+    """Parse a strict JSON object: no NaN, no duplicate keys, at most `max_depth` levels. Numbers
+    with a fraction become Decimal. Raises HttpError 400 `malformed_json`."""
     value = decode_json(raw, max_depth)
     if not isinstance(value, dict):
         raise _malformed_json("The body is not a JSON object")
@@ -102,7 +102,7 @@ def parse_object(raw: bytes, max_depth: int = _MAX_JSON_DEPTH) -> dict[str, Any]
 
 
 def decode_json(raw: bytes, max_depth: int) -> Any:
-    """Any JSON, as strictly as `parse` takes an object."""
+    """Parse any JSON value, as strictly as `parse_object`."""
     try:
         value = _decoder.decode(raw.decode())
     except (ValueError, ArithmeticError, RecursionError):

@@ -1,9 +1,9 @@
-"""Calls that bring a file: it is in memory, and work on it holds a thread.
+"""Limits on concurrent uploads: a file is held in memory, and processing it holds a thread.
 
-Of one user few are let in at a time. A body comes beside all others, as slowly as it may, and
-only once it is there the call takes its turn: so slow senders take nobody else's. What has come
-of all bodies has its bound, and where that is reached, whoever has been sending for the longest
-goes.
+1. A user slot bounds the calls of one user.
+2. Bodies are received concurrently, without a work slot, so that slow senders block nobody.
+3. When the buffered bytes of all bodies exceed the bound, the oldest unfinished upload is aborted.
+4. A complete body waits for a work slot, then is processed.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ InputT = TypeVar("InputT")
 ResultT = TypeVar("ResultT")
 
 MAX_CONCURRENT_UPLOADS = 8
-"""Turns at a time, in a process."""
+"""Uploads processed at the same time, per process."""
 MAX_UPLOADS_PER_USER = 2
-"""Calls of one user at a time, wherever they are."""
+"""Concurrent calls of one user, in any phase."""
 _MAX_BUFFERED_UPLOAD_BYTES = 256 * 1024 * 1024
-"""Of bodies that come, wait or are worked on, in a process."""
+"""Bytes of all bodies being received, waiting or processed, per process."""
 SLOT_TIMEOUT_SECONDS = 10.0
-"""Seconds that a call may wait for its turn."""
+"""Seconds that a call may wait for a slot."""
 _RETRY_AFTER_PERIOD = timedelta(seconds=2)
-"""After which who was refused may come again."""
+"""The time after which a refused client may retry."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 @define(eq=False)
 class UploadBody:
-    """What a call brings."""
+    """The body of one upload."""
 
     started_at: datetime
     size_bytes: int = 0
-    """Bytes of it that count."""
+    """Bytes counted against the buffer bound."""
     timeout: asyncio.Timeout | None = None
-    """While it comes."""
+    """Set while the body is being received."""
 
 
 class UploadLimiter:
-    """Whatever is refused here may come again soon: LimitExceeded."""
+    """Bounds concurrent uploads. Refuses with RateLimitExceeded, after which clients may retry."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class UploadLimiter:
         read: Callable[[], Awaitable[InputT]],
         handle: Callable[[InputT], Awaitable[ResultT]],
     ) -> ResultT:
-        """Read what a user's call brings, and once it is there work on it in its turn. Raises
-        LimitExceeded."""
+        """Read the upload of a user's call, then handle it in a work slot. Raises
+        RateLimitExceeded."""
         async with self.hold_user_slot(user_id, call.now) as body:
             call.receive = self.count_received_bytes(body, call.receive)
             async with self.receive_body(body):
@@ -81,8 +81,8 @@ class UploadLimiter:
 
     @asynccontextmanager
     async def hold_user_slot(self, user_id: int, now: datetime) -> AsyncIterator[UploadBody]:
-        """From before a body is read to the answer. Raises LimitExceeded where the user has as
-        many as one may have for a while."""
+        """Hold a slot of the user from before the body is read until the response. Raises
+        RateLimitExceeded if none becomes free within the slot timeout."""
         user_slot = self._user_slots.setdefault(user_id, asyncio.Semaphore(MAX_UPLOADS_PER_USER))
         async with _hold_slot(user_slot, now, MAX_UPLOADS_PER_USER):
             body = UploadBody(now)
@@ -94,7 +94,7 @@ class UploadLimiter:
 
     @asynccontextmanager
     async def receive_body(self, body: UploadBody) -> AsyncIterator[None]:
-        """While a body is read. Raises LimitExceeded where it has to go."""
+        """Mark a body as being received. Raises RateLimitExceeded if it is aborted."""
         try:
             async with asyncio.timeout(None) as body.timeout:
                 yield
@@ -104,7 +104,7 @@ class UploadLimiter:
             body.timeout = None
 
     def count_received_bytes(self, body: UploadBody, receive: Receive) -> Receive:
-        """The same, while what comes is counted."""
+        """Wrap `receive` so that the received bytes are counted."""
 
         async def receive_counted() -> MutableMapping[str, Any]:
             message = await receive()
@@ -117,7 +117,7 @@ class UploadLimiter:
         return receive_counted
 
     def _abort_oldest(self) -> None:
-        """There is one, since only a body that comes grows."""
+        """Abort the oldest upload being received. One exists, since only such bodies grow."""
         oldest = next(body for body in self._bodies if body.timeout is not None)
         assert oldest.timeout is not None
         oldest.timeout.reschedule(asyncio.get_running_loop().time())
@@ -125,7 +125,7 @@ class UploadLimiter:
 
     @asynccontextmanager
     async def hold_work_slot(self, now: datetime) -> AsyncIterator[None]:
-        """In its turn. Raises LimitExceeded where all are taken for a while."""
+        """Hold a work slot. Raises RateLimitExceeded if none becomes free in time."""
         async with _hold_slot(self._work_slots, now, MAX_CONCURRENT_UPLOADS):
             yield
 

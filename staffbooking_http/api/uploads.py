@@ -20,28 +20,28 @@ MAX_FORM_OVERHEAD_BYTES = 64 * 1024
 """Bytes of a form besides the file: boundaries, headers, other fields."""
 _MAX_FORM_PARTS = 50
 UPLOAD_TIMEOUT_SECONDS = 60.0
-"""Seconds that a file may take to come."""
+"""Seconds that a file may take to arrive."""
 _MAX_BOUNDARY_LENGTH = 70
 """RFC 2046."""
 
 
 @frozen
 class Upload:
-    """A file, and the media type that it was sent as: empty where nothing was said."""
+    """A file and its declared media type, which is empty if none was declared."""
 
     content: bytes
     media: str
     other_fields: bytes
-    """What stood beside it, as a form without a file is sent."""
+    """The form's other fields, URL-encoded."""
 
 
 async def read_upload(
     call: Call, max_bytes: int, on_fields: Callable[[bytes], object] | None = None
 ) -> Upload:
-    """The file, of at most so many bytes. Raises Refused, MissingField and InvalidField; only
-    once all of the body has come, since it may be too large besides (CONTRACT 1).
+    """The file, of at most `max_bytes`. Raises HttpError, MissingField and InvalidField, each only
+    after the whole body was read, since 413 precedes them (CONTRACT 1).
 
-    Where it is refused, `noted` is told what stands beside it, as far as that had come.
+    On an error, `on_fields` receives the other fields read so far.
     """
     boundary = _parse_boundary(call)
     form = _FormParser(boundary or "", max_bytes)
@@ -64,7 +64,7 @@ async def read_upload(
 
 
 def _parse_boundary(call: Call) -> str | None:
-    """What parts the form's fields; None where it is no form, empty where it says nothing."""
+    """The form's boundary; None if the body is not a form, empty if the boundary is unusable."""
     declared = call.headers(b"content-type")
     text = declared[0].decode("latin-1") if len(declared) == 1 else ""
     media, options = parse_options_header(text)
@@ -75,7 +75,7 @@ def _parse_boundary(call: Call) -> str | None:
 
 
 class _FormParser:
-    """What has come of a form so far. Of a broken one no file is kept any more."""
+    """The part of a form received so far. A malformed form keeps no file."""
 
     def __init__(self, boundary: str, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -100,11 +100,11 @@ class _FormParser:
             self._parser = self._file = None
 
     def encode_other_fields(self) -> bytes:
-        """What has come beside the file, as a form without one is sent."""
+        """The other fields received so far, URL-encoded."""
         return urlencode([(name, bytes(text)) for name, text in self._other_fields]).encode()
 
     def finish(self) -> Upload:
-        """The file, once the body has come to its end."""
+        """The file, after the whole body was fed."""
         if self._parser is None:
             _raise_malformed_form()
         try:

@@ -1,3 +1,3 @@
-"""The real-time channel: one switchboard a process, and the ways in to it (CONTRACT 6)."""
+"""The real-time channel: one hub per process, and its transports (CONTRACT 6)."""
 
 __all__ = ["frames", "handshake", "hub", "socketio", "uvicorn_protocol", "websocket"]

@@ -1,4 +1,4 @@
-"""Frames on the wire: what comes in becomes a request of the core, what goes out becomes bytes."""
+"""Frames on the wire: incoming text is parsed into core requests, outgoing frames are encoded."""
 
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -41,11 +41,11 @@ MAX_FRAME_DEPTH = 8
 
 
 def parse_frame(text: str) -> tuple[ClientRequest | StaffbookingError, Any]:
-    """A text frame as the request that it makes, or what is wrong with it; and its `ref`."""
+    """Parse a text frame into its request, or the error in it, and its `ref`."""
     try:
         given = request_body.parse_object(text.encode(), MAX_FRAME_DEPTH)
         ref = given.get("ref")
-        codec.encode(ref)  # It comes back: what can't be sent is refused before.
+        codec.encode(ref)  # The reply echoes it, so it must be encodable.
     except (HttpError, UnicodeEncodeError):
         return MalformedFrame(
             f"A frame is a JSON object, nested {MAX_FRAME_DEPTH} levels at most"
@@ -57,7 +57,7 @@ def parse_frame(text: str) -> tuple[ClientRequest | StaffbookingError, Any]:
 
 
 def parse_request(event: str, data: Any) -> ClientRequest | StaffbookingError:
-    """What a client asks for, or what is wrong with that."""
+    """The client's request, or the error in it."""
     if event not in REQUEST_CLASSES:
         return UnknownClientEvent()
     if not isinstance(data, dict):
@@ -69,7 +69,7 @@ def parse_request(event: str, data: Any) -> ClientRequest | StaffbookingError:
 
 
 class EncodedFrame:
-    """A frame that goes out, perhaps to many: encoded once, whatever the transport."""
+    """An outgoing frame, encoded once per transport for all its recipients."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame

@@ -1,6 +1,6 @@
-"""The way in to the channel, whatever the transport: who comes, and from whose page.
+"""Handshakes of the channel, for every transport: authentication and the origin check.
 
-Handshakes spend no window, and their answers tell of none (CONTRACT 6).
+Handshakes count against no rate limit, and their responses have no limit headers (CONTRACT 6).
 """
 
 import logging
@@ -30,9 +30,8 @@ def normalize_origins(origins: Iterable[str]) -> frozenset[str]:
 async def authenticate_handshake(
     site: AppContext, scope: Scope, allowed_origins: Collection[str], *, is_origin_required: bool
 ) -> tuple[Session, User]:
-    """Who opens a connection, by their cookie. Raises Unauthenticated where that is of no living
-    session; then Forbidden for a page of somebody else's, or of nobody where an `Origin` is
-    needed; Unavailable."""
+    """The session and user of the cookie. Raises Unauthenticated without an active session, then
+    Forbidden for a foreign origin or a missing required one; StoreUnavailable."""
     if _header_values(scope, b"authorization"):
         raise Unauthenticated("session_required", "This takes a session, not an API key")
     now = site.ports.clock.wall()
@@ -48,8 +47,7 @@ async def authenticate_handshake(
 async def open_or_close(
     outbound: Outbound, user: User, opening: Awaitable[ChannelConnection | None]
 ) -> ChannelConnection | None:
-    """The connection that is being opened over a pipe. None where there is none: a pipe over
-    which it failed is closed."""
+    """The opened connection. If opening fails, closes `outbound` and returns None."""
     try:
         return await opening
     except Exception as error:
@@ -62,7 +60,7 @@ async def open_or_close(
 async def send_error(
     site: AppContext, scope: Scope, send: Send, error: Exception, where: str
 ) -> None:
-    """Answer a request or a handshake that failed, as the interface answers a call."""
+    """Answer a failed request or handshake with the API's error response."""
     request_id = next(site.request_ids)
     reply = reply_to_error(error, request_id, where)
     await send_handshake_reply(
@@ -73,8 +71,8 @@ async def send_error(
 async def send_handshake_reply(
     scope: Scope, send: Send, reply: Reply, headers: Sequence[Header]
 ) -> None:
-    """Send a reply in place of a connection. A server that can't send an answer of ours sends
-    its own, a 403."""
+    """Send a reply that refuses a handshake. A server without the `websocket.http.response`
+    extension sends its own 403."""
     if scope["type"] == "http":
         await send_reply(send, reply, headers)
         return
@@ -93,7 +91,7 @@ def _header_values(scope: Scope, name: bytes) -> list[str]:
 
 
 def _normalize_origin(origin: str) -> str:
-    """One spelling for each origin: in lower case, without a port that goes without saying."""
+    """The origin in lower case, without the scheme's default port."""
     origin = origin.lower()
     for scheme, port in _DEFAULT_PORT_SUFFIXES:
         if origin.startswith(scheme):

@@ -1,4 +1,4 @@
-"""Messages on their way to the store: those that wait at the same time go together."""
+"""Batching of messages: those waiting at the same time are stored in one transaction."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft, ScreenedMessage
 
 MESSAGE_BATCH_SIZE = 64
-"""Messages in one transaction."""
+"""The maximum number of messages in one transaction."""
 
 
 class MessageBatcher:

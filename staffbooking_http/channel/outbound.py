@@ -1,7 +1,7 @@
-"""How frames reach a client: never more of them unread than a client may leave.
+"""Outbound frames of a client, with a bound on the unread bytes.
 
-Our own server hands a pipe over with the scope, which writes straight to the socket. For
-any other ASGI server there is one here that keeps what waits.
+The embedded server passes an `Outbound` in the scope, which writes directly to the socket. For
+any other ASGI server, `QueuedOutbound` queues the frames.
 """
 
 import logging
@@ -19,13 +19,13 @@ from staffbooking_http.channel.frames import EncodedFrame
 log = logging.getLogger("staffbooking.channel")
 
 OUTBOUND_EXTENSION = "staffbooking.pipe"
-"""The extension of the scope under which our own server hands its pipe over."""
+"""The scope extension in which the embedded server passes its `Outbound`."""
 MAX_UNREAD_BYTES = 1024 * 1024
-"""Bytes that may lie unread for one client."""
+"""The limit of unread bytes per client."""
 DRAINED_UNREAD_BYTES = 64 * 1024
-"""Bytes of it that are no reason to wait."""
+"""The number of unread bytes at which `wait_until_drained` returns."""
 CLOSE_TIMEOUT_SECONDS = 2.0
-"""Seconds that a client has to read why it is closed."""
+"""Seconds that a client has to read the close reason."""
 
 
 class Outbound(Protocol):
@@ -44,14 +44,14 @@ class Outbound(Protocol):
     def is_open(self) -> bool: ...
 
     async def wait_until_drained(self) -> None:
-        """Wait until the client has read most of what it was sent, or the pipe is closed."""
+        """Wait until the client has read most of what it was sent, or the connection is closed."""
         ...
 
 
 @asynccontextmanager
 async def open_outbound(scope: Scope, send: Send) -> AsyncIterator[Outbound]:
-    """The pipe of a connection that was accepted. What is done with it is cancelled once it
-    is closed, unless the server itself tells of that."""
+    """The `Outbound` of an accepted connection. The body is cancelled when a queued one closes;
+    for a direct one, the server reports the disconnect."""
     direct: Outbound | None = (scope.get("extensions") or {}).get(OUTBOUND_EXTENSION)
     if direct is not None:
         yield direct
@@ -70,7 +70,7 @@ async def open_outbound(scope: Scope, send: Send) -> AsyncIterator[Outbound]:
 
 
 class QueuedOutbound:
-    """A pipe through an ASGI server's `send`, which may wait for the client for ever."""
+    """An `Outbound` over an ASGI server's `send`, which may block on the client indefinitely."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -105,18 +105,18 @@ class QueuedOutbound:
             await self._changed.wait()
 
     async def run(self) -> None:
-        """Send what comes, until the pipe is closed or the client has gone."""
+        """Send queued frames until closed or the client has disconnected."""
         with self._cancel_scope:
             try:
                 while await self._send_next():
                     pass
-            except Exception:  # What a server raises for this is its own affair.
+            except Exception:  # ASGI servers differ in what they raise for a disconnect.
                 log.debug("a client has gone", exc_info=True)
         self._close_message = self._close_message or {}
         self._notify_change()
 
     async def _send_next(self) -> bool:
-        """Whether there may be more."""
+        """Send the next frame or the close message. False after the close message."""
         if self._frames:
             text = self._frames[0]
             await self._send({"type": "websocket.send", "text": text.decode()})

@@ -1,4 +1,4 @@
-"""The seats of a process: whose connections are counted here, and what all are told of it."""
+"""Presence: the connection counts of this process, and the broadcasts that follow from them."""
 
 import secrets
 from collections import Counter
@@ -13,30 +13,32 @@ from staffbooking_core.usecases.messaging import channel
 
 
 class Presence:
-    """One for each connection, over all processes at most as many as a user may have.
+    """Counts the connections of users in the store, which bounds them over all processes.
 
-    The store counts them. Where nobody knows whether it has, because it did not answer, the
-    next beat counts anew, unless somebody comes or goes meanwhile.
+    1. Each connection is added to the store's count, and removed when it ends.
+    2. If the store fails to answer a change, the user's count is doubtful.
+    3. The next heartbeat then recounts all users of the process. If connections change
+       during the recount, the heartbeat after it recounts again.
     """
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._node_id = secrets.token_hex(8)
-        """The name of this process, among those that keep connections."""
+        """The id of this process among those that hold connections."""
         self._connection_counts: Counter[int] = Counter()
         self._departures = PresenceQueue(ports.policy)
         self._is_miscounted = False
         self._doubtful_user_ids: set[int] = set()
         """Users who may be miscounted."""
         self._pending_changes = 0
-        """How many are coming or going at the moment."""
+        """The number of connection changes in progress."""
         self._change_count = 0
         self._heartbeat_lock = anyio.Lock()
         self._has_left = False
 
     async def add_connection(self, user_id: int) -> None:
-        """Count a connection. Raises LimitExceeded where the user has too many; any other
-        error leaves it uncounted. What was taken is given back once."""
+        """Count a connection; call `remove_connection` once for it. Raises RateLimitExceeded if
+        the user has too many; after any error it is not counted."""
         self._pending_changes += 1
         try:
             await channel.connect(self._ports, user_id, self._node_id)
@@ -52,12 +54,12 @@ class Presence:
             self._note_change()
 
     async def remove_connection(self, user_id: int) -> None:
-        """The connection is over, or never came about."""
+        """Remove the count of a connection that has ended or was never opened."""
         self._connection_counts[user_id] -= 1
         if not self._connection_counts[user_id]:
             del self._connection_counts[user_id]
         if self._has_left:
-            return  # So have all, with the process.
+            return  # `leave` has removed all counts of the process.
         self._pending_changes += 1
         try:
             with anyio.CancelScope(shield=True):
@@ -73,7 +75,7 @@ class Presence:
                 self._departures.mark_left(user_id, self._ports.clock.wall())
 
     async def send_heartbeat(self) -> None:
-        """Show that the process lives, and see to those whose process doesn't."""
+        """Renew the process's presence, recount if needed, queue users of dead processes."""
         async with self._heartbeat_lock:
             if self._has_left:
                 return
@@ -91,15 +93,15 @@ class Presence:
             self._departures.mark_uncertain(beat.disconnected_user_ids, now)
 
     async def broadcast_departures(self) -> None:
-        """Tell of those who may have left, or come."""
+        """Broadcast the presence of users that may have changed."""
         now = self._ports.clock.wall()
         for user_id in self._departures.due_users(now):
             await channel.broadcast_presence(self._ports, user_id)
             self._departures.mark_broadcast(user_id, now)
 
     async def leave(self) -> None:
-        """The end of the process: its users may sit down elsewhere at once. What is given back
-        from the begin of this on is not counted any more."""
+        """Remove all counts of the process, so that its users can reconnect elsewhere at once.
+        Connections removed after this starts change no count."""
         self._has_left, users = True, [*self._connection_counts]
         async with self._heartbeat_lock:
             await channel.stop_node(self._ports, self._node_id, users)

@@ -1,4 +1,4 @@
-"""What clients ask for over the channel, by the use-cases."""
+"""Requests of clients over the channel, carried out by the use-cases."""
 
 import logging
 from typing import Any

@@ -1,8 +1,8 @@
-"""The channel over Socket.IO: the same events, through the same switchboard (CONTRACT 6).
+"""The channel over Socket.IO: the same events, through the same hub (CONTRACT 6).
 
-python-socketio speaks the protocol (Socket.IO 5 over Engine.IO 4), by long polling and over
-WebSockets. What reaches it was looked at here: who asks, from whose page, for which connection,
-and whether it is a packet at all.
+python-socketio implements the protocol (Socket.IO 5 over Engine.IO 4), by long polling and over
+WebSockets. This module first checks the session, the origin, the connection and the packets of
+each request.
 """
 
 import logging

@@ -40,19 +40,19 @@ _DISCONNECT_PACKET = EncodedPacket("41")
 
 @define(eq=False)
 class SocketIoClient:
-    """One connection, as the switchboard's pipe. It is open from its first handshake until it
-    is closed, by either side; then closing, until it has `settled` or is `cut`."""
+    """One connection, as the hub's `Outbound`. It is open from its first handshake until either
+    side closes it; then it is closing until it is idle or `abort` is called."""
 
     session: Session
     user: User
     socket: EngineSocket
-    """The engine's."""
+    """The engine's socket."""
     connection: ChannelConnection | None = None
-    """The switchboard's, once the client has connected as Socket.IO does."""
+    """The hub's connection, set once the client has connected in Socket.IO."""
     close_code: int = 1000
-    """That a WebSocket is closed with."""
+    """The close code of its WebSocket."""
     event_lock: anyio.Lock = field(factory=anyio.Lock)
-    """Of its events: one after the other, whatever they come by."""
+    """Serializes its events over all transports."""
     _early_packet_count: int = 0
     _connect_scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     """The time that it has to connect."""

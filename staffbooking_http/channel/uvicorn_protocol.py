@@ -1,5 +1,5 @@
-"""WebSockets of our own server: uvicorn's, within bounds, and with a pipe that writes straight
-to the socket, so that one frame for many is encoded, and framed, once."""
+"""WebSockets of the embedded server: uvicorn's, with bounds, and an `Outbound` that writes to the
+socket directly, so that a broadcast frame is encoded and framed once."""
 
 import asyncio
 import base64
@@ -59,7 +59,7 @@ def _is_websocket_key(text: bytes) -> bool:
 
 
 class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
-    """A connection that ends for sure: also of a client that reads nothing any more."""
+    """A connection that is always ended, even if the client has stopped reading."""
 
     _abort_timer: asyncio.TimerHandle | None = None
 
@@ -158,7 +158,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 class DirectOutbound:
-    """A pipe into the socket itself."""
+    """An `Outbound` that writes directly to the socket."""
 
     __slots__ = ("_protocol", "_transport")
 

@@ -1,4 +1,4 @@
-"""The channel over WebSocket: frames of a client go to the switchboard, one after the other."""
+"""The channel over WebSocket: a client's frames go to the hub in order."""
 
 from collections.abc import Collection
 
@@ -27,7 +27,7 @@ class WebSocketApp:
         self._allowed_origins = allowed_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()  # That somebody wants to connect: the scope says all of it.
+        await receive()  # The connect message; the scope has all of its data.
         try:
             session, user = await authenticate_handshake(
                 self._site, scope, self._allowed_origins, is_origin_required=True

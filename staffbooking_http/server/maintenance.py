@@ -1,4 +1,4 @@
-"""What a server answers while the database or its schema is not there (CONTRACT 9)."""
+"""The responses of a server while the database or its schema is not available (CONTRACT 9)."""
 
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
@@ -12,7 +12,7 @@ from staffbooking_http.routes.operations import OK_BODY
 
 
 class MaintenanceApp:
-    """An application that is alive, and ready for nothing."""
+    """An application that is alive but not ready: it answers 503 to all but `/healthz`."""
 
     def __init__(self, policy: Policy) -> None:
         self._base_path = base_path(policy)

@@ -1,4 +1,4 @@
-"""Serving the application with uvicorn, embedded: whoever composes it owns the signals."""
+"""The application served by an embedded uvicorn; the caller handles the process's signals."""
 
 import asyncio
 import resource
@@ -24,16 +24,16 @@ from staffbooking_http.server.maintenance import MaintenanceApp
 _SHUTDOWN_TIMEOUT_SECONDS = 15
 """Seconds that requests in flight have to end, once the server is asked to stop."""
 HEAD_TIMEOUT_SECONDS = 5.0
-"""Seconds that the head of a request may take to come."""
+"""Seconds that the head of a request may take to arrive."""
 _MAX_HEAD_BYTES = 64 * 1024
 UNREAD_TIMEOUT_SECONDS = 60.0
-"""Seconds in which a client takes something of the answer that waits for it. What the system has
-taken on to send it is not counted."""
+"""Seconds in which a client must read some of its unread response. The kernel's send buffer is
+not counted."""
 READINESS_CHECK_INTERVAL_SECONDS = 1.0
-"""Seconds until it is looked again whether the service can be served."""
+"""Seconds between readiness checks."""
 _LISTEN_BACKLOG_SIZE = 2048
 MAX_CONNECTIONS = 4000
-"""Of HTTP and of the channel together."""
+"""The limit for HTTP and the channel together."""
 WEBSOCKET_PING_INTERVAL_SECONDS = 20.0
 """Seconds between pings of an open WebSocket; one that does not answer for as long is cut off."""
 _RESERVED_OPEN_FILES = 500
@@ -41,13 +41,13 @@ _RESERVED_OPEN_FILES = 500
 
 
 def open_listening_socket(host: str, port: int) -> socket.socket:
-    """A socket to serve on. Who connects waits until somebody does. OSError where the port can't
-    be had; 0 takes a free one."""
+    """A listening socket; clients wait in its backlog until it is served. Port 0 takes a free one.
+    Raises OSError if the port is not available."""
     listening = socket.create_server(
         (host, port), family=_address_family(host), backlog=_LISTEN_BACKLOG_SIZE
     )
-    # Its connections inherit it. asyncio sees to it for some sockets only, and then an
-    # answer's body waits 40 ms for the client to acknowledge its head.
+    # Connections inherit TCP_NODELAY. asyncio sets it for some sockets only; without it, a
+    # response's body waits 40 ms for the client to acknowledge the head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -90,9 +90,8 @@ async def serve_maintenance(
     stop: anyio.Event,
     is_ready: Callable[[], Awaitable[bool]],
 ) -> None:
-    """Answer 503 to all but the question whether the process is alive (CONTRACT 9), until the
-    service can be served or `stop` is set. The socket stays the caller's: who connects after the
-    end waits for `serve`."""
+    """Answer 503 to all but the liveness check (CONTRACT 9), until `is_ready` or `stop`. The socket
+    stays the caller's: clients that connect afterwards wait in its backlog for `serve`."""
     server = _SignalFreeServer(_uvicorn_config(MaintenanceApp(policy)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_when_ready, server, stop, is_ready)
@@ -110,7 +109,7 @@ async def _stop_when_ready(
 
 
 async def _run_server(server: uvicorn.Server, listening_socket: socket.socket) -> None:
-    """Let it run to its end, at which it closes the socket."""
+    """Run the server until it exits; it closes the socket."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_watch_stalled_clients, server)
         await server.serve(sockets=[listening_socket])
@@ -118,7 +117,7 @@ async def _run_server(server: uvicorn.Server, listening_socket: socket.socket) -
 
 
 def raise_open_file_limit(wanted_limit: int) -> None:
-    """Let the process have so many files open, or as many as it may allow itself."""
+    """Raise the soft limit of open files to `wanted_limit`, or to the hard limit if lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         wanted_limit = min(wanted_limit, hard)
@@ -158,7 +157,7 @@ async def _stop_on_event(
 
 
 UnreadBytes = dict[tuple["BoundedHttpProtocol", object], int]
-"""Bytes that wait for a client, by its connection and the last request on it."""
+"""Unread bytes by connection and the last request on it."""
 
 
 async def _watch_stalled_clients(server: uvicorn.Server) -> None:
@@ -171,9 +170,9 @@ async def _watch_stalled_clients(server: uvicorn.Server) -> None:
 def abort_stalled_connections(
     connections: Iterable[object], unread_before: UnreadBytes
 ) -> UnreadBytes:
-    """End the connections of those who took nothing since the last look; what waits for whom now.
+    """Abort connections that read nothing since the last check; returns the unread bytes now.
 
-    Each would hold its place and its answer, an image at worst, for as long as it likes.
+    A stalled client would otherwise hold its connection and its response indefinitely.
     """
     unread_now: UnreadBytes = {
         (each, each.cycle): left
@@ -190,7 +189,7 @@ def abort_stalled_connections(
 class _SignalFreeServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The caller has them: uvicorn's own handlers would end the process half-way."""
+        """Install nothing: the caller handles signals; uvicorn's handlers would interfere."""
         yield
 
 
@@ -241,7 +240,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         )
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Whoever asks for what is not there is told so: it is nothing for our log."""
+        """Log nothing: the client gets an error response."""
 
     def send_400_response(self, msg: str) -> None:
         self._respond_and_close(400, error_body("malformed_request", msg))
