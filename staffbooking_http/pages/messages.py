@@ -72,7 +72,7 @@ async def list_conversations(request: PageRequest) -> Template:
 
 @get("/conversations/with/{user:str}")
 async def redirect_to_conversation(request: PageRequest) -> Redirect:
-    """Redirect to the conversation with a user, or to the list if there is none."""
+    """Redirect to the conversation with a user, or to the list for the visitor's own id."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     number = await messages.direct_conversation_with(
