@@ -82,7 +82,7 @@ async def test_a_caller_that_was_cancelled_in_line_is_passed_over(pool):
 
 
 async def test_waiting_has_an_end(pool, monkeypatch):
-    """A wait that times out raises `Unavailable`, and the connection stays usable."""
+    """A wait that times out raises `StoreUnavailable`, and the connection stays usable."""
     monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
     lent = await pool.acquire()
     with pytest.raises(StoreUnavailable):
