@@ -72,10 +72,10 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
                 payments = real = _make_stripe_processor(stripe, settings.policy)
                 stack.push_async_callback(real.close)
             case FakeProcessorSettings() as fake:
-                pretended = _make_fake_processor(
+                simulated = _make_fake_processor(
                     fake, settings.policy.base_url, store.database, clock, vault
                 )
-                payments, sandbox = pretended, pretended.sandbox
+                payments, sandbox = simulated, simulated.sandbox
         yield Ports(
             store=store,
             admission=store.admission,

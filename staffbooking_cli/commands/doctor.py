@@ -116,10 +116,10 @@ async def _check_database(ports: Ports) -> AsyncIterator[Check]:
 
 async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
     """The processor's name, and its findings about our account."""
-    pretended = " (pretended: no money moves)" if ports.sandbox is not None else ""
+    simulated = " (simulated: no money moves)" if ports.sandbox is not None else ""
     within = ports.policy.processor_timeout.total_seconds()
     findings = await ports.payments.checkup(within)
-    yield _make_check("processor", f"{ports.payments.name}{pretended}")
+    yield _make_check("processor", f"{ports.payments.name}{simulated}")
     for found in findings:
         yield _make_check(f"processor: {found.name}", found.detail, found.ok)
 

@@ -120,11 +120,11 @@ async def simulate_chargeback(ports: Ports, code: str, outcome: str) -> None:
 
     Raises NotFound, and InvalidField on `outcome`.
     """
-    pretended = require_sandbox(ports)
+    simulated = require_sandbox(ports)
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking_by_code(code)
     if booking is None:
         raise NotFound("Booking")
     since = await ports.clock.business()
-    await pretended.chargeback(booking.id, outcome)
+    await simulated.chargeback(booking.id, outcome)
     await _sync_subject(ports, booking.id, since)

@@ -84,7 +84,7 @@ ERROR_CODE_DESCRIPTIONS = {
     "upgrade_required": "the path is a WebSocket's",
     "bad_handshake": "what came to Socket.IO is no request of Engine.IO 4, or not of now",
     "rate_limited": "a window is spent: `retry_after` says for how many seconds",
-    "processor_unavailable": "the payment processor is out of reach; nothing is lost, try again",
+    "processor_unavailable": "the payment processor is temporarily unavailable; try again",
     "internal": "a fault of ours; the log tells more under `request_id`",
     "unavailable": "the service is out of reach for now: see Retry-After",
 }
