@@ -127,7 +127,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
 def _hosted_page_operation(
     name: str, summary: str, request_schema: Schema, response_schema: Schema
 ) -> JsonObject:
-    """Acting on a page of the pretended processor as a script. It belongs to the pages, not to
+    """Acting on a page of the simulated processor as a script. It belongs to the pages, not to
     the table."""
     return {
         "tags": ["Sandbox"],
