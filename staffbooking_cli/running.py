@@ -26,6 +26,7 @@ SHUTDOWN_GRACE_SECONDS = 18.0
 
 
 def log_to_stderr() -> None:
+    """Log at INFO to standard error; libraries that log every call only at WARNING."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,

@@ -31,10 +31,10 @@ Headers = Mapping[str, str] | Mapping[bytes, bytes]
 
 PUBLISHED_SIGNATURE_HEADER, STANDARD_SIGNATURE_HEADER = "x-webhook-signature", "webhook-signature"
 
-BODY_FIELD_BY_HEADER = {"webhook-id": "id", "x-webhook-id": "id", "x-webhook-event": "event"}
+_BODY_FIELD_BY_HEADER = {"webhook-id": "id", "x-webhook-id": "id", "x-webhook-event": "event"}
 """Headers that repeat a field of the body."""
 
-ENVELOPE_FIELD_TYPES = {"id": str, "event": str, "sequence": int, "data": dict}
+_ENVELOPE_FIELD_TYPES = {"id": str, "event": str, "sequence": int, "data": dict}
 
 
 def hex_signature(secret: str, body: bytes) -> str:
@@ -157,7 +157,7 @@ class WebhookReceiver:
                 [published], [hex_signature(secret, body) for secret in self._secrets]
             )
         envelope = _parse_envelope(body)
-        for name, field in BODY_FIELD_BY_HEADER.items():
+        for name, field in _BODY_FIELD_BY_HEADER.items():
             if _get_header(headers, name) not in (None, envelope[field]):
                 raise WebhookRefused(RefusalReason.CONTRADICTION)
         return envelope
@@ -247,6 +247,8 @@ def _parse_envelope(body: bytes) -> Envelope:
         raise WebhookRefused(RefusalReason.BAD_BODY) from None
     if not isinstance(envelope, dict):
         raise WebhookRefused(RefusalReason.BAD_BODY)
-    if not all(isinstance(envelope.get(name), kind) for name, kind in ENVELOPE_FIELD_TYPES.items()):
+    if not all(
+        isinstance(envelope.get(name), kind) for name, kind in _ENVELOPE_FIELD_TYPES.items()
+    ):
         raise WebhookRefused(RefusalReason.BAD_BODY)
     return envelope

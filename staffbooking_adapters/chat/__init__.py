@@ -1,6 +1,6 @@
-"""Word between the processes of a deployment.
+"""Broadcasts between the processes of a deployment.
 
-local   within one process: all that SQLite needs
-shared  between processes, over a wire: PostgreSQL's (`sql/wire.py`) or that of Redis
-redis   the wire of Redis
+local   within one process, for SQLite
+shared  between processes, over a transport: PostgreSQL (`sql/messaging/pubsub.py`) or Redis
+redis   the Redis transport
 """

@@ -1,4 +1,4 @@
-"""Word that stays in the process: all that a deployment of one process needs."""
+"""Broadcasts within one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staffbooking_core.representations.channel import Broadcast
 
 
 class LocalChat:
-    """The Chat of one process: whoever listens is told at once."""
+    """Implements `PubSub` for one process: subscribers are called synchronously."""
 
     def __init__(self) -> None:
         self._subscribers: list[Subscriber] = []
@@ -32,4 +32,4 @@ class LocalChat:
             self._subscribers.remove(subscriber)
 
     async def close(self) -> None:
-        """Nothing is open here."""
+        """Do nothing: no resources are held."""

@@ -1,4 +1,4 @@
-"""The wire between processes that Redis's PUBLISH and SUBSCRIBE are."""
+"""Broadcast transport over Redis PUBLISH and SUBSCRIBE."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 PING_INTERVAL_SECONDS = 30.0
-"""Seconds of silence after which the listening connection is tried."""
+"""Seconds without a message after which the subscribed connection is pinged."""
 REPLY_TIMEOUT_SECONDS = 5.0
-"""Seconds that it may take to answer, as may anything else that Redis is asked."""
+"""Timeout of every Redis reply, including that to a ping."""
 
 
 def channel_name(database_url: str, base_url: str) -> str:
-    """The channel of one deployment among those that share a Redis: its processes name the same
-    database and the same base URL. A digest, of which users and passwords are no part."""
+    """The channel of one deployment among those that share a Redis: a digest of the database URL
+    without user and password, and of the base URL."""
     parts = urlsplit(database_url)
     path = parts.path
     if parts.scheme.startswith("sqlite"):
@@ -30,9 +30,9 @@ def channel_name(database_url: str, base_url: str) -> str:
 
 
 class RedisPubSubTransport:
-    """Takes word to whoever hears it on the same channel (`chat.shared.Wire`).
+    """Implements `PubSubTransport` on one Redis channel.
 
-    The client is loaded by the first use, or by `open`: most commands tell nothing.
+    The client is loaded on first use or by `get_client`: most commands broadcast nothing.
     """
 
     def __init__(self, url: str, channel: str) -> None:
@@ -56,18 +56,18 @@ class RedisPubSubTransport:
                 if message is None and is_ping_pending:
                     raise TimeoutError
                 if is_ping_pending := message is None:
-                    await pubsub.ping()  # The client's own checks don't wait for the answer.
+                    await pubsub.ping()  # The client's own health checks do not wait for the reply.
                 elif message["type"] == "message":
                     on_payload(message["data"])
                 elif message["type"] == "subscribe":
-                    on_subscribed()  # The client may have connected anew by itself.
+                    on_subscribed()  # Repeated if the client reconnects by itself.
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
 
     def get_client(self) -> Redis:
-        """The client, loaded where it was not yet; it connects as it is used."""
+        """The client, created on first use; it connects with its first command."""
         if self._client is None:
             from redis.asyncio import Redis
             from redis.asyncio.retry import Retry

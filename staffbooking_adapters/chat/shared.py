@@ -1,4 +1,4 @@
-"""Word between processes, whatever wire takes it."""
+"""Broadcasts between processes over any transport."""
 
 from __future__ import annotations
 
@@ -21,51 +21,53 @@ from staffbooking_core.ports import Subscriber
 from staffbooking_core.representations.channel import Broadcast
 
 _MAX_PAYLOAD_BYTES = 7_900
-"""Bytes of a payload that tells may have: a notification of PostgreSQL holds 7,999."""
+"""Maximum bytes of a payload; a PostgreSQL notification holds up to 7,999."""
 MAX_BACKLOG_BYTES = 1 << 20
-"""Bytes that wait to be told to other processes."""
+"""Maximum bytes of broadcasts that wait to be published to other processes."""
 PUBLISH_INTERVAL_SECONDS = 0.005
-"""Seconds between one payload and the next. At 200 a second PostgreSQL writes as much as
-without any; from 500 on, with four that listen, it writes a tenth less."""
+"""Seconds between payloads. Measured: 200 payloads per second do not slow PostgreSQL's writes; from
+500 per second, with four listeners, writes are a tenth slower."""
 RETRY_DELAY_SECONDS = 1.0
-"""Seconds before the next try where the wire took nothing."""
+"""Seconds before retrying a failed publish."""
 CLOSE_TIMEOUT_SECONDS = 2.0
-"""Seconds that the last word is waited for at the end."""
+"""Maximum seconds for publishing the backlog on close."""
 
 _decode_payload = msgspec.json.Decoder(tuple[str, bool, tuple[Broadcast, ...]]).decode
 
 
 class PubSubTransport(Protocol):
-    """Takes payloads to every process that hears them, the one that tells included."""
+    """Carries payloads to every subscribed process, including the publishing one."""
 
     async def publish(self, payload: bytes) -> None:
-        """Raises where it was not taken, or nobody knows."""
+        """Publish a payload. Raises if it failed or its outcome is unknown."""
         ...
 
     async def subscribe(
         self, on_payload: Callable[[str | bytes], None], on_subscribed: Callable[[], None]
     ) -> None:
-        """Listen until the connection breaks; `began` is called once it hears."""
+        """Receive payloads until the connection breaks. `on_subscribed` is called once payloads
+        are received."""
         ...
 
     async def close(self) -> None: ...
 
 
 class SharedChat(LocalChat):
-    """A Chat whose word is heard here at once, and taken to the other processes by a wire.
+    """Implements `PubSub`: local subscribers are called at once, other processes are reached by a
+    transport.
 
-    What is said while a payload is under way goes into the next ones. Where the wire is out
-    of reach, the oldest of what passes is dropped; that messages were stored is told as soon
-    as it can be.
+    Broadcasts made while a payload is being sent are batched into the next ones. While the
+    transport is unavailable the oldest broadcasts are dropped; that messages were stored is
+    announced as soon as it is available again.
     """
 
     def __init__(self, transport: PubSubTransport) -> None:
-        """`wire` is closed with this."""
+        """The transport is closed with this object."""
         super().__init__()
         self._transport = transport
         self._process_id = secrets.token_hex(8)
         self._has_unannounced_messages = False
-        """Whether there are messages that the others were not told of."""
+        """Whether stored messages have not been announced to the other processes yet."""
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         self._publish_task: asyncio.Task[None] | None = None
@@ -98,7 +100,7 @@ class SharedChat(LocalChat):
                     await asyncio.wait([listen_task])
 
     async def close(self) -> None:
-        """Tell what is to be told, but don't wait long, and close the wire."""
+        """Publish the backlog, waiting at most CLOSE_TIMEOUT_SECONDS, and close the transport."""
         self._is_closed = True
         if (publish_task := self._publish_task) is not None:
             await asyncio.wait([publish_task], timeout=CLOSE_TIMEOUT_SECONDS)
@@ -121,7 +123,7 @@ class SharedChat(LocalChat):
                 except Exception:
                     if self._is_closed:
                         return
-                    # Told or not, nobody knows: what is told twice harms nobody.
+                    # The outcome is unknown; publishing twice is harmless.
                     self._has_unannounced_messages |= stored
                     self._backlog.extendleft(reversed(batch))
                     self._backlog_bytes += sum(map(len, batch))
@@ -132,7 +134,7 @@ class SharedChat(LocalChat):
             self._publish_task = None
 
     def _take_batch(self) -> list[bytes]:
-        """The oldest of what is untold, as much as a payload holds."""
+        """Remove and return the oldest broadcasts that fit into a payload."""
         batch: list[bytes] = []
         free_bytes = _MAX_PAYLOAD_BYTES
         while self._backlog and len(self._backlog[0]) < free_bytes:
@@ -146,7 +148,7 @@ class SharedChat(LocalChat):
         try:
             process_id, stored, broadcasts = _decode_payload(payload)
         except (ValueError, RecursionError):
-            return  # It is not from one of us, or from another version.
+            return  # From another program or another version.
         if process_id == self._process_id:
             return
         if stored:
@@ -156,8 +158,8 @@ class SharedChat(LocalChat):
 
 
 def _split_broadcast(broadcast: Broadcast) -> list[bytes]:
-    """It as JSON, for some of its recipients at a time where it is too long for a payload;
-    nothing where even for one it is."""
+    """A broadcast as JSON, split by recipients if it is too long for a payload; empty if it is too
+    long even for one recipient."""
     whole = encode(broadcast)
     if len(whole) < _MAX_PAYLOAD_BYTES:
         return [whole]

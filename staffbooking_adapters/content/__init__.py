@@ -1,3 +1,3 @@
-"""The content filter: what must not be said in a message, however it is spelled."""
+"""The content filter: blocked terms and contact details in messages, in any spelling."""
 
 __all__ = ["filter"]

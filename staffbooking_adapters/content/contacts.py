@@ -1,7 +1,8 @@
-"""Ways to reach or pay somebody past the platform: addresses, links, names elsewhere, numbers.
+"""Detects contact and payment details that bypass the platform: e-mail addresses, links, user names
+on other platforms, phone and account numbers.
 
-Every pattern begins with something definite and is bounded in length: a hostile text costs
-no more than another of its length.
+Every pattern starts with a specific character and has bounded repetitions, so matching takes
+linear time for hostile texts too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from staffbooking_adapters.content.numbers import has_number
 
 _GAP_BETWEEN_LETTERS = re.compile(r"(?<=[^\W\d_])(?<![^\W_][^\W\d_])[ ]{1,3}(?=[^\W\d_](?![^\W_]))")
 
-# What is said in words is read as signs first.
+# Words for signs (at, dot, slash) are replaced by the signs first.
 
 _OPEN, _CLOSE = r"\s{0,3}[(\[{<*~_-]{1,2}\s?", r"\s?[)\]}>*~_-]{1,2}\s{0,3}"
 _AT_WORD = f"(?:arroba|chiocciola|arobase|klammeraffe|malpa|kukac|{fold('собака').latin})"
@@ -34,8 +35,8 @@ _TOP_LEVEL_DOMAIN = (
     r"ly|eu|uk|de|fr|pl|ru|nl|ch|dk|fi|gr|cz|hu|ro|pt|br|mx|ar|nz|tr|jp|cn|kr|ua|ie|"
     r"edu|gov|events|agency|email|bio|vip)"
 )
-"""Ends of addresses, less those that are words in many languages: a full stop without a
-space behind it is no address."""
+"""Top-level domains that are not words of common languages: a word after a full stop without a
+space is not a domain."""
 _AMBIGUOUS_TOP_LEVEL_DOMAIN = (
     r"(?:it|es|at|be|me|to|in|is|no|so|us|la|se|tv|am|my|co|id|cc|ws|im|ms|pm|sh|ca|au|live|pro)"
 )
@@ -59,11 +60,13 @@ _EMAIL_ADDRESS = re.compile(
 )
 
 _ALLOWED_LINK = re.compile(
-    r"(?<![\w.])(?:https?://)?(?:www\.)?(?:maps\.(?:google|apple)\.[a-z.]{2,6}|google\.[a-z.]{2,6}/maps"
-    r"|goo\.gl/maps|maps\.app\.goo\.gl|openstreetmap\.org|booking\.com|(?:[a-z]{2}\.)?wikipedia\.org)"
+    r"(?<![\w.])(?:https?://)?(?:www\.)?"
+    r"(?:maps\.(?:google|apple)\.[a-z.]{2,6}|google\.[a-z.]{2,6}/maps"
+    r"|goo\.gl/maps|maps\.app\.goo\.gl|openstreetmap\.org|booking\.com"
+    r"|(?:[a-z]{2}\.)?wikipedia\.org)"
     r"(?:/[^\s]{0,300})?"
 )
-"""Links to places and to knowledge lead to nobody."""
+"""Links to maps and reference sites, which are no contact details."""
 
 _AFTER_HYPHEN = "(?:" + "|".join(rf"(?<=\w-\w{{{n}}})" for n in range(3, 13)) + ")"
 
@@ -135,7 +138,7 @@ _CONTACT_PATTERNS = (_EMAIL_ADDRESS, _LINK, _SHORT_LINK, _PLATFORM_USER_NAME, _P
 
 
 def has_contact(text: str) -> bool:
-    """Whether a folded text, in Latin letters where it looks like them, tells a way."""
+    """Whether a text folded to Latin letters contains contact or payment details."""
     if has_number(text):
         return True
     text = _GAP_BETWEEN_LETTERS.sub("", text)

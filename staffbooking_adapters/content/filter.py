@@ -1,4 +1,4 @@
-"""The default content filter: blocked terms, and ways to reach or pay somebody."""
+"""The default content filter: blocked terms, contact and payment details."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ if TYPE_CHECKING:
 
 
 _MAX_INLINE_LENGTH = 500
-"""Characters that are looked through at once. Longer texts go through a thread, one at a time:
-a flood of them slows those who send it."""
+"""Maximum characters of a text that is scanned inline. Longer texts are scanned in one thread, so
+that many of them delay only their senders."""
 
 
 class DefaultContentFilter:
-    """Blocks the default list of terms and a deployment's own, contact and payment details.
-
-    Lists and patterns are loaded by the first use, or by `load`.
-    """
+    """Implements `ContentFilter` with the default terms, a deployment's own terms, and patterns of
+    contact and payment details. They are loaded on first use or by `load`."""
 
     def __init__(self, terms: Iterable[str] = ()) -> None:
-        """`terms` are blocked besides the default ones: words or phrases of any script."""
+        """`terms` are blocked in addition to the default ones: words or phrases in any script."""
         self._extra_terms = tuple(terms)
         self._limiter = anyio.CapacityLimiter(1)
 
     def load(self) -> None:
-        """Have everything loaded that the first use would have to wait for."""
+        """Preload terms and patterns, so that the first message does not wait for them."""
         self.find_now("")
 
     async def scan(self, text: str) -> ContentFindings:
@@ -41,7 +39,7 @@ class DefaultContentFilter:
         return await anyio.to_thread.run_sync(self.find_now, text, limiter=self._limiter)
 
     def find_now(self, text: str) -> ContentFindings:
-        """As `find`, at once: some milliseconds for 1,000 characters."""
+        """As `scan`, blocking: some milliseconds for 1,000 characters."""
         from staffbooking_adapters.content.contacts import has_contact
         from staffbooking_adapters.content.folding import fold
 
@@ -52,7 +50,7 @@ class DefaultContentFilter:
         )
 
     def _has_term_outside_idioms(self, text: str) -> bool:
-        """Whether a term is there besides names and set phrases."""
+        """Whether a term occurs outside names and idioms."""
         from staffbooking_adapters.content.folding import fold
         from staffbooking_adapters.content.idioms import without_idioms, without_names
 

@@ -1,6 +1,6 @@
-# ruff: noqa: RUF001 - characters that pass for others are what this is about
+# ruff: noqa: RUF001 - this module is about lookalike characters
 
-"""Text as a reader sees it, whatever characters it is written in."""
+"""Normalizes text to what a reader sees, whatever characters it is written in."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from functools import lru_cache
 from attrs import frozen
 
 _RIGHT_TO_LEFT_OVERRIDE = re.compile("\u202e([^\u202c\n]+)")
-"""What stands behind a right-to-left override is shown in reverse."""
+"""Text after a right-to-left override, which is displayed in reverse."""
 
 _EXPANDING_CHARACTERS = dict.fromkeys([0xFDFA, 0xFDFB, *range(0x3300, 0x3358)], " ")
-"""Words and whole sentences in one character: up to eighteen would come of it."""
+"""Characters that normalization expands to words or sentences, up to 18 characters."""
 
 _INVISIBLE_CHARACTERS = frozenset("\u115f\u1160\u2800\u3164")
-"""Letters and symbols that show nothing."""
+"""Letters and symbols without a visible glyph."""
 
 _KEPT_MARKS = frozenset("\u3099\u309a")
-"""Marks that make another letter of a Japanese one."""
+"""Combining marks that turn a Japanese letter into another."""
 
 _EQUIVALENTS = {
     "‘": "'",
@@ -53,7 +53,8 @@ _LATIN_NAME_PATTERN = re.compile(
     r"(?: SMALL| CAPITAL)? LETTER(?: SMALL CAPITAL)?(?: (?:DOTLESS|SCRIPT|LONG|TURNED|OPEN))?"
     r" ([A-Z]{1,2})(?: BAR| WITH .*)?"
 )
-"""The letter in a character's name: strokes, hooks, small capitals, boxes."""
+"""Extracts the base letter from the Unicode name of a Latin variant: strokes, hooks, small
+capitals, boxes."""
 
 _LATIN_BLOCKS = (
     (0x00C0, 0x02B0),
@@ -96,21 +97,21 @@ _LATIN_LOOKALIKES = {
     }.items()
     for look in looks
 }
-"""Letters of other scripts that pass for Latin ones."""
+"""Letters of other scripts that look like Latin ones."""
 
 
 @frozen
 class Folded:
-    """A text in small letters, without marks and what can't be seen, its digits 0 to 9."""
+    """A text in lower case, without marks and invisible characters, with ASCII digits."""
 
     native: str
-    """In the scripts that it is written in."""
+    """The text in its own scripts."""
     latin: str
-    """With Latin letters for what looks like one."""
+    """The text with Latin letters in place of their lookalikes."""
 
 
 def fold(text: str) -> Folded:
-    """A text as it is read. What is shown in reverse is there in both directions."""
+    """Fold a text. Parts displayed in reverse are included in both directions."""
     if not text.isascii():
         text = " ".join([text, *(shown[::-1] for shown in _RIGHT_TO_LEFT_OVERRIDE.findall(text))])
         text = unicodedata.normalize("NFKD", text.translate(_EXPANDING_CHARACTERS))
@@ -132,7 +133,7 @@ def _latin_lookalike(char: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def _plain_character(char: str) -> str | None:
-    """What one character stands for; None for nothing."""
+    """The replacement of one character; None removes it."""
     if " " <= char <= "~" and char != "`":
         return char
     if "\u3400" <= char <= "\u9fff":

@@ -1,4 +1,4 @@
-"""Names and set phrases in which a blocked word is harmless."""
+"""Names and idioms in which a blocked word is harmless."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME_PATTERN = re.compile(
     r"\b(?:Dick|Cocks?|Kike|Fuk)(?:['’]s)?(?=\s+(?:[A-Z][a-z]|(?:van|von|de)\s))"
     r"|\b(?:[A-Z]|Mr|Mrs|Ms|Dr)\.\s(?:Dick|Cocks?|Fuk)\b"
 )
-"""A word that is a name too, in capitals beside another one: Dick Van Dyke, Cock Lane."""
+"""A capitalized word that is also a name, next to another name: Dick Van Dyke, Cock Lane."""
 
 _IDIOM_PATTERN = re.compile(
     r"""\b(?:
@@ -32,12 +32,12 @@ _IDIOM_PATTERN = re.compile(
 
 
 def without_names(text: str) -> str:
-    """A text as it was written, less those names."""
+    """An unfolded text without such names."""
     return _NAME_PATTERN.sub(" ", text)
 
 
 def without_idioms(folded: Folded) -> Folded:
-    """A folded text, less those phrases."""
+    """A folded text without such idioms."""
     return evolve(
         folded,
         native=_IDIOM_PATTERN.sub(" ", folded.native),

@@ -1,9 +1,11 @@
 # ruff: noqa: RUF001 - other alphabets have letters that look like Latin ones
 
-"""Numbers by which somebody can be called or paid: of phones, cards and accounts.
+"""Detects phone, card and account numbers.
 
-They are told from the numbers of a booking by what is left when dates, times, prices,
-addresses and codes are put aside: seven figures or more that nothing but separators parts.
+1. Harmless numbers are removed: dates, times, prices, addresses, codes.
+2. Digits written as words or letters are replaced by digits.
+3. A remaining run of at least 7 digits, parted only by separators, is a contact number; after a
+   word such as `call`, 6 digits are enough. Counting, growing lists and years are not.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from staffbooking_adapters.content.folding import fold
 
 _MIN_DIGITS = 7
 _MIN_ANNOUNCED_DIGITS = 6
-"""Where a word such as `call` stands before them."""
+"""Minimum digits after a word such as `call`."""
 
 _REMOVED_MARK = "§"
-"""Stands for what was put aside."""
+"""Replaces a harmless number."""
 
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _MONTH = r"(?:0?[1-9]|1[0-2])"
@@ -75,7 +77,7 @@ _HARMLESS_NUMBER = re.compile(
     """,
     re.VERBOSE,
 )
-"""Codes of bookings, dates, years, times, prices, places, addresses, measures, references."""
+"""Booking codes, dates, years, times, prices, coordinates, addresses, measures, references."""
 
 _DIGIT_WORDS = {
     "0": "zero oh null zéro cero sıfır ноль ноля nul nula noll 공 영 shunya صفر",
@@ -90,7 +92,7 @@ _DIGIT_WORDS = {
     "9": "nine neun neuf nueve nove nine dziewięć девять dokuz negen nio nau ninety تسعة 구",
     "-": "dash hyphen minus strich bindestrich tiret guion slash",
 }
-"""Figures, and what parts them, in words."""
+"""Words for digits and for the hyphen between them."""
 
 _DIGIT_BY_WORD = {
     fold(word).latin: figure for figure, words in _DIGIT_WORDS.items() for word in words.split()
@@ -111,12 +113,12 @@ _MIXED_DIGIT_RUN = re.compile(
 )
 _SPACED_DIGIT_RUN = re.compile(r"(?=[\doil])(?<![^\W_])(?:[\doil][\W_]{1,4}){6,}[\doil](?![^\W_])")
 _DIGIT_LOOKALIKES = str.maketrans("oil", "011")
-"""Letters among figures: O for 0, l and I for 1."""
+"""Letters that replace digits: O for 0, l and I for 1."""
 
 _SEPARATOR = r"(?:[^\w+=%$€£¥°§]|_|\+(?=\d))"
 _DIGIT_RUN = re.compile(rf"\d(?:{_SEPARATOR}{{0,8}}+\d){{{_MIN_ANNOUNCED_DIGITS - 1},}}+")
 _INTERLEAVED_DIGITS = re.compile(r"(?<![^\W_])\d(?:[a-z]\d){6,}")
-"""Single figures with single letters between them."""
+"""Single digits with single letters between them."""
 
 _ANNOUNCEMENT = re.compile(
     r"\b(?:call|phone|tel|ring|sms|whats ?app|mobil|cell|handy|ruf|appel|llam|fon|dial|reach|movil)"
@@ -127,7 +129,7 @@ _LIST_SEPARATOR = re.compile(r"[,;/&]")
 
 
 def has_number(text: str) -> bool:
-    """Whether a folded text tells somebody's number."""
+    """Whether a folded text contains a phone, card or account number."""
     if len(_DIGIT.findall(text)) >= _MIN_ANNOUNCED_DIGITS:
         text = _HARMLESS_NUMBER.sub(_REMOVED_MARK, text)
     text = _with_digits(text)
@@ -140,7 +142,7 @@ def has_number(text: str) -> bool:
 
 
 def _with_digits(text: str) -> str:
-    """A text with figures for what is said in words or written with letters."""
+    """A text with digits in place of digit words and digit lookalikes."""
     text = _DIGIT_WORD_RUN.sub(
         lambda said: "".join(map(_digit_of_word, _ONE_DIGIT_WORD.findall(said[0]))), text
     )
@@ -163,7 +165,7 @@ def _is_contact_number(run: str, before: str) -> bool:
 
 
 def _is_harmless_list(parts: list[str], *, has_list_separator: bool) -> bool:
-    """Whether figures count up or down, list growing numbers, or name years."""
+    """Whether numbers count up or down, are a list of growing numbers, or are years."""
     lengths = set(map(len, parts))
     if len(parts) < 2 or max(lengths) > 4 or any(part[0] == "0" for part in parts):
         return False

@@ -1,7 +1,8 @@
-"""Which terms are in a text, however their letters are written.
+"""Finds blocked terms in a text, however their letters are written.
 
-A term is found as a whole word, never inside another one: Scunthorpe is a town. Scripts
-without spaces between words have no such bounds: their terms are found anywhere.
+Terms match whole words only: Scunthorpe is a town. In scripts without spaces between words they
+match anywhere. A text is searched as written, spelled out (`b a d`), joined (`b-a-d`), with
+leetspeak (`b4d`), stretched (`baaad`) and masked (`b*d`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _LEETSPEAK = {
     **dict.fromkeys("7+", "t"),
     **dict(zip("8¢#£0¥2", "bchloyz", strict=True)),
 }
-"""Figures and signs that stand for letters."""
+"""Digits and symbols that stand for letters."""
 
 _WORD_SYMBOLS = "@$!|+#*€¢£¥'"
 _EDGE_SYMBOLS = "!|#*€£¥'"
-"""What stands before or behind a word without being a letter of it."""
+"""Symbols that may surround a word without being part of it."""
 _I_OR_L_CHARACTERS = frozenset("1!|")
-"""Each may be an i or an l: where one stands, l is read as i on both sides."""
+"""Characters that may be an i or an l: words with one are compared with every l as i."""
 
 _LEETSPEAK_TRANSLATION = str.maketrans({**_LEETSPEAK, "'": ""})
 _SYMBOL_REMOVAL = dict.fromkeys(map(ord, _WORD_SYMBOLS))
@@ -40,14 +41,14 @@ _GAP = rf"(?:[^\w{_WORD_SYMBOLS}]|_)"
 _FRAGMENT_RUN = re.compile(
     rf"(?<![^\W_])(?<![{_WORD_SYMBOLS}]){_FRAGMENT}{_GAP}{{1,6}}+(?:{_FRAGMENT}{_GAP}{{0,6}}+)++"
 )
-"""Pieces of one or two letters, one after the other."""
+"""A run of pieces of one or two letters."""
 
 _UNSPACED_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 )
 """Scripts without spaces between words: Thai, Burmese, Khmer, Chinese, Japanese."""
 _HANGUL = "\uac00-\ud7a3"
-"""Korean has spaces, but its words grow."""
+"""Korean has spaces, but words take suffixes."""
 _UNSPACED = re.compile(f"[{_UNSPACED_SCRIPTS}{_HANGUL}]")
 _UNSPACED_GAP = re.compile(
     rf"(?<=[{_UNSPACED_SCRIPTS}])[\s!-/:-@\[-`{{-~]{{1,6}}(?=[{_UNSPACED_SCRIPTS}])"
@@ -63,10 +64,10 @@ _REPEATED_LETTER = re.compile(r"(.)(?=\1)", re.DOTALL)
 
 _SUFFIXES = "s z ed er ers in ing ings y head heads hole holes face off".split()
 _MAX_WORD_LENGTH = 40
-"""No spelled-out word is longer."""
+"""Maximum characters of a joined or masked word."""
 
 _STEMS = ("fuck", "bitch")
-"""No harmless word has these in it."""
+"""Strings that occur in no harmless word."""
 
 _SHORT_WORDS = frozenset(
     "ab al am an as at au be by ca ce co cu da de di do du el em en er es et eu ex go ha he hi"
@@ -74,14 +75,14 @@ _SHORT_WORDS = frozenset(
     " nu ob of oh ok om on or ou pa pm po pr qu re sa se si so st su ta te tu tv um un up us uk"
     " vs we wo ya ye yo za ze zu hit itch its wan".split()
 )
-"""Words that may stand beside each other and are no pieces of a longer one."""
+"""Short words that are not taken for pieces of a longer word."""
 
 
 class TermMatcher:
-    """Terms to be found in texts, and what is made of them (plurals, participles, insults)."""
+    """Finds terms and their inflections (plurals, participles, insults) in texts."""
 
     def __init__(self, terms: Iterable[str], exceptions: Collection[str] = ()) -> None:
-        """Nothing in `never` is made of a term; it may be a term itself."""
+        """Inflections in `exceptions` do not match; a term itself matches even if it is there."""
         self._exceptions = exceptions
         self._phrases: dict[str, set[tuple[str, ...]]] = defaultdict(set)
         words, unspaced = set(), set()
@@ -106,7 +107,7 @@ class TermMatcher:
             self._forms_by_shape[form[0], form[-1], len(form)].add(form)
 
     def occur_in(self, folded: Folded) -> bool:
-        """Whether one of them is in a text."""
+        """Whether a term occurs in a text."""
         return any(self._occur_in(text) for text in {folded.native, folded.latin})
 
     def _occur_in(self, text: str) -> bool:
@@ -143,7 +144,7 @@ class TermMatcher:
         )
 
     def _is_masked(self, word: str) -> bool:
-        """Whether stars hide some letters of a term: at most half, and neither end."""
+        """Whether a word is a term with letters masked by `*`: at most half, neither end."""
         if word.count("*") * 2 > len(word) or not 4 <= len(word) <= _MAX_WORD_LENGTH:
             return False
         return any(
@@ -170,12 +171,12 @@ def _words(text: str) -> list[str]:
 
 
 def _has_pronoun(word: str) -> bool:
-    """Whether a spelled-out word may begin with a word of one letter: I, a, u."""
+    """Whether a spelled-out word may begin with a one-letter word: I, a, u."""
     return 4 < len(word) <= _MAX_WORD_LENGTH and word[0] in "iau"
 
 
 def _readings(word: str) -> tuple[str, ...]:
-    """The words of letters alone that a word may stand for."""
+    """The words of letters only that a word may stand for."""
     if word.isalpha() or word.isdigit():
         return (word,)
     letters = sum(map(str.isalpha, word))
@@ -190,7 +191,7 @@ def _collapse_repeats(word: str) -> str:
 
 
 def _inflections(word: str) -> Iterator[str]:
-    """What a word becomes with the usual endings."""
+    """A word with the usual suffixes."""
     if len(word) < 4 or not word.isascii():
         return
     for ending in _SUFFIXES:
@@ -207,9 +208,9 @@ def _inflections(word: str) -> Iterator[str]:
 
 
 def _is_stretched_form(word: str, form: str) -> bool:
-    """Whether a word is a form, with letters repeated or not.
+    """Whether a word is a form, possibly with repeated letters.
 
-    One that is doubled inside, and no vowel, makes another word: annals, assess, rapper.
+    A doubled inner consonant makes another word: annals, assess, rapper.
     """
     if word == form or word.isdigit():
         return word == form
@@ -228,7 +229,7 @@ def _is_stretched_run(run: str, expected: str, *, at_end: bool) -> bool:
 
 
 def _forms_by_key(forms: set[str]) -> dict[str, set[str]]:
-    """Forms by what remains of them with no letter repeated."""
+    """Forms by their spelling with repeated letters collapsed."""
     listed = list(forms)
     found: dict[str, set[str]] = defaultdict(set)
     for key, form in zip(_collapse_repeats("\n".join(listed)).splitlines(), listed, strict=True):
@@ -237,7 +238,7 @@ def _forms_by_key(forms: set[str]) -> dict[str, set[str]]:
 
 
 def _spelled_out_words(text: str) -> list[str]:
-    """What pieces that follow each other spell: as a whole, and between wider gaps."""
+    """The words that runs of pieces spell: the whole run, and the parts between wider gaps."""
     runs = (run[0] for run in _FRAGMENT_RUN.finditer(text) if _LETTER.search(run[0]))
     return [word for run in runs for word in _joined_fragments(run)]
 
@@ -267,12 +268,12 @@ def _join_by_gaps(pieces: list[re.Match[str]]) -> Iterator[str]:
 
 
 def _joined_words(text: str) -> Iterator[str]:
-    """Words that hyphens, dots or the like hold together, as one."""
+    """Words joined by hyphens, dots or similar, without these."""
     return (word.translate(_JOINER_REMOVAL) for word in _JOINED_WORDS.findall(text))
 
 
 def _joined_neighbours(words: list[str]) -> Iterator[str]:
-    """Neighbours of which one has no vowel, so that it is hardly a word of its own."""
+    """Adjacent words joined, if one is short and has no vowel and so is hardly a word."""
     halves = {word for word in set(words) if len(word) <= 3 and _is_vowelless(word)}
     for before, after in pairwise(words):
         whole = before + after

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001 - other alphabets have letters that look like Latin ones
 
-"""The default list of blocked terms: glin-profanity's, less what is said every day.
+"""The default list of blocked terms: glin-profanity's lists without everyday words.
 
-Only the lists of languages are taken that could be read through word by word. The others
-(Turkish, Dutch, Arabic, Japanese ...) hold more everyday words than vulgar ones.
+Only languages whose lists were reviewed word by word are included. The other lists (Turkish,
+Dutch, Arabic, Japanese ...) contain more everyday words than vulgar ones.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _LANGUAGES = (
 )
 
 _TOO_SHORT_PATTERN = re.compile(r"[\u3400-\u9fff]\w?|[\uac00-\ud7a3]")
-"""Terms of scripts without spaces that are often a part of something else: 今日|你好."""
+"""Terms of scripts without spaces that are too short to match anywhere: 今日|你好."""
 
 
 def default_terms() -> list[str]:
-    """The terms of the default list. Raises FileNotFoundError where the list is missing."""
+    """The default blocked terms. Raises FileNotFoundError if glin-profanity is missing."""
     return [term for term in listed_terms() if not _is_harmless(term)] + ADDED_TERMS
 
 
 def listed_terms() -> list[str]:
-    """All that is in the lists."""
+    """All terms of the languages' lists."""
     return [term.strip() for language in _LANGUAGES for term in _read_dictionary(language)]
 
 
@@ -36,7 +36,7 @@ def _is_harmless(term: str) -> bool:
 
 
 def _read_dictionary(language: str) -> list[str]:
-    # The file alone: the package would load scanners that are of no use here.
+    # Read the file only: importing the package would load unused scanners.
     package = find_spec("glin_profanity")
     if package is None or package.origin is None:
         raise FileNotFoundError("glin-profanity is not installed")
@@ -56,7 +56,7 @@ ADDED_TERMS = _split_terms("""
     putas, puto, cabrones, spierdalaj, сука, суки, пизда, пиздец, заебал, ебаный, мудак, блять,
     хуя, хуе, хуем, хуйня, нахуй, похуй, 傻逼, 操你妈, 操你媽, 幹你娘
 """)
-"""What the lists lack, and what is blocked in company alone."""
+"""Terms that the lists lack, and phrases with words that are blocked only in them."""
 
 HARMLESS_TERMS = frozenset(
     word.casefold()
@@ -118,5 +118,5 @@ HARMLESS_TERMS = frozenset(
     에로, 엄창, 염병, 유모, 육갑, 자위, 자지, 하드코어, 호로, 후장
     """)
 )
-"""Terms of the lists, and words made of them, that are harmless somewhere: a word of another
-language, a name, a trade's own word, or what one must be able to report."""
+"""Listed terms and inflections that are harmless in some context: a word of another language, a
+name, a technical term, or a word needed for a report."""

@@ -1,4 +1,4 @@
-"""Calendars in the format of iCalendar: what is written and read, loaded by its first use."""
+"""Reads and writes iCalendar files; the library is loaded on first use."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from staffbooking_core.errors import invalid_field
 
 
 class IcsCalendars:
-    """Files are read in one thread, so that a rush of them slows nothing but each other; they
-    are written in another."""
+    """Implements `Calendars`. Files are parsed in one thread and written in another, so that many
+    uploads delay only each other."""
 
     def __init__(self, base_url: str) -> None:
-        """The address tells the bookings of this deployment from those of others."""
+        """The host of `base_url` marks this deployment's bookings in event UIDs."""
         self._host = urlsplit(base_url).hostname or "localhost"
         self._read_limiter, self._write_limiter = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
 
     def load(self) -> None:
-        """Take the time that it takes now: in a process that serves, nobody is to wait for it."""
+        """Preload the library, so that no request waits for it."""
         from staffbooking_adapters.ics import events, feed  # noqa: F401
 
     async def format_feed(self, name: str, bookings: Sequence[Booking]) -> bytes:
@@ -48,5 +48,5 @@ class IcsCalendars:
             return merge_intervals(busy_intervals(content, timezone, window, self._host))
         except UnreadableCalendar as error:
             raise invalid_field("file", str(error)) from None
-        except (ValueError, OverflowError):  # The library's tell what stands in the file.
+        except (ValueError, OverflowError):  # The library's messages quote the file.
             raise invalid_field("file", "has an event that can't be read") from None

@@ -1,7 +1,11 @@
-"""When somebody is busy by a calendar: its events with all their repetitions, and its busy times.
+"""Computes the busy times of a calendar file: events with their recurrences, and free/busy periods.
 
-An event comes by its start, its rules and its further dates, less its exceptions; an event that
-stands in for one of its times takes that time's place (RFC 5545, 3.8.4.4 and 3.8.5).
+1. The events of a file are grouped into series by UID.
+2. A series' occurrences are its start, recurrence rules (RRULE) and extra dates (RDATE), minus
+   its exception dates (EXDATE).
+3. An event with a RECURRENCE-ID replaces that occurrence, and with RANGE=THISANDFUTURE moves the
+   later ones too (RFC 5545, 3.8.4.4 and 3.8.5).
+4. Spans are clipped to the window. The work for one file is bounded by a budget.
 """
 
 from __future__ import annotations
@@ -28,20 +32,19 @@ from staffbooking_core.domain.companions.availability import DAY, Interval
 T = TypeVar("T")
 
 _MAX_RECURRENCE_STEPS = 500_000
-"""At the days of rules, for all that one file repeats."""
+"""Maximum steps of expanding the recurrence rules of one file; a step is about one day."""
 _SPAN_COST = 5
-"""Looks: what each time that comes of a rule costs besides."""
+"""Additional steps that each span costs."""
 
 InstantSpan: TypeAlias = tuple[datetime, datetime]
-"""Two instants, which need not come in this order."""
+"""Start and end instants; the end may be before the start."""
 
 
 def busy_intervals(
     content: bytes, timezone: str, window: Interval, host: str
 ) -> Iterator[Interval]:
-    """The busy times of a file within the window, in any order. Whole days, and times with no
-    zone, are those of the `timezone`; what `site` itself gave out is passed over. Raises
-    ValueError."""
+    """The busy times of a file within the window, in any order. Whole days and times without a zone
+    are in `timezone`; events published by `host` itself are ignored. Raises ValueError."""
     budget = RecurrenceBudget(_MAX_RECURRENCE_STEPS)
     for calendar in parse_calendars(content):
         described = {zone.text("TZID"): zone for zone in _components_of_kind(calendar, "VTIMEZONE")}
@@ -81,7 +84,7 @@ def _busy_spans(calendar: Component, zones: ZoneResolver, host: str) -> Iterator
 
 @frozen
 class _WallTime:
-    """A date or a time as it stands in a file, with the clock that it is read from."""
+    """A date or local time from a file, with the zone that converts it."""
 
     wall: datetime
     zone: ZoneClock
@@ -98,16 +101,16 @@ class _CalendarEvent:
     start: _WallTime
     duration: timedelta
     is_whole_days: bool
-    """Then its length is counted in days, which a change of the clock may make longer."""
+    """Whether the duration counts local days, which a clock change makes longer or shorter."""
     sequence: int
     is_busy: bool
     recurrence_id: datetime | None
-    """The time of its series whose place it takes."""
+    """The occurrence of its series that it replaces."""
     is_this_and_future: bool
-    """It moves those that come after it, too."""
+    """Whether it moves the later occurrences too."""
 
     def span(self, wall: datetime) -> InstantSpan:
-        """When it begins by its clock at that time."""
+        """The span of the occurrence that begins at this local time."""
         starts_at = self.start.zone(wall)
         if self.is_whole_days:
             return starts_at, self.start.zone(wall + self.duration)
@@ -149,9 +152,9 @@ def _duration_of(component: Component, start: _WallTime, end: _WallTime | None) 
     if end is not None:
         shown = end.wall - start.wall
         if start.is_day and end.is_day:
-            return shown or DAY  # Some programs end a day with itself.
+            return shown or DAY  # Some programs write the same date as start and end.
         length = end.instant - start.instant
-        # What a clock that is set forward never shows may come after what it shows next.
+        # A local time skipped by a clock change may convert to an instant after the end's.
         return shown if start.zone is end.zone and length < timedelta(0) else length
     if (given := component.first_property("DURATION")) is not None:
         return _require_type(next(given.values()), timedelta)
@@ -200,7 +203,7 @@ def _require_type(value: object, kind: type[T]) -> T:
 
 
 def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iterator[InstantSpan]:
-    """The busy times of all events of one UID: of two that say the same the newer counts."""
+    """The busy spans of all events of one UID; a higher SEQUENCE replaces a lower one."""
     by_age = sorted(events, key=lambda event: event.sequence)
     overrides = {event.recurrence_id: event for event in by_age if event.recurrence_id is not None}
     yield from (event.span(event.start.wall) for event in overrides.values() if event.is_busy)
@@ -222,7 +225,7 @@ def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iter
 
 
 def _occurrence_spans(event: _CalendarEvent, zones: ZoneResolver) -> Iterator[InstantSpan]:
-    """When an event is on: all its times that may touch the window, and perhaps more."""
+    """The spans of an event's occurrences: all that may overlap the window, possibly more."""
     first = (
         zones.window.starts_at.replace(tzinfo=None) - max(event.duration, timedelta(0)) - 2 * DAY
     )
@@ -261,7 +264,7 @@ def _rule_occurrences(
 
 
 def _parse_until(value: object, start: _WallTime, last: datetime) -> datetime:
-    """The instant after which a rule ends: a date is that day to its end."""
+    """The instant after which a rule ends; a date means the end of that day."""
     if isinstance(value, datetime) and not start.is_day:
         wall = min(value.replace(tzinfo=None), last)
         return start.zone(wall) if value.tzinfo is None else utc_clock(wall)

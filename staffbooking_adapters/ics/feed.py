@@ -1,4 +1,4 @@
-"""A feed of bookings, for programs that follow calendars."""
+"""Writes the calendar feed of a companion's bookings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 
 _PRODUCT_ID = "-//staffbooking//Bookings//EN"
 _REFRESH_INTERVAL = timedelta(minutes=15)
-"""After which it is worth a look again."""
+"""The polling interval suggested to calendar clients."""
 
 
 def write_feed(name: str, bookings: Iterable[Booking], host: str) -> bytes:
-    """A calendar of that name with these bookings; `site` makes their names unique."""
+    """A calendar with this name and these bookings; `host` makes the event UIDs unique."""
     calendar = Calendar()
     calendar.add("PRODID", _PRODUCT_ID)
     calendar.add("VERSION", "2.0")
     calendar.add("METHOD", "PUBLISH")
-    calendar.add("NAME", vText(name))  # Else the library takes it as it is, unescaped.
+    calendar.add("NAME", vText(name))  # `vText` escapes it; the library would not.
     calendar.add("X-WR-CALNAME", vText(name))
     calendar.add("REFRESH-INTERVAL", _REFRESH_INTERVAL, parameters={"VALUE": "DURATION"})
     for booking in bookings:
@@ -31,7 +31,7 @@ def write_feed(name: str, bookings: Iterable[Booking], host: str) -> bytes:
 
 
 def _calendar_event(booking: Booking, host: str) -> Event:
-    # A request takes no time yet, here as little as in the calendar that shows it.
+    # A pending booking blocks no time, neither here nor in the client's calendar.
     is_pending = booking.status is BookingStatus.PENDING
     event = Event()
     event.add("UID", f"{booking.code}@{host}")

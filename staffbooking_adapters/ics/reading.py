@@ -1,8 +1,7 @@
-"""From the bytes of an iCalendar file to its components, as far as they tell of times.
+"""Parses an iCalendar file into components, with only the properties that describe times.
 
-Nothing else is parsed: what people write into their calendars is passed over, whatever it is.
-icalendar splits the lines and reads the values; its own tree of components is not made, since
-that remembers for the whole process what one file calls its time zones.
+Other properties are skipped unread. The icalendar library splits lines and parses values; its
+component tree is not used, since it caches a file's time zones for the whole process.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from icalendar.prop import vDDDTypes, vRecur, vUTCOffset
 
 
 class UnreadableCalendar(ValueError):
-    """What is wrong with a file, in words for whoever sent it."""
+    """The file can't be read; the message is shown to the sender."""
 
 
 MAX_COMPONENTS = 10_000
 _MAX_DEPTH = 4
-"""A calendar, an event, its alarm, and one more."""
+"""Maximum nesting: a calendar, an event, its alarm, and one more."""
 _MAX_LINE_LENGTH = 64 * 1024
-"""Characters of a line that is parsed."""
+"""Maximum characters of a parsed line."""
 
 _PARSED_PROPERTIES = {
     "VEVENT": "UID SEQUENCE STATUS TRANSP DTSTART DTEND DURATION RRULE RDATE EXDATE RECURRENCE-ID",
@@ -32,7 +31,7 @@ _PARSED_PROPERTIES = {
     "STANDARD": "DTSTART RRULE RDATE TZOFFSETFROM TZOFFSETTO",
     "DAYLIGHT": "DTSTART RRULE RDATE TZOFFSETFROM TZOFFSETTO",
 }
-"""Which properties of which components are parsed."""
+"""The parsed properties by component."""
 _PARSED_PROPERTY_SETS = {
     kind: frozenset(names.split()) for kind, names in _PARSED_PROPERTIES.items()
 }
@@ -40,33 +39,37 @@ _PARSED_PROPERTY_SETS = {
 
 @frozen
 class Property:
+    """One property of a component: its parameters and its unparsed value."""
+
     parameters: Mapping[str, Any]
     value: str
 
     def parameter(self, name: str) -> str:
-        """A parameter; empty without it. Commas that nobody quoted are taken as they stand."""
+        """The value of a parameter, empty if absent. Unquoted commas stay part of the value."""
         found = self.parameters.get(name, "")
         return found if isinstance(found, str) else ",".join(found)
 
     def values(self) -> Iterator[Any]:
-        """Its dates, times and lengths, and its periods as pairs of them."""
+        """The dates, times and durations of the value; a period is a pair of them."""
         for text in self.value.split(","):
             start, _, end = text.strip().partition("/")
             start_read = vDDDTypes.from_ical(start)
             yield (start_read, vDDDTypes.from_ical(end)) if end else start_read
 
     def rule(self) -> Mapping[str, Sequence[Any]]:
-        """The parts of a rule of repetition."""
+        """The parts of a recurrence rule."""
         parts: Mapping[str, Sequence[Any]] = vRecur.from_ical(self.value)
         return parts
 
     def offset(self) -> Any:
-        """From UTC."""
+        """The value as an offset from UTC."""
         return vUTCOffset.from_ical(self.value)
 
 
 @frozen(eq=False)
 class Component:
+    """One component, such as VEVENT, with its parsed properties and nested components."""
+
     kind: str
     properties: dict[str, list[Property]] = field(factory=dict)
     children: list[Component] = field(factory=list)
@@ -75,7 +78,7 @@ class Component:
         return self.properties.get(name, ())
 
     def first_property(self, name: str) -> Property | None:
-        """Where it comes twice, the first counts."""
+        """The first property with this name, or None."""
         return next(iter(self.properties_named(name)), None)
 
     def text(self, name: str) -> str:
@@ -84,8 +87,8 @@ class Component:
 
 
 def parse_calendars(content: bytes) -> Sequence[Component]:
-    """The calendars of a file. Raises Unreadable, or another ValueError, for what is none or
-    holds too much."""
+    """The calendars of a file. Raises UnreadableCalendar or another ValueError if the file is not
+    iCalendar or exceeds the limits."""
     root = Component("")
     stack, components = [root], 0
     for line in _unfolded_lines(content):
@@ -93,7 +96,7 @@ def parse_calendars(content: bytes) -> Sequence[Component]:
         if name == "BEGIN":
             components += 1
             if components > MAX_COMPONENTS or len(stack) > _MAX_DEPTH:
-                raise UnreadableCalendar("holds too many events, or too much inside of one")
+                raise UnreadableCalendar("has too many events, or is nested too deeply")
             stack.append(Component(_line_value(line)))
             stack[-2].children.append(stack[-1])
         elif len(stack) == 1 or (name == "END" and stack.pop().kind != _line_value(line)):
@@ -109,7 +112,7 @@ _NOT_A_CALENDAR = "is not an iCalendar file"
 
 
 def _unfolded_lines(content: bytes) -> Iterator[Contentline]:
-    """Unfolded, and without empty ones."""
+    """The file's lines, unfolded, without blank ones."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

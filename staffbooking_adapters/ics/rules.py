@@ -1,8 +1,13 @@
-"""Rules of repetition (RFC 5545, 3.3.10), followed day by day within a window and a budget.
+"""Expands recurrence rules (RFC 5545, 3.3.10) day by day, within a window and a budget.
 
-The usual library looks for a rule's next time until the year 9999, whatever window it is asked
-for: one that never comes true, such as the 30th of each February, holds a thread for seconds,
-and nothing can stop it.
+1. A rule is a sequence of periods (days, weeks, months or years, INTERVAL apart).
+2. The days of a period are filtered by the rule's BY parts; a part that the rule leaves open comes
+   from the start date.
+3. The remaining days are combined with the times of day; BYSETPOS selects among the results.
+4. Every period and day spends steps of the file's budget.
+
+dateutil is not used: it searches up to the year 9999 regardless of the window, so a rule without
+occurrences, such as every February 30th, would block a thread for seconds.
 """
 
 from __future__ import annotations
@@ -18,40 +23,40 @@ from staffbooking_adapters.ics.reading import UnreadableCalendar
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 _MAX_VALUES = 100
-"""In all the lists of a rule, and times on a day."""
+"""Maximum values in all lists of a rule, and maximum times per day."""
 MAX_INTERVAL = 1_000
-"""Days, weeks, months or years from one time to the next."""
+"""Maximum INTERVAL: days, weeks, months or years between periods."""
 
-_UNSUPPORTED = "repeats an event in a way that is not known here"
+_UNSUPPORTED = "has an event with an unsupported recurrence rule"
 
 _PERIOD_COST = 4
-"""Looks: what a period costs besides its days."""
+"""Steps that a period costs in addition to its days."""
 RULE_COST = 25
-"""Looks: what reading a rule costs, though it may never come true in the window."""
+"""Steps that a rule costs even without occurrences in the window."""
 
 RuleParts: TypeAlias = Mapping[str, Sequence[Any]]
 DayNames: TypeAlias = Callable[[date], Sequence[Any]]
-"""All that a part of a rule may call a day by."""
+"""The values by which a BY part may select a day."""
 
 
 class RecurrenceBudget:
-    """How much may still be looked at, for everything that one file repeats."""
+    """The remaining steps for expanding all recurrence rules of one file."""
 
     def __init__(self, steps: int) -> None:
         self._remaining = steps
 
     def spend(self, steps: int) -> None:
-        """Raises Unreadable where nothing is left."""
+        """Subtract steps. Raises UnreadableCalendar if the budget is exhausted."""
         self._remaining -= steps
         if self._remaining < 0:
-            raise UnreadableCalendar("repeats its events too often")
+            raise UnreadableCalendar("has too many recurring events")
 
 
 class RecurrenceRule:
-    """When something comes back that is on at a time first, by the clock on the wall.
+    """A recurrence rule that starts at a local time; occurrences are local times.
 
-    Raises Unreadable, or another ValueError, for what is no rule, and for one that steps from
-    hour to hour or less.
+    Raises UnreadableCalendar or another ValueError for an invalid or unsupported rule, such as one
+    with an hourly or shorter frequency.
     """
 
     def __init__(self, parts: RuleParts, start: datetime) -> None:
@@ -65,7 +70,7 @@ class RecurrenceRule:
         self._positions = parts.get("BYSETPOS", ())
         if self._frequency not in _FREQUENCIES or not 1 <= self._interval <= MAX_INTERVAL:
             raise UnreadableCalendar(_UNSUPPORTED)
-        if "BYWEEKNO" in parts and self._week_start:  # Its weeks are those of ISO 8601 here.
+        if "BYWEEKNO" in parts and self._week_start:  # Only ISO 8601 weeks are supported.
             raise UnreadableCalendar(_UNSUPPORTED)
         self._filters = [
             (names, set(wanted)) for names, wanted in _day_filters(parts, self._frequency, start)
@@ -75,8 +80,8 @@ class RecurrenceRule:
     def occurrences_between(
         self, first: datetime, last: datetime, budget: RecurrenceBudget
     ) -> Iterator[datetime]:
-        """Its times from `first` to `last`, both included, in order."""
-        # What is counted is followed from its start, anything else from that of the window.
+        """The occurrences from `first` to `last`, both included, in order."""
+        # A rule with COUNT is expanded from its start, others from the window's start.
         begin = first if self._count is None else self._start
         for at in islice(self._occurrences_from(begin, last.date(), budget), self._count):
             if at > last:
@@ -97,7 +102,7 @@ class RecurrenceRule:
                     yield at
 
     def _select_times(self, days: Sequence[date]) -> Sequence[datetime]:
-        """The times of one period."""
+        """The occurrences within one period."""
         matching_days = (day for day in days if self._matches_filters(day))
         times = [datetime.combine(day, at) for day in matching_days for at in self._times_of_day]
         if not self._positions:
@@ -109,7 +114,7 @@ class RecurrenceRule:
         return not any(wanted.isdisjoint(names(day)) for names, wanted in self._filters)
 
     def _period_number(self, day: date) -> int:
-        """Of a period that begins about that day: the start's own is 0."""
+        """The number of the period around a day, counted from the start's period, which is 0."""
         start = self._start
         match self._frequency:
             case "YEARLY":
@@ -121,7 +126,7 @@ class RecurrenceRule:
         return (day - start.date()).days // self._interval
 
     def _period_days(self, number: int, last: date) -> range:
-        """The days of a period, as ordinals; none where it begins after `last`."""
+        """The days of a period, as ordinals; empty if it begins after `last`."""
         ahead = number * self._interval
         start = self._start.toordinal()
         match self._frequency:
@@ -167,7 +172,7 @@ def _days_of_month(number: int, last: date) -> range:
 def _day_filters(
     parts: RuleParts, frequency: str, start: datetime
 ) -> Iterator[tuple[DayNames, Sequence[Any]]]:
-    """How days are chosen: what a rule leaves open, the start says."""
+    """The filters that select days; parts that the rule leaves open come from the start."""
     for part, names in _DAY_NAMES.items():
         if part in parts:
             yield names, parts[part]
@@ -215,7 +220,8 @@ def _weekday_of_year(day: date) -> Sequence[Any]:
 
 
 def _weekday_names(day: date, from_start: int, from_end: int) -> Sequence[Any]:
-    """A Monday may be the second, and the last but one: 0, (0, 2), (0, -2)."""
+    """The weekday, alone and numbered from both ends: for a second and last but one Monday
+    `0, (0, 2), (0, -2)`."""
     weekday = day.weekday()
     return weekday, (weekday, (from_start + 6) // 7), (weekday, -((6 - from_end) // 7))
 

@@ -1,4 +1,4 @@
-"""The clocks that times of a file are read from: of the companion, of a place, or described."""
+"""Resolves a file's time zones: the companion's, an IANA zone, or one described in the file."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from staffbooking_adapters.ics.rules import RULE_COST, RecurrenceBudget, Recurre
 from staffbooking_core.domain.companions.availability import DAY, Interval, is_timezone
 
 ZoneClock: TypeAlias = Callable[[datetime], datetime]
-"""From what the clock shows to the instant, in UTC."""
+"""Converts a local time to the instant in UTC."""
 
 _MAX_NAME_PARTS = 4
-"""Parts of the name of a place, and of what some programs put before it."""
+"""Maximum parts of a zone name that are tried; some programs put a prefix before the IANA name."""
 
 _UNAMBIGUOUS_NAMES = ("GMT", "UTC")
-"""Names that mean the same to everybody, though they name no place."""
+"""Zone names without a location that are unambiguous."""
 
 _MAX_TRANSITION_GAP = 400 * DAY
-"""From one change of a clock to the next by one rule: a year and what weekdays add."""
+"""Maximum time between clock changes of a yearly rule: a year and some days for weekdays."""
 
 
 def utc_clock(wall: datetime) -> datetime:
+    """The clock of UTC."""
     return wall.replace(tzinfo=UTC)
 
 
 def iana_clock(name: str) -> ZoneClock:
-    """The clock of an IANA name."""
+    """The clock of an IANA time zone."""
     return partial(_from_zone, ZoneInfo(name))
 
 
@@ -45,18 +46,18 @@ def _from_zone(place: ZoneInfo, wall: datetime) -> datetime:
 
 @frozen(eq=False)
 class ZoneResolver:
-    """The clocks by the names that a file has for them."""
+    """Resolves the zone names of one file, with a cache."""
 
     default: ZoneClock
-    """The companion's: of whole days, and of times with no zone."""
+    """The companion's clock, for whole days and times without a zone."""
     window: Interval
     budget: RecurrenceBudget
     described: Mapping[str, Component]
-    """What the file itself says of a zone."""
+    """The file's VTIMEZONE components by name."""
     _cache: dict[str, ZoneClock] = field(factory=dict)
 
     def by_name(self, name: str) -> ZoneClock:
-        """Raises Unreadable for a name that says nothing."""
+        """The clock of a zone name. Raises UnreadableCalendar for an unknown zone."""
         if not name:
             return self.default
         if name not in self._cache:
@@ -65,7 +66,7 @@ class ZoneResolver:
 
     def _find_clock(self, name: str) -> ZoneClock:
         place = WINDOWS_TO_OLSON.get(name, name)
-        # `EST` of the IANA has no summer time; a file that describes it may mean another clock.
+        # IANA's `EST` has no daylight saving time; a file's own description may have it.
         if name in self.described and "/" not in place and place not in _UNAMBIGUOUS_NAMES:
             return _build_described_clock(self.described[name], self.window, self.budget)
         parts = place.strip("/").split("/")[-_MAX_NAME_PARTS:]
@@ -79,7 +80,8 @@ class ZoneResolver:
 
 @frozen
 class _DescribedClock:
-    """A clock by its changes: from when on, by the clock before, it is so far from UTC."""
+    """A clock with its changes: each is a local time, by the previous offset, and the new offset
+    from UTC."""
 
     transitions: list[tuple[datetime, timedelta]]
     initial_offset: timedelta
@@ -93,8 +95,8 @@ class _DescribedClock:
 def _build_described_clock(
     zone: Component, window: Interval, budget: RecurrenceBudget
 ) -> ZoneClock:
-    # The change that holds when the window begins lies within the year before, or within the
-    # last one of a rule that is over by then.
+    # The change in force at the window's start lies within the year before it, or, for a rule that
+    # has ended, within the rule's last year.
     first = window.starts_at.replace(tzinfo=None) - _MAX_TRANSITION_GAP
     last = window.ends_at.replace(tzinfo=None) + 2 * DAY
     changes: list[tuple[datetime, timedelta]] = []

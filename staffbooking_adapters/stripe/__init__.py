@@ -1,16 +1,16 @@
 """Stripe (PAYMENTS 2-4): hosted checkouts, separate charges and transfers, Accounts v2.
 
-marks       what tells our objects from those of other deployments on the same account
-reading     reading documents in which anything may be missing, null, or expanded
-errors      from the SDK's errors to the core's, and the time that a call may take
-facts       from Stripe's objects to the core's states
-looking     all that Stripe knows of one intent
-events      webhooks: which are believed, and where they say to look
-changes     the events of a while, asked for
-statement   every movement of the balance, in the order of intents
-checkup     whether the account is set up so that money held stays there
-currencies  the least that Stripe charges
-processor   the port, by way of all the above
+marks       tags that distinguish our objects from those of other deployments on the same account
+reading     access to documents whose fields may be missing, null or expanded
+errors      maps the SDK's errors to the core's, with timeouts
+facts       maps Stripe's objects to the core's types
+looking     reads a snapshot of one intent
+events      verifies webhooks and maps them to processor events
+changes     lists past events, to recover lost webhooks
+statement   lists every balance movement, ordered by intent
+checkup     checks the account's setup
+currencies  Stripe's minimum amounts
+processor   the port's implementation
 """
 
 __all__ = ["processor"]

@@ -1,6 +1,11 @@
-"""The events of a while, asked for: what heals webhooks that never came.
+"""Lists past events, to recover webhooks that were lost.
 
-The cursor is the time of the newest event that was seen, by Stripe's own clock.
+The cursor is the time of the newest event seen, in Unix seconds of Stripe's clock. A call reads
+windows from shortly before the cursor to the newest event:
+
+1. A window starts at 10 minutes and doubles after each one that fits into a page.
+2. A longer window that does not fit into a page is read again at the minimum length.
+3. The call stops after MAX_EVENTS_PER_CALL events; its cursor is where the next call continues.
 """
 
 from __future__ import annotations
@@ -16,19 +21,19 @@ from staffbooking_adapters.stripe.reading import list_all
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 
 _OVERLAP_SECONDS: Final = 10 * 60
-"""Seconds before the cursor that are read again: events do not appear in order."""
+"""Seconds before the cursor that are read again: events may appear out of order."""
 
 _INITIAL_LOOKBACK_SECONDS: Final = 24 * 60 * 60
 _EVENT_RETENTION_SECONDS: Final = 30 * 24 * 60 * 60
-"""Seconds that Stripe keeps events for."""
+"""Seconds for which Stripe keeps events."""
 
 _MIN_WINDOW_SECONDS: Final = 10 * 60
-"""Seconds that are asked for at once where much happened; else ever more, by doubling."""
+"""Seconds of the shortest window that is requested."""
 
 PAGE_SIZE: Final = 100
 MAX_EVENTS_PER_CALL: Final = 1000
-"""After a long outage there is more than one call can read in its time: past so many events
-it ends, and the cursor tells where the next one goes on."""
+"""A call stops after this many events: after a long outage one call can't read them all in its
+timeout."""
 
 _LISTED_TYPES: Final = [*EVENT_TYPES, ACCOUNT_UPDATED_TYPE]
 
@@ -36,7 +41,7 @@ _LISTED_TYPES: Final = [*EVENT_TYPES, ACCOUNT_UPDATED_TYPE]
 async def list_changes(
     api: V1Services, tags: DeploymentTags, cursor: str | None
 ) -> tuple[Sequence[ProcessorEvent], str]:
-    """The oldest first. Raises the SDK's errors."""
+    """The events since the cursor, oldest first, and the new cursor. Raises the SDK's errors."""
     newest = (await api.events.list_async({"types": _LISTED_TYPES, "limit": 1})).data
     if not newest:
         return (), cursor or "0"
@@ -47,7 +52,7 @@ async def list_changes(
         else max(int(cursor) - _OVERLAP_SECONDS, end - _EVENT_RETENTION_SECONDS)
     )
     found: list[Event] = []
-    # What was seen before does not count: each call gets beyond its cursor.
+    # Events before the cursor do not count towards the limit, so each call advances the cursor.
     while start <= end and (len(found) < MAX_EVENTS_PER_CALL or start <= int(cursor or 0)):
         page = await api.events.list_async(
             {

@@ -1,4 +1,4 @@
-"""A look at the account's settings at Stripe: what is wrong there is told with what to do."""
+"""Checks the Stripe account's settings; each finding says what to change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _WEBHOOK_PATH: Final = "/processor/stripe/webhook"
 
 @frozen
 class ExpectedSetup:
-    """What the deployment relies on. `secrets` is how many webhook secrets it has."""
+    """The settings that the deployment relies on. `secret_count` is its number of webhook
+    secrets."""
 
     is_live: bool
     api_version: str
@@ -37,8 +38,8 @@ _Check: TypeAlias = Callable[[StripeClient, ExpectedSetup], Awaitable[Sequence[C
 async def check_setup(
     client: StripeClient, expected: ExpectedSetup
 ) -> AsyncIterator[CheckupFinding]:
-    """Each finding as it is made. What the key may not read is a finding as well, and without
-    a key that works there is nothing else to find."""
+    """Yield each finding. Settings that the key can't read are a failed finding; an invalid key
+    ends the check."""
     checks: dict[str, _Check] = {
         "key": _check_account,
         "payouts": _check_payout_schedule,
@@ -54,7 +55,7 @@ async def check_setup(
             )
             return
         except StripeError as error:
-            yield CheckupFinding(name, False, f"Stripe does not tell: {to_payments_error(error)}")
+            yield CheckupFinding(name, False, f"can't be read: {to_payments_error(error)}")
             continue
         for finding in findings:
             yield finding
@@ -117,9 +118,9 @@ async def _check_webhooks(
     ours = [each.to_dict() for each in listed if each.url == expected.webhook_url]
     wrong = [_find_endpoint_problem(each, expected) for each in ours]
     if None in wrong:
-        return (CheckupFinding("webhooks", True, f"{expected.webhook_url} hears of every payment"),)
+        return (CheckupFinding("webhooks", True, f"{expected.webhook_url} receives every payment"),)
     detail = wrong[0] if wrong else f"no endpoint {expected.webhook_url}: add one in the Dashboard"
-    return (CheckupFinding("webhooks", False, f"{detail}; until then changes are asked for"),)
+    return (CheckupFinding("webhooks", False, f"{detail}; until then changes are polled"),)
 
 
 def _find_endpoint_problem(endpoint: dict[str, Any], expected: ExpectedSetup) -> str | None:
@@ -158,7 +159,7 @@ async def _check_payee_webhooks(
         detail = "each of the two endpoints signs with a secret of its own: configure both"
     else:
         return (
-            CheckupFinding("payee webhooks", True, f"{expected.webhook_url} hears of every payee"),
+            CheckupFinding("payee webhooks", True, f"{expected.webhook_url} receives every payee"),
         )
     return (CheckupFinding("payee webhooks", False, detail),)
 

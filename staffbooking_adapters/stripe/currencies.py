@@ -1,4 +1,4 @@
-"""The least that Stripe charges, by currency."""
+"""Stripe's minimum charge amounts by currency."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MIN_AMOUNTS: Final = {
     "thb": 1000,
     "usd": 50,
 }
-"""Minor units, as Stripe publishes them."""
+"""Minimum amounts published by Stripe, in minor units."""
 
 _DEFAULT_MIN_AMOUNT: Final = 1000
-"""Of a currency without a published minimum Stripe wants about half a dollar's worth."""
+"""For currencies without a published minimum; Stripe requires about half a US dollar."""
 
 
 def min_amount(currency: str) -> int:
-    """The least total of one payment, in minor units."""
+    """The minimum total of one payment, in minor units."""
     return _MIN_AMOUNTS.get(currency, _DEFAULT_MIN_AMOUNT)

@@ -1,7 +1,7 @@
-"""From Stripe's errors to the core's: by status, not by class.
+"""Maps Stripe's errors to the core's, by status instead of class.
 
-An answer of 4xx with an error in it is definite: nothing moved. No answer, one of 5xx, or
-one that nobody can read (something in between wrote it) is unknown.
+A 4xx response with an error object is definite: no money moved. No response, a 5xx response or an
+unreadable one (written by a proxy) leaves the outcome unknown.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _REFUSAL_CODES_BY_TEXT: Final = {
     "must not exceed the source amount": RefusalCode.EXCEEDS_REMAINING,
     "already fully reversed": RefusalCode.NOTHING_LEFT,
 }
-"""Refusals of transfers that Stripe gives no code."""
+"""Refusals of transfers and reversals that have no error code, by their message."""
 
 _NOT_EXECUTED_CODES: Final = frozenset({"idempotency_key_in_use", "lock_timeout", "rate_limit"})
 
 _MAX_RETRY_AFTER_SECONDS: Final = 3600.0
-"""Seconds: what is asked for beyond it is not believed."""
+"""Maximum seconds accepted from a Retry-After header."""
 
 _SECRET_PATTERN: Final = re.compile(r"\b(sk|rk|whsec)_\w+", re.ASCII)
 
 
 def to_payments_error(error: StripeError) -> ProcessorError:
-    """What an error of the SDK means for us."""
+    """The core's error for an error of the SDK."""
     status, details = error.http_status, error.error
     if status is None or status >= 500 or details is None:
         return Unknown(_redacted_text(error))
@@ -61,7 +61,7 @@ def to_payments_error(error: StripeError) -> ProcessorError:
     if getattr(details, "type", None) == "idempotency_error":
         return OperationKeyReused(_redacted_text(error))
     param = getattr(details, "param", None)
-    if code == "resource_missing" and param == "destination":  # The payee may yet get another.
+    if code == "resource_missing" and param == "destination":  # The payee may get another account.
         return ProcessorRefused(RefusalCode.PAYEE_NOT_READY, _redacted_text(error))
     if code in _STRIPE_REFUSAL_CODES:
         return ProcessorRefused(_STRIPE_REFUSAL_CODES[code], _redacted_text(error))
@@ -71,11 +71,11 @@ def to_payments_error(error: StripeError) -> ProcessorError:
 
 
 def _refusal_code_by_text(error: StripeError, param: str | None) -> RefusalCode:
-    """Why, where there is no code for it."""
+    """The refusal code for an error without a known Stripe code."""
     for words, reason in _REFUSAL_CODES_BY_TEXT.items():
         if words in str(error):
             return reason
-    # Of a refund, or a reversal, of more than is left Stripe only points at the amount.
+    # For a refund or reversal above the remaining amount, Stripe only names the `amount` parameter.
     return RefusalCode.EXCEEDS_REMAINING if param == "amount" else RefusalCode.INVALID
 
 
@@ -94,21 +94,22 @@ def _retry_after(error: StripeError) -> float | None:
 
 @contextmanager
 def translate_errors(timeout_seconds: float) -> Iterator[None]:
-    """What is inside ends within so many seconds, and raises only the core's errors."""
+    """Limit the block to `timeout_seconds` and raise only the core's errors; a timeout is
+    Unknown."""
     try:
         with anyio.fail_after(timeout_seconds):
             yield
     except TimeoutError:
         raise Unknown("no answer in time") from None
     except StripeError as error:
-        # The SDK's own error carries the whole answer along: it is not for the logs.
+        # The SDK's error contains the whole response, which must not reach the logs.
         raise to_payments_error(error) from None
 
 
 @contextmanager
 def translate_lookup_errors(timeout_seconds: float) -> Iterator[None]:
-    """As `answering`, for what is looked up before a movement: if it fails nothing was sent,
-    so it is definite."""
+    """As `translate_errors`, for a read before a movement: Unknown becomes Busy, since nothing was
+    sent yet."""
     try:
         with translate_errors(timeout_seconds):
             yield

@@ -1,7 +1,8 @@
-"""Stripe's events: signed bytes that say where to look. Nothing else in them is believed.
+"""Verifies Stripe's events and maps them to the intents and payees they refer to.
 
-There are two kinds: those of the account, with an object in them, and the thin ones of the
-payees' accounts (v2), which only name theirs. Each endpoint has a secret of its own.
+No other content is trusted: the state is read from Stripe afterwards. There are two kinds: events
+of the account, which contain their object, and thin events of payees' accounts (v2), which only
+reference it. Each endpoint has its own secret.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ EVENT_TYPES: Final = (
     "charge.dispute.funds_reinstated",
     "charge.dispute.closed",
 )
-"""The events of the platform's own account that say something about an intent."""
+"""The events of the platform's own account that concern an intent."""
 
 THIN_EVENT_TYPES: Final = (
     "v2.core.account[configuration.recipient].capability_status_updated",
@@ -56,7 +57,7 @@ _SIGNATURE_PATTERN = re.compile(r"t=(\d{1,11})(?:,v\d{1,2}=[0-9a-f]{1,128})+", r
 
 
 def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], now: datetime) -> None:
-    """Raises BadSignature unless these very bytes were signed with a secret just now."""
+    """Verify the signature of an event's exact bytes and its age. Raises BadEventSignature."""
     header = _signature_header(headers)
     match = _SIGNATURE_PATTERN.fullmatch(header)
     if match is None:
@@ -64,8 +65,8 @@ def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], now:
     if len(body) > MAX_EVENT_BYTES:
         raise BadEventSignature("the event is too large")
     if not any(_is_signed(header, body, secret) for secret in secrets):
-        raise BadEventSignature("the signature is not ours")
-    # The SDK would know the past side alone, and by a clock of its own.
+        raise BadEventSignature("the signature does not match")
+    # The SDK's check does not reject future timestamps and uses its own clock.
     if abs(now.timestamp() - int(match[1])) > _SIGNATURE_TOLERANCE.total_seconds():
         raise BadEventSignature("the event is too old, or from the future")
 
@@ -83,7 +84,7 @@ def _is_signed(header: str, body: bytes, secret: str) -> bool:
 
 
 def parse_events(body: bytes, tags: DeploymentTags) -> Sequence[ProcessorEvent]:
-    """Where a verified event says to look: nowhere, if it is none of ours."""
+    """The processor events of a verified body; empty if it does not concern this deployment."""
     try:
         event = json.loads(body)
     except ValueError:
@@ -92,7 +93,7 @@ def parse_events(body: bytes, tags: DeploymentTags) -> Sequence[ProcessorEvent]:
 
 
 def processor_events(event: Any, tags: DeploymentTags) -> Sequence[ProcessorEvent]:
-    """The same for an event that is a document already; at most one."""
+    """The processor events of a parsed event; at most one."""
     event_id = get_path(event, "id")
     if not isinstance(event_id, str) or event.get("livemode") is not tags.is_live:
         return ()
@@ -121,7 +122,7 @@ def _payment_events(
     )
     if intent_id is not None:
         return (ProcessorEvent(event_id, intent_id=intent_id),)
-    # What was made by hand bears no number, nor does a dispute: its payment does.
+    # Disputes and objects made by hand have no intent id; their payment has one.
     own = subject.get("object") == "payment_intent"
     payment = get_id(subject if own else subject.get("payment_intent"))
     return () if payment is None else (ProcessorEvent(event_id, payment_ref=payment),)

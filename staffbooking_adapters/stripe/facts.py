@@ -1,4 +1,4 @@
-"""From Stripe's objects to what the core calls the same things."""
+"""Maps Stripe's objects to the core's types."""
 
 from __future__ import annotations
 
@@ -43,17 +43,19 @@ _REFUND_STATUSES: Final = {
     "failed": RefundStatus.FAILED,
     "canceled": RefundStatus.FAILED,
 }
-"""All else is on its way: pending, or waiting for the client."""
+"""Final statuses of refunds; all others are pending."""
 
 _INQUIRY_STATUSES: Final = frozenset(
     {"warning_needs_response", "warning_under_review", "warning_closed"}
 )
 _WON_STATUSES: Final = frozenset({"won", "warning_closed"})
 _DECIDED_STATUSES: Final = frozenset({"lost", "prevented"})
-"""By the money: what was prevented may have cost the payment all the same."""
+"""Statuses whose outcome follows from the balance: a prevented dispute may still have cost the
+payment."""
 
 
 def checkout(session: Session, op_id: int) -> Checkout:
+    """The state of a checkout session."""
     return Checkout(
         ref=session.id,
         url=session.url or "",
@@ -64,13 +66,14 @@ def checkout(session: Session, op_id: int) -> Checkout:
 
 
 def payment(intent: PaymentIntent) -> Payment:
-    """Of an intent that succeeded."""
+    """The payment of a succeeded payment intent."""
     charge = intent.latest_charge
     made = charge if isinstance(charge, StripeCharge) else intent
     return Payment(intent.id, intent.amount_received, intent.currency, from_timestamp(made.created))
 
 
 def refund(stripe_refund: StripeRefund, tags: DeploymentTags) -> RefundState:
+    """The state of a refund."""
     return RefundState(
         ref=stripe_refund.id,
         status=_REFUND_STATUSES.get(stripe_refund.status or "", RefundStatus.PENDING),
@@ -80,11 +83,13 @@ def refund(stripe_refund: StripeRefund, tags: DeploymentTags) -> RefundState:
 
 
 def payout(transfer: Transfer, tags: DeploymentTags) -> PayoutState:
+    """The state of a transfer to a payee."""
     op_id = tags.find_op_id(metadata_dict(transfer.metadata))
     return PayoutState(transfer.id, transfer.amount, transfer.amount_reversed, op_id)
 
 
 def reversal(transfer_reversal: TransferReversal, tags: DeploymentTags) -> ReversalState:
+    """The state of a transfer reversal."""
     op_id = tags.find_op_id(metadata_dict(transfer_reversal.metadata))
     return ReversalState(
         transfer_reversal.id,
@@ -95,7 +100,8 @@ def reversal(transfer_reversal: TransferReversal, tags: DeploymentTags) -> Rever
 
 
 def chargeback(dispute: Dispute) -> Chargeback | None:
-    """None for an inquiry, and for what was prevented, while no money was taken."""
+    """The chargeback of a dispute; None for an inquiry or a prevented dispute without withdrawn
+    money."""
     amounts = [transaction.amount for transaction in dispute.balance_transactions]
     if not amounts and (dispute.status in _INQUIRY_STATUSES or dispute.status == "prevented"):
         return None
@@ -111,8 +117,8 @@ def chargeback(dispute: Dispute) -> Chargeback | None:
 
 
 def fees(transactions: Iterable[object], currencies: Collection[str]) -> Iterator[ProcessorFee]:
-    """What Stripe kept of each movement. Of one in a currency that was not charged nothing is
-    told: it would be booked as if it were."""
+    """Stripe's fees of each movement. Fees in a currency that was not charged are omitted: they
+    would be booked in the wrong currency."""
     for each in transactions:
         if isinstance(each, BalanceTransaction) and each.fee and each.currency in currencies:
             yield ProcessorFee(each.id, each.fee)
@@ -127,7 +133,7 @@ _TRANSFER_CAPABILITIES_PATH: Final = (
 
 
 def payee(account: Account) -> PayeeState:
-    """`needs` has Stripe's own names of what the payee is asked for now."""
+    """The payee's state; `needs` holds Stripe's names of the requirements that are due now."""
     document = account.to_dict()
     requirements = [
         entry["description"]

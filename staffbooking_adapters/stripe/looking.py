@@ -1,7 +1,7 @@
-"""All that Stripe knows of one intent, by strongly consistent reads alone: never its search.
+"""Reads a snapshot of one intent with strongly consistent reads only, never Stripe's search.
 
-The pages and payments are read by their references, refunds and disputes by the payment,
-payouts by the intent's transfer group: so what was made by hand is found as well.
+Checkout sessions and payments are read by reference, refunds and disputes by payment, payouts by
+the intent's transfer group, so objects made by hand are found too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _creation_order = attrgetter("created", "id")
 
 @define
 class _StripeObjects:
-    """What the reads brought, in whatever order they ended."""
+    """The objects read so far, in the order in which the reads finished."""
 
     sessions: dict[str, Session] = Factory(dict)
     intents: dict[str, PaymentIntent] = Factory(dict)
@@ -45,7 +45,8 @@ class _StripeObjects:
 
 
 async def fetch_snapshot(api: V1Services, tags: DeploymentTags, refs: IntentRefs) -> Snapshot:
-    """Raises the SDK's errors."""
+    """Read Stripe's state of an intent: sessions and transfers first, then each payment with its
+    refunds and disputes. Raises the SDK's errors."""
     found = _StripeObjects()
     await _run_concurrently(
         *(partial(_fetch_session, api, ref, found) for ref, _ in refs.checkouts),

@@ -1,7 +1,7 @@
-"""What tells our objects at Stripe from those of other deployments on the same account.
+"""Tags that distinguish our objects at Stripe from those of other deployments on the same account.
 
-Everything that we make bears the deployment's name in its metadata and in its transfer
-group, and every idempotency key begins with it. Nothing personal is put there.
+The deployment's name is in the metadata of every object, in transfer groups and in idempotency
+keys. Tags contain no personal data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _NUMBER_PATTERN = re.compile(r"\d{1,18}", re.ASCII)
 
 @frozen
 class DeploymentTags:
-    """`environment` is the deployment's name, `live` whether its key moves real money."""
+    """The tags of one deployment. `environment` is its name, `is_live` whether it moves real
+    money."""
 
     environment: str
     is_live: bool
@@ -29,7 +30,7 @@ class DeploymentTags:
         return f"sb_{self.environment}_{text}"
 
     def transfer_group(self, intent_id: int) -> str:
-        """The transfer group of an intent: how its payouts are found without a reference."""
+        """The transfer group of an intent, by which its payouts are found without a reference."""
         return f"{self._transfer_group_prefix}{intent_id}"
 
     @property
@@ -37,7 +38,7 @@ class DeploymentTags:
         return f"sb_{self.environment}_intent_"
 
     def metadata(self, key: OperationKey) -> dict[str, str]:
-        """An intent's number is its booking's."""
+        """The metadata of an object made by an operation; an intent's id is its booking's."""
         return {
             "sb_env": self.environment,
             "intent_id": str(key.intent_id),
@@ -46,14 +47,14 @@ class DeploymentTags:
         }
 
     def is_foreign(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether another deployment made it; what was made by hand bears no name."""
+        """Whether another deployment made the object; objects made by hand have no name."""
         return bool(metadata.get("sb_env", self.environment) != self.environment)
 
     def find_intent_id(self, metadata: Mapping[str, Any]) -> int | None:
         return self._own_number(metadata, "intent_id")
 
     def find_op_id(self, metadata: Mapping[str, Any]) -> int | None:
-        """The operation that made it; None for what was made by hand."""
+        """The id of the operation that made the object; None for objects made by hand."""
         return self._own_number(metadata, "op_id")
 
     def _own_number(self, metadata: Mapping[str, Any], name: str) -> int | None:

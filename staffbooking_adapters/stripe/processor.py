@@ -1,7 +1,7 @@
-"""Stripe behind the port: hosted checkouts, separate charges and transfers, v2 accounts.
+"""The Stripe payment processor: hosted checkouts, separate charges and transfers, v2 accounts.
 
-The platform takes the whole payment, holds it, and hands on a companion's part later by a
-transfer out of that very payment. What an event says is never believed: it is looked up.
+The platform takes the whole payment, holds it, and later pays out the companion's part by a
+transfer from that payment. Event contents are never trusted: the state is read from Stripe.
 """
 
 from __future__ import annotations
@@ -46,18 +46,16 @@ from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.ports.processor import CheckupFinding
 
 API_VERSION: Final = "2026-10-28.endive"
-"""The version of Stripe's API that all of this was written for: another one is a decision,
-not an accident of an upgrade."""
+"""The pinned version of Stripe's API, so that upgrading the SDK does not change it."""
 
 _HTTP_TIMEOUT: Final = httpx.Timeout(20, connect=5)
 
 
 class StripeProcessor:
-    """Implements `Payments`. Nothing is opened until the first call; `close` at the end.
+    """Implements `PaymentProcessor`. No connection is opened before the first call; call `close`.
 
-    `environment` names the deployment among those that share the account, `base_url` is where
-    Stripe finds it, `currency` what it charges in. `base_addresses` leads elsewhere than to
-    Stripe.
+    `environment` names the deployment among those that share the account, `base_url` is its public
+    URL, `currency` the currency of charges. `base_addresses` replaces Stripe's API addresses.
     """
 
     name = "stripe"
@@ -79,7 +77,7 @@ class StripeProcessor:
             stripe_version=API_VERSION,
             base_addresses=base_addresses,
             http_client=self._http,
-            max_network_retries=0,  # Ours are durable, and within one deadline.
+            max_network_retries=0,  # Operations have durable retries of their own.
         )
         self._webhook_secrets = tuple(webhook_secrets)
         self._tags = DeploymentTags(environment, is_live=secret_key[2:].startswith("_live_"))
@@ -123,7 +121,7 @@ class StripeProcessor:
                     "cancel_url": command.cancel_url,
                     "expires_at": int(command.expires_at.timestamp()),
                     "submit_type": "book",
-                    # Cards alone: no payment succeeds days later, none in another currency.
+                    # Cards only: payments succeed at once and in the given currency.
                     "allowed_payment_method_types": ["card"],
                     "adaptive_pricing": {"enabled": False},
                     "metadata": metadata,
@@ -146,7 +144,7 @@ class StripeProcessor:
         except ProcessorRefused as refused:
             if refused.reason is RefusalCode.MISSING:
                 raise
-            # Only an open page can be closed: what became of this one?
+            # Only an open session can expire: read the state of this one.
             with translate_lookup_errors(deadline - anyio.current_time()):
                 session = await sessions.retrieve_async(ref)
             if session.status == "open":
@@ -173,8 +171,8 @@ class StripeProcessor:
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
     ) -> PayoutState:
-        """Out of the payment itself: so it can go before the funds have settled, and never
-        takes what another booking paid."""
+        """Transfer from the payment itself, so the payout can precede the settlement of funds and
+        never uses another booking's money."""
         if not command.payee_ref:
             raise ProcessorRefused(
                 RefusalCode.PAYEE_NOT_READY, "there is no account to pay out to yet"
@@ -268,7 +266,7 @@ class StripeProcessor:
                         },
                     },
                 },
-                # A link serves one visit: the key of another would give that one's again.
+                # A link works once: a reused idempotency key would return the old link.
                 {"idempotency_key": self._tags.idempotency_key(f"link_{secrets.token_hex(16)}")},
             )
             return OnboardingLink(link.url, datetime.fromisoformat(link.expires_at))

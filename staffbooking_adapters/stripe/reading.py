@@ -1,4 +1,4 @@
-"""Reading Stripe's documents, where anything may be missing, null, or expanded."""
+"""Access to Stripe's documents, whose fields may be missing, null or expanded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T", bound=StripeObject)
 
 
 def get_path(document: Any, *path: str) -> Any:
-    """What is found by following the names; None where one of them is missing."""
+    """The value at a path of field names; None if one is missing."""
     for name in path:
         if not isinstance(document, dict):
             return None
@@ -21,11 +21,12 @@ def get_path(document: Any, *path: str) -> Any:
 
 
 def metadata_dict(metadata: StripeObject | None) -> Mapping[str, Any]:
+    """The metadata as a dict; empty if there is none."""
     return {} if metadata is None else metadata.to_dict()
 
 
 def get_id(field: Any) -> str | None:
-    """The reference in a field that may hold the object itself, as a document or not."""
+    """The id in a field that holds an id, an expanded object or a dict of one."""
     if isinstance(field, StripeObject):
         field = field.to_dict(recursive=False)
     found = field.get("id") if isinstance(field, dict) else field
@@ -33,9 +34,10 @@ def get_id(field: Any) -> str | None:
 
 
 def from_timestamp(seconds: int) -> datetime:
+    """The instant of Unix seconds, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 async def list_all(page: ListObject[T]) -> list[T]:
-    """This page and all that follow it."""
+    """All items of this page and the following pages."""
     return [each async for each in page.auto_paging_iter()]

@@ -1,9 +1,10 @@
-"""Stripe's balance transactions as movements, in the order of intents.
+"""Lists Stripe's balance transactions as movements, ordered by intent.
 
-Stripe lists them by time, so they are sorted in a private database on disk that vanishes
-with the connection: memory stays flat however long the list is. What bears no number of ours
-(a refund by hand, a dispute) belongs to the intent of its payment or transfer, which is in
-the list as well.
+1. Stripe lists transactions by time; each becomes one or two lines in a temporary SQLite database
+   on disk, so memory use does not grow with the list.
+2. A line without an intent id (a refund by hand, a dispute) gets the intent of its payment or
+   transfer, which is in the list too.
+3. The lines are returned sorted by intent and time; those without an intent come first.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ _MOVEMENT_KINDS: Final = {
     "dispute": MovementKind.CHARGEBACK,
     "dispute_reversal": MovementKind.REINSTATEMENT,
 }
-"""By Stripe's reporting category."""
+"""Kinds of movements by Stripe's reporting category."""
 
 _PAGE_TIMEOUT_SECONDS: Final = 30.0
-"""Seconds for each page."""
+"""Timeout of each page."""
 
 RETRY_DELAYS_SECONDS: Final = (1.0, 5.0, 20.0)
-"""Seconds before a page is asked for again: it is only read, and thousands of pages shall not
-end with one that was busy."""
+"""Seconds before each retry of a page: reading thousands of pages must not fail because of a
+temporary error of one."""
 
 BATCH_SIZE: Final = 1000
 
 StatementLine: TypeAlias = tuple[int | None, str | None, str, str, int, int]
-"""Intent, what else tells the intent (a payment or a transfer), kind, ref, amount, time."""
+"""Intent id, the payment or transfer that identifies the intent, kind, ref, amount, time."""
 
 
 async def list_movements(api: V1Services, tags: DeploymentTags) -> AsyncIterator[Movement]:
-    """Raises the core's errors."""
+    """All movements of the balance, ordered by intent. Raises the core's errors."""
     spool = await to_thread.run_sync(_MovementSorter)
     try:
         page = await _with_retries(
@@ -79,7 +80,7 @@ async def _with_retries(fetch: Callable[[], Awaitable[T]]) -> T:
 
 
 def _statement_lines(transaction: dict[str, Any], tags: DeploymentTags) -> Iterator[StatementLine]:
-    """What one balance transaction did, the last first: what Stripe kept, and the movement."""
+    """The lines of one balance transaction, last first: Stripe's fee, then the movement."""
     source = transaction["source"]
     kind = _MOVEMENT_KINDS.get(transaction["reporting_category"], MovementKind.OTHER)
     ref = get_id(source) or transaction["id"]
@@ -104,10 +105,10 @@ def _payment_or_transfer(source: Any) -> str | None:
 
 
 class _MovementSorter:
-    """Lines in any order in, movements in the order of intents out."""
+    """Sorts lines by intent in a temporary database."""
 
     def __init__(self) -> None:
-        # Without a name SQLite keeps it in a file of its own, gone when it is closed.
+        # A nameless SQLite database is a temporary file that is deleted on close.
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.execute("CREATE TABLE line (intent, owner, kind, ref, amount, at)")
         self._db.execute("CREATE TABLE known (owner PRIMARY KEY, intent) WITHOUT ROWID")
@@ -123,7 +124,7 @@ class _MovementSorter:
         self._db.execute("COMMIT")
 
     def next_batch(self) -> Sequence[Movement]:
-        """The next ones; none at the end."""
+        """The next movements; empty at the end."""
         if self._cursor is None:
             self._cursor = self._db.execute(
                 "SELECT coalesce(line.intent, known.intent) AS whose, kind, ref, amount, at"
@@ -138,6 +139,6 @@ class _MovementSorter:
 
 def _to_movement(row: tuple[int | None, str, str, int, int]) -> Movement:
     intent_id, kind, ref, amount, at = row
-    # What is of no booking is no payment, refund or fee of ours either.
+    # Movements without an intent are not payments, refunds or fees of bookings.
     movement_kind = MovementKind(kind) if intent_id is not None else MovementKind.OTHER
     return Movement(intent_id, movement_kind, ref, amount, from_timestamp(at))

@@ -1,8 +1,8 @@
-"""The way out for webhooks: https to public addresses alone (CONTRACT 7).
+"""Sending of webhooks: https to public addresses only (CONTRACT 7).
 
-gate         which addresses a name stands for, and whether they may be connected to
-connections  to those addresses, bounded in what they read, kept for a while
-sender       the port, by way of both
+gate         resolves host names and checks the addresses
+connections  connections to checked addresses, with bounded reads and keep-alive
+sender       the port's implementation
 """
 
 __all__ = ["sender"]

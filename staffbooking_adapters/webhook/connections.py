@@ -1,5 +1,5 @@
-"""Connections to receivers: made to judged addresses, bounded in what they read, kept for the
-same URL for a while."""
+"""Connections to webhook receivers: to checked addresses only, with bounded reads, kept alive for
+requests to the same URL."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from staffbooking_adapters.webhook.gate import AddressGuard, ConnectionNotMade
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 
 CONNECT_TIMEOUT_SECONDS: Final = 3.0
-"""To reach one address; the handshake of TLS is not in it."""
+"""Timeout of the TCP connect to one address, without the TLS handshake."""
 
 _KEEPALIVE_SECONDS: Final = 4.0
-"""How long a connection is kept idle; receivers often close them after 5."""
+"""How long an idle connection is kept; receivers often close theirs after 5 seconds."""
 
 STALE_WINDOW_SECONDS: Final = 0.05
-"""Within this time of a request, a kept connection that ends is taken for one that was closed
-already: that is known after one round trip, and most receivers are nearer than this. A later
-end may well be that of a receiver which has read the request and failed with it."""
+"""If a kept connection ends within this time after a request, it counts as closed before the
+request: one round trip reveals that, and most receivers are nearer than this. After a later end
+the receiver may have read the request."""
 
 MAX_KEPT_CONNECTIONS: Final = 256
-"""Beyond this number, connections are not kept."""
+"""Connections are not kept alive while more than this many are open."""
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024
-"""Read of one response, its head included."""
+"""Maximum bytes read of one response, including its headers."""
 
 
 class StaleConnection(Exception):
-    """A kept connection turned out to be closed as soon as it was used again: nothing is known
-    against the receiver."""
+    """A kept connection was already closed when it was reused; this is no failure of the
+    receiver."""
 
 
 class BoundedResponseHandler(ResponseHandler):
-    """One connection: reads a bounded number of bytes for each response, and never lingers."""
+    """One connection: reads at most MAX_RESPONSE_BYTES per response and closes immediately."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, open_connections: set[BoundedResponseHandler]
@@ -70,7 +70,7 @@ class BoundedResponseHandler(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         free_bytes = max(0, MAX_RESPONSE_BYTES - self._bytes_read)
         self._bytes_read += len(data)
-        # The head goes in by itself: so nothing that is wrong with a body spoils it.
+        # The headers are parsed separately, so that an invalid body does not discard them.
         head, end, rest = data[:free_bytes].partition(b"\r\n\r\n")
         super().data_received(head + end)
         if rest:
@@ -91,16 +91,16 @@ class BoundedResponseHandler(ResponseHandler):
         return super().should_close or len(self._open_connections) > MAX_KEPT_CONNECTIONS
 
     def is_connected(self) -> bool:
-        # Whoever speaks unasked on a kept connection is not listened to.
+        # A kept connection that received unsolicited data is not reused.
         return super().is_connected() and not super().should_close
 
     def close(self) -> None:
-        # A receiver that reads nothing would keep an orderly end waiting for ever.
+        # A graceful close would wait without limit for a receiver that reads nothing.
         self.abort()
 
 
 class UrlKeyedRequest(aiohttp.ClientRequest):
-    """A request whose connection is kept for its very URL."""
+    """A request whose connection is reused only for the same URL."""
 
     @property
     def connection_key(self) -> ConnectionKey:
@@ -108,8 +108,8 @@ class UrlKeyedRequest(aiohttp.ClientRequest):
 
 
 class GuardedConnector(aiohttp.BaseConnector):
-    """Makes connections to addresses that the gate lets through. `kept` says whether they
-    serve more than one request."""
+    """Connects only to addresses that the guard allows. With `is_keepalive` connections are
+    reused."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class GuardedConnector(aiohttp.BaseConnector):
         *,
         is_keepalive: bool,
     ) -> None:
-        # Those who send bound their number: to wait here would spend an attempt's time.
+        # No limit: the dispatcher bounds concurrency, and waiting here would use up the timeout.
         if is_keepalive:
             super().__init__(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
         else:
@@ -132,7 +132,7 @@ class GuardedConnector(aiohttp.BaseConnector):
         self,
         req: aiohttp.ClientRequest,
         traces: list[Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - it is the base that asks for it
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - required by the base class
     ) -> BoundedResponseHandler:
         host, port = req.url.raw_host, req.url.port
         assert host is not None
@@ -155,7 +155,7 @@ class GuardedConnector(aiohttp.BaseConnector):
         return handler
 
     async def _connect_first(self, addresses: Sequence[str], port: int) -> socket.socket:
-        """A connection to the first of these addresses that can be reached."""
+        """Connect to the first reachable address. Raises ConnectionNotMade."""
         failure = DeliveryFailure.CONNECTION_FAILED
         for address in addresses:
             try:
@@ -172,7 +172,7 @@ class GuardedConnector(aiohttp.BaseConnector):
         connection = socket.socket(family, socket.SOCK_STREAM)
         try:
             connection.setblocking(False)
-            # The kernel takes no more from a receiver than is read of it; it doubles this.
+            # Bounds what the kernel buffers; the kernel doubles this value.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MAX_RESPONSE_BYTES // 2)
             await self._loop.sock_connect(connection, (address, port))
         except BaseException:

@@ -1,9 +1,7 @@
-"""Which addresses a name stands for, and whether they may be connected to.
+"""Resolves host names and checks that their addresses are safe to connect to.
 
-A name is looked up once for each new connection, and one unsafe answer refuses them all.
-What is connected to is an address that was judged here, never the name: so an answer that
-changes in between changes nothing, and there is nothing left to be checked on the open
-connection.
+A name is resolved once per new connection, and one unsafe address refuses all of them. The
+connection is made to a checked address, never to the name, so DNS rebinding has no effect.
 """
 
 from __future__ import annotations
@@ -24,24 +22,24 @@ from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.domain.webhooks.url_safety import embedded_ipv4_address, is_safe_address
 
 _DNS_TIMEOUT_SECONDS: Final = 1.0
-"""For a question to a server of names, the first time; the second and last time twice that."""
+"""Timeout of the first DNS query; the second and last try takes twice as long."""
 
 MAX_ADDRESSES: Final = 3
-"""That are tried, of those that a name stands for."""
+"""Maximum addresses of a name that are tried."""
 
 
 class NameResolver(Protocol):
-    """Who knows which addresses a name stands for."""
+    """Resolves host names."""
 
     async def resolve(self, name: str) -> Sequence[str]:
-        """All of them. Raises OSError where there are none."""
+        """All addresses of a name. Raises OSError if there are none."""
         ...
 
     async def close(self) -> None: ...
 
 
 class ConnectionNotMade(Exception):
-    """No connection came about."""
+    """The connection failed or was refused; `failure` is the reason."""
 
     def __init__(self, failure: DeliveryFailure) -> None:
         super().__init__(failure)
@@ -49,14 +47,13 @@ class ConnectionNotMade(Exception):
 
 
 class SystemNameResolver:
-    """Asks the machine's servers of names, without a thread for each question: a name that
-    hangs keeps no other waiting. Made where the event loop runs.
+    """Resolves names asynchronously with the system's DNS servers, so a slow name delays no other.
 
-    Answers are kept as long as they say they may be.
+    Answers are cached for their TTL. Create it inside a running event loop.
     """
 
     def __init__(self, servers: Sequence[str] | None = None) -> None:
-        # Registered names are whole: none is looked up below a domain of the machine's own.
+        # NOSEARCH: registered names are absolute, so the system's search domains do not apply.
         flags = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
         self._resolver = aiodns.DNSResolver(
             servers, asyncio.get_running_loop(), flags=flags, timeout=_DNS_TIMEOUT_SECONDS, tries=2
@@ -75,15 +72,15 @@ class SystemNameResolver:
 
 @frozen
 class AddressGuard:
-    """The one place that decides what is connected to."""
+    """Decides which addresses may be connected to."""
 
     resolver: NameResolver
     allow_loopback: bool
 
     async def resolve_safe_addresses(self, host: str) -> Sequence[str]:
-        """Addresses of a host that may be connected to, as many as are worth trying.
+        """The addresses of a host to try, at most MAX_ADDRESSES.
 
-        Raises NotSent where it has none, or any that is unsafe or can't be judged.
+        Raises ConnectionNotMade if there are none, or if any is unsafe or can't be checked.
         """
         try:
             found = [host] if _is_address(host) else await self.resolver.resolve(host)
@@ -102,8 +99,10 @@ class AddressGuard:
 
 
 def is_own_address(address: str) -> bool:
-    """Whether an address is, or stands for, one of this machine's: the way to it then starts
-    there. No packet is sent. Raises NotSent where the machine has no socket left to tell."""
+    """Whether an address belongs to this machine: its route's source address is then the same.
+
+    Sends no packet. Raises ConnectionNotMade if no socket is available for the check.
+    """
     target = embedded_ipv4_address(ip_address(address))
     family = socket.AF_INET6 if target.version == 6 else socket.AF_INET
     try:
@@ -121,8 +120,8 @@ def is_own_address(address: str) -> bool:
 
 
 def _interleave_ip_versions(found: Sequence[str]) -> Sequence[str]:
-    """Both versions in turns, beginning with that of the first: so few of them are enough where
-    one version leads nowhere."""
+    """IPv4 and IPv6 addresses alternating, starting with the first one's version, so that a few
+    tries cover both versions."""
     begins = ":" in found[0]
     first = [address for address in found if (":" in address) is begins]
     second = [address for address in found if (":" in address) is not begins]

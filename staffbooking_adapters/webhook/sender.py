@@ -1,4 +1,4 @@
-"""The sender of webhooks, on aiohttp (CONTRACT 7)."""
+"""The webhook sender, based on aiohttp (CONTRACT 7)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 
 BODY_DRAIN_TIMEOUT_SECONDS: Final = 1.0
-"""For the body of a response, which nobody reads."""
+"""Maximum time for discarding a response's body."""
 
 RESOLVE_TIMEOUT_SECONDS: Final = 3.0
-"""For a name that is looked up ahead of any delivery."""
+"""Timeout for resolving a name when an endpoint is registered."""
 
 
 class HttpSender:
-    """To be made where the event loop runs.
+    """Implements `WebhookSender`. Create it inside a running event loop.
 
-    `insecure` lets http and loopback through. `names` and `tls` take the place of the
-    machine's own; `names` are closed with the sender.
+    `insecure` allows http and loopback. `resolver` and `tls` replace the system's; the resolver is
+    closed with the sender.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class HttpSender:
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
     ) -> int | DeliveryFailure:
-        """The head of the response decides; its body is dropped, at the latest a second later,
-        and never outlasts `seconds`."""
+        """Send a request; the response's headers decide the outcome. The body is discarded within
+        BODY_DRAIN_TIMEOUT_SECONDS and within `timeout_seconds` of the start."""
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         try:
             target = _build_target(url, self._insecure)
@@ -115,7 +115,7 @@ class HttpSender:
 
 
 def create_tls_context() -> ssl.SSLContext:
-    """The machine's roots; where it has none, those that Mozilla trusts."""
+    """A context with the system's root certificates, or certifi's if the system has none."""
     context = ssl.create_default_context()
     if not context.cert_store_stats()["x509_ca"]:
         context.load_verify_locations(certifi.where())
@@ -124,7 +124,7 @@ def create_tls_context() -> ssl.SSLContext:
 
 @lru_cache(4096)
 def _build_target(url: str, insecure: bool) -> URL:
-    """The URL as it was registered, but for the host, which is the one that was judged."""
+    """The registered URL with the host in its validated form."""
     return URL(url, encoded=True).with_host(validate_webhook_url(url, allow_insecure=insecure))
 
 
@@ -138,7 +138,7 @@ def _create_session(connector: GuardedConnector) -> aiohttp.ClientSession:
         trust_env=False,
         timeout=aiohttp.ClientTimeout(total=None),
         read_bufsize=16 * 1024,
-        # A connection bounds the whole: no part of it needs a bound of its own.
+        # The connection bounds the whole response, so its parts need no lower limits.
         max_line_size=MAX_RESPONSE_BYTES,
         max_field_size=MAX_RESPONSE_BYTES,
         max_headers=MAX_RESPONSE_BYTES,
@@ -146,10 +146,10 @@ def _create_session(connector: GuardedConnector) -> aiohttp.ClientSession:
 
 
 async def _drain_body(response: aiohttp.ClientResponse, deadline: float) -> None:
-    """Read to the end where that is near, so that the connection can be kept."""
+    """Read a short body to its end, so that the connection can be reused."""
     deadline = min(deadline, asyncio.get_running_loop().time() + BODY_DRAIN_TIMEOUT_SECONDS)
     try:
-        # Most have no body, and to set an alarm for those is dear.
+        # Most responses have no body, and a timeout context is expensive.
         if not response.content.at_eof():
             async with asyncio.timeout_at(deadline):
                 async for _ in response.content.iter_any():

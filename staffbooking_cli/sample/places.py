@@ -10,6 +10,8 @@ from attrs import frozen
 
 @frozen
 class City:
+    """A city of the sample marketplace."""
+
     name: str
     country: str
     timezone: str
@@ -21,6 +23,8 @@ class City:
 
 @frozen
 class NamePool:
+    """Names and languages of the people of some cities."""
+
     languages: tuple[str, ...]
     """Everybody speaks the first one; some speak more."""
     first_names: tuple[str, ...]

@@ -7,6 +7,8 @@ from attrs import frozen
 
 @frozen
 class Trade:
+    """A trade with its rate, hours and texts."""
+
     name: str
     hourly_rate: int
     """The rate in New York, in major units of the currency."""

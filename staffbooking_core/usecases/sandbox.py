@@ -18,7 +18,7 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.usecases.payments import payees, reconciliation
 
-MAX_CLOCK_OFFSET = timedelta(days=3660)
+_MAX_CLOCK_OFFSET = timedelta(days=3660)
 """Limit of the sandbox clock's offset: calendars and certificates have a last date."""
 
 
@@ -26,7 +26,7 @@ async def advance_clock(ports: Ports, step: timedelta) -> datetime:
     """Move business time ahead by `step`; returns the new business time.
 
     Raises NotFound without a sandbox, RuleBroken `clock_backwards`, and InvalidField on
-    `advance_seconds` beyond MAX_CLOCK_OFFSET.
+    `advance_seconds` beyond _MAX_CLOCK_OFFSET.
     """
     return await _move_clock(ports, "advance_seconds", lambda now: now + step)
 
@@ -35,7 +35,7 @@ async def set_clock(ports: Ports, to: datetime) -> datetime:
     """Set business time to an instant that is not in its past; returns the new business time.
 
     Raises NotFound without a sandbox, RuleBroken `clock_backwards`, and InvalidField on `set_to`
-    beyond MAX_CLOCK_OFFSET.
+    beyond _MAX_CLOCK_OFFSET.
     """
     return await _move_clock(ports, "set_to", lambda _: to)
 
@@ -52,7 +52,7 @@ async def _move_clock(ports: Ports, field: str, target: Callable[[datetime], dat
             raise invalid_field(field, "is too far ahead") from None
         if moved < now:
             raise RuleBroken("clock_backwards", "The sandbox's clock only runs forward")
-        if moved - wall > MAX_CLOCK_OFFSET:
+        if moved - wall > _MAX_CLOCK_OFFSET:
             raise invalid_field(field, "is too far ahead")
         await tx.sandbox.set_clock_offset(moved - wall)
         return moved

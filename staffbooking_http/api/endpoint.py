@@ -38,7 +38,7 @@ Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
-JSON_MEDIA_TYPE = b"application/json"
+_JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
 """The key of the response's request id in a page's request state."""
 
@@ -50,7 +50,7 @@ class Reply:
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
-    media_type: bytes = JSON_MEDIA_TYPE
+    media_type: bytes = _JSON_MEDIA_TYPE
     body_stream: AsyncGenerator[bytes] | None = None
     """Streamed instead of `body`; the response then has no Content-Length."""
 

@@ -32,10 +32,10 @@ from staffbooking_http.api.endpoint import Header, Reply
 
 log = logging.getLogger("staffbooking.http")
 
-RETRY_AFTER_SECONDS = 2
+_RETRY_AFTER_SECONDS = 2
 """Seconds after which a client may retry when the store is unavailable."""
 
-STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
+_STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
     MissingField: 400,
     RuleBroken: 400,
     BadEventSignature: 400,
@@ -137,7 +137,7 @@ def to_reply(error: BaseException) -> Reply | None:
             return _rate_limited_reply(error)
         case StoreUnavailable() | Conflict():
             body = error_body("unavailable", "The service is temporarily unavailable")
-            return Reply(status, body, ((b"retry-after", b"%d" % RETRY_AFTER_SECONDS),))
+            return Reply(status, body, ((b"retry-after", b"%d" % _RETRY_AFTER_SECONDS),))
         case BadEventSignature():
             return Reply(status, error_body("bad_signature", "This is no event of the processor"))
         case ProcessorError():
@@ -167,7 +167,7 @@ def error_body(code: str, message: str) -> bytes:
 
 def _status_of(error: StaffbookingError) -> int | None:
     return next(
-        (STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in STATUS_BY_ERROR), None
+        (_STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _STATUS_BY_ERROR), None
     )
 
 

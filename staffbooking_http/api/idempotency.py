@@ -16,8 +16,8 @@ from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import Call, Endpoint, Reply
 from staffbooking_http.api.errors import HttpError, to_reply
 
-MAX_IDEMPOTENCY_KEY_LENGTH = 255
-REPLAY_HEADERS = ((b"idempotent-replay", b"true"),)
+_MAX_IDEMPOTENCY_KEY_LENGTH = 255
+_REPLAY_HEADERS = ((b"idempotent-replay", b"true"),)
 
 
 async def handle_idempotently(call: Call, endpoint: Endpoint, raw: bytes) -> Reply:
@@ -48,7 +48,7 @@ def _is_storable(reply: Reply) -> bool:
 
 
 def _replay_reply(stored: StoredResponse) -> Reply:
-    return Reply(stored.status, stored.body, REPLAY_HEADERS)
+    return Reply(stored.status, stored.body, _REPLAY_HEADERS)
 
 
 def _idempotency_request(
@@ -60,7 +60,7 @@ def _idempotency_request(
         return None
     if len(key_headers) > 1 or not _is_valid_key(key_headers[0]):
         message = (
-            f"Idempotency-Key must be 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} printable ASCII characters"
+            f"Idempotency-Key must be 1 to {_MAX_IDEMPOTENCY_KEY_LENGTH} printable ASCII characters"
         )
         raise RuleBroken("idempotency_key_invalid", message)
 
@@ -76,4 +76,4 @@ def _idempotency_request(
 
 
 def _is_valid_key(key: bytes) -> bool:
-    return 1 <= len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH and all(0x20 <= byte < 0x7F for byte in key)
+    return 1 <= len(key) <= _MAX_IDEMPOTENCY_KEY_LENGTH and all(0x20 <= byte < 0x7F for byte in key)

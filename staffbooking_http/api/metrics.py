@@ -20,7 +20,7 @@ from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Backlog, Ports, WebhookStats
 from staffbooking_core.usecases import health
 
-HISTOGRAM_BOUNDS_SECONDS = (
+_HISTOGRAM_BOUNDS_SECONDS = (
     0.001,
     0.0025,
     0.005,
@@ -46,12 +46,12 @@ class RequestMetrics:
     def __init__(self, method: str, path: str) -> None:
         self.method, self.path = method, path
         self.statuses: Counter[int] = Counter()
-        self.buckets = [0] * (len(HISTOGRAM_BOUNDS_SECONDS) + 1)
+        self.buckets = [0] * (len(_HISTOGRAM_BOUNDS_SECONDS) + 1)
         self.total_seconds = 0.0
 
     def record(self, status: int, seconds: float) -> None:
         self.statuses[status] += 1
-        self.buckets[bisect_left(HISTOGRAM_BOUNDS_SECONDS, seconds)] += 1
+        self.buckets[bisect_left(_HISTOGRAM_BOUNDS_SECONDS, seconds)] += 1
         self.total_seconds += seconds
 
 
@@ -69,7 +69,7 @@ class ChannelMetrics:
         """Connections that were closed since they did not read."""
 
 
-BACKLOG_CACHE_PERIOD = timedelta(seconds=5)
+_BACKLOG_CACHE_PERIOD = timedelta(seconds=5)
 
 
 @frozen
@@ -93,7 +93,7 @@ class BacklogCache:
     async def get(self, ports: Ports) -> BacklogSnapshot | None:
         """None while the store is out of reach."""
         now = ports.clock.wall()
-        if self._fetched_at is None or now - self._fetched_at >= BACKLOG_CACHE_PERIOD:
+        if self._fetched_at is None or now - self._fetched_at >= _BACKLOG_CACHE_PERIOD:
             try:
                 self._snapshot = BacklogSnapshot(
                     await health.get_backlog(ports), await health.get_webhook_stats(ports)
@@ -203,7 +203,7 @@ class _WebhookCollector(Collector):
 def _cumulative_buckets(request_metrics: RequestMetrics) -> Iterator[tuple[str, float]]:
     total = 0
     for bound, number in zip(
-        (*HISTOGRAM_BOUNDS_SECONDS, "+Inf"), request_metrics.buckets, strict=True
+        (*_HISTOGRAM_BOUNDS_SECONDS, "+Inf"), request_metrics.buckets, strict=True
     ):
         total += number
         yield str(bound), total

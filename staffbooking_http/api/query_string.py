@@ -24,7 +24,7 @@ T = TypeVar("T")
 MAX_CACHED_QUERY_BYTES = 256
 """Bytes of a query that is worth remembering."""
 
-MAX_REPORTED_KEY_BYTES = 100
+_MAX_REPORTED_KEY_BYTES = 100
 """Bytes of a key that we don't know, as an error names it."""
 
 PageNumber = Annotated[int, IntegerBounds(1, 100_000)]
@@ -167,7 +167,7 @@ def _parse(cls: type, raw: bytes, *, is_strict: bool = True) -> Any:
         key = unquote_to_bytes(encoded)
         if (name := names.get(key)) is None:
             if key in unknown_keys:
-                errors[key[:MAX_REPORTED_KEY_BYTES].decode(errors="replace")] = "is given twice"
+                errors[key[:_MAX_REPORTED_KEY_BYTES].decode(errors="replace")] = "is given twice"
             if is_strict and key:
                 unknown_keys.add(key)
             continue

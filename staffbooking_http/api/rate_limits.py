@@ -12,12 +12,12 @@ from staffbooking_http.api.endpoint import Call, Header
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
-RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
+_RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
 
 
 def headers(verdict: RateLimitDecision) -> tuple[Header, Header, Header]:
     """The three headers that every response of the interface bears (SPECIFICATION 8)."""
-    limit, remaining, reset = RATE_LIMIT_HEADER_NAMES
+    limit, remaining, reset = _RATE_LIMIT_HEADER_NAMES
     return (
         (limit, b"%d" % verdict.limit),
         (remaining, b"%d" % verdict.remaining),

@@ -12,8 +12,8 @@ from staffbooking_http.api.errors import ClientDisconnected, HttpError
 MAX_BODY_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
 """Seconds that a body may take to arrive."""
-MAX_JSON_DEPTH = 64
-MAX_INTEGER_DIGITS = 40
+_MAX_JSON_DEPTH = 64
+_MAX_INTEGER_DIGITS = 40
 """Longer integers exceed every bound and are slow to convert."""
 
 _CONNECTION_CLOSE_HEADERS = ((b"connection", b"close"),)
@@ -92,7 +92,7 @@ def check_media_type(call: Call, expected_type: str = "application/json") -> Non
         raise HttpError(415, "unsupported_media_type", f"The body must be {expected_type} in UTF-8")
 
 
-def parse_object(raw: bytes, max_depth: int = MAX_JSON_DEPTH) -> dict[str, Any]:
+def parse_object(raw: bytes, max_depth: int = _MAX_JSON_DEPTH) -> dict[str, Any]:
     """Parse a strict JSON object: no NaN, no duplicate keys, at most `max_depth` levels. Numbers
     with a fraction become Decimal. Raises HttpError 400 `malformed_json`."""
     value = decode_json(raw, max_depth)
@@ -139,9 +139,9 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_integer(digits: str) -> int:
-    if len(digits) <= MAX_INTEGER_DIGITS:
+    if len(digits) <= _MAX_INTEGER_DIGITS:
         return int(digits)
-    huge: int = 10**MAX_INTEGER_DIGITS
+    huge: int = 10**_MAX_INTEGER_DIGITS
     return -huge if digits.startswith("-") else huge
 
 

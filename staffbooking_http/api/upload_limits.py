@@ -29,11 +29,11 @@ MAX_CONCURRENT_UPLOADS = 8
 """Uploads processed at the same time, per process."""
 MAX_UPLOADS_PER_USER = 2
 """Concurrent calls of one user, in any phase."""
-MAX_BUFFERED_UPLOAD_BYTES = 256 * 1024 * 1024
+_MAX_BUFFERED_UPLOAD_BYTES = 256 * 1024 * 1024
 """Bytes of all bodies being received, waiting or processed, per process."""
 SLOT_TIMEOUT_SECONDS = 10.0
 """Seconds that a call may wait for a slot."""
-RETRY_AFTER_PERIOD = timedelta(seconds=2)
+_RETRY_AFTER_PERIOD = timedelta(seconds=2)
 """The time after which a refused client may retry."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -56,7 +56,7 @@ class UploadLimiter:
     def __init__(
         self,
         max_concurrent: int = MAX_CONCURRENT_UPLOADS,
-        max_buffered_bytes: int = MAX_BUFFERED_UPLOAD_BYTES,
+        max_buffered_bytes: int = _MAX_BUFFERED_UPLOAD_BYTES,
     ) -> None:
         self._max_buffered_bytes = max_buffered_bytes
         self._work_slots = asyncio.Semaphore(max_concurrent)
@@ -146,6 +146,9 @@ async def _hold_slot(slots: asyncio.Semaphore, now: datetime, limit: int) -> Asy
 def _limit_exceeded(now: datetime, limit: int) -> RateLimitExceeded:
     return RateLimitExceeded(
         decide(
-            RateLimit("files", limit, RETRY_AFTER_PERIOD), limit + 1, now + RETRY_AFTER_PERIOD, now
+            RateLimit("files", limit, _RETRY_AFTER_PERIOD),
+            limit + 1,
+            now + _RETRY_AFTER_PERIOD,
+            now,
         )
     )

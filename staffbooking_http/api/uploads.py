@@ -18,10 +18,10 @@ from staffbooking_http.api.errors import HttpError
 FILE_FIELD = "file"
 MAX_FORM_OVERHEAD_BYTES = 64 * 1024
 """Bytes of a form besides the file: boundaries, headers, other fields."""
-MAX_FORM_PARTS = 50
+_MAX_FORM_PARTS = 50
 UPLOAD_TIMEOUT_SECONDS = 60.0
 """Seconds that a file may take to arrive."""
-MAX_BOUNDARY_LENGTH = 70
+_MAX_BOUNDARY_LENGTH = 70
 """RFC 2046."""
 
 
@@ -71,7 +71,7 @@ def _parse_boundary(call: Call) -> str | None:
     boundary: str = options.get("boundary", "")
     if media != "multipart/form-data":
         return None
-    return boundary if boundary.isascii() and len(boundary) <= MAX_BOUNDARY_LENGTH else ""
+    return boundary if boundary.isascii() and len(boundary) <= _MAX_BOUNDARY_LENGTH else ""
 
 
 class _FormParser:
@@ -87,7 +87,7 @@ class _FormParser:
         self._other_fields: list[tuple[str, bytearray]] = []
         self._parser: PushMultipartParser | None = None
         if boundary:
-            self._parser = PushMultipartParser(boundary, max_segment_count=MAX_FORM_PARTS)
+            self._parser = PushMultipartParser(boundary, max_segment_count=_MAX_FORM_PARTS)
 
     def feed(self, chunk: bytes) -> None:
         """The next piece of the body."""

@@ -51,14 +51,14 @@ The same events come over Socket.IO at `/socket.io`: `data` is what an event car
 the data of the `ack` or `error` go to the callback that was given, too.
 """
 
-CLOSE_CODE_DESCRIPTIONS = {
+_CLOSE_CODE_DESCRIPTIONS = {
     CloseCode.FORBIDDEN: "too many frames, or the session has ended",
     CloseCode.TOO_BIG: "a frame was too long",
     CloseCode.RESTART: "the service restarts: come again, and resume",
     CloseCode.SLOW: "too much lay unread, or the service is out of reach: come again, and resume",
 }
 
-CLIENT_EVENT_DESCRIPTIONS = {
+_CLIENT_EVENT_DESCRIPTIONS = {
     ClientEvent.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is "
     "told by an `ack` or an `error`; with a `client_message_id` it may be sent again, and "
     "is stored once",
@@ -71,7 +71,7 @@ CLIENT_EVENT_DESCRIPTIONS = {
     "every one",
 }
 
-SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {
+_SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {
     ServerEvent.READY: (
         type_schema(ReadyRecord),
         "The first frame: who you are, and the last message that you may read, 0 with none",
@@ -103,22 +103,22 @@ SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {
     ),
 }
 
-REPLY_EVENTS = (ServerEvent.ACK, ServerEvent.ERROR)
+_REPLY_EVENTS = (ServerEvent.ACK, ServerEvent.ERROR)
 """They bear the `ref` of the frame that they answer."""
 
-SUCCESS_REPLIES = {
+_SUCCESS_REPLIES = {
     ClientEvent.SEND_MESSAGE: (ServerEvent.ACK,),
     ClientEvent.PRESENCE: (ServerEvent.PRESENCE,),
 }
 """What a frame is answered by, where all is well, to who sent it alone."""
 
-SHARED_ERROR_CODES = (
+_SHARED_ERROR_CODES = (
     "missing_field invalid_field content_blocked conversation_left rate_limited".split()
 )
 FRAME_ERROR_CODES = {
     "bad_frame": "the frame is binary, no JSON object, nested too deep, or has no event",
     "unknown_event": "there is no event of this name",
-    **{code: ERROR_CODE_DESCRIPTIONS[code] for code in SHARED_ERROR_CODES},
+    **{code: ERROR_CODE_DESCRIPTIONS[code] for code in _SHARED_ERROR_CODES},
     "not_found": "no such conversation, message or person, or one of others",
     "unavailable": "the service is out of reach for now: send it again",
     "internal": "a fault of ours",
@@ -175,7 +175,7 @@ def build_document(policy: Policy) -> JsonObject:
             **{
                 f"send_{event}": _send_operation(event)
                 for event in ServerEvent
-                if event not in REPLY_EVENTS
+                if event not in _REPLY_EVENTS
             },
         },
         "components": {
@@ -197,7 +197,7 @@ def _format_description(policy: Policy) -> str:
         window=int(rule.window.total_seconds()),
         overrun=policy.channel_overrun * rule.limit,
         codes="; ".join(
-            f"{code.value}: {meaning}" for code, meaning in CLOSE_CODE_DESCRIPTIONS.items()
+            f"{code.value}: {meaning}" for code, meaning in _CLOSE_CODE_DESCRIPTIONS.items()
         ),
     )
 
@@ -208,15 +208,15 @@ def _client_event_message(event: ClientEvent) -> JsonObject:
         f"client_{event}",
         event,
         class_schema(REQUEST_CLASSES[event]),
-        CLIENT_EVENT_DESCRIPTIONS[event],
+        _CLIENT_EVENT_DESCRIPTIONS[event],
         {"ref": {}},
     )
 
 
 def _server_event_message(event: ServerEvent) -> JsonObject:
-    schema, meaning = SERVER_EVENT_SCHEMAS[event]
+    schema, meaning = _SERVER_EVENT_SCHEMAS[event]
     return _event_message(
-        str(event), event, schema, meaning, {"ref": {}} if event in REPLY_EVENTS else {}
+        str(event), event, schema, meaning, {"ref": {}} if event in _REPLY_EVENTS else {}
     )
 
 
@@ -238,9 +238,9 @@ def _event_message(
 
 def _receive_operation(event: ClientEvent) -> JsonObject:
     """What the service does with a frame of a client."""
-    answers = [*SUCCESS_REPLIES.get(event, ()), ServerEvent.ERROR]
+    answers = [*_SUCCESS_REPLIES.get(event, ()), ServerEvent.ERROR]
     return {
-        **_operation("receive", f"client_{event}", CLIENT_EVENT_DESCRIPTIONS[event]),
+        **_operation("receive", f"client_{event}", _CLIENT_EVENT_DESCRIPTIONS[event]),
         "reply": {
             "channel": _CHANNEL_REF,
             "messages": [_message_ref(answer) for answer in answers],
@@ -249,7 +249,7 @@ def _receive_operation(event: ClientEvent) -> JsonObject:
 
 
 def _send_operation(event: ServerEvent) -> JsonObject:
-    return _operation("send", event, SERVER_EVENT_SCHEMAS[event][1])
+    return _operation("send", event, _SERVER_EVENT_SCHEMAS[event][1])
 
 
 def _operation(action: str, name: str, summary: str) -> JsonObject:

@@ -57,13 +57,13 @@ Limits are fixed windows from their first hit: {limits}. Every answer bears `X-R
 Money is a JSON number in {currency}; times are UTC with `Z`.
 """
 
-RATE_LIMIT_HEADERS = {
+_RATE_LIMIT_HEADERS = {
     "X-RateLimit-Limit": "Most requests in the window",
     "X-RateLimit-Remaining": "Requests left in the window",
     "X-RateLimit-Reset": "Unix time at which the window ends",
 }
 
-STATUS_DESCRIPTIONS = {
+_STATUS_DESCRIPTIONS = {
     200: "Success",
     201: "Created",
     204: "No content",
@@ -117,7 +117,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             "schemas": dict(COMPONENT_SCHEMAS),
             "headers": {
                 name: {"description": text, "schema": _INTEGER}
-                for name, text in RATE_LIMIT_HEADERS.items()
+                for name, text in _RATE_LIMIT_HEADERS.items()
             },
             "securitySchemes": _SECURITY_SCHEMES,
         },
@@ -143,12 +143,12 @@ def _hosted_page_operation(
         },
         "responses": {
             "200": {
-                "description": STATUS_DESCRIPTIONS[200],
+                "description": _STATUS_DESCRIPTIONS[200],
                 "content": {"application/json": {"schema": response_schema}},
             },
             **{
                 str(status): {
-                    "description": STATUS_DESCRIPTIONS[status],
+                    "description": _STATUS_DESCRIPTIONS[status],
                     "content": {"application/json": {"schema": type_schema(ErrorRecord)}},
                 }
                 for status in (400, 404, 413, 415, 422)
@@ -330,9 +330,9 @@ def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
 
 
 def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
-    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in RATE_LIMIT_HEADERS}
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _RATE_LIMIT_HEADERS}
     for status, schema in _response_schemas(endpoint):
-        reply: JsonObject = {"description": STATUS_DESCRIPTIONS[status]}
+        reply: JsonObject = {"description": _STATUS_DESCRIPTIONS[status]}
         if endpoint.access.is_rate_limited:
             reply["headers"] = headers
         if status == 400 and endpoint.rule_codes:

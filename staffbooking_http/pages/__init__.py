@@ -1,3 +1,3 @@
-"""HTML pages for people."""
+"""The HTML pages of the website."""
 
 __all__ = ["app", "session"]

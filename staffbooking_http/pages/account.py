@@ -1,6 +1,7 @@
-"""Pages by which one comes to an account and back into it: registering, signing in and out, the
-forgotten password, another link by which an address is confirmed. They do what `/auth/*` does,
-by the same doors and windows."""
+"""Account access pages: registration, sign-in and sign-out, forgotten password, verification email.
+
+They call the same use-cases as `/auth/*`, under the same access rules and rate limits.
+"""
 
 from urllib.parse import quote
 
@@ -38,7 +39,7 @@ _REGISTER_PATH = "/account/register"
 
 @frozen(kw_only=True)
 class _RegisterDraft:
-    """What somebody filled in who registers, but for the password."""
+    """The submitted registration fields, without the password, to refill the form."""
 
     first_name: DraftText = ""
     last_name: DraftText = ""
@@ -48,7 +49,7 @@ class _RegisterDraft:
 
 @get(_REGISTER_PATH)
 async def show_register(request: PageRequest) -> Template | Redirect:
-    """Where one makes an account; who is signed in goes on."""
+    """Show the registration form; redirect a signed-in visitor to the return path."""
     call = get_call(request)
     way = return_path(call)
     if await find_visitor(call) is None:
@@ -58,7 +59,7 @@ async def show_register(request: PageRequest) -> Template | Redirect:
 
 @post(_REGISTER_PATH, status_code=200)
 async def submit_register(request: PageRequest) -> Template | Redirect:
-    """Make the account, and go on to sign in; what can't be taken stays in the form."""
+    """Register the account and redirect to sign-in; on an error, show the form refilled."""
     call = get_call(request)
     way, raw = return_path(call), await request_body.read(call)
     draft = query_string.parse_form(_RegisterDraft, raw)
@@ -76,7 +77,7 @@ _REGISTERED_CODE = "registered"
 
 @get(SIGN_IN_PATH)
 async def show_sign_in(request: PageRequest) -> Template | Redirect:
-    """Where one signs in; who is signed in goes on."""
+    """Show the sign-in form; redirect a signed-in visitor to the return path."""
     call = get_call(request)
     way = return_path(call)
     if await find_visitor(call) is None:
@@ -88,7 +89,7 @@ async def show_sign_in(request: PageRequest) -> Template | Redirect:
 
 @post(SIGN_IN_PATH, status_code=200)
 async def submit_sign_in(request: PageRequest) -> Template | Redirect:
-    """Sign in, and go on."""
+    """Sign in, set the session cookie and redirect to the return path."""
     call = get_call(request)
     way = return_path(call)
     await SignedOutAccess().admit(call)
@@ -109,7 +110,7 @@ def _redirect_to(way: str) -> Redirect:
 
 @post("/account/sign-out", status_code=200)
 async def submit_sign_out(request: PageRequest) -> Redirect:
-    """Sign out here; nothing happens where nobody is signed in any more."""
+    """End this session and clear its cookie; without a session, only redirect to `/`."""
     call = get_call(request)
     home = Redirect("/", status_code=303)
     if (visitor := await find_visitor(call)) is not None:
@@ -122,14 +123,14 @@ async def submit_sign_out(request: PageRequest) -> Redirect:
 
 @get("/account/forgot-password")
 async def show_forgot_password(request: PageRequest) -> Template:
-    """Where one has a link sent by which a password can be set."""
+    """Show the form that requests a password reset link."""
     call = get_call(request)
     return render("forgot.html", await find_visitor(call), way=return_path(call))
 
 
 @post("/account/forgot-password", status_code=200)
 async def submit_forgot_password(request: PageRequest) -> Template:
-    """Send the link, if there is such an account: the page does not tell."""
+    """Send the reset link if the account exists; the page does not reveal whether it does."""
     call = get_call(request)
     way = return_path(call)
     await SignedOutAccess().admit(call)
@@ -147,14 +148,14 @@ async def submit_forgot_password(request: PageRequest) -> Template:
 
 @get(_VERIFY_EMAIL_PATH)
 async def show_verification(request: PageRequest) -> Template:
-    """Where one has the link sent again by which one's address is confirmed."""
+    """Show the form that requests another email verification link."""
     visitor = await require_signed_in(get_call(request))
     return render("link.html", visitor)
 
 
 @post(_VERIFY_EMAIL_PATH, status_code=200)
 async def send_verification(request: PageRequest) -> Template:
-    """Send it."""
+    """Send another email verification link."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     await read_form(call, visitor, CsrfForm)

@@ -1,8 +1,7 @@
-"""Pages for people, by Litestar: the documents and the fake processor's own; all others are in
-modules of their own.
+"""HTML pages on Litestar: handler collection, templates, error pages, API docs, sandbox pages.
 
-They load nothing but images of this service and run no script: the one style sheet stands in each
-page, named by its hash in the policy that the browser enforces.
+Pages load only images of this service and run no scripts. The style sheet is inlined in each page
+and allowed by its hash in the Content-Security-Policy.
 """
 
 import base64
@@ -55,8 +54,8 @@ from staffbooking_http.pages.session import (
     render,
 )
 
-WEB_DIRECTORY = Path(__file__).parent
-STYLESHEET = (WEB_DIRECTORY / "style.css").read_text(encoding="utf-8")
+_WEB_DIRECTORY = Path(__file__).parent
+_STYLESHEET = (_WEB_DIRECTORY / "style.css").read_text(encoding="utf-8")
 
 
 def _csp_hash(text: str) -> str:
@@ -64,22 +63,22 @@ def _csp_hash(text: str) -> str:
 
 
 PAGE_CONTENT_SECURITY_POLICY = (
-    f"default-src 'none'; img-src 'self'; style-src {_csp_hash(STYLESHEET)}; "
+    f"default-src 'none'; img-src 'self'; style-src {_csp_hash(_STYLESHEET)}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What pages may do: show themselves and our images, and send forms to this service."""
+"""Allows the inlined style sheet, images of this service and forms to this service only."""
 
 
 @frozen(kw_only=True)
 class CheckoutAction:
-    """What a client does on a checkout page: an outcome by name, or `pay` with a test card."""
+    """A client's action on a checkout page: an outcome by name, or `pay` with a test card."""
 
     outcome: Annotated[str, TextBounds(64)]
     card: Annotated[str, TextBounds(64)] | None = None
 
     @property
     def processor_outcome(self) -> str:
-        """As the pretended processor takes it."""
+        """The outcome in the fake processor's form: `card:<card>` for `pay`."""
         return f"card:{self.card}" if self.outcome == "pay" else self.outcome
 
 
@@ -99,9 +98,9 @@ _PAGE_MODULES = (
 
 
 def page_handlers(*, sandbox: bool) -> list[HTTPRouteHandler]:
-    """The handlers of all pages; the processor's own are there where payments are pretended.
+    """The handlers of all pages; `sandbox` adds the fake processor's pages.
 
-    `site` and `document` are in the state of the application that they are registered with.
+    The handlers read `site` and `document` from the state of their application.
     """
     handlers = [show_docs, *(handler for family in _PAGE_MODULES for handler in family.PAGES)]
     if sandbox:
@@ -110,7 +109,7 @@ def page_handlers(*, sandbox: bool) -> list[HTTPRouteHandler]:
 
 
 def page_methods(handlers: Iterable[HTTPRouteHandler]) -> Mapping[str, Sequence[str]]:
-    """The methods that each page takes, by path; parameters are as in the table of endpoints."""
+    """The allowed methods of each page by path, with path parameters as in the route table."""
     methods: dict[str, list[str]] = {}
     for handler in handlers:
         for path in handler.paths:
@@ -122,15 +121,17 @@ def page_methods(handlers: Iterable[HTTPRouteHandler]) -> Mapping[str, Sequence[
 
 @cache
 def create_template_config(base_path: str) -> TemplateConfig[JinjaTemplateEngine]:
-    """Templates whose links begin with the path of the base URL."""
+    """Template configuration whose links begin with `base_path`, the path of the base URL."""
     environment = _create_environment()
     environment.globals["base_path"] = base_path
     return TemplateConfig(engine=JinjaTemplateEngine.from_environment(environment))
 
 
 def _create_environment() -> Environment:
-    environment = Environment(loader=FileSystemLoader(WEB_DIRECTORY / "templates"), autoescape=True)
-    environment.globals["style"] = STYLESHEET
+    environment = Environment(
+        loader=FileSystemLoader(_WEB_DIRECTORY / "templates"), autoescape=True
+    )
+    environment.globals["style"] = _STYLESHEET
     environment.filters["moment"] = _format_instant
     environment.filters["shape"] = _format_schema
     environment.filters["prose"] = _format_prose
@@ -140,14 +141,14 @@ def _create_environment() -> Environment:
 
 @get("/docs")
 async def show_docs(request: PageRequest) -> Template:
-    """The documents for reading, without a connection to anywhere."""
+    """Show the API documentation, rendered without external resources."""
     visitor = await find_visitor(get_call(request))
     return render("docs.html", visitor, document=request.app.state.document)
 
 
 @get("/sandbox/checkout/{reference:str}")
 async def show_checkout(request: PageRequest) -> Template:
-    """The hosted page of the pretended processor."""
+    """Show the fake processor's hosted checkout page."""
     return _render_checkout(
         await _get_checkout_page(get_call(request), request.path_params["reference"])
     )
@@ -155,7 +156,7 @@ async def show_checkout(request: PageRequest) -> Template:
 
 @post("/sandbox/checkout/{reference:str}", status_code=200)
 async def submit_checkout(request: PageRequest) -> Response[bytes] | Template | Redirect:
-    """Act on the page: by its form, or as a script by JSON. Paid means paid when this ends."""
+    """Apply an action sent as a form or as JSON; its outcome is applied before the response."""
     call, reference = get_call(request), request.path_params["reference"]
     await _get_checkout_page(call, reference)
     raw = await request_body.read(call)
@@ -190,7 +191,7 @@ async def _get_checkout_page(call: Call, reference: str) -> CheckoutPage:
 
 @get("/sandbox/payees/{reference:str}")
 async def show_onboarding(request: PageRequest) -> Template:
-    """The page of the pretended processor where a payee completes the account."""
+    """Show the fake processor's onboarding page of a payee."""
     page = await sandbox.get_processor(get_call(request).ports).payee_page(
         request.path_params["reference"]
     )
@@ -199,7 +200,7 @@ async def show_onboarding(request: PageRequest) -> Template:
 
 @post("/sandbox/payees/{reference:str}", status_code=200)
 async def complete_onboarding(request: PageRequest) -> Response[bytes] | Redirect:
-    """Complete the account, by the page's button or as a script by JSON."""
+    """Complete a payee's onboarding, by form or by JSON."""
     call, reference = get_call(request), request.path_params["reference"]
     _require_payee_page(await sandbox.get_processor(call.ports).payee_page(reference))
     raw = await request_body.read(call)
@@ -225,7 +226,7 @@ def _is_form_request(call: Call) -> bool:
 
 
 def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Template | Redirect:
-    """Every error of a page: for people a page, else JSON of the contract's shape."""
+    """Convert an error to an HTML page if the client accepts HTML, else to the API's JSON error."""
     if isinstance(error, SignInRequired):
         return error.response
     if isinstance(error, ClientDisconnected):
@@ -243,7 +244,7 @@ def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Te
 
 
 def _format_schema(schema: dict[str, Any]) -> str:
-    """A schema in a few words, for reading."""
+    """A short human-readable description of a JSON schema."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if options := schema.get("anyOf"):
@@ -272,16 +273,16 @@ _BOUND_LABELS = {
 
 
 def _format_query(**given: object) -> str:
-    """The end of an address that says what is given, but for what is empty."""
+    """The query string of the non-empty values, with its `?`; empty without any."""
     said = urlencode({name: value for name, value in given.items() if value})
     return f"?{said}" if said else ""
 
 
 def _format_instant(text: str) -> str:
-    """An instant of the wire to the minute, for reading."""
+    """An ISO 8601 UTC instant, formatted to the minute."""
     return f"{text[:10]} {text[11:16]} UTC"
 
 
 def _format_prose(text: str) -> Markup:
-    """Text with its `code` set as such."""
+    """Escaped text with backquoted parts as `<code>` elements."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

@@ -1,6 +1,8 @@
-"""Pages on which staff members say when they work: hours of the week, of single dates, and what
-their own calendars tell. They do what `/staff/availability`, `/staff/calendar-feed` and
-`/staff/busy-times` do; hours are written in words."""
+"""Staff pages for weekly hours, hours of single dates, the calendar feed and busy times.
+
+They call the same use-cases as `/staff/availability`, `/staff/calendar-feed` and
+`/staff/busy-times`; hours are entered as text, such as `09:00-12:00, 13:00-18:00`.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -46,25 +48,25 @@ from staffbooking_http.routes.calendars import feed_url
 
 _HOURS_PATH, _CALENDARS_PATH = "/staff/hours", "/staff/calendars"
 _MAX_BUSY_TIMES_SHOWN = 10
-"""Busy times that are shown."""
+"""The number of coming busy times shown."""
 
 _HOURS_FLASH_TEXTS = {
     "hours": "Your hours are saved.",
     "date": "The hours of that date are saved.",
     "cleared": "Your weekly hours hold on that date again.",
 }
-"""What happened, by the word that the page's address ends in."""
+"""Messages of the hours page by flash code in the query string."""
 _CALENDARS_FLASH_TEXTS = {
     "revoked": "The feed is revoked: its address shows nothing any more.",
     "taken": "Your busy times are taken from the file.",
     "forgotten": "Your busy times are forgotten.",
 }
-"""The same of the other page."""
+"""Messages of the calendars page by flash code."""
 
 
 @frozen(kw_only=True)
 class _WeeklyHoursDraft:
-    """What somebody filled in for all weeks, whether it can be taken or not."""
+    """The submitted weekly hours before validation, to refill the form."""
 
     timezone: DraftText = ""
     monday: DraftText = ""
@@ -81,7 +83,7 @@ _WEEKDAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "satur
 
 @frozen(kw_only=True)
 class _DateHoursDraft:
-    """What somebody filled in for one date, whether it can be taken or not."""
+    """The submitted hours of one date before validation, to refill the form."""
 
     date: DraftText = ""
     hours: DraftText = ""
@@ -96,10 +98,10 @@ def _redirect_with_flash(path: str, code: str) -> Redirect:
     return Redirect(f"{path}?{code}", status_code=303)
 
 
-# Hours as they are written ----------------------------------------------------------------
+# Parsing hours ----------------------------------------------------------------------------
 
 _RANGE_SEPARATOR = re.compile(r"[-\u2010-\u2015\u2212]|to")
-"""What stands between two times: also a dash, or the minus."""
+"""The separator of start and end: a hyphen, a dash, the minus sign or `to`."""
 _ONE_DIGIT_HOUR = re.compile(r"[0-9]:[0-9]{2}")
 
 
@@ -108,13 +110,13 @@ def _format_slots(slots: Iterable[Slot]) -> str:
 
 
 def _split_slots(text: str) -> list[str]:
-    """What stands for a slot each in a text such as `09:00-12:00, 13:00-18:00`."""
+    """The slot texts of a field such as `09:00-12:00, 13:00-18:00`."""
     parts = (" ".join(part.split()) for part in re.split("[,;]", text))
     return [part for part in parts if part]
 
 
 def _parse_slot(part: str) -> dict[str, str]:
-    """A slot as the interface takes it, or refuses it."""
+    """A slot as the API's input, not yet validated."""
     start, end = (*_RANGE_SEPARATOR.split(part, 1), "")[:2]
     return {"start": _normalize_clock_time(start), "end": _normalize_clock_time(end)}
 
@@ -131,7 +133,10 @@ _HOURS_FIELD_LABELS = {"weekly": "weekly hours", "slots": "hours"}
 def _relabel_faults(
     error: InvalidInput | RateLimitExceeded, written: Sequence[tuple[str, str]]
 ) -> InvalidInput | RateLimitExceeded:
-    """The same refusal, where it is of a slot by the field in which it was written, and how."""
+    """The error with each slot's fault named by its form field and its submitted text.
+
+    `written` has the form field and text of each slot, in the order of the API's input.
+    """
     if not isinstance(error, InvalidInput):
         return error
     faults = []
@@ -149,7 +154,7 @@ def _relabel_faults(
 
 @get(_HOURS_PATH)
 async def show_hours(request: PageRequest) -> Template:
-    """The hours of all weeks, and of the dates that have others."""
+    """Show the weekly hours and the dates with hours of their own."""
     call = get_call(request)
     visitor = await require_staff_member(call, _HOURS_PATH)
     return render(
@@ -162,7 +167,7 @@ async def show_hours(request: PageRequest) -> Template:
 
 @post(_HOURS_PATH, status_code=200)
 async def save_weekly_hours(request: PageRequest) -> Template | Redirect:
-    """Save those of all weeks, with the zone; what can't be taken stays in the form."""
+    """Save the weekly hours and the time zone; on an error, show the form refilled."""
     call = get_call(request)
     visitor = await require_staff_member(call, _HOURS_PATH)
     week = query_string.parse_form(_WeeklyHoursDraft, await read_verified_form(call, visitor))
@@ -189,7 +194,7 @@ async def save_weekly_hours(request: PageRequest) -> Template | Redirect:
 
 @post("/staff/hours/dates", status_code=200)
 async def save_date_hours(request: PageRequest) -> Template | Redirect:
-    """Save those of one date; what can't be taken stays in the form."""
+    """Save the hours of one date; on an error, show the form refilled."""
     call = get_call(request)
     visitor = await require_staff_member(call, _HOURS_PATH)
     day = query_string.parse_form(_DateHoursDraft, await read_verified_form(call, visitor))
@@ -208,7 +213,7 @@ async def save_date_hours(request: PageRequest) -> Template | Redirect:
 
 @post("/staff/hours/dates/clear", status_code=200)
 async def clear_date_hours(request: PageRequest) -> Redirect:
-    """Let the weekly hours rule a date again."""
+    """Remove the hours of one date, so that its weekly hours apply again."""
     call = get_call(request)
     visitor = await require_staff_member(call, _HOURS_PATH)
     day = (await read_form(call, visitor, _ClearDateForm)).date
@@ -222,7 +227,7 @@ async def _hours_context(
     week: _WeeklyHoursDraft | None = None,
     day: _DateHoursDraft | None = None,
 ) -> dict[str, Any]:
-    """What the page shows: all as it is stored, but for what somebody has filled in."""
+    """The template context: stored hours, except for the drafts given."""
     calendar = (await profiles.get_profile(call.ports, visitor.actor)).calendar
     now = await call.ports.clock.business()
     today = local_date(calendar.timezone, now)
@@ -253,7 +258,7 @@ def _weekly_hours_draft(calendar: Calendar) -> _WeeklyHoursDraft:
 
 @get(_CALENDARS_PATH)
 async def show_calendars(request: PageRequest) -> Template:
-    """What other calendars are told, and have told."""
+    """Show the calendar feed and the imported busy times."""
     call = get_call(request)
     visitor = await require_staff_member(call, _CALENDARS_PATH)
     return render(
@@ -266,7 +271,7 @@ async def show_calendars(request: PageRequest) -> Template:
 
 @post("/staff/calendars/feed", status_code=200)
 async def create_calendar_feed(request: PageRequest) -> Template:
-    """Make a feed, or a new one in its place: its address stands on this answer alone."""
+    """Create or replace the calendar feed; only this response shows its URL."""
     call = get_call(request)
     visitor = await require_staff_member(call, _CALENDARS_PATH)
     await read_form(call, visitor, CsrfForm)
@@ -277,7 +282,7 @@ async def create_calendar_feed(request: PageRequest) -> Template:
 
 @post("/staff/calendars/feed/revoke", status_code=200)
 async def revoke_calendar_feed(request: PageRequest) -> Redirect:
-    """Let its address open nothing any more."""
+    """Remove the calendar feed, so that its URL stops working."""
     call = get_call(request)
     visitor = await require_staff_member(call, _CALENDARS_PATH)
     await read_form(call, visitor, CsrfForm)
@@ -287,7 +292,7 @@ async def revoke_calendar_feed(request: PageRequest) -> Redirect:
 
 @post("/staff/calendars/busy", status_code=200)
 async def import_busy_times(request: PageRequest) -> Template | Redirect:
-    """Take the busy times of a file; one that can't be read changes nothing."""
+    """Replace the busy times with those of an uploaded file; an invalid file changes nothing."""
     call = get_call(request)
     visitor = await require_staff_member(call, _CALENDARS_PATH)
 
@@ -306,7 +311,7 @@ async def import_busy_times(request: PageRequest) -> Template | Redirect:
 
 @post("/staff/calendars/busy/forget", status_code=200)
 async def clear_busy_times(request: PageRequest) -> Redirect:
-    """Know of none any more."""
+    """Delete the imported busy times."""
     call = get_call(request)
     visitor = await require_staff_member(call, _CALENDARS_PATH)
     await read_form(call, visitor, CsrfForm)
@@ -315,7 +320,7 @@ async def clear_busy_times(request: PageRequest) -> Redirect:
 
 
 async def _calendars_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """What the page shows: since when there is a feed, and the busy times that come next."""
+    """The template context: the creation time of the feed and the coming busy times."""
     since = await calendars.feed_created_at(call.ports, visitor.actor)
     calendar = (await profiles.get_profile(call.ports, visitor.actor)).calendar
     now, zone = await call.ports.clock.business(), ZoneInfo(calendar.timezone)
@@ -334,7 +339,7 @@ async def _calendars_context(call: Call, visitor: SignedInUser) -> dict[str, Any
 
 
 def _format_span(start: datetime, end: datetime) -> tuple[str, str]:
-    """A day, and the times from there on."""
+    """The start's day, and the time range with the end's date if it differs."""
     times = "%H:%M" if start.date() == end.date() else "%H:%M on %Y-%m-%d"
     return f"{start:%A, %Y-%m-%d}", f"{start:%H:%M} to {end.strftime(times)}"
 

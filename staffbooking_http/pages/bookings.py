@@ -1,5 +1,7 @@
-"""The page of a booking, to which mails and the hosted checkout lead: what it is, how it stands,
-and a button for each step that the visitor can take now."""
+"""The booking page: details, status and a button for each action available to the visitor.
+
+Emails and the hosted checkout link to it.
+"""
 
 from contextlib import suppress
 from datetime import datetime
@@ -62,7 +64,7 @@ class _Action(StrEnum):
 
 @frozen(kw_only=True)
 class _ActionForm:
-    """What a visitor does: a trigger of the lifecycle, by its name."""
+    """The submitted action, with the cancellation quote or the dispute reason that it needs."""
 
     step: _Action
     quote: Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)] | None = None
@@ -71,7 +73,7 @@ class _ActionForm:
 
 @get("/bookings/{number:str}/return")
 async def show_booking(request: PageRequest) -> Template:
-    """A booking for its parties; strangers are told nothing."""
+    """Show a booking to its parties. Signed-out visitors see no details."""
     call = get_call(request)
     if (visitor := await find_visitor(call)) is None:
         return render(_TEMPLATE, here=call.scope["path"])
@@ -82,7 +84,7 @@ async def show_booking(request: PageRequest) -> Template:
         and booking.status is BookingStatus.ACCEPTED
         and not has_flash_code(call, _CHECKOUT_CANCELLED_CODE)
     ):
-        # What can't be learned now is learned later: the page shows the status, no more.
+        # A failed sync is retried elsewhere: the page shows the stored status.
         with suppress(StaffbookingError):
             await reconciliation.sync_intent_on_visit(
                 call.ports, number, call.ports.policy.processor_inline_timeout
@@ -91,12 +93,12 @@ async def show_booking(request: PageRequest) -> Template:
 
 
 _CHECKOUT_CANCELLED_CODE = b"cancelled"
-"""What the processor's page says of whoever came back from it without paying."""
+"""Query code of a return from the hosted checkout without payment."""
 
 
 @post("/bookings/{number:str}/return", status_code=200)
 async def submit_action(request: PageRequest) -> Template | Redirect:
-    """Take a step, and come back to the page."""
+    """Apply an action and redirect to the booking page; on an error, show the page with it."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     number = call.path_id("Booking")
@@ -126,7 +128,7 @@ async def _run_action(call: Call, visitor: SignedInUser, number: int, form: _Act
 
 
 async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, Any]:
-    """What the page shows of a booking as it stands."""
+    """The template context of a booking in its current state."""
     booking, party, rebooking = await actions.get_by_id(call.ports, actor, number)
     steps = await actions.available_triggers(call.ports, booking, party)
     cancelling = Trigger.CANCEL in steps and has_flash_code(call, b"cancel")
@@ -149,7 +151,7 @@ async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, A
 
 
 def _other_party(booking: Booking, party: Party) -> tuple[int, str] | None:
-    """Whom a side of a booking writes to: their id and name."""
+    """The user id and name of the other party, or None for others than the two parties."""
     match party:
         case Party.CUSTOMER:
             return booking.companion_id, booking.companion_name
@@ -159,7 +161,7 @@ def _other_party(booking: Booking, party: Party) -> tuple[int, str] | None:
 
 
 async def _open_checkout(call: Call, booking: Booking) -> dict[str, str] | None:
-    """The page where an accepted booking can still be paid, and until when."""
+    """The URL and expiry of the open checkout of an accepted booking, or None."""
     intent = booking.intent
     if booking.status is not BookingStatus.ACCEPTED or intent is None or not intent.checkout_url:
         return None
@@ -170,7 +172,7 @@ async def _open_checkout(call: Call, booking: Booking) -> dict[str, str] | None:
 
 
 def _rebooking_context(rebooking: RebookingOffer) -> dict[str, Any]:
-    """Until when somebody else may be booked with priority, and who is free."""
+    """The expiry of the rebooking offer and the companions who are free."""
     free = [request_body.parse_object(summary) for summary in rebooking.companions]
     return {"until": _format_minute(rebooking.expires_at), "companions": free}
 

@@ -1,6 +1,7 @@
-"""Pages that mails lead to. Who has the token of a mail may do what it is for: there is no
-session to steal, so no CSRF token either. To load a page does nothing: programs that look at
-mails for people load what they link to.
+"""Pages that emails link to: unsubscribe, verify the email address, reset the password.
+
+The token in the link authorizes the action. No session is used, so no CSRF token is needed. GET
+changes nothing, because email scanners load links.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ NOTICE_DESCRIPTIONS: Mapping[NotificationKind, str] = {
     NotificationKind.PAYOUT: "when you are paid out",
     NotificationKind.NEW_MESSAGE: "when somebody writes to you",
 }
-"""Of the kinds that can be refused."""
+"""Descriptions of the notification kinds that users can turn off."""
 
 _INVALID_LINK_TEXT = "This link is wrong, was used already, or has expired."
 
@@ -44,7 +45,7 @@ async def _render_with_status(
 
 @get("/notifications/unsubscribe/{token:str}")
 async def show_unsubscribe(request: PageRequest) -> Template:
-    """Where one ends mails of a kind."""
+    """Show the button that unsubscribes from a kind of notification."""
     try:
         kind = await notifications.kind_of_token(
             get_call(request).ports, request.path_params["token"]
@@ -60,7 +61,7 @@ async def show_unsubscribe(request: PageRequest) -> Template:
 
 @post("/notifications/unsubscribe/{token:str}", status_code=200)
 async def unsubscribe(request: PageRequest) -> Template:
-    """End mails of a kind: by the button, or by a mail program at one click (RFC 8058)."""
+    """Unsubscribe from a kind of notification, by the button or by one-click (RFC 8058)."""
     try:
         kind = await notifications.unsubscribe(
             get_call(request).ports, request.path_params["token"]
@@ -80,7 +81,7 @@ async def _check_token(request: PageRequest, purpose: TokenPurpose) -> None:
 
 @get("/account/verify-email/{token:str}")
 async def show_verify_email(request: PageRequest) -> Template:
-    """Where one confirms one's address."""
+    """Show the button that verifies the email address."""
     try:
         await _check_token(request, TokenPurpose.VERIFY_EMAIL)
     except RuleBroken:
@@ -90,7 +91,7 @@ async def show_verify_email(request: PageRequest) -> Template:
 
 @post("/account/verify-email/{token:str}", status_code=200)
 async def verify_email(request: PageRequest) -> Template:
-    """Confirm the address."""
+    """Verify the email address."""
     try:
         await accounts.verify_email(get_call(request).ports, request.path_params["token"])
     except RuleBroken:
@@ -100,7 +101,7 @@ async def verify_email(request: PageRequest) -> Template:
 
 @get("/account/reset-password/{token:str}")
 async def show_reset_password(request: PageRequest) -> Template:
-    """Where one sets a new password."""
+    """Show the form that sets a new password."""
     way = return_path(get_call(request))
     try:
         await _check_token(request, TokenPurpose.RESET_PASSWORD)
@@ -113,7 +114,7 @@ async def show_reset_password(request: PageRequest) -> Template:
 
 @post("/account/reset-password/{token:str}", status_code=200)
 async def reset_password(request: PageRequest) -> Template:
-    """Set the password of the form."""
+    """Set the submitted password."""
     call = get_call(request)
     way = return_path(call)
     raw = await request_body.read(call)

@@ -1,4 +1,4 @@
-"""Where one arrives: with one's bookings and newest messages, once one is signed in."""
+"""The home page: the visitor's bookings and newest conversations once signed in."""
 
 from litestar import get
 from litestar.response import Template
@@ -14,7 +14,7 @@ _MAX_CONVERSATIONS = 5
 
 @get("/")
 async def show_home(request: PageRequest) -> Template:
-    """A page of one's bookings, in the interface's order, beside the newest conversations."""
+    """Show a page of the visitor's bookings, in the API's order, and the newest conversations."""
     call = get_call(request)
     if (visitor := await find_visitor(call)) is None:
         return render("home.html")

@@ -1,5 +1,7 @@
-"""Pages of messages: one's conversations, and each of them with a form to answer in. Their paths
-are not those of the interface, which answer in JSON to whoever asks."""
+"""Message pages: the visitor's conversations, and each conversation with a form to reply.
+
+Their paths differ from those of the API, which always responds in JSON.
+"""
 
 from typing import Any
 
@@ -40,16 +42,16 @@ class _HistoryQuery:
 
 @frozen(kw_only=True)
 class _MessageForm:
-    """What somebody wrote, whether it can be sent or not."""
+    """The submitted message before validation, to refill the form."""
 
     content: DraftText = ""
     after: DraftText = ""
-    """The last message on the page that it was written on."""
+    """The id of the last message on the page with the form."""
 
 
 @get(_LIST_PATH)
 async def list_conversations(request: PageRequest) -> Template:
-    """One's conversations, the one updated last first."""
+    """Show a page of the visitor's conversations, the last updated first."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     page = page_number(call)
@@ -70,7 +72,7 @@ async def list_conversations(request: PageRequest) -> Template:
 
 @get("/conversations/with/{user:str}")
 async def redirect_to_conversation(request: PageRequest) -> Redirect:
-    """To the conversation with somebody with whom one shares a booking."""
+    """Redirect to the conversation with a user, or to the list for the visitor's own id."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     number = await messages.direct_conversation_with(
@@ -83,7 +85,7 @@ async def redirect_to_conversation(request: PageRequest) -> Redirect:
 
 @get("/conversations/{number:str}")
 async def show_conversation(request: PageRequest) -> Template:
-    """The messages of a conversation, which are read by that."""
+    """Show the messages of a conversation and mark them as read."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     before = query_string.parse_query(_HistoryQuery, call.scope["query_string"]).before
@@ -92,7 +94,7 @@ async def show_conversation(request: PageRequest) -> Template:
 
 @post("/conversations/{number:str}", status_code=200)
 async def submit_message(request: PageRequest) -> Template | Redirect:
-    """Say something, and come back to the page; what can't be said stays in the form."""
+    """Send a message and redirect to the page; on an error, show the form refilled."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     form = await read_verified_form(call, visitor)
@@ -109,8 +111,11 @@ async def submit_message(request: PageRequest) -> Template | Redirect:
 
 
 def _message_draft(call: Call, visitor: SignedInUser, after: str, content: str) -> MessageDraft:
-    """The same words written at the same place are said once, however often a button is pressed.
-    Their name is keyed, so that it tells nothing of them once they are erased."""
+    """The message with a client id derived from its text and the last message shown.
+
+    A form submitted twice therefore sends one message. The id is a keyed hash, so that it reveals
+    nothing of the text after erasure.
+    """
     name = call.ports.vault.sign("message-of-page", f"{after} {content}".encode()).hex()
     return MessageDraft(visitor.user.id, call.path_id("Conversation"), content, name)
 
@@ -122,7 +127,7 @@ def _redirect_to_last_message(path: str) -> Redirect:
 async def _conversation_context(
     call: Call, visitor: SignedInUser, before: int | None
 ) -> dict[str, Any]:
-    """What the page shows of a conversation, up to a message or to the last one."""
+    """The template context of a conversation, with the messages before `before` or the newest."""
     number = call.path_id("Conversation")
     found, some, has_more = await messages.open_conversation(
         call.ports, visitor.actor, number, before=before, after=None, limit=_MESSAGES_PAGE_SIZE

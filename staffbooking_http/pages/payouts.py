@@ -1,4 +1,4 @@
-"""The page of a staff member's payout account, to which the processor leads back."""
+"""The payout account page of staff members, to which the processor's onboarding returns."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ _TEMPLATE = "payouts.html"
 
 @get(_PATH)
 async def show_payout_account(request: PageRequest) -> Template:
-    """Where a staff member opens a payout account, and comes back to from the processor."""
+    """Show the payout account and the form that opens it."""
     call = get_call(request)
     if (visitor := await find_visitor(call)) is None:
         return render(_TEMPLATE)
@@ -38,8 +38,10 @@ async def show_payout_account(request: PageRequest) -> Template:
 
 @post(_PATH, status_code=200)
 async def open_payout_account(request: PageRequest) -> Template:
-    """Open the account, or go on with it: the answer leads to the processor's page. It does not
-    redirect there: browsers hold a form to `form-action` wherever it is redirected to."""
+    """Open the account or continue its onboarding; the page links to the processor's page.
+
+    A redirect would fail: browsers apply `form-action` to the redirects of a form too.
+    """
     call = get_call(request)
     visitor = await require_staff_member(call)
     try:
@@ -53,7 +55,7 @@ async def open_payout_account(request: PageRequest) -> Template:
 
 
 async def _payout_account_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """What the page shows of an account as it stands."""
+    """The template context of the payout account in its current state."""
     done = has_flash_code(call, b"done")
     find = payees.get_payee_on_return if done else payees.get_payee
     payee = await find(call.ports, visitor.actor)

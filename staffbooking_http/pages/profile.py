@@ -1,6 +1,8 @@
-"""Pages on which staff members say who they are and show their work. They do what
-`/staff/profile`, `/staff/images` and `/staff/portfolio` do, and have paths of their own. They
-have no list of images: one that nothing shows any more is removed."""
+"""Staff pages for the profile, its photo and the portfolio.
+
+They call the same use-cases as `/staff/profile`, `/staff/images` and `/staff/portfolio`, at
+paths of their own. There is no list of images: an image that is no longer shown is removed.
+"""
 
 import hashlib
 import re
@@ -57,18 +59,18 @@ from staffbooking_http.pages.session import (
 _PROFILE_PATH, _PROFILE_TEMPLATE = "/staff/me", "profile.html"
 _PORTFOLIO_PATH, _PORTFOLIO_TEMPLATE = "/staff/showcase", "portfolio.html"
 _IMAGES_PATH = "/staff/images"
-"""Where programs upload: pictures take their turns together with theirs."""
+"""API upload path whose upload limiter these pages share."""
 _SHOWN_ERRORS = (InvalidInput, RateLimitExceeded, RuleBroken, HttpError)
-"""What is told on the page that it was sent from."""
+"""Errors shown on the page of the submitted form."""
 
 _PROFILE_FLASH_TEXTS = {
     "saved": "Your profile is saved.",
     "photo": "Your photo is saved.",
     "removed": "Your photo is removed.",
 }
-"""What happened, by the word that the page's address ends in."""
+"""Messages of the profile page by flash code in the query string."""
 _PORTFOLIO_FLASH_TEXTS = {"added": "Your work is added.", "removed": "Your work is removed."}
-"""The same of the other page."""
+"""Messages of the portfolio page by flash code."""
 
 
 # Profile --------------------------------------------------------------------------------
@@ -76,7 +78,7 @@ _PORTFOLIO_FLASH_TEXTS = {"added": "Your work is added.", "removed": "Your work 
 
 @frozen(kw_only=True)
 class _ProfileDraft:
-    """What somebody filled in, whether it can be taken or not; lists have a name on each line."""
+    """The submitted profile before validation, to refill the form; lists have one name per line."""
 
     first_name: DraftText = ""
     last_name: DraftText = ""
@@ -94,8 +96,7 @@ class _ProfileDraft:
 
 @frozen(kw_only=True)
 class _ProfileForm(ChangeProfile):
-    """The same, as it can be taken: a form says all at once, so what an approval needs is
-    required."""
+    """The validated profile form. It has all fields, so those that approval needs are required."""
 
     first_name: Name
     last_name: Name
@@ -108,7 +109,7 @@ class _ProfileForm(ChangeProfile):
 
 @get(_PROFILE_PATH)
 async def show_profile(request: PageRequest) -> Template:
-    """What a staff member says of themselves, and how it stands."""
+    """Show the profile form and the profile's status."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     seen = await _profile_context(call, visitor)
@@ -123,7 +124,7 @@ async def show_profile(request: PageRequest) -> Template:
 
 @post(_PROFILE_PATH, status_code=200)
 async def save_profile(request: PageRequest) -> Template | Redirect:
-    """Say it anew; what can't be taken stays in the form."""
+    """Save the profile; on an error, show the form refilled."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     draft = query_string.parse_form(_ProfileDraft, await read_verified_form(call, visitor))
@@ -137,7 +138,7 @@ async def save_profile(request: PageRequest) -> Template | Redirect:
 
 
 def _parse_profile(draft: _ProfileDraft) -> _ProfileForm:
-    """What it says; what is empty is None or an empty text, and no absence. Raises InvalidInput."""
+    """Validate a draft; empty fields are None or empty text, never absent. Raises InvalidInput."""
     needed = ("first_name", "last_name", "location_city", "location_country", "timezone")
     return structure(
         _ProfileForm,
@@ -147,7 +148,7 @@ def _parse_profile(draft: _ProfileDraft) -> _ProfileForm:
             "bio": draft.bio,
             "hourly_rate": _parse_number(draft.hourly_rate),
             "daily_rate": _parse_number(draft.daily_rate),
-            # No service has a comma in its name, and people part them by it.
+            # Commas also separate services: no service name contains one.
             "service_types": _split_lines(draft.service_types.replace(",", "\n")) or None,
             "languages": _split_lines(draft.languages),
             "years_experience": _parse_number(draft.years_experience),
@@ -159,7 +160,7 @@ _NUMBER_PATTERN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 def _parse_number(text: str) -> int | Decimal | str | None:
-    """A number as JSON has it; the text where it is none, and None where it is empty."""
+    """Parse a decimal number; return other text unchanged, and None for empty text."""
     if not _NUMBER_PATTERN.fullmatch(text):
         return text or None
     return Decimal(text) if "." in text else int(text)
@@ -170,7 +171,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _profile_draft(profile: ProfileRecord) -> _ProfileDraft:
-    """The form as it is filled in first: with what is stored."""
+    """The form filled with the stored profile."""
     texts = {
         name: _format_field(value)
         for name, value in profile.items()
@@ -184,7 +185,7 @@ def _format_field(value: Any) -> str:
 
 
 async def _profile_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """What the page shows beside the form."""
+    """The template context beside the form."""
     currency = call.ports.policy.currency
     companion = await profiles.get_profile(call.ports, visitor.actor)
     profile = profile_record(companion, currency)
@@ -205,7 +206,7 @@ async def _profile_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
 
 @post("/staff/me/photo", status_code=200)
 async def change_photo(request: PageRequest) -> Template | Redirect:
-    """Show another photo, or the first."""
+    """Upload the profile photo, replacing any other."""
     call = get_call(request)
     visitor = await require_staff_member(call, return_to=_PROFILE_PATH)
 
@@ -227,7 +228,7 @@ async def change_photo(request: PageRequest) -> Template | Redirect:
 
 @post("/staff/me/photo/removal", status_code=200)
 async def remove_photo(request: PageRequest) -> Redirect:
-    """Show none any more."""
+    """Remove the profile photo."""
     call = get_call(request)
     visitor = await require_staff_member(call, return_to=_PROFILE_PATH)
     await read_form(call, visitor, CsrfForm)
@@ -240,7 +241,7 @@ async def remove_photo(request: PageRequest) -> Redirect:
 
 @frozen(kw_only=True)
 class _PortfolioItemDraft:
-    """What somebody says of a piece of work, whether it can be taken or not."""
+    """The submitted portfolio item before validation, to refill the form."""
 
     title: DraftText = ""
     description: DraftText = ""
@@ -249,15 +250,15 @@ class _PortfolioItemDraft:
 
 @frozen(kw_only=True)
 class _PortfolioItemForm(AddPortfolioItem):
-    """The same, as it can be taken."""
+    """The validated portfolio item form."""
 
     key: Annotated[str, TextBounds(255)]
-    """Made anew each time that the form is drawn: what is sent twice from it is done once."""
+    """Idempotency key, new for each rendered form: a form submitted twice is applied once."""
 
 
 @get(_PORTFOLIO_PATH)
 async def show_portfolio(request: PageRequest) -> Template:
-    """A staff member's work, and whether others see it."""
+    """Show the staff member's portfolio and the form that adds an item."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     draft = _PortfolioItemDraft(key=call.ports.ids.token())
@@ -273,7 +274,7 @@ async def show_portfolio(request: PageRequest) -> Template:
 
 @post(_PORTFOLIO_PATH, status_code=200)
 async def add_portfolio_item(request: PageRequest) -> Template | Redirect:
-    """Add a piece of work; texts that can't be taken stay in the form."""
+    """Add a portfolio item; on an error, show the form refilled, without the file."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     draft = _PortfolioItemDraft()
@@ -317,7 +318,7 @@ async def _save_portfolio_item(
     keep = IdempotencyRequest[NewPortfolioItem](
         scope, given.key, fingerprint, lambda _: (303, _ADDED_URL.encode())
     )
-    # Before there is one more picture, for which there may be no room.
+    # Checked before the image is stored: a replay must not exceed the image quota.
     await idempotency.check_replay(call.ports, keep)
     async with _uploaded_image(call, visitor, upload) as path:
         await profiles.add_portfolio_item(
@@ -327,7 +328,7 @@ async def _save_portfolio_item(
 
 @post("/staff/showcase/{number:str}", status_code=200)
 async def remove_portfolio_item(request: PageRequest) -> Redirect:
-    """Take a piece of work out."""
+    """Remove a portfolio item and its image."""
     call = get_call(request)
     visitor = await require_staff_member(call, return_to=_PORTFOLIO_PATH)
     await read_form(call, visitor, CsrfForm)
@@ -337,7 +338,7 @@ async def remove_portfolio_item(request: PageRequest) -> Redirect:
 
 
 async def _portfolio_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """What the page shows beside the form."""
+    """The template context beside the form."""
     found = await profiles.list_portfolio_items(call.ports, visitor.actor)
     return {
         "items": [own_portfolio_record(item) for item in found],
@@ -351,12 +352,12 @@ async def _portfolio_context(call: Call, visitor: SignedInUser) -> dict[str, Any
 
 @asynccontextmanager
 async def _uploaded_image(call: Call, visitor: SignedInUser, upload: Upload) -> AsyncIterator[str]:
-    """The path of an uploaded picture; where it can't be shown then, nothing of it stays."""
+    """Store an uploaded image and yield its path; remove it if the block raises an error."""
     image = await images.upload_image(call.ports, visitor.actor, upload.content, upload.media)
     try:
         yield image.path
     except (StaffbookingError, AlreadyAnswered):
-        with suppress(StaffbookingError):  # It may be shown after all; the first is told.
+        with suppress(StaffbookingError):  # It may be in use; the first error is raised.
             await images.remove_image(call.ports, visitor.actor, image.name)
         raise
 

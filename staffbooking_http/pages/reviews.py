@@ -1,5 +1,7 @@
-"""Pages of reviews: one on which each side of a completed booking reviews the other, once, and
-those on which staff members read what is said of them, and respond."""
+"""Review pages: the review form of a completed booking, and a staff member's reviews and responses.
+
+Each party of a booking reviews the other once.
+"""
 
 from typing import Any
 
@@ -37,7 +39,7 @@ _REVIEWS_PAGE_SIZE = 20
 
 @frozen(kw_only=True)
 class _ReviewDraft:
-    """What somebody filled in, whether it can be taken or not."""
+    """The submitted review before validation, to refill the form."""
 
     rating: DraftText = ""
     comment: DraftText = ""
@@ -49,7 +51,7 @@ class _ReviewDraft:
 
 @get("/bookings/{number:str}/review")
 async def show_review_form(request: PageRequest) -> Template | Redirect:
-    """Where one says how the other side was; who said it is led back to the booking."""
+    """Show the review form; redirect to the booking if the visitor has reviewed it."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     seen = await _booking_context(call, visitor)
@@ -60,7 +62,7 @@ async def show_review_form(request: PageRequest) -> Template | Redirect:
 
 @post("/bookings/{number:str}/review", status_code=200)
 async def submit_review(request: PageRequest) -> Template | Redirect:
-    """Say it, and come back to the booking; what can't be taken stays in the form."""
+    """Submit a review and redirect to the booking; on an error, show the form refilled."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     form = await read_verified_form(call, visitor)
@@ -85,19 +87,19 @@ async def _booking_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     return {"booking": booking_record(booking, party), "party": party}
 
 
-# Responding -----------------------------------------------------------------------------
+# Responses ------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
 class _ResponseDraft:
-    """What somebody responds, whether it can be taken or not."""
+    """The submitted response before validation, to refill the form."""
 
     response: DraftText = ""
 
 
 @get(_LIST_PATH)
 async def list_reviews(request: PageRequest) -> Template:
-    """What customers said of a staff member, the newest first."""
+    """Show a page of the reviews of the staff member, the newest first."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     page = page_number(call)
@@ -116,7 +118,7 @@ async def list_reviews(request: PageRequest) -> Template:
 
 @get("/staff/reviews/{number:str}")
 async def show_response_form(request: PageRequest) -> Template:
-    """One of these reviews."""
+    """Show one review and the form to respond to it."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     return render("response.html", visitor, **await _review_context(call, visitor))
@@ -124,7 +126,7 @@ async def show_response_form(request: PageRequest) -> Template:
 
 @post("/staff/reviews/{number:str}", status_code=200)
 async def submit_response(request: PageRequest) -> Template | Redirect:
-    """Respond to it, and come back to the list; what can't be taken stays in the form."""
+    """Respond to a review and redirect to the list; on an error, show the form refilled."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     form = await read_verified_form(call, visitor)
@@ -140,7 +142,7 @@ async def submit_response(request: PageRequest) -> Template | Redirect:
 
 
 async def _review_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """What the page shows of a review of the visitor, and from which page of the list."""
+    """The template context of a review of the visitor, with the list page to return to."""
     number = call.path_id("Review")
     found = await reviews.authorize_response(call.ports, visitor.actor, number)
     return {"review": review_record(found), "back": page_number(call)}

@@ -1,5 +1,8 @@
-"""Pages on which one finds staff, looks at somebody, and requests a booking. They find what
-`/api/v1/companions` finds, and do what `POST /bookings` does, in the same windows."""
+"""Search pages: companion search, companion detail and the booking request form.
+
+They call the same use-cases as `/api/v1/companions` and `POST /bookings`, under the same rate
+limits.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -47,12 +50,12 @@ _SEARCH_TEMPLATE, _COMPANION_TEMPLATE, _REQUEST_TEMPLATE = (
 )
 _OptionalDate: TypeAlias = date | None
 _DAYS_SHOWN_PERIOD = timedelta(days=14)
-"""So many days a profile shows at once."""
+"""The period of availability shown on one companion page."""
 
 
 @frozen(kw_only=True)
 class _SearchFilters:
-    """What somebody looks for, whether it can be searched for or not."""
+    """The submitted search filters before validation, to refill the form."""
 
     location: DraftText = ""
     service: DraftText = ""
@@ -65,7 +68,7 @@ class _SearchFilters:
 
 @frozen(kw_only=True)
 class _CompanionQuery:
-    """The day that a page is asked for, and the cancelled booking that one came from."""
+    """The requested first day, and the code of the cancelled booking to rebook."""
 
     date: _OptionalDate = None
     rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
@@ -73,7 +76,7 @@ class _CompanionQuery:
 
 @frozen(kw_only=True)
 class _BookingDraft:
-    """What somebody filled in, whether it can be requested or not."""
+    """The submitted booking fields before validation, to refill the form."""
 
     event_date: DraftText = ""
     start_time: DraftText = ""
@@ -88,18 +91,18 @@ class _BookingDraft:
 
 @frozen(kw_only=True)
 class _BookingForm(RequestBooking):
-    """The same, as it can be requested."""
+    """The validated booking request form."""
 
     key: Annotated[str, TextBounds(255)]
-    """Made anew each time that the form is drawn: what is sent twice from it is done once."""
+    """Idempotency key, new for each rendered form: a form submitted twice is applied once."""
 
 
-# Finding --------------------------------------------------------------------------------
+# Search ---------------------------------------------------------------------------------
 
 
 @get("/find")
 async def show_search(request: PageRequest) -> Template:
-    """A search, and what it finds; filters that make no sense stay in their form."""
+    """Show the search form and a page of results; invalid filters stay in the form."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     query = drop_empty_fields(call.scope["query_string"])
@@ -129,17 +132,17 @@ async def _search(call: Call, search_query: SearchCompanions) -> dict[str, Any]:
 
 
 def _filters_query(filters: Mapping[str, str]) -> str:
-    """How addresses of other pages of the same search begin."""
+    """The query string prefix of links to other pages of the same search."""
     given = urlencode({name: text for name, text in filters.items() if text})
     return f"{given}&" if given else ""
 
 
-# Looking --------------------------------------------------------------------------------
+# Companion ------------------------------------------------------------------------------
 
 
 @get("/companions/{number:str}")
 async def show_companion(request: PageRequest) -> Template:
-    """All that a staff member shows, and the free hours of the days that come."""
+    """Show a companion's public profile and the free hours of the coming days."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     seen = await _companion_context(call)
@@ -154,7 +157,7 @@ async def show_companion(request: PageRequest) -> Template:
 
 
 async def _companion_context(call: Call) -> dict[str, Any]:
-    """A staff member, and the days from the first to the last that can be booked."""
+    """The companion, and the first and last local dates that can be booked."""
     policy = call.ports.policy
     found = request_body.parse_object(
         await search.get_detail(call.ports, call.path_id("Companion"))
@@ -172,7 +175,7 @@ async def _companion_context(call: Call) -> dict[str, Any]:
 
 
 async def _availability_context(call: Call, first: date, last: date) -> dict[str, Any]:
-    """What is free on some days, from the one that is asked for."""
+    """The availability of a period from the requested day, limited to `first` and `last`."""
     begin = min(max(_companion_query(call).date or first, first), last)
     end = min(begin + _DAYS_SHOWN_PERIOD, last + availability.DAY) - availability.DAY
     found = await search.get_availability(call.ports, call.path_id("Companion"), begin, end)
@@ -190,13 +193,12 @@ def _companion_query(call: Call) -> _CompanionQuery:
     return query_string.parse_query(_CompanionQuery, drop_empty_fields(call.scope["query_string"]))
 
 
-# Requesting -----------------------------------------------------------------------------
+# Booking request ------------------------------------------------------------------------
 
 
 @get("/companions/{number:str}/request")
 async def show_request(request: PageRequest) -> Template:
-    """Where a customer says when, where and for what; with the day that they came from, or all
-    that they had booked with somebody who cancelled."""
+    """Show the booking request form, prefilled with the chosen day or the booking to rebook."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     require_customer(visitor.user, call.now)
@@ -214,8 +216,11 @@ async def show_request(request: PageRequest) -> Template:
 async def _rebooking_draft(
     call: Call, visitor: SignedInUser, code: str, timezone: str
 ) -> _BookingDraft:
-    """The form filled with what a booking of the visitor's was, at the same moment in another
-    time zone, with its priority if that still waits. Raises NotFound."""
+    """A form prefilled from the visitor's booking, at the same instant in `timezone`.
+
+    It keeps the rebooking code only while the rebooking offer is open. Raises NotFound unless the
+    visitor is the booking's customer.
+    """
     booking = await actions.get_by_code(call.ports, code)
     if booking.customer_id != visitor.user.id:
         raise NotFound("Booking")
@@ -234,7 +239,7 @@ async def _rebooking_draft(
 
 @post("/companions/{number:str}/request", status_code=200)
 async def submit_request(request: PageRequest) -> Template | Redirect:
-    """Request it, and go to the booking; what can't be taken stays in the form."""
+    """Request a booking and redirect to its page; on an error, show the form refilled."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     require_customer(visitor.user, call.now)
@@ -268,7 +273,7 @@ _REBOOKING_USED_ERROR = RuleBroken(
 async def _request_booking(
     call: Call, visitor: SignedInUser, booking_form: _BookingForm, form: bytes
 ) -> str:
-    """The page of the booking that a form makes, or has made before."""
+    """Request the booking; return the path of its page, also when the form was submitted before."""
     fingerprint = hashlib.sha256(form).digest()
     keep = IdempotencyRequest(
         f"user:{visitor.user.id}", booking_form.key, fingerprint, _stored_response
@@ -289,7 +294,7 @@ def _booking_path(booking: Booking) -> str:
 
 
 async def _request_context(call: Call) -> dict[str, Any]:
-    """What the form tells beside what it asks."""
+    """The template context of the form beside the draft."""
     policy = call.ports.policy
     return {
         **await _companion_context(call),

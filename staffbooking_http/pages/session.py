@@ -1,4 +1,4 @@
-"""What pages are asked by, who is signed in there, and what they answer with."""
+"""Shared page functions: requests, the signed-in visitor, CSRF-checked forms, rendering."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,12 +40,12 @@ class _ReturnPathQuery:
 
 
 _LOCAL_PATH = re.compile(r"/(?!/)[!-\[\]-~]*")
-"""A path of this service: what begins with two slashes, or with a backslash among them, is
-another host's for browsers."""
+"""A path on this host. Two leading slashes and backslashes are excluded: browsers may read them as
+the start of another host."""
 
 
 def return_path(call: Call) -> str:
-    """Where one wanted to go before one had to sign in: a path of ours, or nothing."""
+    """The path in `next` to return to after signing in; empty unless it is on this host."""
     way = query_string.parse_query(_ReturnPathQuery, call.scope["query_string"]).next
     return way if _LOCAL_PATH.fullmatch(way) else ""
 
@@ -56,27 +56,27 @@ class _PageQuery:
 
 
 def page_number(call: Call) -> int:
-    """Which page of a list is asked for."""
+    """The requested page of a list, from 1. Raises InvalidInput."""
     return query_string.parse_query(_PageQuery, call.scope["query_string"]).page
 
 
 def has_flash_code(call: Call, code: bytes) -> bool:
-    """Whether the address ends in a word, by which a page is told what happened."""
+    """Whether the query string contains `code`, which selects a message about a past action."""
     return code in call.scope["query_string"].split(b"&")
 
 
 def flash_text(call: Call, texts_by_code: Mapping[str, str]) -> str | None:
-    """What happened, of all that a page tells by the word that its address ends in."""
+    """The message whose code is in the query string, or None."""
     return next(
         (text for word, text in texts_by_code.items() if has_flash_code(call, word.encode())), None
     )
 
 
-# Who is there ---------------------------------------------------------------------------
+# Visitor --------------------------------------------------------------------------------
 
 
 async def find_visitor(call: Call) -> SignedInUser | None:
-    """Who is signed in; the session is in use by that. Noted for the page of an error."""
+    """The signed-in user, or None. Touches the session and stores the visitor for error pages."""
     try:
         found = await authenticate_session(call.ports, call.scope["headers"], call.now)
     except Unauthenticated:
@@ -86,17 +86,17 @@ async def find_visitor(call: Call) -> SignedInUser | None:
     return visitor
 
 
-# What is sent ---------------------------------------------------------------------------
+# Forms ----------------------------------------------------------------------------------
 
 DraftText = Annotated[
     str, TextBounds(request_body.MAX_BODY_BYTES, 0, characters=AllowedCharacters.OPAQUE)
 ]
-"""What somebody filled in, as it stands in the form again where it can't be taken."""
+"""Submitted text without validation, to refill the form after an error."""
 
 
 @frozen(kw_only=True)
 class CsrfForm:
-    """What a form bears that stands on a page of the visitor's."""
+    """The CSRF token field of every form shown to a signed-in visitor."""
 
     csrf: Annotated[str, TextBounds(1000, 0, characters=AllowedCharacters.OPAQUE)] = field(
         default="", repr=False
@@ -104,21 +104,22 @@ class CsrfForm:
 
 
 async def read_form(call: Call, visitor: SignedInUser, cls: type[FormT]) -> FormT:
-    """What a visitor sent from a page of ours, counted as any other call of theirs. Raises
-    Forbidden `csrf_failed`, LimitExceeded and InvalidInput."""
+    """The CSRF-checked and parsed form, counted against the visitor's rate limit.
+
+    Raises Forbidden `csrf_failed`, RateLimitExceeded and InvalidInput.
+    """
     return await parse_counted_form(call, visitor, cls, await read_verified_form(call, visitor))
 
 
 async def read_verified_form(call: Call, visitor: SignedInUser) -> bytes:
-    """The form that a visitor sent, if it stood on a page of theirs, without what was left
-    empty. Raises Forbidden `csrf_failed`."""
+    """The CSRF-checked raw form without empty fields. Raises Forbidden `csrf_failed`."""
     return _verify_form(visitor, await request_body.read(call))
 
 
 def _verify_form(visitor: SignedInUser, raw: bytes) -> bytes:
     submitted = query_string.parse_form(CsrfForm, raw).csrf.encode()
     check_csrf(visitor, [submitted], "The form has lapsed: load its page again")
-    # Browsers count a line break as one, and send two.
+    # Browsers count a line break as one character in `maxlength`, and send CR LF.
     return drop_empty_fields(raw).replace(b"%0D%0A", b"%0A")
 
 
@@ -130,11 +131,16 @@ async def read_upload_form(
     process: Callable[[Upload], Awaitable[ResultT]],
     on_fields: Callable[[bytes], object] = lambda _: None,
 ) -> ResultT:
-    """Read a form that brings a file of at most so many bytes, counted as any call, and work on
-    it in its turn with all that bring files to the interface's path `like`. What stands beside
-    the file comes as `proven` gives it, and `noted` is told it before anything else is done or
-    refused, but for a visitor who comes too often. Raises Forbidden `csrf_failed`, LimitExceeded,
-    InvalidInput and Refused."""
+    """Read a form with a file of at most `max_bytes` and run `process` on it.
+
+    1. The request is counted against the visitor's rate limit.
+    2. It waits for a slot of the upload limiter of the API path `upload_path`.
+    3. The form is read and its CSRF token checked; `on_fields` gets the other fields, so that they
+       can refill the form if the file is rejected.
+    4. `process` runs with the upload, whose `other_fields` have no empty fields.
+
+    Raises Forbidden `csrf_failed`, RateLimitExceeded, InvalidInput and HttpError.
+    """
     await rate_limits.count_user(call, visitor.user.id)
 
     def note(form: bytes) -> bytes:
@@ -143,7 +149,7 @@ async def read_upload_form(
         return form
 
     async def read() -> Upload:
-        # Where it is no form at all, nothing stands beside anything.
+        # A body that is not a form has no other fields.
         upload = await uploads.read_upload(
             call, max_bytes, lambda form: note(form) if form else None
         )
@@ -155,19 +161,19 @@ async def read_upload_form(
 
 
 def drop_empty_fields(raw: bytes) -> bytes:
-    """A form or a query without what was left empty, which browsers send too."""
+    """A form or query string without its empty fields, which browsers send too."""
     return b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
 
 
 async def parse_counted_form(
     call: Call, visitor: SignedInUser, cls: type[FormT], form: bytes
 ) -> FormT:
-    """What a proven form says, once it is counted. Raises LimitExceeded and InvalidInput."""
+    """Count the request, then parse a verified form. Raises RateLimitExceeded and InvalidInput."""
     await rate_limits.count_user(call, visitor.user.id)
     return query_string.parse_form(cls, form)
 
 
-# What is shown --------------------------------------------------------------------------
+# Rendering ------------------------------------------------------------------------------
 
 
 def render(
@@ -176,7 +182,7 @@ def render(
     reply: Reply | None = None,
     **context: Any,
 ) -> Template:
-    """A page as the visitor sees it; with status and headers of a reply, if one is given."""
+    """Render a page for the visitor, with the status and headers of `reply` if given."""
     if visitor is not None:
         context |= {"user": visitor.user, "csrf": visitor.csrf}
     if reply is None:
@@ -191,7 +197,7 @@ def render_error(
     error: StaffbookingError | HttpError,
     **context: Any,
 ) -> Template:
-    """A page that says as its `problem` why something was not done, with the error's status."""
+    """Render a page with the error's sentence as `problem` and the error's status."""
     reply = to_reply(error)
     assert reply is not None, error
     return render(template_name, visitor, reply, problem=error_sentence(reply), **context)
@@ -206,18 +212,18 @@ _FIELD_LABELS = {
     "timezone": "time zone",
     "years_experience": "years of experience",
 }
-"""Of fields that forms call otherwise."""
+"""Labels of fields whose form label differs from the field name."""
 
 
 def field_label(field: str) -> str:
-    """What a field is called in forms: an element of a list as its place there."""
+    """The form label of a field path; a list element is named by its position, from 1."""
     name, _, place = field.partition(".")
     name = _FIELD_LABELS.get(name, name.replace("_", " "))
     return f"{name}: number {int(place) + 1}" if place.isdecimal() else name
 
 
 def error_sentence(reply: Reply) -> str:
-    """The refusal of the interface as a sentence for people."""
+    """An API error as a sentence for people."""
     problem = request_body.parse_object(reply.body)
     if seconds := problem.get("retry_after"):
         minutes = -(-seconds // 60)
@@ -228,19 +234,22 @@ def error_sentence(reply: Reply) -> str:
     return f"{problem['error']}."
 
 
-# Who is signed out ----------------------------------------------------------------------
+# Signed-out visitors --------------------------------------------------------------------
 
 
 class SignInRequired(Exception):
-    """A page that is for somebody who is signed in, and what the others are answered with."""
+    """The page requires a signed-in user; `response` is the response to send instead."""
 
     def __init__(self, response: Template | Redirect) -> None:
         self.response = response
 
 
 async def require_signed_in(call: Call, return_to: str = "") -> SignedInUser:
-    """Who is signed in. Raises SignInFirst, which leads others to sign in, and then back to what
-    they asked for."""
+    """The signed-in user.
+
+    Raises SignInRequired, whose response leads to sign-in and back to `return_to`, by default the
+    requested path.
+    """
     if (visitor := await find_visitor(call)) is not None:
         return visitor
     way = return_to or _requested_path(call)
@@ -251,14 +260,14 @@ async def require_signed_in(call: Call, return_to: str = "") -> SignedInUser:
 
 
 async def require_staff_member(call: Call, return_to: str = "") -> SignedInUser:
-    """The staff member who is signed in. Raises as `signed_in`, and Forbidden `staff_only`."""
+    """The signed-in staff member. Raises SignInRequired and Forbidden `staff_only`."""
     visitor = await require_signed_in(call, return_to)
     require_staff(visitor.user, call.now)
     return visitor
 
 
 def _requested_path(call: Call) -> str:
-    """The page, with its query unless that takes too many words."""
+    """The requested path, with its query string unless that is too long."""
     path, query = call.scope["path"], call.scope["query_string"]
     return (
         f"{path}?{query.decode('latin-1')}"
@@ -269,7 +278,7 @@ def _requested_path(call: Call) -> str:
 
 @frozen(kw_only=True)
 class _WrittenTexts:
-    """What people write in forms of pages, in each of them one of these."""
+    """The free-text fields of page forms; each form has at most one of them."""
 
     bio: DraftText = ""
     comment: DraftText = ""
@@ -279,9 +288,11 @@ class _WrittenTexts:
 
 
 async def _recover_written_text(call: Call) -> str:
-    """What was written in a form that is sent signed out: the session has ended since it was
-    shown, so it is given back. Nothing of what a page of somebody else's sends, of which
-    browsers tell: it would stand there as if the visitor had said it. A file is not read."""
+    """The text of a form submitted after its session ended, to show it to its author.
+
+    Empty for cross-site requests, by `Sec-Fetch-Site`: their text would appear as the visitor's
+    own. Empty for multipart forms, whose files are not read.
+    """
     declared = b"".join(call.headers(b"content-type")).lower()
     if set(call.headers(b"sec-fetch-site")) - {b"same-origin"} or b"multipart" in declared:
         return ""

@@ -1,5 +1,7 @@
-"""Pages of one's own account: where one is signed in, which mails one gets, another password,
-one's data. They do what `/auth/*` and `/account/*` do, and have paths of their own."""
+"""Account settings pages: sessions, email notifications, password change and account erasure.
+
+They call the same use-cases as `/auth/*` and `/account/*`, at paths of their own.
+"""
 
 from typing import Any
 
@@ -41,12 +43,12 @@ _FLASH_TEXTS = {
     "sessions": "You are signed out everywhere else.",
     "password": "Your new password is set, and you are signed out everywhere else.",
 }
-"""What happened, by the word that the page's address ends in."""
+"""Messages of the account page by flash code in the query string."""
 
 
 @frozen(kw_only=True)
 class _NotificationForm:
-    """The boxes of the kinds of mails that can be refused; an empty one is not sent."""
+    """Checkboxes of the optional notification kinds; browsers omit unchecked ones."""
 
     accepted: DraftText = ""
     payout: DraftText = ""
@@ -55,7 +57,7 @@ class _NotificationForm:
 
 @frozen(kw_only=True)
 class _EndSessionForm:
-    """Where one wants to be signed out: in a session by its name, or in all but this one."""
+    """The session to end, by its id, or `others` for all except this one."""
 
     session: DraftText
 
@@ -65,7 +67,7 @@ _OTHER_SESSIONS = "others"
 
 @get(_ACCOUNT_PATH)
 async def show_account(request: PageRequest) -> Template:
-    """One's account as it stands."""
+    """Show the account's sessions and notification settings."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     return render(
@@ -78,7 +80,7 @@ async def show_account(request: PageRequest) -> Template:
 
 @post("/account/mails", status_code=200)
 async def choose_notifications(request: PageRequest) -> Redirect:
-    """Be told by mail of the kinds that are ticked, and no more of the others."""
+    """Turn on the email notifications of the checked kinds and turn off the others."""
     call = get_call(request)
     visitor = await require_signed_in(call, return_to=_ACCOUNT_PATH)
     ticked = asdict(await read_form(call, visitor, _NotificationForm))
@@ -89,7 +91,7 @@ async def choose_notifications(request: PageRequest) -> Redirect:
 
 @post("/account/sessions", status_code=200)
 async def end_session(request: PageRequest) -> Template | Redirect:
-    """Sign out somewhere else, or everywhere else."""
+    """End one session, or all except this one."""
     call = get_call(request)
     visitor = await require_signed_in(call, return_to=_ACCOUNT_PATH)
     name = (await read_form(call, visitor, _EndSessionForm)).session
@@ -105,14 +107,14 @@ async def end_session(request: PageRequest) -> Template | Redirect:
 
 @get(_PASSWORD_PATH)
 async def show_change_password(request: PageRequest) -> Template:
-    """Where one sets another password."""
+    """Show the password change form."""
     visitor = await require_signed_in(get_call(request))
     return render("password.html", visitor)
 
 
 @post(_PASSWORD_PATH, status_code=200)
 async def change_password(request: PageRequest) -> Template | Redirect:
-    """Set it."""
+    """Change the password and end all other sessions."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     try:
@@ -126,14 +128,14 @@ async def change_password(request: PageRequest) -> Template | Redirect:
 
 @get(_ERASURE_PATH)
 async def show_erasure(request: PageRequest) -> Template:
-    """Where one reads what it means to be forgotten."""
+    """Show the effects of account erasure and its form."""
     visitor = await require_signed_in(get_call(request))
     return render("erasure.html", visitor)
 
 
 @post(_ERASURE_PATH, status_code=200)
 async def erase_account(request: PageRequest) -> Template:
-    """Be forgotten, by one's password."""
+    """Erase the account after checking its password, and clear the session cookie."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     try:
@@ -154,7 +156,7 @@ def _redirect_with_flash(code: str) -> Redirect:
 
 
 async def _account_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """What the page shows of an account."""
+    """The template context of the account page."""
     sessions = await accounts.list_sessions(call.ports, visitor.user)
     choices = await notifications.get_preferences(call.ports, visitor.user.id)
     return {

@@ -20,9 +20,9 @@ from staffbooking_http.api.response_schemas import (
 
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
 
-ICALENDAR_MEDIA_TYPE = "text/calendar"
-FEED_SUFFIX = ".ics"
-FEED_CACHE_CONTROL = b"private, max-age=300"
+_ICALENDAR_MEDIA_TYPE = "text/calendar"
+_FEED_SUFFIX = ".ics"
+_FEED_CACHE_CONTROL = b"private, max-age=300"
 """For so long whoever follows a feed may do with what they have."""
 
 # The feed -------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ FEED_CACHE_CONTROL = b"private, max-age=300"
 
 def feed_url(call: Call, secret: str) -> str:
     """Where a feed is followed."""
-    return f"{call.ports.policy.base_url}/calendars/{secret}{FEED_SUFFIX}"
+    return f"{call.ports.policy.base_url}/calendars/{secret}{_FEED_SUFFIX}"
 
 
 @endpoint(
@@ -93,17 +93,17 @@ async def revoke_feed(call: Call) -> Reply:
         "the answer is 304."
     ),
     response_schema={"type": "string", "description": "iCalendar (RFC 5545)"},
-    response_media_type=ICALENDAR_MEDIA_TYPE,
+    response_media_type=_ICALENDAR_MEDIA_TYPE,
     has_etag=True,
     not_found_name="Calendar",
 )
 async def download_feed(call: Call) -> Reply:
-    secret, ending, rest = call.params[0].partition(FEED_SUFFIX)
+    secret, ending, rest = call.params[0].partition(_FEED_SUFFIX)
     if not ending or rest:
         raise NotFound("Calendar")
     content = await calendars.render_feed(call.ports, secret)
     tag = b'"%s"' % hashlib.sha256(content).hexdigest().encode()
-    headers = ((b"etag", tag), (b"cache-control", FEED_CACHE_CONTROL))
+    headers = ((b"etag", tag), (b"cache-control", _FEED_CACHE_CONTROL))
     if call.has_matching_etag(tag):
         return Reply(304, headers=headers)
     return Reply(200, content, headers, b"text/calendar; charset=utf-8")
@@ -125,7 +125,7 @@ async def download_feed(call: Call) -> Reply:
         "Nothing else of the file is kept, and nothing at all where it is refused."
     ),
     max_raw_bytes="max_calendar_bytes",
-    raw_media_type=ICALENDAR_MEDIA_TYPE,
+    raw_media_type=_ICALENDAR_MEDIA_TYPE,
     is_upload_limited=True,
     response_schema=reply_schema(success=Success, busy_times=int, until=Date),
     rule_codes=("staff_only",),

@@ -14,9 +14,9 @@ from staffbooking_http.api.response_schemas import (
 
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
 
-IMAGE_CACHE_CONTROL = b"public, max-age=31536000, immutable"
+_IMAGE_CACHE_CONTROL = b"public, max-age=31536000, immutable"
 """Under its name an image never changes."""
-IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
+_IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
 """Whatever a browser may take an image for, it runs and loads nothing."""
 
 
@@ -104,7 +104,7 @@ _MEDIA_TYPES = {kind: kind.media_type.encode() for kind in ImageKind}
 def _image_headers(tag: bytes) -> tuple[Header, ...]:
     return (
         (b"etag", tag),
-        (b"cache-control", IMAGE_CACHE_CONTROL),
-        (b"content-security-policy", IMAGE_CONTENT_SECURITY_POLICY),
+        (b"cache-control", _IMAGE_CACHE_CONTROL),
+        (b"content-security-policy", _IMAGE_CONTENT_SECURITY_POLICY),
         (b"content-disposition", b"inline"),
     )

@@ -21,22 +21,22 @@ from staffbooking_http.channel.frames import MAX_FRAME_BYTES
 from staffbooking_http.channel.uvicorn_protocol import BoundedWebSocketProtocol, is_valid_handshake
 from staffbooking_http.server.maintenance import MaintenanceApp
 
-SHUTDOWN_TIMEOUT_SECONDS = 15
+_SHUTDOWN_TIMEOUT_SECONDS = 15
 """Seconds that requests in flight have to end, once the server is asked to stop."""
 HEAD_TIMEOUT_SECONDS = 5.0
 """Seconds that the head of a request may take to arrive."""
-MAX_HEAD_BYTES = 64 * 1024
+_MAX_HEAD_BYTES = 64 * 1024
 UNREAD_TIMEOUT_SECONDS = 60.0
 """Seconds in which a client must read some of its unread response. The kernel's send buffer is
 not counted."""
 READINESS_CHECK_INTERVAL_SECONDS = 1.0
 """Seconds between readiness checks."""
-LISTEN_BACKLOG_SIZE = 2048
+_LISTEN_BACKLOG_SIZE = 2048
 MAX_CONNECTIONS = 4000
 """The limit for HTTP and the channel together."""
 WEBSOCKET_PING_INTERVAL_SECONDS = 20.0
 """Seconds between pings of an open WebSocket; one that does not answer for as long is cut off."""
-RESERVED_OPEN_FILES = 500
+_RESERVED_OPEN_FILES = 500
 """Files that a process may have open besides its connections."""
 
 
@@ -44,7 +44,7 @@ def open_listening_socket(host: str, port: int) -> socket.socket:
     """A listening socket; clients wait in its backlog until it is served. Port 0 takes a free one.
     Raises OSError if the port is not available."""
     listening = socket.create_server(
-        (host, port), family=_address_family(host), backlog=LISTEN_BACKLOG_SIZE
+        (host, port), family=_address_family(host), backlog=_LISTEN_BACKLOG_SIZE
     )
     # Connections inherit TCP_NODELAY. asyncio sets it for some sockets only; without it, a
     # response's body waits 40 ms for the client to acknowledge the head.
@@ -64,7 +64,7 @@ async def serve(
 
     Opens ports of its own unless some are given. `task_status` is started with the port.
     """
-    raise_open_file_limit(MAX_CONNECTIONS + RESERVED_OPEN_FILES)
+    raise_open_file_limit(MAX_CONNECTIONS + _RESERVED_OPEN_FILES)
     async with AsyncExitStack() as stack:
         own = stack.enter_context(listening_socket.dup())
         if ports is None:
@@ -144,7 +144,7 @@ def _uvicorn_config(application: StaffbookingApp | MaintenanceApp) -> uvicorn.Co
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_SECONDS,
     )
 
 
@@ -218,7 +218,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._head_is_open and not self.transport.is_closing():
             self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
+            if self._head_bytes > _MAX_HEAD_BYTES:
                 self.send_400_response("The head of the request is too large")
             else:
                 self._start_head_timer()

@@ -1,1 +1,1 @@
-"""Tests of the adapters that are nobody's contract."""
+"""Tests of adapters that no contract suite covers."""

@@ -1,4 +1,5 @@
-"""The batcher: items that wait together are flushed together, and every caller gets a result."""
+"""The batcher: items that wait at the same time are flushed together, and every caller gets a
+result."""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ def batcher(flush: GatedFlush) -> Batcher[str, str]:
 
 
 async def submit(batcher: Batcher[str, str], items: str) -> list[asyncio.Task[str]]:
-    """Submit items side by side; they are waiting when this returns."""
+    """Submits items concurrently; they are waiting when this returns."""
     tasks = [asyncio.create_task(batcher.submit(item)) for item in items]
     await anyio.wait_all_tasks_blocked()
     return tasks
 
 
 async def results(tasks: Sequence[asyncio.Task[str]]) -> list[object]:
-    """The result of each, or the kind of its error."""
+    """The result of each item, or the type of its error."""
     with anyio.fail_after(RESULT_TIMEOUT_SECONDS):
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     return [type(each) if isinstance(each, BaseException) else each for each in outcomes]
@@ -64,7 +65,7 @@ async def results(tasks: Sequence[asyncio.Task[str]]) -> list[object]:
 async def test_each_caller_gets_the_result_of_its_item(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """Items submitted in the same turn of the loop share one flush, in their order."""
+    """Items submitted in the same loop iteration share one flush, in order."""
     flush.gate.set()
     assert await results(await submit(batcher, "abc")) == ["A", "B", "C"]
     assert flush.batches == ["abc"]
@@ -73,7 +74,7 @@ async def test_each_caller_gets_the_result_of_its_item(
 async def test_what_arrives_during_a_flush_shares_the_next(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """One flush runs at a time, and the next starts when it has returned."""
+    """Only one flush runs at a time; items that arrive meanwhile share the next."""
     first = await submit(batcher, "a")
     others = await submit(batcher, "bc")
     assert flush.batches == ["a"]
@@ -83,7 +84,7 @@ async def test_what_arrives_during_a_flush_shares_the_next(
 
 
 async def test_a_batch_is_bounded(batcher: Batcher[str, str], flush: GatedFlush) -> None:
-    """More items than a batch holds go into several, the earliest first."""
+    """More items than a batch holds are flushed in several batches, in order."""
     flush.gate.set()
     assert await results(await submit(batcher, "abcdefg")) == [*"ABCDEFG"]
     assert flush.batches == ["abc", "def", "g"]
@@ -92,7 +93,8 @@ async def test_a_batch_is_bounded(batcher: Batcher[str, str], flush: GatedFlush)
 async def test_an_error_that_is_returned_is_raised_to_its_caller_alone(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """The batch is not flushed again."""
+    """An error returned for an item is raised only to its caller, and the batch is not flushed
+    again."""
     flush.gate.set()
     assert await results(await submit(batcher, "a?c")) == ["A", KeyError, "C"]
     assert flush.batches == ["a?c"]
@@ -101,7 +103,7 @@ async def test_an_error_that_is_returned_is_raised_to_its_caller_alone(
 async def test_an_item_that_cannot_be_flushed_harms_no_other(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """After an unexpected error the items of its batch, and only these, go one by one."""
+    """After an unexpected error the items of its batch, and no others, are flushed one by one."""
     flush.gate.set()
     flush.errors["b"] = ArithmeticError()
     assert await results(await submit(batcher, "abcdef")) == [
@@ -111,7 +113,7 @@ async def test_an_item_that_cannot_be_flushed_harms_no_other(
 
 
 async def test_a_flush_must_return_one_result_per_item() -> None:
-    """A shorter answer is an error, not a result given to the wrong caller."""
+    """A flush that returns fewer results than items raises an error."""
 
     async def flush(items: Sequence[str]) -> Sequence[str]:
         return []
@@ -123,7 +125,7 @@ async def test_a_flush_must_return_one_result_per_item() -> None:
 async def test_an_unavailable_store_fails_all_that_wait(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """Items beyond the batch are refused at once too, and nothing is flushed one by one."""
+    """If the store is unavailable all waiting items fail at once, and none is flushed alone."""
     flush.gate.set()
     flush.errors["a"] = StoreUnavailable()
     assert await results(await submit(batcher, "abcdef")) == [StoreUnavailable] * 6
@@ -131,7 +133,8 @@ async def test_an_unavailable_store_fails_all_that_wait(
 
 
 async def test_an_unavailable_store_ends_the_flushing_one_by_one() -> None:
-    """The rest of that batch is refused at once, and the next batch is whole again."""
+    """If the store becomes unavailable the rest of the batch fails at once, and the next batch is
+    whole again."""
     batches: list[str] = []
 
     async def flush(items: Sequence[str]) -> Sequence[str]:
@@ -151,7 +154,7 @@ async def test_an_unavailable_store_ends_the_flushing_one_by_one() -> None:
 async def test_items_that_arrive_during_a_flush_do_not_fail_with_it(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """They are tried in a flush of their own."""
+    """Items that arrive during a failing flush are flushed separately."""
     flush.errors["a"] = StoreUnavailable()
     early = await submit(batcher, "a")
     late = await submit(batcher, "b")
@@ -162,7 +165,7 @@ async def test_items_that_arrive_during_a_flush_do_not_fail_with_it(
 async def test_a_caller_that_is_cancelled_does_not_cancel_the_flush(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """The others of its batch get their results."""
+    """The other callers of its batch get their results."""
     tasks = await submit(batcher, "ab")
     tasks[0].cancel()
     flush.gate.set()
@@ -173,7 +176,7 @@ async def test_a_caller_that_is_cancelled_does_not_cancel_the_flush(
 async def test_nobody_waits_for_a_flush_that_was_cancelled(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """All that wait are refused, whether in its batch or not; later items are flushed."""
+    """All waiting items fail when the flush is cancelled; later items are flushed."""
     tasks = await submit(batcher, "abcde")
     assert flush.task is not None
     flush.task.cancel()
@@ -183,7 +186,7 @@ async def test_nobody_waits_for_a_flush_that_was_cancelled(
 
 
 async def test_close_waits_for_all_results(batcher: Batcher[str, str], flush: GatedFlush) -> None:
-    """Also of items beyond the batch that is being flushed."""
+    """Closing waits for all batches, not only the one being flushed."""
     tasks = await submit(batcher, "abcd")
     closing = asyncio.create_task(batcher.close())
     await anyio.wait_all_tasks_blocked()
@@ -196,6 +199,6 @@ async def test_close_waits_for_all_results(batcher: Batcher[str, str], flush: Ga
 
 
 async def test_close_without_items_returns_at_once(batcher: Batcher[str, str]) -> None:
-    """Whether or not anything was ever flushed."""
+    """Closing returns at once without waiting items."""
     with anyio.fail_after(RESULT_TIMEOUT_SECONDS):
         await batcher.close()

@@ -1,4 +1,4 @@
-"""The codec: calendars as they are stored, embedded JSON, and objects in pieces."""
+"""The codec: stored calendars, embedded JSON, and objects written in pieces."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ START = datetime(2027, 3, 1, 9, tzinfo=UTC)
 
 
 def busy(number):
-    """So many hours, each on a day of its own."""
+    """This many busy hours, each on a separate day."""
     starts = (START + day * DAY for day in range(number))
     return tuple(Interval(start, start + HOUR) for start in starts)
 
 
 def test_busy_times_are_kept_as_unix_times():
-    """Two numbers each: there may be thousands."""
+    """A busy time is stored as two Unix timestamps."""
     text = codec.dump(Calendar("UTC", busy=busy(1), busy_until=date(2029, 3, 3)))
     assert json.loads(text)["busy"] == [[1_803_891_600, 1_803_895_200]]
     assert json.loads(text)["busy_until"] == "2029-03-03"
 
 
 def test_calendars_without_busy_times_say_nothing_of_them():
-    """Most companions have none: their rows stay as short as they were."""
+    """A calendar without busy times has no field for them."""
     assert json.loads(codec.dump(Calendar("UTC"))) == {
         "timezone": "UTC",
         "weekly": [],
@@ -45,13 +45,13 @@ def test_calendars_without_busy_times_say_nothing_of_them():
 
 
 def test_a_calendar_from_before_busy_times_has_none():
-    """Rows that an earlier version wrote are read."""
+    """Calendars stored by earlier versions are read."""
     calendar = codec.load_calendar('{"timezone": "UTC", "weekly": [], "overrides": []}')
     assert calendar == Calendar("UTC")
 
 
 def test_a_calendar_comes_back_as_it_was():
-    """With hours and two thousand busy times."""
+    """A calendar with hours and two thousand busy times is restored unchanged."""
     calendar = make_calendar(
         "Europe/Berlin", days=range(5), busy=busy(2_000), busy_until=date(2029, 3, 3)
     )
@@ -59,14 +59,14 @@ def test_a_calendar_comes_back_as_it_was():
 
 
 def test_only_short_calendars_are_remembered():
-    """A few thousand long ones would fill the memory of a process."""
+    """Long calendars are not cached."""
     short, long = codec.dump(Calendar("UTC")), codec.dump(Calendar("UTC", busy=busy(2_000)))
     assert codec.load_calendar(short) is codec.load_calendar(short)
     assert codec.load_calendar(long) is not codec.load_calendar(long)
 
 
 def test_hours_that_many_may_keep_are_short():
-    """Their texts are parsed once for all of them."""
+    """The text of a cacheable calendar is within the cache's limit."""
     day = DateOverride(
         date(2027, 3, 1), tuple(Slot(number, 1440) for number in range(MAX_CACHEABLE_SLOTS - 1))
     )
@@ -87,7 +87,8 @@ async def pages(*some):
 
 @pytest.mark.anyio
 async def test_pieces_are_one_object():
-    """With lists that come in pages, of which some may be empty; never more than a page at once."""
+    """The pieces form one object with lists of pages, some empty, with at most one page per
+    piece."""
     lists = {"all": pages([1, 2], [], [{"a": None}]), "none": pages([]), "nothing": pages()}
     found = [each async for each in codec.iterate_json({"one": "é", **lists, "last": [3]})]
     expected = {"one": "é", "all": [1, 2, {"a": None}], "none": [], "nothing": [], "last": [3]}
@@ -97,7 +98,7 @@ async def test_pieces_are_one_object():
 
 
 def test_ready_made_json_is_embedded_unchanged():
-    """Its number formats and spaces stay, wherever it stands in a structure."""
+    """Raw JSON keeps its number formats and spaces anywhere in a structure."""
     row = b'{"rate": 1.50, "name":"\\u00e9"}'
     answer = {"rows": [codec.RawJson(row), codec.RawJson(row)], "has_more": False}
     assert codec.encode(answer) == b'{"rows":[%b,%b],"has_more":false}' % (row, row)

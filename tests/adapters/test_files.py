@@ -1,4 +1,4 @@
-"""Storages of files: what every one keeps, and what becomes of a folder when things end early."""
+"""File storages: the contract of every storage, and crash safety of a folder."""
 
 from __future__ import annotations
 
@@ -60,27 +60,27 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> FileStorage:
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\r\n", bytes(3_000_000)], ids=len)
 async def test_a_file_comes_back_as_it_was_put(files: FileStorage, content: bytes) -> None:
-    """Every byte, also none."""
+    """A stored file is returned byte for byte, also an empty one."""
     await files.put(NAME, content)
     assert await files.get(NAME) == content
 
 
 async def test_there_is_nothing_where_nothing_was_put(files: FileStorage) -> None:
-    """Before the first file too, and beside another."""
+    """A missing file is None, before the first file and beside another."""
     assert await files.get(NAME) is None
     await files.put(NAME, b"some")
     assert await files.get("other.jpg") is None
 
 
 async def test_a_file_is_replaced(files: FileStorage) -> None:
-    """What was put last counts, also where it is shorter."""
+    """The last content replaces earlier ones, also if it is shorter."""
     await files.put(NAME, b"a longer one")
     await files.put(NAME, b"short")
     assert await files.get(NAME) == b"short"
 
 
 async def test_a_removed_file_is_gone(files: FileStorage) -> None:
-    """Alone, and again nothing happens."""
+    """Only the removed file is gone, and removing it again does nothing."""
     await files.put(NAME, b"some")
     await files.put("other.jpg", b"other")
     for _ in range(2):
@@ -90,20 +90,20 @@ async def test_a_removed_file_is_gone(files: FileStorage) -> None:
 
 
 async def test_nothing_is_removed_before_the_first_file(files: FileStorage) -> None:
-    """Removing what never was is no fault."""
+    """Removing a file that never existed is no error."""
     await files.remove(NAME)
 
 
 @pytest.mark.parametrize("name", ODD)
 async def test_an_odd_name_is_no_name(files: FileStorage, name: str) -> None:
-    """A name that could lead elsewhere is a fault of ours, and touches nothing."""
+    """An invalid name raises an error and touches no file."""
     for call in (files.put(name, b"some"), files.get(name), files.remove(name)):
         with pytest.raises(ValueError, match="no name of a file of ours"):
             await call
 
 
 async def test_many_come_at_once(files: FileStorage) -> None:
-    """Each keeps its own, and of one name some whole content stays."""
+    """Concurrent writes keep each file's content; for one name one whole content remains."""
     several = [f"{number}.png" for number in range(20)]
     async with anyio.create_task_group() as tasks:
         for name in several:
@@ -121,7 +121,7 @@ def names(folder: Path) -> list[str]:
 
 
 async def test_a_folder_outlives_its_process(tmp_path: Path) -> None:
-    """Another process finds what one has put, and nothing else lies there."""
+    """Another process reads what one has stored, and the folder holds nothing else."""
     await LocalFiles(tmp_path / "deep" / "files").put(NAME, b"some")
     assert await LocalFiles(tmp_path / "deep" / "files").get(NAME) == b"some"
     assert names(tmp_path / "deep" / "files") == [NAME]
@@ -130,7 +130,8 @@ async def test_a_folder_outlives_its_process(tmp_path: Path) -> None:
 async def test_bytes_are_on_the_disk_before_their_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file, its name, then the folder: after a loss of power there is all or nothing."""
+    """The file is synced, renamed, then the folder is synced, so a power loss leaves all or
+    nothing."""
     done: list[str] = []
     sync, replace = os.fsync, Path.replace
 
@@ -168,7 +169,7 @@ anyio.run(LocalFiles(Path(folder)).put, "a.jpg", b"new" * 100_000)
 async def test_a_killed_process_leaves_whole_files(
     tmp_path: Path, where: str, before: bytes | None
 ) -> None:
-    """Killed while it writes, or before the name is given: what was there is there."""
+    """A process killed while writing or before the rename leaves the earlier file intact."""
     files = LocalFiles(tmp_path)
     if before is not None:
         await files.put("a.jpg", before)
@@ -181,7 +182,7 @@ async def test_a_killed_process_leaves_whole_files(
 
 
 async def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk is told as the storage being out of reach, and no piece stays."""
+    """A full disk raises StoreUnavailable and leaves no partial file."""
     files = LocalFiles(tmp_path)
     await files.put(NAME, b"old")
 
@@ -198,7 +199,7 @@ async def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 async def test_a_lost_folder_is_out_of_reach(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The operator reads why, whoever asked does not."""
+    """The reason of an unavailable folder is logged for operators and not shown to the caller."""
     (tmp_path / "file").write_text("in the way")
     files = LocalFiles(tmp_path / "file" / "files")
     with pytest.raises(StoreUnavailable) as caught:
@@ -208,7 +209,7 @@ async def test_a_lost_folder_is_out_of_reach(
 
 
 async def test_the_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading and writing is done in threads."""
+    """Reads and writes run in threads."""
     threads: set[int] = set()
 
     def noting(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -230,7 +231,7 @@ async def test_the_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_folder_that_can_be_made_lacks_nothing(tmp_path: Path) -> None:
-    """It is not made by looking."""
+    """A folder that can be created has no problem, and the check does not create it."""
     assert find_write_problem(tmp_path) is None
     assert find_write_problem(tmp_path / "new" / "deeper") is None
     assert find_write_problem(Path("relative")) is None
@@ -238,7 +239,7 @@ def test_a_folder_that_can_be_made_lacks_nothing(tmp_path: Path) -> None:
 
 
 def test_what_keeps_files_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file in the way, a name that none can have, or a disk that takes no more."""
+    """A file in place of the folder, an invalid name and a full disk are reported."""
     (tmp_path / "file").write_text("in the way")
     said = f"nothing can be written to {tmp_path}"
     assert find_write_problem(tmp_path / "file" / "files") == f"{said}/file: Not a directory"
@@ -253,5 +254,5 @@ def test_what_keeps_files_out_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_who_may_do_all_still_is_told() -> None:
-    """Nobody makes a folder there, root neither, whatever its permissions say."""
+    """A folder that not even root can create is reported."""
     assert str(find_write_problem(Path("/proc/nope"))).startswith("nothing can be written to /proc")

@@ -1,4 +1,4 @@
-"""Hints within a process, on virtual time."""
+"""Hints within a process, in virtual time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ DAY = 86_400.0
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a loop of its own, whose time passes only while nothing else can happen."""
+    """Runs a coroutine on a new loop, whose time passes only while all tasks wait."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)
 
 
 def passed() -> float:
-    """Seconds since the loop was made."""
+    """Seconds since the loop was created."""
     return asyncio.get_running_loop().time()
 
 
 def test_hints_are_counted_each_by_its_kind() -> None:
-    """Nothing was heard at first, and one kind says nothing of another."""
+    """Counts start at zero and are kept per kind."""
     hints = LocalHints()
     assert {hints.count(hint) for hint in Hint} == {0}
 
@@ -40,7 +40,7 @@ def test_hints_are_counted_each_by_its_kind() -> None:
 
 
 def test_a_hint_wakes_all_that_wait() -> None:
-    """However many wait for it, no time passes between the hint and their waking."""
+    """A hint wakes all waiters at once."""
 
     async def work() -> float:
         hints = LocalHints()
@@ -54,7 +54,7 @@ def test_a_hint_wakes_all_that_wait() -> None:
 
 
 def test_a_hint_that_came_before_the_wait_counts() -> None:
-    """Who looks at the count first, works, and then waits beyond it, misses nothing."""
+    """A hint given between reading the count and waiting ends the wait at once."""
 
     async def work() -> float:
         hints = LocalHints()
@@ -67,7 +67,7 @@ def test_a_hint_that_came_before_the_wait_counts() -> None:
 
 
 def test_without_a_hint_the_time_passes() -> None:
-    """Neither silence nor hints of another kind, nor one too few, end a wait early."""
+    """Without a hint, or with hints of another kind or too few, a wait ends at its timeout."""
 
     async def work() -> float:
         hints = LocalHints()
@@ -81,7 +81,7 @@ def test_without_a_hint_the_time_passes() -> None:
 
 
 def test_a_waiter_may_leave() -> None:
-    """One that is cancelled is gone, and the others are woken as before."""
+    """A cancelled waiter is removed, and the others are woken as before."""
 
     async def work() -> bool:
         hints = LocalHints()
@@ -96,7 +96,7 @@ def test_a_waiter_may_leave() -> None:
 
 
 def test_one_that_is_woken_and_cancelled_at_once_is_cancelled() -> None:
-    """A cancellation is never swallowed by a hint."""
+    """A hint does not swallow a simultaneous cancellation."""
 
     async def work() -> bool:
         hints = LocalHints()
@@ -111,7 +111,7 @@ def test_one_that_is_woken_and_cancelled_at_once_is_cancelled() -> None:
 
 
 def test_a_wait_leaves_nothing_behind() -> None:
-    """However it ended: woken, cancelled, or out of time."""
+    """A wait that was woken, cancelled or timed out leaves no waiter."""
 
     async def work() -> bool:
         hints, untouched = LocalHints(), LocalHints()
@@ -131,7 +131,7 @@ def test_a_wait_leaves_nothing_behind() -> None:
 
 
 def test_hints_outlive_a_loop() -> None:
-    """A store in memory may be used by one loop after the other."""
+    """Hints work on one event loop after another."""
     hints = LocalHints()
     run(hints.wait(Hint.EVENTS, 0, 1))
     hints.give(Hint.EVENTS)

@@ -1,4 +1,4 @@
-"""Busy times out of iCalendar files, as calendar programs and the standard have them."""
+"""Busy times from iCalendar files, as written by calendar programs and defined by the standard."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WINDOW = Interval(datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 5, 1, tzinfo=
 
 
 async def busy(content, timezone="UTC", window=WINDOW):
-    """`03-10 09:00 - 03-10 10:00` in UTC, one a busy time."""
+    """The busy times in UTC as `03-10 09:00 - 03-10 10:00`."""
     found = await IcsCalendars("https://book.example.com:8443").parse_busy_times(
         content, timezone, window
     )
@@ -36,8 +36,7 @@ NINE = ["03-10 09:00 - 03-10 10:00"]
 
 
 async def test_google_calendar():
-    """A weekly event with one time left out and one moved; what is free or cancelled is not
-    busy, and summer time begins on the 28th."""
+    """A weekly event with an exception and a moved occurrence is read across the clock change."""
     assert await busy(GOOGLE_CALENDAR, "Europe/Lisbon") == [
         "03-01 18:00 - 03-01 19:30",
         "03-08 18:00 - 03-08 19:30",
@@ -49,7 +48,7 @@ async def test_google_calendar():
 
 
 async def test_outlook():
-    """Windows has names of its own for zones; the start counts though no rule names it."""
+    """Windows zone names are known; the start counts even if the rule does not include it."""
     assert await busy(OUTLOOK_CALENDAR, "Europe/Berlin") == [
         "03-08 08:00 - 03-08 08:30",
         "03-10 23:00 - 03-12 23:00",
@@ -59,7 +58,7 @@ async def test_outlook():
 
 
 async def test_apple_calendar():
-    """An evening over the change of the clock, and a time with no zone: the companion's."""
+    """A time without a zone is in the companion's; an evening spans a clock change."""
     assert await busy(APPLE_CALENDAR, "Asia/Tokyo") == [
         "03-14 01:00 - 03-14 03:00",
         "03-15 00:00 - 03-15 02:00",
@@ -83,7 +82,7 @@ async def test_apple_calendar():
     ],
 )
 async def test_zones_have_many_names(name):
-    """Of the IANA, of Windows, with somebody's prefix, and as described in the file."""
+    """Zones are found by IANA name, Windows name, prefixed name and the file's own description."""
     line = f"DTSTART;TZID={name}:20270327T090000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=3"
     described = VALARM_CALENDAR + "".join(
         VALARM_CALENDAR.replace("Customized Time Zone", known)
@@ -97,7 +96,7 @@ async def test_zones_have_many_names(name):
 
 
 async def test_a_described_zone_changes_as_it_says():
-    """In the night of the change the clock is the old one until the hour that is named."""
+    """In a described zone the old offset applies until the hour of the change."""
     events = [
         f"DTSTART;TZID=Customized Time Zone:2027{when}\nDURATION:PT10M"
         for when in ("0328T010000", "0328T030000", "1031T023000", "1031T030000")
@@ -112,7 +111,7 @@ async def test_a_described_zone_changes_as_it_says():
 
 
 async def test_a_described_zone_is_known_from_before_the_window():
-    """In summer the last change was in spring."""
+    """A change before the window determines the offset at its start."""
     summer = Interval(datetime(2027, 6, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC))
     event = "DTSTART;TZID=Customized Time Zone:20270610T090000\nDURATION:PT1H"
     assert await busy(make_ics_calendar(event, before=VALARM_CALENDAR), window=summer) == [
@@ -130,7 +129,7 @@ async def test_a_described_zone_is_known_from_before_the_window():
     ids=["long over", "just over", "counted"],
 )
 async def test_rules_of_a_described_zone_may_be_over(standard, daylight):
-    """The last change that any of them made holds from then on, not that of the first year."""
+    """After all rules have ended the last change stays in force."""
     zone = f"""\
 BEGIN:VTIMEZONE
 TZID:Ours
@@ -163,8 +162,7 @@ END:VTIMEZONE
     ],
 )
 async def test_a_name_without_a_place_means_what_the_file_says(name, is_described, hour_of_it):
-    """`EST` is winter time all year to the IANA, but has a summer in calendars of Americans;
-    places and names of Windows mean the same to everybody."""
+    """A file's description overrides IANA's `EST`, but no name of a place or of Windows."""
     eastern = APPLE_CALENDAR.decode().partition("BEGIN:VTIMEZONE")[2].partition("END:VTIMEZONE")[0]
     described = f"BEGIN:VTIMEZONE{eastern}END:VTIMEZONE\n".replace("America/New_York", name)
     event = f"DTSTART;TZID={name}:20270401T090000\nDURATION:PT1H"
@@ -173,7 +171,7 @@ async def test_a_name_without_a_place_means_what_the_file_says(name, is_describe
 
 
 async def test_no_file_says_what_a_name_means_to_others():
-    """A zone that one file describes under a known name, or under its own, is gone with it."""
+    """A zone described in one file does not affect later files."""
     liar = VALARM_CALENDAR.replace("+0100", "+1100").replace(
         "Customized Time Zone", "Eastern Own Time"
     )
@@ -197,13 +195,14 @@ async def test_no_file_says_what_a_name_means_to_others():
     ],
 )
 async def test_whole_days_are_the_companions(zone, expected):
-    """From midnight to midnight where they live; the end is not part of it."""
+    """A whole day lasts from midnight to midnight in the companion's zone; the end date is
+    excluded."""
     days = "DTSTART;VALUE=DATE:20270310\nDTEND;VALUE=DATE:20270312"
     assert await busy(make_ics_calendar(days), zone) == [expected]
 
 
 async def test_a_day_of_a_clock_change_is_as_long_as_it_is():
-    """23 hours in spring."""
+    """The day of the clock change in spring has 23 hours."""
     day = "DTSTART;VALUE=DATE:20270328"
     assert await busy(make_ics_calendar(day), "Europe/Berlin") == ["03-27 23:00 - 03-28 22:00"]
 
@@ -223,7 +222,7 @@ async def test_a_day_of_a_clock_change_is_as_long_as_it_is():
     ],
 )
 async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
-    """Those that are free or cancelled take no time."""
+    """Free and cancelled events are not busy."""
     assert await busy(make_ics_calendar(make_ics_hour("20270310T090000Z", said))) == (
         NINE if is_busy else []
     )
@@ -241,26 +240,26 @@ async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
     ],
 )
 async def test_an_event_has_an_end_or_a_length(event, expected):
-    """Without either, or without a difference, a day lasts a day, and a time no time."""
+    """Without an end or duration a whole-day event lasts a day, and a timed event no time."""
     assert await busy(make_ics_calendar(event)) == expected
 
 
 @pytest.mark.parametrize("said", ["TRANSP:TRANSPARENT", "STATUS:CANCELLED"])
 @pytest.mark.parametrize("event", ["", "DTSTART:20270310T090000Z\nDTEND:20270310T080000Z\n"])
 async def test_what_takes_no_time_need_not_say_when(said, event):
-    """Whatever it says, nobody is busy then."""
+    """An event that is not busy may lack its times."""
     assert await busy(make_ics_calendar(event + said, make_ics_hour())) == NINE
 
 
 async def test_a_time_that_no_clock_shows():
-    """It begins within the hour that is left out: it lasts as long as it says."""
+    """An event that begins within the skipped hour keeps its duration."""
     zone = ";TZID=Europe/Berlin:20270328T"
     event = f"DTSTART{zone}023000\nDTEND{zone}030000"
     assert await busy(make_ics_calendar(event)) == ["03-28 01:30 - 03-28 02:00"]
 
 
 async def test_busy_periods():
-    """Those of VFREEBUSY, by their ends or lengths, but for the free ones."""
+    """VFREEBUSY periods are busy, by end or duration, except free ones."""
     periods = """\
 BEGIN:VFREEBUSY
 FREEBUSY:20270310T090000Z/20270310T100000Z,20270311T090000Z/PT30M
@@ -276,7 +275,7 @@ END:VFREEBUSY
 
 
 async def test_times_that_meet_are_one():
-    """Whatever they come from, and in whatever order."""
+    """Adjacent and overlapping busy times are merged, whatever their source and order."""
     events = (
         make_ics_hour("20270310T093000Z"),
         make_ics_hour("20270310T090000Z"),
@@ -286,7 +285,7 @@ async def test_times_that_meet_are_one():
 
 
 async def test_what_lies_outside_of_the_window_is_cut_off():
-    """A stay of a hundred years is busy from the window's start to its end."""
+    """An event of a hundred years is clipped to the window."""
     events = (
         "DTSTART:20000101T000000Z\nDTEND:21000101T000000Z",
         make_ics_hour("20270201T090000Z"),
@@ -296,7 +295,7 @@ async def test_what_lies_outside_of_the_window_is_cut_off():
 
 
 async def test_our_own_bookings_do_not_count():
-    """A calendar that follows the feed gives them back: they are known, and may be cancelled."""
+    """Events from our own feed are ignored."""
     ours = make_ics_hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com")
     theirs = make_ics_hour("20270311T090000Z", "UID:BK0123456789AB@other.example.com")
     meeting = make_ics_hour("20270312T090000Z", "UID:meeting-7@book.example.com")
@@ -307,7 +306,7 @@ async def test_our_own_bookings_do_not_count():
 
 
 async def test_several_calendars_in_a_file():
-    """All of them count."""
+    """All calendars of a file are read."""
     both = make_ics_calendar(make_ics_hour()) + make_ics_calendar(make_ics_hour("20270311T090000Z"))
     assert await busy(both) == [*NINE, "03-11 09:00 - 03-11 10:00"]
 
@@ -325,7 +324,7 @@ async def test_several_calendars_in_a_file():
     ids=["mark", "newlines", "folded", "lower case", "blank lines", "odd texts"],
 )
 async def test_files_are_written_in_many_ways(content):
-    """What tells of times is read; other texts are passed over."""
+    """Variants of line ends, folding and letter case are read."""
     assert await busy(content) == NINE
 
 
@@ -333,7 +332,7 @@ async def test_files_are_written_in_many_ways(content):
 
 
 async def test_a_rule_without_an_end_is_followed_to_the_end_of_the_window():
-    """However long ago it began."""
+    """A rule without an end is expanded up to the window's end, however long ago it began."""
     found = await busy(make_ics_calendar(make_ics_hour("19010101T090000Z", "RRULE:FREQ=DAILY")))
     assert (len(found), found[0], found[-1]) == (
         61,
@@ -353,7 +352,7 @@ async def test_a_rule_without_an_end_is_followed_to_the_end_of_the_window():
     ],
 )
 async def test_a_rule_ends(until, last):
-    """At an instant, with a day, or by the event's own clock; the event itself always counts."""
+    """UNTIL may be an instant, a date or a local time; the event's start always counts."""
     found = await busy(
         make_ics_calendar(make_ics_hour("20270310T090000Z", f"RRULE:FREQ=DAILY;UNTIL={until}"))
     )
@@ -362,13 +361,13 @@ async def test_a_rule_ends(until, last):
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
 async def test_a_rule_of_whole_days_ends_with_a_day(zone):
-    """Also where its end is written as an instant, however far from UTC the companion lives."""
+    """A whole-day rule ends with a day even if UNTIL is an instant, in any zone."""
     days = "DTSTART;VALUE=DATE:20270310\nRRULE:FREQ=WEEKLY;UNTIL=20270324T000000Z"
     assert len(await busy(make_ics_calendar(days), zone)) == 3
 
 
 async def test_a_further_whole_day_is_as_long_as_it_is():
-    """As every day that a rule names."""
+    """An extra whole day has the length of that day."""
     days = "DTSTART;VALUE=DATE:20270310\nRDATE;VALUE=DATE:20270328"
     assert await busy(make_ics_calendar(days), "Europe/Berlin") == [
         "03-09 23:00 - 03-10 23:00",
@@ -377,13 +376,13 @@ async def test_a_further_whole_day_is_as_long_as_it_is():
 
 
 async def test_what_began_before_the_window_may_reach_into_it():
-    """Of an event that comes back, as of any other."""
+    """An occurrence that began before the window is busy within it."""
     weeks = "DTSTART:20260220T000000Z\nDURATION:P14D\nRRULE:FREQ=YEARLY"
     assert await busy(make_ics_calendar(weeks)) == ["03-01 00:00 - 03-06 00:00"]
 
 
 async def test_dates_are_added_and_left_out():
-    """An exception goes before a date and a rule; one of a whole day takes all of its times."""
+    """An exception overrides extra dates and rules; a whole-day one removes its whole day."""
     event = make_ics_hour(
         "20270310T090000Z",
         "RRULE:FREQ=DAILY;COUNT=5",
@@ -402,7 +401,7 @@ async def test_dates_are_added_and_left_out():
 
 
 async def test_exceptions_of_whole_days_may_have_a_time():
-    """Outlook names the midnight, and a zone."""
+    """A whole-day exception may be written as midnight with a zone, as Outlook does."""
     days = (
         "DTSTART;VALUE=DATE:20270310\nRRULE:FREQ=DAILY;COUNT=3\n"
         "EXDATE;TZID=Pacific Standard Time:20270311T000000"
@@ -429,20 +428,20 @@ MOVED = make_ics_hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T09000
     ],
 )
 async def test_an_event_may_stand_in_for_a_time(instead, expected):
-    """It takes that time's place, and perhaps moves those that follow."""
+    """An event with a RECURRENCE-ID replaces that occurrence and may move the later ones."""
     for events in ((DAILY, instead), (instead, DAILY)):
         assert [span[:8] for span in await busy(make_ics_calendar(*events))] == expected
 
 
 async def test_of_two_versions_the_newer_counts():
-    """By their sequence, wherever they stand."""
+    """The version with the higher SEQUENCE counts, wherever it stands in the file."""
     newer = make_ics_hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
     older = make_ics_hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
     assert await busy(make_ics_calendar(newer, older)) == NINE
 
 
 async def test_repetitions_keep_the_time_of_the_clock():
-    """And their length, over the night in which the clock changes."""
+    """Occurrences keep their local time and duration across a clock change."""
     event = "DTSTART;TZID=Europe/Berlin:20270327T230000\nDTEND;TZID=Europe/Berlin:20270328T010000"
     assert await busy(make_ics_calendar(f"{event}\nRRULE:FREQ=DAILY;COUNT=2")) == [
         "03-27 22:00 - 03-28 00:00",

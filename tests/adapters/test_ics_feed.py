@@ -1,4 +1,4 @@
-"""Feeds of bookings, read back by icalendar and by another parser."""
+"""Calendar feeds of bookings, parsed by icalendar and by another parser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.builders import DAY, NOW, make_booking
 pytestmark = pytest.mark.anyio
 
 LONG = "Straße über, die; Brücke\\ " * 11
-"""What has to be escaped and folded, in the midst of characters of two bytes."""
+"""A text that must be escaped and folded, with characters of two bytes."""
 
 
 def feed(*bookings, name="Bookings of Mia Lindqvist"):
@@ -32,7 +32,8 @@ def only_event(content):
 
 
 def test_a_booking_is_an_event():
-    """With a name of its own, its version, its times in UTC, and who, what and where."""
+    """A booking is an event with a UID, its version, its times in UTC, and its parties and
+    place."""
     booking = make_booking(code="BK0123456789AB", version=3, status=BookingStatus.ACCEPTED)
     lines = feed(booking).decode().split("\r\n")
     begin, end = lines.index("BEGIN:VEVENT"), lines.index("END:VEVENT")
@@ -51,7 +52,7 @@ def test_a_booking_is_an_event():
 
 
 def test_a_calendar_says_what_it_is():
-    """Its name in the two ways that programs know, and how often to look again."""
+    """The calendar has its name in both usual properties, and a refresh interval."""
     calendar = icalendar.Calendar.from_ical(feed(name="Bookings of Zoë; & Co, Ltd"))
     said = {name: calendar[name].to_ical() for name in calendar}
     assert said == {
@@ -76,13 +77,13 @@ def test_a_calendar_says_what_it_is():
     ],
 )
 def test_a_request_takes_no_time_yet(status, said):
-    """It is tentative; everything later is sure and busy."""
+    """A pending booking is tentative and free; later ones are confirmed and busy."""
     event = only_event(feed(make_booking(status=status)))
     assert (event["STATUS"], event["TRANSP"]) == said
 
 
 def test_lines_are_folded_and_texts_escaped():
-    """Lines have 75 bytes at most, cut between characters; any parser puts them together."""
+    """Lines have at most 75 bytes, folded between characters, and parsers restore the text."""
     content = feed(make_booking(location=LONG, service_type='Host;\nDJ, "MC"'))
     assert all(0 < len(line) <= 75 and line.decode() for line in content.split(b"\r\n")[:-1])
     assert b"\n" not in content.replace(b"\r\n", b"")
@@ -93,13 +94,13 @@ def test_lines_are_folded_and_texts_escaped():
 
 
 def test_no_text_makes_an_event_of_its_own():
-    """Whatever a customer writes stays within its property."""
+    """A customer's text can't inject a property or an event."""
     content = feed(make_booking(location="x\r\nEND:VEVENT\r\nBEGIN:VEVENT\r\nSUMMARY:y"))
     assert only_event(content)["SUMMARY"] == "Gala dinner: Ada Okoro"
 
 
 def test_another_parser_reads_the_same():
-    """All events, with their times."""
+    """Another parser reads the same events and times."""
     bookings = [make_booking(starts_at=NOW + number * DAY) for number in range(3)]
     events = readOne(feed(*bookings).decode()).vevent_list
     assert [(event.uid.value, event.dtstart.value, event.dtend.value) for event in events] == [
@@ -108,12 +109,12 @@ def test_another_parser_reads_the_same():
 
 
 def test_a_feed_without_bookings_is_a_calendar():
-    """Programs that follow it must find one."""
+    """A feed without bookings is a valid empty calendar."""
     assert icalendar.Calendar.from_ical(feed()).walk("VEVENT") == []
 
 
 def test_a_feed_changes_with_its_bookings_only():
-    """The same bookings are the same bytes; a step is stamped with its time."""
+    """The same bookings give the same bytes; a change is stamped with its own time."""
     booking = make_booking()
     assert feed(booking) == feed(booking)
     step = TimelineEntry(
@@ -127,7 +128,7 @@ def test_a_feed_changes_with_its_bookings_only():
 
 
 async def test_a_feed_that_comes_back_is_not_busy():
-    """Whoever imports what their program shows of the feed gets nothing twice."""
+    """Importing our own feed adds no busy times."""
     window = Interval(NOW - DAY, NOW + timedelta(days=10))
     ours, theirs = map(IcsCalendars, ("https://book.example.com:8443", "https://other.example.com"))
     content = await ours.format_feed("Mine", [make_booking(status=BookingStatus.ACCEPTED)])

@@ -1,4 +1,4 @@
-"""Files that are no calendars, or hold more than can be followed: refused, and soon."""
+"""Files that are not calendars or exceed the limits are refused quickly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_BYTES = Policy().max_calendar_bytes
 
 
 async def refusal(content):
-    """What is said of the file."""
+    """The message with which a file is refused."""
     assert len(content) <= MOST_BYTES
     with pytest.raises(InvalidField) as refused:
         await IcsCalendars("https://book.example.com").parse_busy_times(
@@ -46,7 +46,7 @@ OVER = "RRULE:FREQ=DAILY;UNTIL=20000101"
 
 
 def many(lines, number):
-    """A calendar with so many events; `#` is their number."""
+    """A calendar with this many events; `#` is replaced by their number."""
     return make_ics_calendar(*(lines.replace("#", str(one)) for one in range(number)))
 
 
@@ -70,7 +70,7 @@ def many(lines, number):
     ],
 )
 async def test_what_is_no_calendar(content):
-    """Nor the half of one, nor anything with NUL in it."""
+    """Other content, a truncated calendar and NUL characters are refused."""
     assert await refusal(content) == "is not an iCalendar file"
 
 
@@ -78,7 +78,7 @@ async def test_what_is_no_calendar(content):
     "content", [b"\xff\xfe", GOOGLE_CALENDAR.decode().encode("utf-16"), b"\xed\xa0\x80"]
 )
 async def test_what_is_not_in_utf_8(content):
-    """There is no guessing."""
+    """Other encodings than UTF-8 are refused."""
     assert await refusal(content) == "is not in UTF-8"
 
 
@@ -115,7 +115,7 @@ async def test_what_is_not_in_utf_8(content):
     ],
 )
 async def test_events_that_cannot_be_read(event):
-    """One is enough: who is not known to be busy would be booked."""
+    """One unreadable event is enough to refuse the file, since its time would stay bookable."""
     said = await refusal(make_ics_calendar(make_ics_hour(), event))
     assert said.startswith(("has an event", "names a time zone", "is not"))
 
@@ -131,16 +131,16 @@ async def test_events_that_cannot_be_read(event):
     ],
 )
 async def test_zones_that_cannot_be_read(zone):
-    """A clock that is described in part tells no time."""
+    """An incompletely described time zone is refused."""
     event = "DTSTART;TZID=Z:20270310T090000\nDURATION:PT1H"
     assert await refusal(make_ics_calendar(event, before=zone))
 
 
 @pytest.mark.parametrize("step", ["SECONDLY", "MINUTELY", "HOURLY"])
 async def test_events_that_come_back_within_a_day(step):
-    """Nobody's calendar needs them."""
+    """Hourly and shorter frequencies are refused."""
     said = await refusal(make_ics_calendar(make_ics_hour("20270310T090000Z", f"RRULE:FREQ={step}")))
-    assert said == "repeats an event in a way that is not known here"
+    assert said == "has an event with an unsupported recurrence rule"
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ async def test_events_that_come_back_within_a_day(step):
     ids=["endless", "counted", "never true", "positions", "rules", "over", "zone", "times", "long"],
 )
 async def test_files_that_repeat_too_much(content):
-    """All that a file repeats shares one budget."""
-    assert await refusal(content) == "repeats its events too often"
+    """All recurrence rules of a file share one budget."""
+    assert await refusal(content) == "has too many recurring events"
 
 
 @pytest.mark.parametrize(
@@ -185,12 +185,12 @@ async def test_files_that_repeat_too_much(content):
     ],
 )
 async def test_files_that_hold_too_much(content):
-    """Events, events within events, or characters in a line."""
-    assert (await refusal(content)).startswith(("holds too many", "has a line"))
+    """Too many events, too deep nesting and too long lines are refused."""
+    assert (await refusal(content)).startswith(("has too many", "has a line"))
 
 
 async def test_a_long_line_that_tells_of_no_time_is_passed_over():
-    """People paste whole books into their calendars, and pictures."""
+    """A long line of a skipped property is allowed."""
     content = make_ics_calendar(make_ics_hour("20270310T090000Z", "ATTACH:" + "A" * 1_000_000))
     found = await IcsCalendars("https://book.example.com").parse_busy_times(content, "UTC", WINDOW)
     assert len(found) == 1
@@ -215,7 +215,7 @@ PIECES = st.sampled_from(
 @given(FILES, st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 9), PIECES), max_size=4))
 @settings(max_examples=400)
 def test_no_file_is_a_fault_of_ours(content, changes):
-    """Whatever is broken in one, it is read or refused."""
+    """A damaged file is read or refused, and never causes an internal error."""
     for place, length, piece in changes:
         content = content[:place] + piece + content[place + length :]
     try:

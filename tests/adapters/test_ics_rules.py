@@ -1,4 +1,4 @@
-"""Rules of repetition: the same times as the usual library's, but within bounds."""
+"""Recurrence rules: the same occurrences as dateutil's, within bounds."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def days(rule, **given):
     ],
 )
 def test_rules_of_the_standard(rule, expected):
-    """Days are named by their week, month and year, from either end; the start says the rest."""
+    """The examples of RFC 5545 give the documented occurrences."""
     assert days(rule) == (expected.split() if isinstance(expected, str) else expected)
 
 
 def test_a_day_may_have_several_times():
-    """In order, however they are listed; positions count them, too."""
+    """Times of a day are returned in order and are counted by BYSETPOS."""
     rule = "FREQ=DAILY;BYHOUR=18,9;BYMINUTE=30,0;COUNT=5"
     assert [f"{at:%d %H:%M}" for at in times(rule)] == [
         "10 09:00",
@@ -78,14 +78,14 @@ def test_a_day_may_have_several_times():
 
 
 def test_what_is_counted_is_counted_from_the_start():
-    """Times before the window use up the count."""
+    """Occurrences before the window count towards COUNT."""
     first = START + 5 * DAY
     assert days("FREQ=DAILY;COUNT=7", first=first) == ["27-03-15", "27-03-16"]
     assert times("FREQ=DAILY;COUNT=5", first=first) == []
 
 
 def test_a_start_long_ago_costs_nothing():
-    """What is not counted is followed from the window on, in step with its start."""
+    """A rule without COUNT is expanded from the window's start, in step with its own start."""
     start = datetime(1801, 1, 3, 9)
     for rule in ("FREQ=DAILY;INTERVAL=3", "FREQ=WEEKLY;INTERVAL=3", "FREQ=MONTHLY;INTERVAL=5"):
         found = times(rule, start=start, budget=6_000)
@@ -125,7 +125,7 @@ SHAPES = {
 
 @st.composite
 def rules(draw):
-    """Those that calendars have, and others; each comes true at some time."""
+    """Random rules, usual and unusual, that have occurrences."""
     frequency = draw(st.sampled_from(sorted(SHAPES)))
     shape = draw(st.sampled_from(SHAPES[frequency]))
     parts = [f"FREQ={frequency}", f"INTERVAL={draw(st.sampled_from([1, 1, 2, 5]))}"]
@@ -149,7 +149,7 @@ def rules(draw):
 )
 @settings(max_examples=100)
 def test_rules_give_the_same_times_as_the_usual_library(rule, start, first, length):
-    """In any window, from any start."""
+    """For any window and start the occurrences equal dateutil's."""
     last = first + length * DAY
     expected = rrulestr(rule, dtstart=start).between(first, last, inc=True)
     assert times(rule, start=start, first=first, last=last) == expected
@@ -169,7 +169,7 @@ def test_rules_give_the_same_times_as_the_usual_library(rule, start, first, leng
     ],
 )
 def test_a_rule_that_never_comes_true_ends_with_the_window(rule):
-    """Two years are looked at, not eight thousand."""
+    """A rule without occurrences is expanded only within the window."""
     assert times(rule, budget=6_000) == []
 
 
@@ -183,13 +183,13 @@ def test_a_rule_that_never_comes_true_ends_with_the_window(rule):
     ],
 )
 def test_a_budget_bounds_what_is_looked_at(rule):
-    """Whether anything is found or not."""
-    with pytest.raises(UnreadableCalendar, match="too often"):
+    """The budget bounds the expansion, with or without occurrences."""
+    with pytest.raises(UnreadableCalendar, match="too many recurring"):
         times(rule, start=datetime(1, 1, 1), last=datetime(2300, 1, 1), budget=100_000)
 
 
 def test_one_budget_is_for_all_rules():
-    """What one rule has spent another can't."""
+    """Rules share one budget."""
     budget, rule = RecurrenceBudget(5_000), RecurrenceRule(vRecur.from_ical("FREQ=DAILY"), START)
     assert len(list(rule.occurrences_between(START, LAST, budget))) == 731
     with pytest.raises(UnreadableCalendar):
@@ -223,6 +223,6 @@ def test_one_budget_is_for_all_rules():
     ],
 )
 def test_what_is_no_rule_is_refused(rule):
-    """And what is one, but steps too finely, or lists too much."""
+    """Invalid rules, too short frequencies and too long lists are refused."""
     with pytest.raises(ValueError):
         times(rule)

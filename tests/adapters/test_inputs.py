@@ -1,4 +1,4 @@
-"""The strict converter: types to the letter, bounds, and every fault at once."""
+"""The strict converter: exact types, bounds, and all errors at once."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ ROW: dict[str, Any] = {
 
 
 def faults(cls: type, given: dict[str, Any]) -> dict[str, str]:
-    """What is wrong, by field."""
+    """The error messages by field."""
     with pytest.raises(InvalidInput) as caught:
         structure(cls, given)
     return {fault.field: fault.message for fault in caught.value.field_errors}
 
 
 def test_a_good_input_comes_through() -> None:
-    """Each field in its type; what is not there has its default, what is unknown is ignored."""
+    """Each field has its type, missing ones their default, and unknown ones are ignored."""
     made = structure(RequestBookingFor, {**REQUEST, "total_amount": 1, "event_ref": None})
     assert (made.companion_id, made.event_date) == (4, date(2027, 3, 3))
     assert (made.cancellation_insurance, made.event_ref) == (False, None)
 
 
 def test_missing_and_null_are_one() -> None:
-    """All of them are told, whatever else is wrong."""
+    """All missing and null fields are reported, whatever else is invalid."""
     given = {**REQUEST, "location": None, "duration_hours": "4"}
     del given["companion_id"]
     with pytest.raises(MissingField) as caught:
@@ -67,13 +67,13 @@ def test_missing_and_null_are_one() -> None:
 
 
 def test_every_fault_is_told_at_once() -> None:
-    """Wrong types, formats and bounds come together, in the order of the fields."""
+    """Wrong types, formats and bounds are reported together, in the order of the fields."""
     given: dict[str, Any] = {name: [] for name in REQUEST}
     assert set(faults(RequestBookingFor, given)) == set(REQUEST)
 
 
 def test_nested_faults_have_dotted_names() -> None:
-    """A field inside a list is named by its way there."""
+    """A field inside a list is reported by its dotted path."""
     weekly = [{"weekday": 0, "start": "09:00", "end": "24:00"}, {"weekday": 7, "start": 9}, 5]
     given = {**ROW, "weekly": weekly}
     assert set(faults(ImportedCompanion, given)) == {"weekly.1.end"}
@@ -99,7 +99,7 @@ def test_nested_faults_have_dotted_names() -> None:
     ids=str,
 )
 def test_hours_that_were_right_before_excuse_none(odd: dict[str, Any]) -> None:
-    """Hours equal to, or besides one field the same as, some that passed are judged themselves."""
+    """Invalid hours are refused even if similar valid ones are cached."""
     hours = {"weekday": 1, "start": "09:00", "end": "17:00"}
     assert structure(ImportedCompanion, {**ROW, "weekly": [hours]}).weekly
     [field] = odd
@@ -109,7 +109,7 @@ def test_hours_that_were_right_before_excuse_none(odd: dict[str, Any]) -> None:
 
 
 def test_lists_are_bounded_and_do_not_repeat() -> None:
-    """Length, elements and repetitions are checked; a text is no list."""
+    """Length, elements and repetitions are checked; a text is not a list."""
     wanted = structure(CreateApiKey, {"name": "x", "permissions": ["book", "read"]})
     assert wanted.permissions == (Permission.BOOK, Permission.READ)
     for wrong in ([], ["read", "read"], "read", ["read", "write"], ["read"] * 3, {"read": 1}):
@@ -119,7 +119,7 @@ def test_lists_are_bounded_and_do_not_repeat() -> None:
 
 @pytest.mark.parametrize("names", [["Host", "host"], ["STRASSE", "Straße"], ["é", "e\u0301"]])
 def test_names_that_differ_in_case_alone_are_one(names: list[str]) -> None:
-    """In a profile as in an import: a search finds either by the other."""
+    """Names that differ only in letter case are duplicates, in profiles and in imports."""
     for cls, row in ((ChangeProfile, {}), (ImportedCompanion, ROW)):
         assert faults(cls, {**row, "service_types": names}) == {
             "service_types": "must not repeat an element"
@@ -128,30 +128,30 @@ def test_names_that_differ_in_case_alone_are_one(names: list[str]) -> None:
 
 @pytest.mark.parametrize("rate", ["100", True, None.__class__, Decimal("NaN"), 0, -1, 10**7, 1.5])
 def test_money_is_a_number_within_bounds(rate: Any) -> None:
-    """Neither text nor truth nor a float is money."""
+    """Texts, booleans and floats are not amounts."""
     assert faults(ImportedCompanion, {**ROW, "hourly_rate": rate}).keys() == {"hourly_rate"}
 
 
 @pytest.mark.parametrize("rate", ["1e-99999999", "1e-21", "39." + "9" * 32])
 def test_money_has_few_digits(rate: str) -> None:
-    """What arithmetic might round is refused, and not by rounding it."""
+    """An amount with too many digits is refused instead of rounded."""
     given = {**ROW, "hourly_rate": Decimal(rate)}
     assert faults(ImportedCompanion, given) == {"hourly_rate": "must have at most 20 digits"}
 
 
 def test_a_rate_may_be_as_long_as_money_is() -> None:
-    """The largest with decimals, in whatever way it is written."""
+    """The largest amount with decimals is accepted in every notation."""
     for rate in (Decimal("999999.999"), Decimal("1e6"), 1_000_000):
         assert structure(ImportedCompanion, {**ROW, "hourly_rate": rate}).hourly_rate == rate
 
 
 def test_a_zone_is_an_iana_name() -> None:
-    """No path is made of it."""
+    """A time zone that is a path is refused."""
     assert faults(ImportedCompanion, {**ROW, "timezone": "../etc/passwd"}).keys() == {"timezone"}
 
 
 def test_messages_never_echo() -> None:
-    """What came in is not sent back: it may not even be encodable."""
+    """Error messages do not contain the input, which may not be encodable."""
     for value in ("\ud800", "secret"):
         given = {name: value for name in REQUEST if name not in ("service_type", "location")}
         told = faults(RequestBookingFor, {**REQUEST, **given})
@@ -167,7 +167,7 @@ json_values = st.recursive(
 
 
 def named(cls: type, given: dict[str, Any]) -> set[str]:
-    """The fields that are refused; none where an input is made."""
+    """The fields that are refused; empty if the input is accepted."""
     try:
         structure(cls, given)
     except InvalidInput as error:
@@ -179,7 +179,7 @@ def named(cls: type, given: dict[str, Any]) -> set[str]:
     st.sampled_from([RequestBookingFor, CreateApiKey, CancelBooking, ImportedCompanion]), st.data()
 )
 def test_any_input_is_taken_or_refused(cls: type, data: st.DataObject) -> None:
-    """Whatever JSON holds, the converter makes an input or names fields: nothing else."""
+    """Any JSON value gives an input or errors by field."""
     names = [field.name for field in fields(cls)]
     good = ROW if cls is ImportedCompanion else REQUEST
     strange = data.draw(st.dictionaries(st.sampled_from(names), json_values, max_size=4))
@@ -196,19 +196,19 @@ class Asked:
     ("text", "price"), [("0", "0"), ("10.005", "10.005"), ("1000000000", "1e9"), ("007", "7")]
 )
 def test_a_price_of_a_query_is_exact(text: str, price: str) -> None:
-    """Decimal digits, as many as there are."""
+    """A price in a query is an exact decimal."""
     assert structure_query(Asked, {"price": text}, {}).price == Decimal(price)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1e2", "nan", "inf", ".5", "5.", "1_0", "\u0661"])
 def test_other_prices_are_refused(text: str) -> None:
-    """No signs, exponents or foreign digits."""
+    """Signs, exponents and non-ASCII digits are refused."""
     with pytest.raises(InvalidField):
         structure_query(Asked, {"price": text}, {})
 
 
 def test_a_broken_text_is_told_with_the_rest() -> None:
-    """What could not be read is a fault among the others."""
+    """An undecodable parameter is reported together with the other errors."""
     with pytest.raises(InvalidField) as caught:
         structure_query(Asked, {"page": "0", "price": ""}, {"price": "must be in UTF-8"})
     assert [(fault.field, fault.message) for fault in caught.value.field_errors] == [

@@ -1,4 +1,4 @@
-"""Inputs of changes: what is left out stays, null empties what may be empty."""
+"""Inputs of changes: absent fields are kept, null clears fields that may be empty."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Change:
 
 
 def said(given: dict[str, Any]) -> dict[str, Any]:
-    """The fields of which something is said."""
+    """The provided fields of a change."""
     made = asdict(structure(Change, {"required": "x", **given}))
     return {name: value for name, value in made.items() if value is not Unset.UNSET}
 
@@ -39,24 +39,24 @@ def said(given: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_what_is_left_out_stays_and_null_empties(given: Any, expected: Any) -> None:
-    """Null is a value where the field may be empty, and an absence elsewhere."""
+    """Null is a value if the field may be empty, and an absence otherwise."""
     assert said(given) == {"required": "x", "optional": None, **expected}
 
 
 @pytest.mark.parametrize("given", [{"kept": ""}, {"kept": 1}, {"emptied": 0}, {"emptied": "as is"}])
 def test_bounds_hold_for_what_is_said(given: dict[str, Any]) -> None:
-    """A wrong value is a fault of its field."""
+    """An invalid value is an error of its field."""
     with pytest.raises(InvalidField) as caught:
         said(given)
     assert [fault.field for fault in caught.value.field_errors] == list(given)
 
 
 def test_a_required_field_is_as_ever() -> None:
-    """Null is its absence."""
+    """Null counts as absent for a required field."""
     with pytest.raises(MissingField):
         structure(Change, {"required": None})
 
 
 def test_of_a_profile_nothing_is_required() -> None:
-    """An empty change says nothing at all."""
+    """An empty change is valid."""
     assert set(asdict(structure(ChangeProfile, {})).values()) == {Unset.UNSET}

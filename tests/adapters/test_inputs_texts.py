@@ -1,4 +1,4 @@
-"""Which characters a text may hold: by kind, for every code point there is."""
+"""The characters that a text may contain, by kind, for every code point."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Said:
 
 KINDS = [characters.value for characters in AllowedCharacters]
 CONTROLS = {"line": 65 + 2 + 9, "lines": 65 - 2 + 9, "chat": 65 - 2 + 2, "opaque": 1}
-"""How many of each kind are refused beside surrogates."""
+"""The number of refused characters by kind, without surrogates."""
 OVERRIDES = set("\u202d\u202e")
 BIDI = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 
 
 def refused_in(kind: str) -> set[str]:
-    """What Unicode says of the characters that a kind of text does not hold."""
+    """The code points that a kind of text refuses, by Unicode's categories."""
     return {char for char in map(chr, range(sys.maxunicode + 1)) if _is_refused(char, kind)}
 
 
@@ -62,7 +62,7 @@ def _is_refused(char: str, kind: str) -> bool:
 
 
 def told(kind: str, text: str) -> str | None:
-    """What is said against a text, if anything."""
+    """The error message for a text, or None."""
     try:
         made = structure(Said, {kind: text})
     except InvalidField as error:
@@ -75,8 +75,8 @@ def told(kind: str, text: str) -> str | None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_other_character_passes(kind: str) -> None:
-    """All code points but the refused ones are kept to the letter, unassigned ones and
-    noncharacters too, in one text and each plane alone."""
+    """All other code points are kept unchanged, also unassigned ones and noncharacters, in one text
+    and per plane."""
     refused = refused_in(kind)
     fine = [char for char in map(chr, range(sys.maxunicode + 1)) if char not in refused]
     assert told(kind, "".join(fine)) is None
@@ -85,7 +85,7 @@ def test_every_other_character_passes(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_refused_character_is_told(kind: str) -> None:
-    """Wherever it stands, in a text of ASCII or of others."""
+    """A refused character is reported at any position, in ASCII and other texts."""
     refused = refused_in(kind)
     assert len(refused) == 2048 + CONTROLS[kind]
     for char in refused:
@@ -95,7 +95,7 @@ def test_every_refused_character_is_told(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["lines", "chat"])
 def test_a_carriage_return_stands_before_a_line_feed(kind: str) -> None:
-    """As browsers send line breaks; anywhere else it would write over its line."""
+    """A carriage return is allowed only before a line feed, as browsers send line breaks."""
     assert told(kind, "a\r\nb\r\n\r\n\tc\nd\n") is None
     assert told(kind, "\N{GRINNING FACE}\r\n") is None
     for text in ("a\rb", "a\r", "\r\r\n", "\n\r", "é\r"):
@@ -112,7 +112,7 @@ def test_a_carriage_return_stands_before_a_line_feed(kind: str) -> None:
     ],
 )
 def test_people_write_as_their_languages_do(text: str) -> None:
-    """Joiners in emoji and Persian, marks of direction, any blank are fine on a line."""
+    """Joiners in emoji and Persian, direction marks and any blank are allowed on a line."""
     for kind in KINDS:
         assert told(kind, text) is None
 
@@ -121,7 +121,7 @@ def test_people_write_as_their_languages_do(text: str) -> None:
 @example("lines", "\r\n\r")
 @example("chat", "\u2028\u202c")
 def test_a_text_is_refused_for_one_character(kind: str, text: str) -> None:
-    """Exactly where it holds one that its kind refuses, and the first is named."""
+    """A text is refused exactly if it contains a refused character, and the first one is named."""
     judged = text if kind in ("line", "opaque") else text.replace("\r\n", "\n")
     wrong = next((char for char in judged if _is_refused(char, kind)), None)
     message = wrong and f"must not hold the character U+{ord(wrong):04X}"
@@ -138,7 +138,7 @@ def named(cls: type, given: dict[str, Any]) -> set[str]:
 
 
 def test_names_are_of_one_line() -> None:
-    """Each faulty field is named; an address may stand as on an envelope."""
+    """Each invalid field is reported; a postal address may have several lines."""
     wrong = {"service_type": "Gala\ndinner", "location": "Rua\x07Augusta", "event_ref": "\x9b1"}
     assert named(RequestBookingFor, {**REQUEST, **wrong}) == set(wrong)
     address = "Rua Augusta 1\nLisboa"
@@ -147,7 +147,7 @@ def test_names_are_of_one_line() -> None:
 
 
 def test_a_review_may_have_paragraphs() -> None:
-    """But can't steer a terminal or turn a line round."""
+    """A review may have line breaks but no control or bidi override characters."""
     text = "Great.\r\n\r\n\tTwice.\n"
     assert structure(SubmitReview, {"rating": 4, "comment": text}).comment == text
     for char in "\x1b\x07\x7f\x9b\u202e\u2067\u2069":
@@ -156,7 +156,7 @@ def test_a_review_may_have_paragraphs() -> None:
 
 
 def test_a_row_of_a_file_is_judged_alike() -> None:
-    """Also within its lists."""
+    """Rows of an import are checked the same way, also within lists."""
     assert structure(ImportedCompanion, {**ROW, "bio": "One\nTwo"}).bio == "One\nTwo"
     wrong = {
         "tagline": "One\nTwo",
@@ -168,14 +168,14 @@ def test_a_row_of_a_file_is_judged_alike() -> None:
 
 
 def test_texts_of_a_query_are_of_one_line() -> None:
-    """What is searched for is what names may be."""
+    """Query texts allow the same characters as names."""
     with pytest.raises(InvalidField) as caught:
         structure_query(SearchCompanions, {"location": "Lis\tbon", "service": "\u2069"}, {})
     assert [fault.field for fault in caught.value.field_errors] == ["location", "service"]
 
 
 def test_a_password_may_hold_anything() -> None:
-    """It is hashed and never shown: whoever chose one with a control can still sign in."""
+    """A password may contain control characters, since it is hashed and never displayed."""
     password = "long enough\x1b\u202e\n"
     given = {"email": "a\x1b", "password": password}
     assert structure(inputs.Login, given).password == password
@@ -184,7 +184,7 @@ def test_a_password_may_hold_anything() -> None:
 
 
 def bounds_of(kind: Any) -> Iterator[TextBounds]:
-    """Of the texts in a field's type."""
+    """The text bounds in a field's type."""
     if isinstance(kind, TextBounds):
         yield kind
     for part in (*get_args(kind), *getattr(kind, "__metadata__", ())):
@@ -192,8 +192,8 @@ def bounds_of(kind: Any) -> Iterator[TextBounds]:
 
 
 def test_only_long_texts_have_paragraphs() -> None:
-    """All of those over 300 characters that have no form of their own; of shorter ones only
-    addresses and reasons."""
+    """Texts over 300 characters without a form allow line breaks; of shorter ones only addresses
+    and reasons do."""
     classes = [cls for cls in vars(inputs).values() if isinstance(cls, type) and has(cls)]
     found = {
         (cls.__name__, field.name): bound
@@ -222,7 +222,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("cls", SHOWN)
 def test_what_is_shown_holds_no_override(cls: type) -> None:
-    """Whatever input it comes by."""
+    """No displayed text of any input allows bidi overrides."""
     given = {field.name: "\u202e@b.example" for field in fields(cls)}
     assert SHOWN[cls] <= named(cls, given)
     for name in SHOWN[cls]:
@@ -238,8 +238,7 @@ SELECTORS = "".join(map(chr, range(0xFE00, 0xFE10))) + "\u180b\u180f\U000e0100\U
 
 @pytest.mark.parametrize("text", ["  ", "\u00a0", *UNSEEN, UNSEEN, *SELECTORS, SELECTORS])
 def test_a_text_shows_something(text: str) -> None:
-    """Blanks, what is invisible, what fills a letter's place with nothing, and what only chooses
-    how the sign before it looks, are no text."""
+    """Blanks, invisible characters, fillers and variation selectors alone are refused as blank."""
     with pytest.raises(InvalidField, match="must not be blank"):
         structure(RespondToReview, {"response": text})
 
@@ -248,5 +247,6 @@ def test_a_text_shows_something(text: str) -> None:
     "text", [".", " é", "\u200b\u3164x", "\u2801", "\U0001fae8", "ㅤ한", "\u2764\ufe0f"]
 )
 def test_a_text_that_shows_something_is_one(text: str) -> None:
-    """Whatever surrounds it; also an emoji that is younger than the tables of Unicode."""
+    """A text with one visible character is accepted, also with an emoji newer than Python's Unicode
+    tables."""
     assert structure(RespondToReview, {"response": text}).response == text

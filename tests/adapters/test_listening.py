@@ -1,4 +1,4 @@
-"""Listening that is taken up again, on virtual time."""
+"""Reconnecting subscriptions, in virtual time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILS = False
 
 
 class Line:
-    """What is listened to: each time it fails at once, or holds for a minute before it does."""
+    """A connection that, on each try, fails at once or holds for a minute before it fails."""
 
     def __init__(self, *tries: bool) -> None:
         self.tries = list(tries)
@@ -41,7 +41,7 @@ def now() -> float:
 
 
 def play(*tries: bool) -> Line:
-    """Listen so often, and then for ever."""
+    """Plays these tries, then listens without end."""
     line = Line(*tries)
 
     async def run() -> None:
@@ -55,24 +55,25 @@ def play(*tries: bool) -> Line:
 
 
 def test_each_beginning_is_told() -> None:
-    """Something may have been missed before it."""
+    """Every successful subscription is announced, since notifications may have been missed
+    before."""
     assert play(HOLDS, FAILS, HOLDS).began_at == [0, 61.1]
 
 
 def test_pauses_grow_until_it_is_heard() -> None:
-    """Up to a bound, and they begin anew after that."""
+    """Delays grow up to a bound and restart after a successful subscription."""
     line = play(FAILS, FAILS, FAILS, FAILS, HOLDS, FAILS)
     assert line.tried_at == [0, 0.1, 1.1, 6.1, 11.1, 71.2, 72.2]
 
 
 def test_a_break_that_heals_at_once_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
-    """As where a server was started anew."""
+    """A break that is repaired at the first retry is not logged."""
     play(HOLDS, HOLDS)
     assert caplog.messages == []
 
 
 def test_an_outage_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    """By what caused it, not by its text, in which a password may stand."""
+    """An outage and its end are logged once each, by the cause's type and without its text."""
     play(HOLDS, FAILS, FAILS, FAILS, HOLDS, HOLDS)
     assert caplog.messages == [
         "Subscription to other processes failed: ConnectionRefusedError",

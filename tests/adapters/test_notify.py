@@ -1,4 +1,4 @@
-"""What people are told by the log."""
+"""The notifier that writes to the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_an_alert_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """An alert is one line of its logger, with the booking."""
+    """An alert is one warning of its logger with the booking's id."""
     await LogNotifier().alert_operators(7, "a payout is late")
 
     assert caplog.record_tuples == [
@@ -25,7 +25,7 @@ async def test_an_alert_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
 async def test_a_letter_is_a_line(
     caplog: pytest.LogCaptureFixture, user_id: int | None, whom: str
 ) -> None:
-    """Who was told of what is logged; neither text nor links, which are for one person."""
+    """A mail is one log line with recipient and kind, without its text and links."""
     caplog.set_level(logging.INFO, "staffbooking.notices")
     letter = make_email(user_id=user_id, subject="hush", text="hush", url="https://x/?hush")
 

@@ -1,4 +1,4 @@
-"""Uploaded images are made anew: what is kept of good ones."""
+"""Re-encoding of uploaded images: what is kept of valid ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TURNED = {
     7: (WHITE, GREEN, BLUE, RED),
     8: (GREEN, WHITE, RED, BLUE),
 }
-"""The corners as one should see them, for each orientation that a camera may note."""
+"""The expected corner colors for each EXIF orientation."""
 
 
 def chunks(png: bytes) -> set[bytes]:
@@ -53,7 +53,7 @@ def chunks(png: bytes) -> set[bytes]:
 
 
 def segments(jpeg: bytes) -> set[int]:
-    """The markers of a JPEG before its pixels."""
+    """The markers of a JPEG's segments before its pixels."""
     markers, place = set(), 2
     while jpeg[place + 1] != 0xDA:
         markers.add(jpeg[place + 1])
@@ -63,7 +63,7 @@ def segments(jpeg: bytes) -> set[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_image_stays_what_it_is(kind: str) -> None:
-    """Kind, size and colours are kept."""
+    """Format, size and colors are kept."""
     picture = reencode_image(make_image_bytes(kind))
     shown = decode_image(picture.content)
     assert picture.kind == ImageKind(kind)
@@ -75,7 +75,7 @@ def test_an_image_stays_what_it_is(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("orientation", TURNED)
 def test_an_image_is_upright(kind: str, orientation: int) -> None:
-    """How the camera was held is applied, and then gone."""
+    """The EXIF orientation is applied and then removed."""
     picture = reencode_image(make_image_bytes(kind, exif=make_exif(orientation)))
     shown = decode_image(picture.content)
     assert shown.size == ((40, 30) if orientation < 5 else (30, 40))
@@ -85,7 +85,7 @@ def test_an_image_is_upright(kind: str, orientation: int) -> None:
 
 @pytest.mark.parametrize("value", [0, 9, 65_535])
 def test_an_unknown_orientation_is_upright(value: int) -> None:
-    """A number that means nothing turns nothing."""
+    """An invalid orientation rotates nothing."""
     assert are_similar_colours(
         corner_colours(reencode_image(make_image_bytes("jpeg", exif=make_exif(value))).content),
         CORNER_COLOURS,
@@ -103,7 +103,7 @@ BROKEN_NOTES = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("notes", BROKEN_NOTES.values(), ids=BROKEN_NOTES)
 def test_a_cameras_broken_notes_spoil_nothing(kind: str, notes: bytes) -> None:
-    """EXIF that can't be read is as good as none."""
+    """Unreadable EXIF data is ignored."""
     assert are_similar_colours(
         corner_colours(reencode_image(make_image_bytes(kind, exif=notes)).content), CORNER_COLOURS
     )
@@ -111,7 +111,7 @@ def test_a_cameras_broken_notes_spoil_nothing(kind: str, notes: bytes) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_metadata_is_left(kind: str) -> None:
-    """EXIF with the place, XMP, comments, texts and profiles are gone."""
+    """EXIF with the location, XMP, comments, texts and profiles are removed."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     options: dict[str, Any] = {
         "exif": make_exif(),
@@ -135,7 +135,7 @@ def test_no_metadata_is_left(kind: str) -> None:
 
 
 def test_nothing_stands_in_the_files_but_pixels() -> None:
-    """A PNG has no chunk, a JPEG no segment, a WebP no part that the pixels don't need."""
+    """PNG chunks, JPEG segments and WebP parts that pixels do not need are removed."""
     made = {
         kind: reencode_image(make_image_bytes(kind, exif=make_exif(6))).content for kind in KINDS
     }
@@ -146,7 +146,7 @@ def test_nothing_stands_in_the_files_but_pixels() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_hangs_on_behind_is_gone(kind: str) -> None:
-    """A telephone's video, or whatever else."""
+    """Trailing data, such as a phone's video, is removed."""
     for tail in (b"\x00\x00\x00\x18ftypmp42" + bytes(99), METADATA_SECRET * 1000):
         made = reencode_image(make_image_bytes(kind) + tail).content
         assert tail not in made
@@ -155,7 +155,7 @@ def test_what_hangs_on_behind_is_gone(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_large_image_is_made_smaller(kind: str) -> None:
-    """The longer side has 2,048 pixels at most, and the sides keep their proportion."""
+    """The longer side has at most 2,048 pixels, and the proportions are kept."""
     for size, kept in (((3_000, 1_500), (2_048, 1_024)), ((400, 4_096), (200, 2_048))):
         made = reencode_image(make_image_bytes(kind, *size)).content
         assert decode_image(made).size == kept
@@ -164,7 +164,7 @@ def test_a_large_image_is_made_smaller(kind: str) -> None:
 
 
 def test_an_image_of_one_pixel_is_an_image() -> None:
-    """There is no smallest size; a long thin one keeps at least a pixel."""
+    """There is no minimum size; a long thin image keeps at least one pixel per side."""
     assert decode_image(reencode_image(make_image_bytes("png", 1, 1)).content).size == (1, 1)
     assert decode_image(reencode_image(make_image_bytes("png", 1, 9_000)).content).size == (
         1,
@@ -174,7 +174,7 @@ def test_an_image_of_one_pixel_is_an_image() -> None:
 
 @pytest.mark.parametrize("kind", ["png", "webp"])
 def test_only_the_first_frame_is_kept(kind: str) -> None:
-    """Of an animation its first picture."""
+    """Only the first frame of an animation is kept."""
     others = [Image.new("RGB", (40, 30), colour) for colour in (BLUE, GREEN)]
     given = make_image_bytes(kind, save_all=True, append_images=others, duration=50, lossless=True)
     assert getattr(decode_image(given), "n_frames", 1) == 3
@@ -186,7 +186,7 @@ def test_only_the_first_frame_is_kept(kind: str) -> None:
 
 
 def test_only_the_first_picture_of_several_is_kept() -> None:
-    """Cameras put a second picture behind the first."""
+    """Only the first image of a multi-picture JPEG is kept."""
     given = encode_image(
         draw_image(), "mpo", save_all=True, append_images=[Image.new("RGB", (40, 30), BLUE)]
     )
@@ -201,7 +201,7 @@ def test_only_the_first_picture_of_several_is_kept() -> None:
 
 @pytest.mark.parametrize("kind", ["png", "webp"])
 def test_transparency_is_kept(kind: str) -> None:
-    """What shines through does so after, half or wholly."""
+    """Partial and full transparency are kept."""
     image = draw_image().convert("RGBA")
     image.putalpha(Image.linear_gradient("L").resize(image.size))
     shown = decode_image(reencode_image(encode_image(image, kind, lossless=True)).content)
@@ -215,7 +215,7 @@ def test_transparency_is_kept(kind: str) -> None:
 
 @pytest.mark.parametrize("transparency", [2, bytes((255, 255, 0, 128))], ids=["one", "each"])
 def test_a_palette_keeps_its_transparency(transparency: object) -> None:
-    """Colours of a palette become colours, with how far each shines through."""
+    """Palette colors are converted with their transparency."""
     image = Image.new("P", (40, 30))
     image.putpalette([channel for colour in CORNER_COLOURS for channel in colour])
     for number, place in enumerate(((0, 0), (20, 0), (0, 15), (20, 15))):
@@ -227,7 +227,7 @@ def test_a_palette_keeps_its_transparency(transparency: object) -> None:
 
 
 def test_a_palette_without_transparency_has_none_after() -> None:
-    """Opaque stays opaque."""
+    """An opaque palette image stays opaque."""
     made = reencode_image(encode_image(draw_image().quantize(4))).content
     assert decode_image(made).mode == "RGB"
     assert are_similar_colours(corner_colours(made), CORNER_COLOURS)
@@ -235,7 +235,7 @@ def test_a_palette_without_transparency_has_none_after() -> None:
 
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
 def test_grey_stays_grey(kind: str) -> None:
-    """Black, white and what lies between."""
+    """Black, white and grey are kept."""
     grey = Image.linear_gradient("L")
     for image in (grey, grey.convert("1")) if kind == "png" else (grey,):
         shown = decode_image(reencode_image(encode_image(image, kind)).content).convert("L")
@@ -244,7 +244,7 @@ def test_grey_stays_grey(kind: str) -> None:
 
 
 def test_sixteen_bits_become_eight() -> None:
-    """Grey of 16 bits keeps its brightness."""
+    """16-bit grey keeps its brightness in 8 bits."""
     values = array("H", [0, 0x4000, 0x8000, 0xFFFF])
     image = Image.frombytes("I;16", (4, 1), values.tobytes())
     shown = decode_image(reencode_image(encode_image(image)).content).convert("L")
@@ -252,33 +252,33 @@ def test_sixteen_bits_become_eight() -> None:
 
 
 def test_colours_for_printing_become_colours_for_screens() -> None:
-    """CMYK is shown by browsers as RGB."""
+    """CMYK is converted to RGB."""
     shown = decode_image(reencode_image(encode_image(draw_image().convert("CMYK"), "jpeg")).content)
     assert shown.mode == "RGB"
     assert are_similar_colours(corner_colours(encode_image(shown)), CORNER_COLOURS)
 
 
 def swapped_profile() -> bytes:
-    """A profile in which red and green stand for each other."""
+    """A color profile that swaps red and green."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     return profile.replace(b"rXYZ", b"tmpX").replace(b"gXYZ", b"rXYZ").replace(b"tmpX", b"gXYZ")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_colours_of_another_profile_are_converted(kind: str) -> None:
-    """Who sees the picture without its profile sees the colours that it meant."""
+    """Colors of an embedded profile are converted to sRGB."""
     made = reencode_image(make_image_bytes(kind, icc_profile=swapped_profile())).content
     assert are_similar_colours(corner_colours(made)[:1], (GREEN_FOR_RED,))
 
 
 GREEN_FOR_RED = (30, 220, 30)
-"""About what RED is where red and green are swapped."""
+"""Approximately RED after red and green are swapped."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("profile", [b"no profile", b"\x00" * 128, swapped_profile()[:300]])
 def test_a_broken_profile_is_dropped(kind: str, profile: bytes) -> None:
-    """The picture is shown as if it had none."""
+    """A broken profile is ignored."""
     assert are_similar_colours(
         corner_colours(reencode_image(make_image_bytes(kind, icc_profile=profile)).content),
         CORNER_COLOURS,
@@ -286,7 +286,7 @@ def test_a_broken_profile_is_dropped(kind: str, profile: bytes) -> None:
 
 
 def test_a_profile_for_other_colours_is_dropped() -> None:
-    """One for Lab says nothing of RGB."""
+    """A profile for another color space than the image's is ignored."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
     assert are_similar_colours(
         corner_colours(reencode_image(make_image_bytes("png", icc_profile=profile)).content),
@@ -295,7 +295,7 @@ def test_a_profile_for_other_colours_is_dropped() -> None:
 
 
 def test_transparency_outlives_a_profile() -> None:
-    """Colours are converted, what shines through does so after."""
+    """Converting colors by a profile keeps the transparency."""
     image = draw_image().convert("RGBA")
     image.putalpha(77)
     shown = decode_image(reencode_image(encode_image(image, icc_profile=swapped_profile())).content)

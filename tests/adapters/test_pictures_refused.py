@@ -1,4 +1,4 @@
-"""Uploaded images that are none, lie, or ask for too much: refused, whatever the bytes."""
+"""Uploads that are not images, are polyglots or cost too much are refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def refusal(content: bytes) -> str:
 
 
 def accepted(content: bytes) -> bool:
-    """Whether it is an image; whatever it is, it is made anew or refused in the one way."""
+    """Whether an upload is accepted; any other outcome than re-encoding or a refusal fails the
+    test."""
     try:
         made = reencode_image(content)
     except InvalidField:
@@ -84,12 +85,12 @@ def accepted(content: bytes) -> bool:
     ids=lambda content: repr(content[:9]),
 )
 def test_what_is_no_image_of_the_three_kinds_is_refused(content: bytes) -> None:
-    """The content decides, and only three decoders are ever asked."""
+    """The content decides the format, and only three decoders are used."""
     assert refusal(content) == NONE
 
 
 def test_nothing_is_no_image() -> None:
-    """Zero bytes."""
+    """An empty upload is refused."""
     assert refusal(b"") == "file: is empty"
 
 
@@ -107,12 +108,12 @@ def test_nothing_is_no_image() -> None:
     ids=["archive", "long archive", "document", "program", "script", "page"],
 )
 def test_an_image_is_nothing_else(kind: str, other: bytes, name: str) -> None:
-    """What is an image for one program and something else for another is refused."""
+    """A file that is both an image and another kind of file is refused."""
     assert refusal(make_image_bytes(kind) + other) == f"file: is {name} as well as an image"
 
 
 def test_an_image_has_no_page_in_its_notes() -> None:
-    """Nor a program, wherever in the file it stands."""
+    """An image with HTML or a script anywhere in the file is refused."""
     notes = Image.Exif()
     notes[0x010E] = "<script>alert(1)</script>"
     assert accepted(make_image_bytes("jpeg", exif=make_exif()))
@@ -121,7 +122,7 @@ def test_an_image_has_no_page_in_its_notes() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_truncated_image_is_refused(kind: str) -> None:
-    """Wherever an image is cut off, it is refused, unless its pixels are all there."""
+    """An image truncated anywhere is refused, unless its pixels are complete."""
     whole = make_image_bytes(kind, exif=make_exif())
     taken = [size for size in range(len(whole)) if accepted(whole[:size])]
     assert len(taken) < len(whole) // 2
@@ -133,7 +134,7 @@ def test_a_truncated_image_is_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_refused_or_mended(kind: str) -> None:
-    """Whatever byte is wrong, the outcome is an image or the one refusal."""
+    """Any damaged byte leads to an image or the one refusal."""
     whole = make_image_bytes(kind, 9, 7, exif=make_exif(3))
     for place in range(len(whole)):
         for value in (0x00, 0xFF, whole[place] ^ 0x01):
@@ -166,7 +167,7 @@ SEEDS = [
     ),
 )
 def test_no_bytes_are_too_much(seed: bytes, cuts: list[tuple[float, int, bytes]]) -> None:
-    """Images with parts cut out and others put in: made anew or refused, and never a warning."""
+    """Images with parts removed or inserted are re-encoded or refused, without a warning."""
     for where, length, put in cuts:
         place = int(where * len(seed))
         seed = seed[:place] + put + seed[place + length :]
@@ -176,7 +177,7 @@ def test_no_bytes_are_too_much(seed: bytes, cuts: list[tuple[float, int, bytes]]
 @settings(max_examples=200)
 @given(start=st.sampled_from([b"", *(seed[:40] for seed in SEEDS)]), rest=st.binary(max_size=300))
 def test_random_bytes_are_refused(start: bytes, rest: bytes) -> None:
-    """Bytes of chance, behind the beginning of an image or without."""
+    """Random bytes, alone or after the beginning of an image, are refused."""
     accepted(start + rest)
 
 
@@ -198,12 +199,12 @@ def test_random_bytes_are_refused(start: bytes, rest: bytes) -> None:
     ids=["30,000 a side", "wide", "high", "25 megapixels", "huge", "jpeg", "jpeg of 64", "webp"],
 )
 def test_an_image_of_too_many_pixels_is_refused(content: bytes) -> None:
-    """Judged by the header, before anything is decoded."""
+    """The number of pixels is checked by the header before decoding."""
     assert refusal(content) == LARGE
 
 
 def test_the_largest_image_is_taken() -> None:
-    """A bound is not a pixel tighter than it says."""
+    """An image at exactly the limit is accepted."""
     rows = (b"\x00" + bytes(12_000)) * 2_083
     made = reencode_image(make_png_header_of_size(12_000, 2_083, rows))
     assert decode_image(made.content).size == (2_048, 355)
@@ -229,7 +230,7 @@ print((peak() - before) // 1024)
 
 
 def test_a_bomb_takes_no_memory() -> None:
-    """Refusing images of many pixels takes less than a megabyte for each megapixel."""
+    """Refusing images of many pixels takes less than a megabyte per megapixel."""
     bombs = [
         make_png_header_of_size(30_000, 30_000, bytes(30_001 * 1_000)),
         make_webp_header_of_size(16_383, 16_383),
@@ -245,14 +246,14 @@ def test_a_bomb_takes_no_memory() -> None:
 
 
 def test_texts_that_unfold_are_refused() -> None:
-    """Kilobytes of a PNG's compressed text that would become a gigabyte."""
+    """Compressed PNG text that would expand to a gigabyte is refused."""
     text = make_png_chunk(b"zTXt", b"note\x00\x00" + zlib.compress(bytes(2**26), 9))
     whole = make_image_bytes("png")
     assert refusal(whole[:33] + text * 16 + whole[33:]) == BROKEN
 
 
 def test_a_jpeg_of_endless_scans_is_refused() -> None:
-    """A scan of a few bytes makes the decoder walk over all pixels once more."""
+    """A JPEG with too many scans is refused, since each scan is a pass over all pixels."""
     assert accepted(make_jpeg_with_scans(MAX_JPEG_SCANS - 10))
     assert (
         refusal(make_jpeg_with_scans(MAX_JPEG_SCANS))
@@ -273,7 +274,7 @@ LARGE_PROFILE = make_colour_profile_with_stages(0).replace(b"mpet", b"text") + b
 def test_a_profile_of_endless_work_is_dropped(
     kind: str, profile: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that may have any number of stages, or of bytes, is never calculated with."""
+    """A profile with unbounded stages or too many bytes is ignored."""
     used: list[object] = []
     monkeypatch.setattr(ImageCms, "profileToProfile", lambda *given, **_: used.append(given))
     made = reencode_image(make_image_bytes(kind, icc_profile=profile))
@@ -286,7 +287,7 @@ def test_a_profile_of_endless_work_is_dropped(
 
 @pytest.mark.anyio
 async def test_pictures_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many come at once, memory is taken for one; and the loop waits for none."""
+    """Concurrent uploads are processed one at a time without blocking the event loop."""
     go, threads = threading.Event(), set()
 
     def slow(content: bytes) -> ProcessedImage:
@@ -310,13 +311,13 @@ async def test_pictures_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.anyio
 async def test_a_refusal_comes_out_of_the_thread() -> None:
-    """The port refuses as the function does."""
+    """The port raises the same errors as the function."""
     with pytest.raises(InvalidField):
         await PillowPictures().process(b"no image")
 
 
 def test_pillow_is_loaded_by_the_first_use() -> None:
-    """Commands that make no picture don't wait for it; what stays has it before."""
+    """Pillow is loaded on first use; a long-running process preloads it."""
     program = (
         "import sys; from staffbooking_adapters import wiring\n"
         "from staffbooking_adapters.pictures.threads import PillowPictures\n"

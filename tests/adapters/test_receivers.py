@@ -1,4 +1,4 @@
-"""Receivers of webhooks in the same process."""
+"""In-process receivers of webhooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADERS = {"X-Webhook-Id": "evt_1"}
 
 
 async def test_a_receiver_gets_headers_and_body() -> None:
-    """The function that listens at an address is called with what was sent there."""
+    """The function registered at an address is called with the request."""
     got: list[tuple[Mapping[str, str], bytes]] = []
 
     def receive(headers: Mapping[str, str], body: bytes) -> int:
@@ -29,12 +29,12 @@ async def test_a_receiver_gets_headers_and_body() -> None:
 
 @pytest.mark.parametrize("answer", [200, 302, 503, DeliveryFailure.TIMEOUT])
 async def test_the_answer_is_the_receivers(answer: int | DeliveryFailure) -> None:
-    """A status, or why there is none, comes back as the receiver gives it."""
+    """The receiver's status or failure is returned."""
     assert await MemorySender({URL: lambda *_: answer}).send(URL, HEADERS, b"{}", 10) == answer
 
 
 async def test_where_nobody_listens_the_connection_fails() -> None:
-    """An address that is not known is one without a server; what was sent is kept still."""
+    """An unknown address is a failed connection, and the request is still recorded."""
     sender = MemorySender()
 
     assert await sender.send(URL, HEADERS, b"{}", 10) is DeliveryFailure.CONNECTION_FAILED
@@ -42,7 +42,7 @@ async def test_where_nobody_listens_the_connection_fails() -> None:
 
 
 async def test_a_receiver_that_raises_has_answered_500() -> None:
-    """Nothing that a receiver does reaches the sender's caller but as an outcome."""
+    """A receiver that raises an error counts as status 500."""
 
     def receive(_headers: Mapping[str, str], _body: bytes) -> int:
         raise LookupError("no such customer")
@@ -51,7 +51,7 @@ async def test_a_receiver_that_raises_has_answered_500() -> None:
 
 
 async def test_what_was_sent_is_kept_in_order() -> None:
-    """Each webhook once for each time it was sent."""
+    """Each request is recorded, in order."""
     sender = MemorySender({URL: lambda *_: 500})
     for body in (b"1", b"2", b"1"):
         await sender.send(URL, HEADERS, body, 10)
@@ -60,7 +60,7 @@ async def test_what_was_sent_is_kept_in_order() -> None:
 
 
 async def test_an_unsafe_host_is_never_sent_to() -> None:
-    """A host that stands for a refused address says so, before and at the connection."""
+    """A host with an unsafe address is reported as unsafe and never sent to."""
     sender = MemorySender({URL: lambda *_: 200}, unsafe_hosts=["crm.example"])
 
     assert await sender.resolves_to_unsafe("crm.example")

@@ -1,4 +1,4 @@
-"""Settings: what the environment may say, and how a wrong value stops the start."""
+"""Settings: valid values, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load(**values: str):
 
 
 def test_the_defaults_are_the_published_ones() -> None:
-    """With an empty environment every figure is the contract's default."""
+    """With an empty environment every value is the contract's default."""
     settings = load()
 
     assert settings.database_url == "sqlite+aiosqlite:///staffbooking.db"
@@ -48,7 +48,7 @@ def test_the_defaults_are_the_published_ones() -> None:
 
 
 def test_values_are_read() -> None:
-    """What the environment says goes into the settings and the policy."""
+    """Values of the environment are in the settings and the policy."""
     settings = load(
         CURRENCY="JPY",
         COUNTRY="jp",
@@ -135,7 +135,7 @@ def test_a_base_url_may_have_a_path() -> None:
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
-    """A wrong setting is refused by its full name, in one line."""
+    """An invalid setting gives one line with its full name."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
         load(**{name: value})
 
@@ -153,14 +153,14 @@ def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
     ],
 )
 def test_an_address_of_redis_is_taken_as_it_is(url: str) -> None:
-    """Over TCP, over TLS or by a socket; by default there is none."""
+    """A Redis URL over TCP, TLS or a socket is accepted; the default is none."""
     assert load(REDIS_URL=url).redis_url == url
     assert load().redis_url is None
 
 
 @pytest.mark.parametrize("password", ["hu@sh", "hu/sh", "hu#sh", "hu?sh", "hush℀"])
 def test_a_password_that_is_not_written_as_it_must_be_is_not_repeated(password: str) -> None:
-    """An address of Redis with special signs is refused, and shows in no message."""
+    """A Redis URL with unescaped characters is refused without repeating it."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_REDIS_URL ") as caught:
         load(REDIS_URL=f"redis://:{password}@cache")
 
@@ -169,13 +169,13 @@ def test_a_password_that_is_not_written_as_it_must_be_is_not_repeated(password: 
 
 @pytest.mark.parametrize("value", ["", " ", ",", " , ,"])
 def test_nothing_is_no_term(value: str) -> None:
-    """Empty parts of the list of blocked terms, which would block everything, count for nothing."""
+    """Empty blocked terms, which would block everything, are ignored."""
     assert load(BLOCKED_TERMS=value).blocked_terms == ()
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET"])
 def test_a_secret_never_stands_in_a_message(name: str) -> None:
-    """A refused secret is not repeated to whoever reads the log."""
+    """An invalid secret is not repeated in the message."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
         load(**{**STRIPE, name: "hush-hush"})
 
@@ -183,7 +183,7 @@ def test_a_secret_never_stands_in_a_message(name: str) -> None:
 
 
 def test_pretended_payments_on_a_public_address_must_be_meant() -> None:
-    """The fake processor on a public base URL needs an express STAFFBOOKING_SANDBOX=1."""
+    """The fake processor on a public base URL requires an explicit STAFFBOOKING_SANDBOX=1."""
     with pytest.raises(SettingsError, match="SANDBOX"):
         load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET)
 
@@ -191,13 +191,13 @@ def test_pretended_payments_on_a_public_address_must_be_meant() -> None:
 
 
 def test_a_default_secret_never_passes_on_a_public_address() -> None:
-    """Even an express sandbox needs a secret of its own on a public base URL."""
+    """An explicit sandbox on a public base URL requires a secret key."""
     with pytest.raises(SettingsError, match="SECRET_KEY"):
         load(BASE_URL="https://book.acme.com", SANDBOX="1")
 
 
 def test_insecure_webhooks_are_for_sandboxes() -> None:
-    """Webhooks over http and to this machine are allowed where the sandbox is, nowhere else."""
+    """Webhooks over http and to loopback are allowed only in a sandbox."""
     assert load(WEBHOOK_ALLOW_INSECURE="1").policy.webhook_allow_insecure
 
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_WEBHOOK_ALLOW_INSECURE "):
@@ -205,7 +205,8 @@ def test_insecure_webhooks_are_for_sandboxes() -> None:
 
 
 def test_payments_by_stripe_are_read() -> None:
-    """With PAYMENTS=stripe there is a key, one secret or more, a name, and no sandbox."""
+    """With PAYMENTS=stripe there is a key, one or more webhook secrets, an environment, and no
+    sandbox."""
     secrets = {"STRIPE_WEBHOOK_SECRET": "whsec_one, whsec_two"}
     settings = load(**{**STRIPE, **secrets, "ENVIRONMENT": "eu-2"})
 
@@ -219,7 +220,7 @@ def test_payments_by_stripe_are_read() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
-    """An address of this machine takes the place of Stripe's own."""
+    """An address of this machine may replace Stripe's API."""
     settings = load(**STRIPE, STRIPE_API_BASE=f"http://{host}:4242")
 
     assert settings.processor.api_base == f"http://{host}:4242"
@@ -254,8 +255,8 @@ def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
     ],
 )
 def test_what_stripe_can_not_be_run_with_is_one_line(name: str, value: str) -> None:
-    """With PAYMENTS=stripe what is missing, malformed, pretended, known to everybody, or
-    not to be paid to the unit, is refused by the setting's name."""
+    """With PAYMENTS=stripe missing, malformed, fake-only, default and inexact settings are refused
+    by name."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
         load(**{**STRIPE, name: value})
 
@@ -263,20 +264,20 @@ def test_what_stripe_can_not_be_run_with_is_one_line(name: str, value: str) -> N
 
 
 def test_an_unsaid_secret_never_passes_with_stripe() -> None:
-    """The default secret is refused on a private address too."""
+    """Stripe requires a secret key on a private address too."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY "):
         load(**{name: value for name, value in STRIPE.items() if name != "SECRET_KEY"})
 
 
 @pytest.mark.parametrize("code", ["usd", "eur", "jpy", "krw"])
 def test_other_currencies_pass_with_stripe(code: str) -> None:
-    """Currencies of two decimals, or of none, are what Stripe counts them as."""
+    """Currencies with two or no decimals are accepted with Stripe."""
     assert load(**STRIPE, CURRENCY=code).policy.currency.code == code
 
 
 @pytest.mark.parametrize("prefix", ["sk", "rk"])
 def test_a_live_key_needs_an_address_that_is_https(prefix: str) -> None:
-    """Who pays real money comes back over https; with a test key any address will do."""
+    """A live key requires an https base URL; a test key does not."""
     live = {**LIVE, "STRIPE_SECRET_KEY": f"{prefix}_live_51Abc"}
     assert load(**live).processor.is_live
 
@@ -285,13 +286,13 @@ def test_a_live_key_needs_an_address_that_is_https(prefix: str) -> None:
 
 
 def test_a_live_key_never_goes_to_a_stub() -> None:
-    """No stand-in for Stripe is ever shown a live key."""
+    """A live key is refused with another API address than Stripe's."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_STRIPE_API_BASE "):
         load(**LIVE, STRIPE_API_BASE="http://127.0.0.1:4242")
 
 
 def test_stripe_on_a_public_address_needs_no_more_words() -> None:
-    """What is said of pretended payments on a public address is not asked of real ones."""
+    """A public base URL with Stripe needs no sandbox confirmation."""
     assert not load(**STRIPE, BASE_URL="https://book.acme.com").policy.sandbox
 
 
@@ -310,12 +311,12 @@ def test_stripe_on_a_public_address_needs_no_more_words() -> None:
     ],
 )
 def test_public_addresses_are_told_from_private_ones(url: str, public: bool) -> None:
-    """Loopback, private networks and reserved names are not public; the rest is."""
+    """Loopback, private networks and reserved names are not public; all others are."""
     assert is_public_url(url) is public
 
 
 def test_secrets_never_stand_in_a_representation() -> None:
-    """Neither keys and secrets nor passwords of addresses show where settings are printed."""
+    """The settings' representation contains no keys, secrets or passwords."""
     addresses = {
         "DATABASE_URL": "postgresql+asyncpg://u:hush@h/db",
         "REDIS_URL": "redis://:hush@h",

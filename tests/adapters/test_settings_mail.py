@@ -1,4 +1,4 @@
-"""Settings of mail: which servers are talked to how, and from whom to whom."""
+"""Mail settings: servers, TLS and addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def load(**values: str):
 
 
 def test_without_a_server_nobody_is_mailed() -> None:
-    """People are told by the log."""
+    """Without a mail server notifications go to the log."""
     assert load().smtp is None
     assert load(SMTP_URL="").smtp is None
 
@@ -39,7 +39,7 @@ def test_without_a_server_nobody_is_mailed() -> None:
     ],
 )
 def test_a_server_is_read(url: str, server: SmtpServer) -> None:
-    """Private unless it is this machine, or said otherwise; ports have their defaults."""
+    """TLS is required unless the server is local or it is disabled; ports have defaults."""
     assert load(SMTP_URL=url).smtp == server
 
 
@@ -61,14 +61,14 @@ def test_a_server_is_read(url: str, server: SmtpServer) -> None:
     ],
 )
 def test_a_wrong_server_stops_the_start(url: str) -> None:
-    """By one line that names the setting, and never what stands in it."""
+    """An invalid SMTP URL gives one line with the setting's name, without its value."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SMTP_URL must be smtp://") as raised:
         load(SMTP_URL=url)
     assert "hush" not in str(raised.value)
 
 
 def test_a_password_never_stands_in_a_representation() -> None:
-    """Of settings, nor of the server."""
+    """The representation of settings and server contains no password."""
     settings = load(SMTP_URL="smtp://books:hush@mail.example")
     assert settings.smtp is not None
     assert settings.smtp.password == "hush"
@@ -84,14 +84,14 @@ def test_a_password_never_stands_in_a_representation() -> None:
     ],
 )
 def test_mails_come_from_the_service_by_default(base_url: str, address: str) -> None:
-    """And questions go there."""
+    """The sender's default address is the service's, and contact messages go to it."""
     settings = load(BASE_URL=base_url, SECRET_KEY="a-secret-of-the-deployment")
     assert settings.mail_from == ("Staff booking", address)
     assert settings.policy.contact_email == address
 
 
 def test_addresses_are_read() -> None:
-    """With a name or without; questions may go elsewhere."""
+    """Addresses may have a name; contact messages may go to another address."""
     settings = load(MAIL_FROM="Bookings <b@acme.example>", CONTACT_EMAIL="help@acme.example")
     assert settings.mail_from == ("Bookings", "b@acme.example")
     assert settings.policy.contact_email == "help@acme.example"
@@ -101,6 +101,6 @@ def test_addresses_are_read() -> None:
 @pytest.mark.parametrize("name", ["MAIL_FROM", "CONTACT_EMAIL"])
 @pytest.mark.parametrize("text", ["nobody", "<>", "a@", "@b", "a@b\r\nBcc: c@d", "j\xfc@b.example"])
 def test_a_wrong_address_stops_the_start(name: str, text: str) -> None:
-    """By one line that names the setting."""
+    """An invalid address gives one line with the setting's name."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} must be an address such as"):
         load(**{name: text})

@@ -1,4 +1,4 @@
-"""The machine's clock, randomness and slow hashes."""
+"""The system's clock, identifiers and password hashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_the_wall_clock_is_aware_and_in_utc() -> None:
-    """Times of the system clock are aware, in UTC."""
+    """Wall time is timezone-aware, in UTC."""
     assert SystemClock().wall().tzinfo is UTC
 
 
@@ -29,7 +29,7 @@ async def test_without_a_sandbox_business_time_is_real_time() -> None:
 
 
 def test_booking_codes_have_the_published_form() -> None:
-    """A booking code is BK and 12 Crockford base32 characters, never twice the same."""
+    """A booking code is BK and 12 Crockford base32 characters, and codes are distinct."""
     codes = {SystemIds().booking_code() for _ in range(200)}
 
     assert len(codes) == 200
@@ -37,7 +37,7 @@ def test_booking_codes_have_the_published_form() -> None:
 
 
 def test_event_ids_sort_by_their_making() -> None:
-    """An event id is evt_ and 26 characters, whose first ten are the time."""
+    """An event id is evt_ and 26 characters, of which the first ten encode the time."""
     first, second = SystemIds().event_id(), SystemIds().event_id()
 
     assert re.fullmatch("evt_[0-9A-HJKMNP-TV-Z]{26}", first)
@@ -45,12 +45,12 @@ def test_event_ids_sort_by_their_making() -> None:
 
 
 def test_key_bodies_make_well_formed_keys() -> None:
-    """The drawn characters are what a key is minted from."""
+    """A generated key body makes a well-formed API key."""
     assert api_keys.is_well_formed_api_key(api_keys.build_api_key(SystemIds().api_key_body()))
 
 
 async def test_a_password_verifies_against_its_own_hash_alone() -> None:
-    """The right password passes, another one and no hash at all don't."""
+    """The right password verifies; another password or no hash does not."""
     hasher = Argon2Hasher()
     hashed = await hasher.hash("correct horse battery")
 

@@ -1,4 +1,4 @@
-"""Signatures and seals: what holds, for whom, and for how long."""
+"""Signatures and seals: purposes, rows and key rotation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROTATED = KeyringVault(["new secret key", "old secret key"])
 
 
 def test_a_signature_is_for_one_purpose() -> None:
-    """What is signed for one purpose doesn't verify for another."""
+    """A signature for one purpose does not verify for another."""
     signature = OLD.sign("quote", b"message")
 
     assert OLD.verify("quote", b"message", signature)
@@ -24,7 +24,7 @@ def test_a_signature_is_for_one_purpose() -> None:
 
 
 def test_an_older_key_still_verifies() -> None:
-    """After rotation the new key signs, and what the old one signed holds."""
+    """After a rotation the new key signs, and signatures of the old one still verify."""
     signature = OLD.sign("quote", b"message")
 
     assert ROTATED.verify("quote", b"message", signature)
@@ -34,12 +34,12 @@ def test_an_older_key_still_verifies() -> None:
 
 @pytest.mark.parametrize("secret", [SECRET, b"", bytes(4096)], ids=["short", "none", "long"])
 def test_what_is_sealed_opens(secret: bytes) -> None:
-    """A seal opens to the very bytes, for its purpose and row."""
+    """A seal opens to the same bytes for its purpose and row."""
     assert OLD.open("webhook", OLD.seal("webhook", secret, 7), 7) == secret
 
 
 def test_a_seal_shows_nothing_of_its_secret() -> None:
-    """The same secret is sealed to other bytes each time, and stands in none of them."""
+    """Sealing the same secret twice gives different bytes, neither of which contains it."""
     sealed = {OLD.seal("webhook", SECRET, 7) for _ in range(100)}
 
     assert len(sealed) == 100
@@ -48,7 +48,7 @@ def test_a_seal_shows_nothing_of_its_secret() -> None:
 
 @pytest.mark.parametrize(("purpose", "row"), [("webhook", 8), ("webhook", -7), ("other", 7)])
 def test_a_seal_opens_in_no_other_place(purpose: str, row: int) -> None:
-    """A seal that was moved to another row, or to another purpose, is broken."""
+    """A seal used for another row or purpose is broken."""
     sealed = OLD.seal("webhook", SECRET, 7)
 
     with pytest.raises(SealBroken):
@@ -56,7 +56,7 @@ def test_a_seal_opens_in_no_other_place(purpose: str, row: int) -> None:
 
 
 def test_a_changed_seal_is_broken() -> None:
-    """No bit of a seal can be turned without that being noticed."""
+    """A seal with any bit changed is broken."""
     sealed = OLD.seal("webhook", SECRET, 7)
 
     for place in range(len(sealed)):
@@ -67,7 +67,7 @@ def test_a_changed_seal_is_broken() -> None:
 
 
 def test_a_cut_seal_is_broken() -> None:
-    """However little of a seal is missing, it is refused, not misread."""
+    """A truncated seal is broken."""
     sealed = OLD.seal("webhook", SECRET, 7)
 
     for length in range(len(sealed)):
@@ -76,26 +76,26 @@ def test_a_cut_seal_is_broken() -> None:
 
 
 def test_an_older_key_still_opens() -> None:
-    """After rotation the new key seals, and what the old one sealed opens still."""
+    """After a rotation the new key seals, and seals of the old one still open."""
     assert ROTATED.open("webhook", OLD.seal("webhook", SECRET, 7), 7) == SECRET
     assert NEW.open("webhook", ROTATED.seal("webhook", SECRET, 7), 7) == SECRET
 
 
 def test_a_key_that_is_gone_opens_nothing() -> None:
-    """Once the old key is dropped, what was never sealed anew is lost."""
+    """Without the old key, secrets that were not re-sealed can't be opened."""
     with pytest.raises(SealBroken):
         NEW.open("webhook", OLD.seal("webhook", SECRET, 7), 7)
 
 
 def test_current_is_what_the_first_key_sealed() -> None:
-    """So it is known what must be sealed anew before an old key may go."""
+    """A seal is current if it was made with the first key."""
     assert ROTATED.is_current(NEW.seal("webhook", SECRET, 7))
     assert not ROTATED.is_current(OLD.seal("webhook", SECRET, 7))
     assert not ROTATED.is_current(b"")
 
 
 def test_no_key_stands_in_a_representation() -> None:
-    """Neither of the vault nor of what it raises."""
+    """The representations of the vault and its errors contain no key."""
     with pytest.raises(SealBroken) as caught:
         NEW.open("webhook", OLD.seal("webhook", SECRET, 7), 7)
 

@@ -1,4 +1,4 @@
-"""The composition root: which adapters the settings lead to."""
+"""The composition root: which adapters the settings select."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REDIS = {"REDIS_URL": "redis://127.0.0.1:1"}
 
 @pytest.fixture
 async def database_url(tmp_path: Path) -> str:
-    """Of a database with the schema."""
+    """The URL of a database with the schema."""
     url = f"sqlite+aiosqlite:///{tmp_path}/test.db"
     await wiring.upgrade_schema(settings(url))
     return url
@@ -51,7 +51,7 @@ def settings(url: str, **values: str) -> Settings:
 
 
 async def test_by_default_payments_are_pretended(database_url: str) -> None:
-    """The pretended processor is its own test bench, on a clock that can be moved."""
+    """By default the fake processor is used, with a sandbox and a clock that can be advanced."""
     async with wiring.open_ports(settings(database_url)) as ports:
         assert isinstance(ports.payments, FakeProcessor)
         assert isinstance(ports.sandbox, FakeSandbox)
@@ -62,7 +62,7 @@ async def test_by_default_payments_are_pretended(database_url: str) -> None:
 async def test_pretended_payees_are_ready_or_not(
     database_url: str, given: str, ready: bool
 ) -> None:
-    """With FAKE_PAYEES=manual a new payee has a page to complete first."""
+    """With FAKE_PAYEES=manual a new payee must complete a page first."""
     command = OpenPayee(7, "mia@example.com", "Mia Lindqvist", "US", "usd")
     async with wiring.open_ports(settings(database_url, FAKE_PAYEES=given)) as ports:
         opened = await ports.payments.open_payee(
@@ -73,7 +73,7 @@ async def test_pretended_payees_are_ready_or_not(
 
 
 async def test_stripe_has_no_sandbox(database_url: str) -> None:
-    """Real payments are made by the machine's own clock, which nobody moves."""
+    """With Stripe there is no sandbox, and business time is the system's."""
     async with wiring.open_ports(settings(database_url, **STRIPE)) as ports:
         assert isinstance(ports.payments, StripeProcessor)
         assert ports.sandbox is None
@@ -83,7 +83,8 @@ async def test_stripe_has_no_sandbox(database_url: str) -> None:
 async def test_stripe_is_given_what_the_settings_say(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys, name, addresses and currency reach the processor, and it is closed at the end."""
+    """Keys, environment, URLs and currency are passed to the processor, which is closed at the
+    end."""
     made: list[Any] = []
 
     class Recording(StripeProcessor):
@@ -110,7 +111,7 @@ async def test_stripe_is_given_what_the_settings_say(
 
 
 async def test_the_stub_is_reached_by_its_address(database_url: str) -> None:
-    """With STRIPE_API_BASE the whole composition talks to the stub of the tests."""
+    """With STRIPE_API_BASE the composed processor calls the tests' stub."""
     async with open_stub(lambda: datetime.now(UTC)) as stub:
         stubbed = {"STRIPE_SECRET_KEY": stub.api_key, "STRIPE_API_BASE": stub.url}
         async with wiring.open_ports(settings(database_url, **{**STRIPE, **stubbed})) as ports:
@@ -122,8 +123,8 @@ async def test_the_stub_is_reached_by_its_address(database_url: str) -> None:
 async def test_the_sender_is_opened_by_its_first_use(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who sends no webhook opens nothing for it; one sender serves all that are sent, by the
-    settings' word on what is safe, and it is closed at the end."""
+    """The webhook sender is created on first use with the setting for insecure URLs, reused, and
+    closed at the end."""
     made: list[Any] = []
 
     class Recording:
@@ -154,8 +155,8 @@ async def test_the_sender_is_opened_by_its_first_use(
 
 
 async def test_what_webhooks_need_is_loaded_where_it_is_used(database_url: str) -> None:
-    """A process that opens all ports and neither sends, seals, draws nor tells others anything
-    doesn't wait for it to load."""
+    """Ports that are opened but not used load no library for webhooks, seals, images or
+    broadcasts."""
     environ = {
         "STAFFBOOKING_DATABASE_URL": database_url,
         "STAFFBOOKING_REDIS_URL": "redis://127.0.0.1:1",
@@ -191,7 +192,8 @@ anyio.run(work)
 async def test_word_goes_by_what_the_settings_name(
     database_url: str, given: dict[str, str], wire: type | None
 ) -> None:
-    """By Redis where it is said, else by PostgreSQL; with SQLite alone it stays in the process."""
+    """Broadcasts use Redis if it is set, otherwise PostgreSQL; with SQLite they stay in the
+    process."""
     async with wiring.open_ports(settings(database_url, **given), is_long_running=True) as ports:
         if wire is None:
             assert type(ports.pubsub) is LocalChat
@@ -200,7 +202,7 @@ async def test_word_goes_by_what_the_settings_name(
 
 
 async def test_what_must_not_be_said_is_the_deployment_s(database_url: str) -> None:
-    """The default list's terms and its own are found, and other ways of contact."""
+    """The content filter finds default terms, the deployment's terms and contact details."""
     given = settings(database_url, BLOCKED_TERMS="zeppelin")
     async with wiring.open_ports(given, is_long_running=True) as ports:
         assert (await ports.content_filter.scan("Come by zeppelin")).has_blocked_term
@@ -209,7 +211,7 @@ async def test_what_must_not_be_said_is_the_deployment_s(database_url: str) -> N
 
 
 async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
-    """Hints are heard from the store's own commits, and what is sealed outlives the process."""
+    """Hints follow the store's commits, and a seal opens in a later process."""
     async with wiring.open_ports(settings(database_url)) as ports:
         sealed = ports.vault.seal("webhook", b"hush", 7)
         assert ports.hints is ports.store.hints  # type: ignore[attr-defined]
@@ -222,7 +224,7 @@ async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
 
 
 async def test_files_lie_beside_the_database(database_url: str, tmp_path: Path) -> None:
-    """In a folder that is named as its other files are, and made with the first file."""
+    """By default files are in a folder next to the database file, created with the first file."""
     async with wiring.open_ports(settings(database_url), is_long_running=True) as ports:
         assert not (tmp_path / "test.db-files").exists()
         await ports.files.put("a.jpg", b"some")
@@ -230,7 +232,7 @@ async def test_files_lie_beside_the_database(database_url: str, tmp_path: Path) 
 
 
 async def test_files_lie_where_the_settings_say(database_url: str, tmp_path: Path) -> None:
-    """FILES_DIR is a folder of any place."""
+    """FILES_DIR selects the files folder."""
     given = settings(database_url, FILES_DIR=f"{tmp_path}/elsewhere/images")
     async with wiring.open_ports(given) as ports:
         await ports.files.put("a.jpg", b"some")
@@ -246,14 +248,15 @@ async def test_files_lie_where_the_settings_say(database_url: str, tmp_path: Pat
     ],
 )
 async def test_each_database_has_its_folder(url: str, folder: str) -> None:
-    """Beside a file, and where the process works if the database is none."""
+    """The files folder is next to a SQLite file, and in the working directory for other
+    databases."""
     assert wiring._get_files_dir(settings(url)) == Path(folder)
 
 
 async def test_a_folder_that_cannot_be_written_stops_the_start(
     database_url: str, tmp_path: Path
 ) -> None:
-    """One line names the setting; commands that store no file go on."""
+    """A long-running process reports the setting; other commands continue."""
     (tmp_path / "file").write_text("in the way")
     given = settings(database_url, FILES_DIR=f"{tmp_path}/file/images")
     with pytest.raises(SettingsError) as caught:

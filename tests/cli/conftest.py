@@ -1,4 +1,4 @@
-"""A deployment for each test, in place of the one that the environment names, and databases."""
+"""Fixtures: an in-memory deployment for each test instead of the environment's, and databases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> CliDeployment:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of its own for each test, still without a schema."""
+    """A separate database for each test, without a schema."""
     if request.param == "sqlite":
         yield f"sqlite+aiosqlite:///{tmp_path}/test.db"
         return
@@ -39,5 +39,5 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where companions to be imported are written; the name has no ending."""
+    """The path of a companion file to import; its name has no extension."""
     return tmp_path / "companions"

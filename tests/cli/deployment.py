@@ -1,4 +1,4 @@
-"""A deployment that the commands run on, and bookings in it that came there by use-cases."""
+"""An in-memory deployment that CLI commands run on, with bookings created through use-cases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def make_cli_ports(policy: Policy) -> Ports:
-    """A whole deployment in memory, on the machine's own clock."""
+    """A whole deployment in memory, on the system's clock."""
     store = MemoryStore(policy)
     clock = SandboxClock(store)
     processor = FakeProcessor(
@@ -71,12 +71,12 @@ def make_cli_ports(policy: Policy) -> Ports:
 
 
 class CliDeployment:
-    """What a test sees of it: its ports, and the command line."""
+    """A deployment under test: its ports, and the command line."""
 
     def __init__(self) -> None:
         self.ports = make_cli_ports(Policy())
         self.missing_schema: str | None = None
-        """What the schema lacks."""
+        """The simulated schema problem; None if the schema is current."""
 
     @asynccontextmanager
     async def open_ports(
@@ -91,7 +91,7 @@ class CliDeployment:
         self.missing_schema = None
 
     def run_on_ports(self, work: Callable[[Ports], Awaitable[T]]) -> T:
-        """Do something behind the command line's back."""
+        """Run a use-case directly on the ports."""
         return anyio.run(work, self.ports)
 
     def run_command(self, *arguments: object, stdin: str | None = None) -> Result:
@@ -99,20 +99,20 @@ class CliDeployment:
         return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
 
     def run_json(self, *arguments: object, stdin: str | None = None) -> Any:
-        """The document that a command prints, which must have worked."""
+        """The JSON document that a successful command prints."""
         result = self.run_command(*arguments, "--json", stdin=stdin)
         assert result.exit_code == 0, result.stderr
         assert result.stdout.count("\n") == 1
         return json.loads(result.stdout)
 
     def run_table(self, *arguments: object) -> str:
-        """What a command prints for people, which must have worked."""
+        """The table that a successful command prints."""
         result = self.run_command(*arguments)
         assert result.exit_code == 0, result.stderr
         return result.stdout
 
     def run_refused(self, *arguments: object) -> str:
-        """The one line of a command that is refused."""
+        """The one error line of a command that fails."""
         result = self.run_command(*arguments)
         assert (result.exit_code, result.stdout) == (1, "")
         line, _, rest = result.stderr.partition("\n")
@@ -125,7 +125,7 @@ class CliDeployment:
 
 @frozen
 class BookedParties:
-    """A customer and a companion of theirs, with one booking of 400.00."""
+    """A customer and a companion with one booking of 400.00."""
 
     customer: User
     companion_id: int

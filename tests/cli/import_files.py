@@ -1,4 +1,4 @@
-"""Files of companions in each format, and what an import makes of them."""
+"""Companion files in each format, and the output of their import."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ REQUIRED = [
 
 
 def person(number: int, **given: Any) -> dict[str, Any]:
-    """A companion with the required fields alone."""
+    """A companion with only the required fields."""
     least = {name: MIA[name] for name in REQUIRED}
     return {**least, "email": f"mia{number}@example.com", **given}
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
-    """Rows as a spreadsheet writes them, with columns for all that any row has."""
+    """Rows as a spreadsheet writes them, with a column for every field of any row."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
     writer.writeheader()
@@ -80,7 +80,7 @@ FORMATS = {"csv": as_csv, "json": as_array, "jsonl": as_lines}
 
 
 def imported(deployment: CliDeployment, path: Path) -> Any:
-    """The document, whatever the exit code, which must fit it."""
+    """The JSON document of an import, validated, whatever the exit code."""
     result = deployment.run_command("companions", "import", path, "--json")
     document = json.loads(result.stdout)
     assert result.exit_code == bool(document["skipped"])

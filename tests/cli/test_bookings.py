@@ -1,4 +1,4 @@
-"""`staffbooking bookings` and `ledger`: reading what happened."""
+"""`staffbooking bookings` and `ledger`: lists, records and the ledger check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.builders import add_booking, make_posting, next_version, save
 
 
 def test_bookings_are_listed(deployment: CliDeployment) -> None:
-    """A page says which it is, and whether more follow."""
+    """A page contains its number and whether more pages follow."""
 
     async def three(ports):
         return [await add_booking(ports.store) for _ in range(3)]
@@ -31,7 +31,7 @@ def test_bookings_are_listed(deployment: CliDeployment) -> None:
 
 
 def test_a_page_of_a_table_tells_of_the_next(deployment: CliDeployment) -> None:
-    """The note that there are more is no part of the answer."""
+    """The note about further pages goes to standard error."""
 
     async def two(ports):
         return [await add_booking(ports.store) for _ in range(2)]
@@ -44,14 +44,14 @@ def test_a_page_of_a_table_tells_of_the_next(deployment: CliDeployment) -> None:
 
 
 def test_bookings_are_filtered_by_status(deployment: CliDeployment) -> None:
-    """Only bookings of that status come."""
+    """Only bookings with the given status are listed."""
     deployment.run_on_ports(add_requested_booking)
     assert len(deployment.run_json("bookings", "list", "--status", "pending")["bookings"]) == 1
     assert deployment.run_json("bookings", "list", "--status", "paid")["bookings"] == []
 
 
 def test_a_booking_is_shown_as_to_an_admin(deployment: CliDeployment) -> None:
-    """The record has the fee, the payout and the timeline."""
+    """The record contains the fee, the payout and the timeline."""
     party = deployment.run_on_ports(add_paid_booking)
     booking = deployment.run_json("bookings", "show", party.booking.code)["booking"]
     assert (booking["status"], booking["platform_fee"], booking["payout_amount"]) == (
@@ -66,21 +66,21 @@ def test_a_booking_is_shown_as_to_an_admin(deployment: CliDeployment) -> None:
 
 
 def test_an_unknown_booking_is_refused(deployment: CliDeployment) -> None:
-    """No command knows a code that was never given."""
+    """Every command refuses an unknown booking code."""
     for command in (("bookings", "show"), ("ledger", "show"), ("disputes", "show")):
         line = deployment.run_refused(*command, "BK000000000000")
         assert line == "staffbooking: Booking not found"
 
 
 def test_a_clean_ledger_has_no_faults(deployment: CliDeployment) -> None:
-    """The proof says how many bookings it looked at."""
+    """The ledger check prints the number of bookings that it checked."""
     deployment.run_on_ports(add_completed_booking)
     assert deployment.run_json("ledger", "check") == {"faults": [], "checked": 1}
     assert deployment.run_table("ledger", "check") == "1 bookings checked, no faults\n"
 
 
 def test_a_fault_is_found(deployment: CliDeployment) -> None:
-    """A posting that nothing explains is named with its booking, and the exit code is 1."""
+    """An inconsistent posting is reported with its booking, and the exit code is 1."""
     party = deployment.run_on_ports(add_paid_booking)
 
     async def cheat(ports):
@@ -97,7 +97,8 @@ def test_a_fault_is_found(deployment: CliDeployment) -> None:
 
 
 def test_a_book_is_shown(deployment: CliDeployment) -> None:
-    """Each posting with its legs, what they add up to, and the operations."""
+    """The ledger of a booking contains the legs of each posting, the balances and the
+    operations."""
     party = deployment.run_on_ports(add_paid_booking)
     book = deployment.run_json("ledger", "show", party.booking.code)["ledger"]
     assert (book["booking_code"], book["currency"]) == (party.booking.code, "usd")
@@ -111,8 +112,8 @@ def test_a_book_is_shown(deployment: CliDeployment) -> None:
 
 
 def test_a_book_has_running_balances(deployment: CliDeployment) -> None:
-    """The table has a line for each leg, with the balance of its account after it; the last
-    one has what the accounts add up to."""
+    """The table has a row for each leg with its account's running balance; the last running balance
+    equals the account's balance."""
     party = deployment.run_on_ports(add_paid_booking)
 
     async def more(ports):
@@ -138,7 +139,7 @@ def test_a_book_has_running_balances(deployment: CliDeployment) -> None:
 
 
 def test_amounts_stand_under_each_other(deployment: CliDeployment) -> None:
-    """Numbers of a column end where those above them end; texts begin there."""
+    """Numeric columns are right-aligned, text columns left-aligned."""
     code = deployment.run_on_ports(add_paid_booking).booking.code
     legs, _, _ = deployment.run_table("ledger", "show", code).partition("operations")
     lines = [line for line in legs.splitlines() if "400.00" in line]

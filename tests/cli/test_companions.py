@@ -1,4 +1,4 @@
-"""`staffbooking companions`: who is found."""
+"""`staffbooking companions`: list, approval and suspension."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.builders import add_companion
 
 
 def test_companions_are_listed(deployment: CliDeployment) -> None:
-    """The list has the published profile, found or not, with money as a number."""
+    """The list contains every published profile, hidden ones too, with amounts as numbers."""
     deployment.run_on_ports(lambda ports: add_companion(ports.store, approval=Approval.PENDING))
     [found] = deployment.run_json("companions", "list")["companions"]
     assert (found["status"], found["active"]) == ("pending", True)
@@ -18,13 +18,13 @@ def test_companions_are_listed(deployment: CliDeployment) -> None:
 
 
 def test_a_table_has_money_with_its_decimals(deployment: CliDeployment) -> None:
-    """Rates stand there with the currency's decimals."""
+    """The table shows rates with the currency's decimals."""
     deployment.run_on_ports(lambda ports: add_companion(ports.store))
     assert "100.00" in deployment.run_table("companions", "list")
 
 
 def test_a_companion_is_approved_and_suspended(deployment: CliDeployment) -> None:
-    """Only the decision changes."""
+    """Approval and suspension change only the status."""
     companion = deployment.run_on_ports(
         lambda ports: add_companion(ports.store, approval=Approval.PENDING)
     )
@@ -35,11 +35,11 @@ def test_a_companion_is_approved_and_suspended(deployment: CliDeployment) -> Non
 
 
 def test_an_unknown_companion_is_refused(deployment: CliDeployment) -> None:
-    """There is nothing to approve."""
+    """Approving an unknown companion is refused."""
     assert deployment.run_refused("companions", "approve", 7) == "staffbooking: Companion not found"
 
 
 def test_an_id_is_a_positive_integer(deployment: CliDeployment) -> None:
-    """An id that no store could hold is a fault of usage."""
+    """An id outside the store's range is a usage error."""
     for wrong in ("0", str(2**63), "x"):
         assert deployment.run_command("companions", "approve", wrong).exit_code == 2

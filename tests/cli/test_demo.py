@@ -1,4 +1,4 @@
-"""`staffbooking demo`: what it prints works when it is pasted, and it keeps its data."""
+"""`staffbooking demo`: the printed commands work, and the data is kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def pasted(text: str) -> str:
-    """What a shell prints for the printed lines."""
+    """The output of a shell that runs the printed commands."""
     ran = subprocess.run(
         ["bash"],
         input=text[text.index("# Paste this first") :],
@@ -44,7 +44,7 @@ def pasted(text: str) -> str:
 
 
 def checked(text: str, where: Path) -> str:
-    """What the printed line that checks the ledger says, called in a folder."""
+    """The output of the printed ledger check, run from another folder."""
     command = text[text.index("\nLedger ") :].split(maxsplit=1)[1].partition("\n")[0]
     ran = subprocess.run(
         command,
@@ -66,20 +66,20 @@ def key_of(text: str) -> str:
 
 @frozen
 class Tried:
-    """A demo that somebody tried and stopped."""
+    """A demo that was run and stopped."""
 
     folder: Path
     text: str
-    """What it said."""
+    """The demo's output."""
     printed: str
-    """What its lines printed when they were pasted."""
+    """The output of the printed commands."""
     code: int
-    """With which it ended."""
+    """The demo's exit code."""
 
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
-    """In a folder with a blank in its name, as people's folders have."""
+    """A demo in a folder with a space in its name."""
     if shutil.which("curl") is None:
         skip_or_fail("curl", "demo", "there is no curl")
     folder = tmp_path_factory.mktemp("tried") / "my demo"
@@ -88,8 +88,8 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
 
 
 def test_the_printed_lines_work(tried: Tried) -> None:
-    """Pasted as they are, they take one booking to its payout and another through a
-    cancellation with half of the money back; the ledger is clean after it."""
+    """The printed commands take one booking to its payout and cancel another with a half refund;
+    the ledger check passes afterwards."""
     assert '"error"' not in tried.printed
     assert '"payout_status":"paid"' in tried.printed
     assert '"payment_status":"partially_refunded"' in tried.printed
@@ -98,7 +98,7 @@ def test_the_printed_lines_work(tried: Tried) -> None:
 
 
 def test_a_second_start_keeps_all(tried: Tried) -> None:
-    """The key is the first start's, and a booking of then is there."""
+    """The second start keeps the API key and the bookings of the first."""
     with started(tried.folder) as (demo, again):
         assert key_of(again) == key_of(tried.text)
         assert stop_process(demo, signal.SIGTERM) == 0
@@ -108,8 +108,8 @@ def test_a_second_start_keeps_all(tried: Tried) -> None:
 
 
 def test_the_ledger_is_checked_where_the_data_is(tmp_path: Path) -> None:
-    """With all settings of the demo, the address of a database of one's own too; the script is
-    for nobody else's eyes."""
+    """The script has all settings of the demo, including a separate database URL, and only the
+    owner can read it."""
     url = f"sqlite+aiosqlite:///{tmp_path}/it's mine.db"
     env, folder = make_environment(DATABASE_URL=url, CURRENCY="JPY"), tmp_path / "demo"
     with run_in_background("demo", "--port", "0", "--dir", folder, env=env) as demo:

@@ -1,4 +1,4 @@
-"""`staffbooking disputes`: the evidence and the three ways out."""
+"""`staffbooking disputes`: the evidence and the three resolutions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.cli.deployment import CliDeployment, add_disputed_booking, add_paid_b
 
 @pytest.fixture
 def code(deployment: CliDeployment) -> str:
-    """Of a booking of 400.00 under dispute."""
+    """The code of a booking of 400.00 under dispute."""
     return deployment.run_on_ports(add_disputed_booking).booking.code
 
 
 def test_disputes_are_listed(deployment: CliDeployment, code: str) -> None:
-    """The list says who disputes what, and why."""
+    """The list shows the party that disputes each booking and the reason."""
     page = deployment.run_json("disputes", "list")
     assert page["has_more"] is False
     [dispute] = page["disputes"]
@@ -24,7 +24,7 @@ def test_disputes_are_listed(deployment: CliDeployment, code: str) -> None:
 
 
 def test_the_evidence_is_shown(deployment: CliDeployment, code: str) -> None:
-    """The record, the check-in, the timeline and every movement of money."""
+    """The evidence contains the record, the check-in, the timeline and every payment operation."""
     dispute = deployment.run_json("disputes", "show", code)["dispute"]
     assert dispute["checked_in_at"] is not None
     assert dispute["timeline"][-1]["to"] == "disputed"
@@ -38,7 +38,7 @@ def test_the_evidence_is_shown(deployment: CliDeployment, code: str) -> None:
 
 
 def test_what_was_never_disputed_has_no_evidence(deployment: CliDeployment) -> None:
-    """A booking without a dispute is refused by its code."""
+    """Showing a booking without a dispute is refused."""
     code = deployment.run_on_ports(add_paid_booking).booking.code
     line = deployment.run_refused("disputes", "show", code)
     assert line == f"staffbooking: booking {code} was never under dispute"
@@ -60,7 +60,7 @@ def test_a_dispute_is_resolved(
     refunded: float,
     payout: float,
 ) -> None:
-    """Each decision shares the money out, and the ledger stays clean."""
+    """Each resolution splits the money as expected, and the ledger check passes."""
     booking = deployment.run_json("disputes", "resolve", code, *decision, "--note", "Heard both")
     booking = booking["booking"]
     assert (booking["status"], booking["refunded_amount"]) == (status, refunded)
@@ -87,7 +87,7 @@ def test_a_dispute_is_resolved(
 def test_a_decision_is_exactly_one(
     deployment: CliDeployment, code: str, decision: tuple[str, ...]
 ) -> None:
-    """None, two, or what is no amount, is a fault of usage that changes nothing."""
+    """No option, two options or an invalid amount is a usage error that changes nothing."""
     assert deployment.run_command("disputes", "resolve", code, *decision).exit_code == 2
     assert deployment.run_json("disputes", "list")["disputes"] != []
 
@@ -102,17 +102,17 @@ def test_a_decision_is_exactly_one(
 def test_a_decision_out_of_bounds_is_refused(
     deployment: CliDeployment, code: str, decision: tuple[str, ...], reason: str
 ) -> None:
-    """An amount finer than the currency, or too long a note, is named."""
+    """An amount with too many decimals and too long a note are refused by field."""
     line = deployment.run_refused("disputes", "resolve", code, *decision)
     assert line == f"staffbooking: {reason}"
 
 
 def test_a_split_of_more_than_there_is_is_refused(deployment: CliDeployment, code: str) -> None:
-    """A client can't get more than was paid."""
+    """A customer can't be refunded more than was paid."""
     assert deployment.run_refused("disputes", "resolve", code, "--split", "400.01")
 
 
 def test_what_is_not_disputed_is_not_resolved(deployment: CliDeployment) -> None:
-    """A paid booking waits for no operator."""
+    """Resolving a paid booking without a dispute is refused."""
     code = deployment.run_on_ports(add_paid_booking).booking.code
     assert "staffbooking: " in deployment.run_refused("disputes", "resolve", code, "--refund")

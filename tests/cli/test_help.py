@@ -1,4 +1,4 @@
-"""Help is quick, since it imports nothing; and the words of the options are the core's."""
+"""Help imports nothing heavy, and option values equal the core's."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("arguments", [["--help"], ["companions", "import", "--help"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    """Neither a driver nor a framework nor the service itself is loaded for help."""
+    """Help loads no driver, no framework and no service module."""
     ran = subprocess.run(
         [sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True
     )
@@ -118,7 +118,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(deployment: CliDeployment, command: str) -> None:
-    """Each command of the contract is there and says what it does."""
+    """Every command of the contract exists and has a description."""
     printed = deployment.run_table(*command.split(), "--help")
     assert printed.startswith(f"Usage: root {command} ")
 
@@ -132,7 +132,7 @@ def test_what_is_no_command_is_a_fault_of_usage(deployment: CliDeployment) -> No
 def test_help_that_can_not_be_written_is_refused(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is one line, there too."""
+    """A full disk while help is written gives one error line."""
 
     def full(*_: object) -> str:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -142,7 +142,7 @@ def test_help_that_can_not_be_written_is_refused(
 
 
 def test_the_choices_are_the_cores() -> None:
-    """What an option offers is what the core knows."""
+    """The values that an option offers equal the core's."""
     assert get_args(options.Role) == tuple(Role)
     assert get_args(options.Tier) == tuple(Subscription)
     assert get_args(options.Status) == tuple(lifecycle.BookingStatus)

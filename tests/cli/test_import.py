@@ -1,4 +1,4 @@
-"""`staffbooking companions import`: three formats, what goes in, and in which batches."""
+"""`staffbooking companions import`: formats, fields and batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.import_files import FORMATS, MIA, as_csv, as_lines, imported, per
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_all_fields_go_in(deployment: CliDeployment, tmp_path: Path, ending: str) -> None:
-    """Each format carries every field of a companion."""
+    """Each format imports every field of a companion."""
     path = tmp_path / f"companions.{ending}"
     path.write_text(FORMATS[ending]([MIA]), encoding="utf-8")
     assert imported(deployment, path) == {"imported": 1, "updated": 0, "skipped": []}
@@ -38,13 +38,13 @@ def test_all_fields_go_in(deployment: CliDeployment, tmp_path: Path, ending: str
 def test_the_format_is_told_by_the_content(
     deployment: CliDeployment, file: Path, form: Any
 ) -> None:
-    """A file without an ending is read as what it holds; a mark of the byte order is no harm."""
+    """A file without an extension is read by its content; a byte order mark is allowed."""
     file.write_text("\ufeff" + form([person(1), person(2)]), encoding="utf-8")
     assert imported(deployment, file) == {"imported": 2, "updated": 0, "skipped": []}
 
 
 def test_an_import_again_updates(deployment: CliDeployment, file: Path) -> None:
-    """A companion known by e-mail, in any case, gets what the file says; the id stays."""
+    """A companion known by e-mail, in any letter case, is updated and keeps its id."""
     file.write_text(as_lines([MIA]), encoding="utf-8")
     imported(deployment, file)
     file.write_text(as_lines([{**MIA, "email": "MIA@example.com", "hourly_rate": 60}]))
@@ -54,21 +54,21 @@ def test_an_import_again_updates(deployment: CliDeployment, file: Path) -> None:
 
 
 def test_the_later_of_two_rows_counts(deployment: CliDeployment, file: Path) -> None:
-    """An e-mail that comes twice in one file is imported, then updated."""
+    """An e-mail that occurs twice in one file is imported, then updated."""
     file.write_text(as_lines([person(1), person(2), person(1, hourly_rate=70)]))
     assert imported(deployment, file) == {"imported": 2, "updated": 1, "skipped": []}
     assert deployment.run_json("companions", "list")["companions"][0]["hourly_rate"] == 70
 
 
 def test_a_file_larger_than_a_batch_goes_in(deployment: CliDeployment, file: Path) -> None:
-    """Batches are no border: every row of them goes in."""
+    """All rows of several batches are imported."""
     count = 2 * bulk.IMPORT_BATCH_SIZE + 1
     file.write_text(as_lines([person(number) for number in range(count)]))
     assert imported(deployment, file)["imported"] == count
 
 
 def test_without_a_password_nobody_signs_in(deployment: CliDeployment, file: Path) -> None:
-    """A password is hashed where it is given, and stays where a later import gives none."""
+    """A given password is hashed; a later import without one keeps it."""
     file.write_text(as_lines([person(1, password="long enough"), person(2)]))
     imported(deployment, file)
     file.write_text(as_lines([person(1)]))
@@ -78,7 +78,7 @@ def test_without_a_password_nobody_signs_in(deployment: CliDeployment, file: Pat
 
 
 def test_photos_as_they_are_published_go_in(deployment: CliDeployment, file: Path) -> None:
-    """Those of other programs and of uploads here, letter by letter."""
+    """Photo paths of uploads and of other systems are imported unchanged."""
     photos = ["photos/123.jpg", "mia.jpg", "media/Vv1-Q_x.webp", "fotos/Zoë und Mia.png", ""]
     rows = [person(number, profile_photo=photo) for number, photo in enumerate(photos)]
     file.write_text(as_lines(rows), encoding="utf-8")
@@ -88,7 +88,7 @@ def test_photos_as_they_are_published_go_in(deployment: CliDeployment, file: Pat
 
 
 def test_a_null_says_nothing(deployment: CliDeployment, file: Path) -> None:
-    """As an empty cell does: what is known stays."""
+    """A null keeps the stored value, as an empty cell does."""
     file.write_text(as_lines([MIA]), encoding="utf-8")
     imported(deployment, file)
     silent = {"daily_rate": None, "bio": None, "badges": None, "weekly": None, "approved": None}
@@ -100,12 +100,12 @@ def test_a_null_says_nothing(deployment: CliDeployment, file: Path) -> None:
 
 
 def test_a_batch_is_full_of_rows_or_of_hours() -> None:
-    """Whichever comes first; each row is in one batch, and none is left out."""
+    """A batch ends at the limit of rows or of hour entries; each row is in exactly one batch."""
     free = {"date": "2027-03-01", "slots": []}
     day = {**free, "slots": [{"start": "09:00", "end": "10:00"}] * 49}
     slot = {"weekday": 0, "start": "09:00", "end": "10:00"}
     days = [{**day, "date": f"2027-03-{number:02}"} for number in range(1, 32)]
-    # 31 days of 50 are 1,550: a fourth row would be too much.
+    # 31 days with 49 slots each are 31 * 50 = 1,550 entries: a fourth row would exceed the limit.
     heavy = [person(number, overrides=days) for number in range(9)]
     light = [person(number, weekly=[slot] * 4) for number in range(1_100)]
     plain = [person(number) for number in range(2_001)]
@@ -116,7 +116,7 @@ def test_a_batch_is_full_of_rows_or_of_hours() -> None:
 
 
 def test_a_row_of_very_many_hours_comes_alone() -> None:
-    """Those before it are a batch without it, as those after it are."""
+    """A row above the limit of hour entries gets a batch of its own."""
     start = date(2027, 1, 1)
     slots = [{"start": "09:00", "end": "10:00"}] * 50
     days = [{"date": f"{start + timedelta(number)}", "slots": slots} for number in range(300)]
@@ -126,14 +126,14 @@ def test_a_row_of_very_many_hours_comes_alone() -> None:
 
 
 def sizes(people: list[dict[str, Any]]) -> list[int]:
-    """Of the batches that these rows come in."""
+    """The sizes of the batches of these rows."""
     given = [{**one, "hourly_rate": 50} for one in people]
     rows = (bulk.to_import_row(ImportFileRow(line, one)) for line, one in enumerate(given, 1))
     return [len(batch) for batch in bulk.split_batches(rows)]
 
 
 def test_unknown_fields_are_ignored(deployment: CliDeployment, tmp_path: Path) -> None:
-    """A column or member of no known name is never bound to anything."""
+    """A column or member with an unknown name is ignored."""
     path = tmp_path / "companions.csv"
     path.write_text(as_csv([person(1, rating_sum=500, id=99)]))
     assert imported(deployment, path)["imported"] == 1
@@ -142,7 +142,7 @@ def test_unknown_fields_are_ignored(deployment: CliDeployment, tmp_path: Path) -
 
 
 def test_without_approval_a_companion_waits(deployment: CliDeployment, file: Path) -> None:
-    """An imported companion is pending unless the row says that it is approved."""
+    """An imported companion is pending unless its row says that it is approved."""
     file.write_text(as_lines([person(1)]))
     imported(deployment, file)
     assert deployment.run_json("companions", "list", "--status", "pending")["companions"]

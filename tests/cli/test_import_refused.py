@@ -1,4 +1,4 @@
-"""Files and rows that `staffbooking companions import` refuses, and how they are named."""
+"""Files and rows that `staffbooking companions import` refuses, and how it reports them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_bad_row_is_named(
     wrong: dict[str, Any],
     reason: str,
 ) -> None:
-    """A row out of bounds is named with its line, e-mail and reason; the rest goes in."""
+    """An invalid row is reported with its line, e-mail and reason; the others are imported."""
     path = tmp_path / f"companions.{ending}"
     bad = {name: value for name, value in person(1, **wrong).items() if value is not None}
     path.write_text(FORMATS[ending]([bad, person(2)]), encoding="utf-8")
@@ -79,7 +79,7 @@ def test_a_bad_row_is_named(
     ],
 )
 def test_a_photo_is_a_relative_path(deployment: CliDeployment, file: Path, photo: str) -> None:
-    """As in a profile that its owner writes: whatever else it is, the row stays out."""
+    """A row with a photo that is not a relative path is skipped, as in a profile."""
     file.write_text(as_lines([person(1, profile_photo=photo), person(2, profile_photo="")]))
     document = imported(deployment, file)
     assert document["imported"] == 1
@@ -87,7 +87,7 @@ def test_a_photo_is_a_relative_path(deployment: CliDeployment, file: Path, photo
 
 
 def test_somebody_who_is_not_staff_is_no_companion(deployment: CliDeployment, file: Path) -> None:
-    """A customer's e-mail is refused, in the middle of a batch that goes in."""
+    """The e-mail of a customer is refused, and the rest of its batch is imported."""
     deployment.run_on_ports(lambda ports: add_user(ports.store, email="mia2@example.com"))
     file.write_text(as_lines([person(1), person(2), person(3)]))
     document = imported(deployment, file)
@@ -96,7 +96,7 @@ def test_somebody_who_is_not_staff_is_no_companion(deployment: CliDeployment, fi
 
 
 def test_lines_are_counted_as_an_editor_does(deployment: CliDeployment, tmp_path: Path) -> None:
-    """Records of CSV may span lines and blank lines are none, but they count."""
+    """CSV records may span lines, and blank lines are skipped but counted."""
     path = tmp_path / "companions.csv"
     rows = [MIA, {**MIA, "email": "two@example.com"}, {**MIA, "email": "bad"}]
     text = as_csv(rows).splitlines(keepends=True)
@@ -105,7 +105,7 @@ def test_lines_are_counted_as_an_editor_does(deployment: CliDeployment, tmp_path
 
 
 def test_a_broken_line_of_json_is_named(deployment: CliDeployment, tmp_path: Path) -> None:
-    """What is no JSON, no object, or says something twice is that line's fault alone."""
+    """A line that is not JSON, not an object, or has a duplicate field is skipped alone."""
     path = tmp_path / "companions.jsonl"
     deep = '{"email": ' + "[" * 100_000
     broken = [
@@ -131,7 +131,7 @@ def test_a_broken_line_of_json_is_named(deployment: CliDeployment, tmp_path: Pat
 
 
 def test_an_element_that_is_no_object_is_named(deployment: CliDeployment, file: Path) -> None:
-    """In an array the line is the element's number."""
+    """In a JSON array the reported line is the element's number."""
     file.write_text(json.dumps([person(1), 7, person(2, hourly_rate=float("nan"))]))
     assert skipped(deployment, file) == [
         (2, None, "is not an object"),
@@ -140,14 +140,14 @@ def test_an_element_that_is_no_object_is_named(deployment: CliDeployment, file: 
 
 
 def test_a_surrogate_is_named(deployment: CliDeployment, file: Path) -> None:
-    """Half a character can be neither stored nor printed: the account shows a mark for it."""
+    """A lone surrogate is refused, and the report shows a replacement character for it."""
     file.write_text(json.dumps([person(1, email="\ud800@example.com")]))
     [(line, email, _)] = skipped(deployment, file)
     assert (line, email) == (1, "?@example.com")
 
 
 def test_a_record_of_other_length_is_named(deployment: CliDeployment, tmp_path: Path) -> None:
-    """Cells too many or too few would shift what they mean."""
+    """A record with too many or too few cells is refused."""
     path = tmp_path / "companions.csv"
     header, row = as_csv([person(1)]).splitlines()
     path.write_text(f"{header}\n{row},more\n{row.rpartition(',')[0]}\n{row}\n")
@@ -159,7 +159,7 @@ def test_a_record_of_other_length_is_named(deployment: CliDeployment, tmp_path: 
 
 
 def test_an_unclosed_quote_is_named(deployment: CliDeployment, tmp_path: Path) -> None:
-    """A quote that nothing closes is the fault of the record that it begins in."""
+    """An unclosed quote is reported at the record in which it begins."""
     path = tmp_path / "companions.csv"
     header, row = as_csv([person(1)]).splitlines()
     path.write_text(f'{header}\n{row}\n"{row}\n')
@@ -168,7 +168,8 @@ def test_an_unclosed_quote_is_named(deployment: CliDeployment, tmp_path: Path) -
 
 
 def test_what_a_quote_swallows_is_accounted_for(deployment: CliDeployment, tmp_path: Path) -> None:
-    """The lines up to the end of the file, or to the next quote, are named with the record."""
+    """The report names the lines that a quote spans, up to the next quote or the end of the
+    file."""
     path = tmp_path / "companions.csv"
     header, *rows = as_csv([person(number) for number in range(1, 6)]).splitlines()
     path.write_text("\n".join([header, rows[0], f'"{rows[1]}', rows[2], rows[3], rows[4], ""]))
@@ -201,14 +202,14 @@ WHOLE = {
 def test_a_file_of_no_known_form_is_refused(
     deployment: CliDeployment, tmp_path: Path, name: str, content: bytes, reason: str
 ) -> None:
-    """A file that as a whole is none of the formats is one line, and nothing goes in."""
+    """A file in none of the formats gives one error line, and nothing is imported."""
     path = tmp_path / name
     path.write_bytes(content)
     assert deployment.run_refused("companions", "import", path) == f"staffbooking: {path}: {reason}"
 
 
 def test_a_missing_file_is_refused(deployment: CliDeployment, tmp_path: Path) -> None:
-    """A path that leads nowhere, or to a folder, is one line."""
+    """A missing path or a folder gives one error line."""
     missing = tmp_path / "missing.csv"
     line = deployment.run_refused("companions", "import", missing)
     assert line == f"staffbooking: {missing}: No such file or directory"
@@ -217,7 +218,7 @@ def test_a_missing_file_is_refused(deployment: CliDeployment, tmp_path: Path) ->
 
 
 def test_a_table_tells_what_was_skipped(deployment: CliDeployment, file: Path) -> None:
-    """People read each skipped row, the counts, and one line on standard error."""
+    """The table lists each skipped row and the counts; standard error has one line."""
     file.write_text(as_lines([person(1), person(2, tier="gold")]))
     result = deployment.run_command("companions", "import", file)
     assert result.exit_code == 1

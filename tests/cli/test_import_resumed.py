@@ -1,4 +1,4 @@
-"""`companions import` of a file whose import was cut short before."""
+"""`companions import` of a file whose earlier import was interrupted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def cut_short(deployment: CliDeployment, path: Path, rows: int) -> None:
-    """Import the first so many rows of a file, as a process would that is killed then."""
+    """Import the first rows of a file, as a process that is killed afterwards."""
 
     async def work(ports: Ports) -> None:
         file = ImportFile(path)
@@ -55,7 +55,7 @@ def emails(deployment: CliDeployment) -> list[str]:
 def test_it_goes_on_behind_the_last_batch(
     deployment: CliDeployment, tmp_path: Path, form: Any
 ) -> None:
-    """And says so. The answer is that of the whole file: counts, and each row that stayed out."""
+    """The import resumes with a note; the result covers the whole file, with every skipped row."""
     path = tmp_path / "companions"
     path.write_text(form(ROWS))
     cut_short(deployment, path, 3)
@@ -70,7 +70,7 @@ def test_it_goes_on_behind_the_last_batch(
 
 
 def test_a_record_is_skipped_once(deployment: CliDeployment, tmp_path: Path) -> None:
-    """What is no CSV before the line that is gone on from was named already."""
+    """An invalid record before the resume point is reported only once."""
     path = tmp_path / "companions.csv"
     header, *rows = as_csv([person(number) for number in (1, 2, 3)]).splitlines()
     path.write_text("\n".join([header, '"a"b', *rows]))
@@ -83,7 +83,7 @@ def test_a_record_is_skipped_once(deployment: CliDeployment, tmp_path: Path) -> 
 def test_an_import_that_is_done_is_no_reason_to_go_on(
     deployment: CliDeployment, file: Path
 ) -> None:
-    """The same file again is imported from its first line, and updates."""
+    """A finished import of the same file starts from the first line and updates."""
     deployment.run_command("companions", "import", file, "--json")
     result = deployment.run_command("companions", "import", file, "--json")
     assert "resuming" not in result.stderr
@@ -91,14 +91,14 @@ def test_an_import_that_is_done_is_no_reason_to_go_on(
 
 
 def test_an_answer_that_never_came_comes_again(deployment: CliDeployment, file: Path) -> None:
-    """Cut short when all rows were in: none goes in again, and the answer is the same."""
+    """An import interrupted after its last row imports nothing again and gives the same result."""
     cut_short(deployment, file, len(ROWS))
     document = json.loads(deployment.run_command("companions", "import", file, "--json").stdout)
     assert (document["imported"], document["updated"], len(document["skipped"])) == (3, 0, 2)
 
 
 def test_a_restart_begins_anew(deployment: CliDeployment, file: Path) -> None:
-    """What went in before is updated; the counts are those of this time."""
+    """With --restart all rows are imported again, and the counts are of this run only."""
     cut_short(deployment, file, 3)
     result = deployment.run_command("companions", "import", file, "--restart", "--json")
     assert "resuming" not in result.stderr
@@ -107,7 +107,7 @@ def test_a_restart_begins_anew(deployment: CliDeployment, file: Path) -> None:
 
 
 def test_a_changed_file_is_another(deployment: CliDeployment, file: Path) -> None:
-    """It is imported from its first line, wherever it lies."""
+    """A changed file is imported from its first line."""
     cut_short(deployment, file, 3)
     file.write_text(as_lines([*ROWS, person(6)]))
     result = deployment.run_command("companions", "import", file, "--json")
@@ -116,7 +116,7 @@ def test_a_changed_file_is_another(deployment: CliDeployment, file: Path) -> Non
 
 
 def test_a_moved_file_is_the_same(deployment: CliDeployment, file: Path) -> None:
-    """Its content is what counts."""
+    """A moved file with the same content is resumed."""
     cut_short(deployment, file, 3)
     moved = file.rename(file.with_name("elsewhere.ndjson"))
     assert "resuming" in deployment.run_command("companions", "import", moved, "--json").stderr
@@ -125,7 +125,7 @@ def test_a_moved_file_is_the_same(deployment: CliDeployment, file: Path) -> None
 def test_a_long_table_comes_in_parts(
     deployment: CliDeployment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each row that stayed out is in one of them; the counts are of all."""
+    """Each skipped row is in one of several tables; the counts are of all."""
     monkeypatch.setattr(render, "MAX_TABLE_ROWS", 2)
     monkeypatch.setattr(bulk, "SKIPPED_PAGE_SIZE", 2)
     file.write_text(as_lines([person(number, tier="gold") for number in range(1, 6)]))
@@ -136,7 +136,8 @@ def test_a_long_table_comes_in_parts(
 
 
 def test_a_line_without_end_is_named(deployment: CliDeployment, file: Path) -> None:
-    """It is not held in memory; the lines after it go in."""
+    """A line above the limit is skipped without being held in memory; the next lines are
+    imported."""
     long = json.dumps(person(1, bio="x" * (1 << 21)))
     file.write_text("\n".join([long, json.dumps(person(2)), long]))
     assert skipped(deployment, file) == [
@@ -148,7 +149,7 @@ def test_a_line_without_end_is_named(deployment: CliDeployment, file: Path) -> N
 def test_a_batch_that_the_store_refuses_is_searched(
     deployment: CliDeployment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the one row that it can't keep; the others go in."""
+    """The one row that violates a constraint is found and skipped; the others are imported."""
     monkeypatch.setattr("staffbooking_adapters.memory.bulk_import.find_by_email", lambda *_: None)
     deployment.run_on_ports(lambda ports: administration.create_user(ports, OTHER))
     file.write_text(as_lines([person(number) for number in range(1, 6)]))
@@ -169,7 +170,8 @@ MANY = 4 * bulk.IMPORT_BATCH_SIZE
 def test_an_import_that_is_killed_loses_and_doubles_nothing(
     database_url: str, tmp_path: Path
 ) -> None:
-    """Killed after its first batch it goes on: all rows are in once, and the counts are right."""
+    """An import killed after its first batch resumes: every row is imported once, and the counts
+    are right."""
     path, env = tmp_path / "many.jsonl", make_environment(DATABASE_URL=database_url)
     bad = {"tier": "gold"}
     rows = [person(n, **(bad if n % 100 == 0 else {})) for n in range(1, MANY + 1)]

@@ -1,4 +1,4 @@
-"""`staffbooking inquiries`: what people ask by the contact form."""
+"""`staffbooking inquiries`: messages of the contact form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def ask(deployment: CliDeployment, subject: str | None) -> None:
 
 
 def test_questions_are_listed(deployment: CliDeployment) -> None:
-    """All of them, in their order, by JSON as by table."""
+    """All inquiries are listed in order, as JSON and as a table."""
     for subject in ("A party", None):
         ask(deployment, subject)
     listed = deployment.run_json("inquiries", "list")["inquiries"]

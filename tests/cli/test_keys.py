@@ -1,4 +1,4 @@
-"""`staffbooking keys`: made once, listed masked, revoked."""
+"""`staffbooking keys`: creation, masked list, revocation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def subscriber(deployment: CliDeployment) -> None:
 
 
 def test_a_key_is_made(deployment: CliDeployment) -> None:
-    """The document has the key itself and its record."""
+    """The document contains the key and its record."""
     made = deployment.run_json(*CREATE, "--permission", "book", "--permission", "read")
     assert list(made) == ["key", "api_key"]
     assert is_well_formed_api_key(made["key"])
@@ -29,7 +29,7 @@ def test_a_key_is_made(deployment: CliDeployment) -> None:
 
 
 def test_the_key_is_shown_whole(deployment: CliDeployment) -> None:
-    """The table has all 68 characters, and a note that they are not shown again."""
+    """The table has all 68 characters and a note that they are shown only once."""
     result = deployment.run_command(*CREATE)
     assert any(is_well_formed_api_key(word) for word in result.stdout.split())
     assert "only time" in result.stderr
@@ -42,13 +42,13 @@ def test_a_key_may_expire(deployment: CliDeployment) -> None:
 
 
 def test_a_past_expiry_is_refused(deployment: CliDeployment) -> None:
-    """A key that would never work is not made."""
+    """A key with an expiry in the past is refused."""
     line = deployment.run_refused(*CREATE, "--expires-at", "2020-01-01T00:00:00Z")
     assert line == "staffbooking: expires_at: must lie in the future"
 
 
 def test_keys_need_a_subscription(deployment: CliDeployment) -> None:
-    """Somebody without one gets no key."""
+    """An account without the enterprise subscription gets no key."""
     deployment.run_on_ports(lambda ports: add_user(ports.store, email="ada@example.com"))
     line = deployment.run_refused("keys", "create", "ada@example.com", *CREATE[3:])
     assert line == "staffbooking: An active enterprise subscription is required"
@@ -67,12 +67,12 @@ def test_a_sixth_key_is_refused(deployment: CliDeployment) -> None:
 def test_a_key_needs_a_name_and_known_permissions(
     deployment: CliDeployment, arguments: tuple[str, ...]
 ) -> None:
-    """What is missing or unknown is a fault of usage."""
+    """A missing name or an unknown permission is a usage error."""
     assert deployment.run_command(*arguments).exit_code == 2
 
 
 def test_keys_are_listed_masked(deployment: CliDeployment) -> None:
-    """The newest comes first, and no list has a key that works."""
+    """The list is newest first and contains only masked keys."""
     first, second = deployment.run_json(*CREATE), deployment.run_json(*CREATE)
     listed = deployment.run_json("keys", "list", EMAIL)["keys"]
     assert listed == [second["api_key"], first["api_key"]]
@@ -80,12 +80,12 @@ def test_keys_are_listed_masked(deployment: CliDeployment) -> None:
 
 
 def test_a_key_is_revoked(deployment: CliDeployment) -> None:
-    """A revoked key stays in the list, with the time."""
+    """A revoked key stays in the list with the time of its revocation."""
     made = deployment.run_json(*CREATE)["api_key"]
     assert deployment.run_json("keys", "revoke", made["id"]) == {"success": True}
     assert deployment.run_json("keys", "list", EMAIL)["keys"][0]["revoked_at"] is not None
 
 
 def test_an_unknown_key_is_refused(deployment: CliDeployment) -> None:
-    """There is nothing to revoke."""
+    """Revoking an unknown key is refused."""
     assert deployment.run_refused("keys", "revoke", 77) == "staffbooking: API key not found"

@@ -1,4 +1,4 @@
-"""`staffbooking db` and `doctor`, and how faults end as one line."""
+"""`staffbooking db` and `doctor`, and errors as one line."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ LACKING = "the database has no schema yet: run `staffbooking db upgrade`"
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing happens beside a test: there is nothing to wait for."""
+    """Sets the pickup timeout to zero: nothing runs concurrently with a test."""
     monkeypatch.setattr(doctor, "PICKUP_TIMEOUT_SECONDS", 0)
 
 
 def test_the_schema_is_made(deployment: CliDeployment) -> None:
-    """After an upgrade the check passes."""
+    """The schema check passes after an upgrade."""
     deployment.missing_schema = LACKING
     assert deployment.run_refused("db", "check") == f"staffbooking: {LACKING}"
     assert deployment.run_json("db", "upgrade") == {"schema": "current"}
@@ -44,7 +44,7 @@ def test_the_schema_is_made(deployment: CliDeployment) -> None:
 
 
 def test_without_a_schema_the_way_out_is_named(deployment: CliDeployment) -> None:
-    """A command on a database that is not ready says what to run."""
+    """A command on a database without a schema names the command to run."""
     deployment.missing_schema = LACKING
     assert deployment.run_refused("users", "list") == f"staffbooking: {LACKING}"
     assert deployment.run_refused("worker") == f"staffbooking: {LACKING}"
@@ -53,7 +53,7 @@ def test_without_a_schema_the_way_out_is_named(deployment: CliDeployment) -> Non
 def test_a_wrong_setting_is_one_line(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The line names the setting."""
+    """An invalid setting gives one line with its name."""
     monkeypatch.setenv("STAFFBOOKING_PLATFORM_FEE", "15%")
     for command in (("users", "list"), ("serve",), ("worker",), ("db", "upgrade")):
         line = deployment.run_refused(*command)
@@ -82,7 +82,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 def test_a_fault_is_one_line(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
 ) -> None:
-    """Expected or not, a fault never shows a trace."""
+    """An error, expected or not, prints one line and no traceback."""
     fail_with(monkeypatch, error)
     assert deployment.run_refused("users", "list") == f"staffbooking: {line}"
 
@@ -90,14 +90,14 @@ def test_a_fault_is_one_line(
 def test_a_trace_is_shown_where_it_is_asked_for(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With STAFFBOOKING_DEBUG=1 what was not expected is raised as it is."""
+    """With STAFFBOOKING_DEBUG=1 an unexpected error is raised unchanged."""
     monkeypatch.setenv("STAFFBOOKING_DEBUG", "1")
     fail_with(monkeypatch, KeyError("surprise"))
     assert isinstance(deployment.run_command("users", "list").exception, KeyError)
 
 
 def test_an_argument_that_is_no_text_is_refused(deployment: CliDeployment) -> None:
-    """Bytes that no encoding explains end as one line."""
+    """Arguments that are not valid text give one error line."""
     assert deployment.run_refused("users", "show", "a\udcff@example.com")
 
 
@@ -107,7 +107,7 @@ def checks(deployment: CliDeployment) -> dict[str, bool]:
 
 
 def test_a_healthy_deployment_passes(deployment: CliDeployment) -> None:
-    """Every check is made, and each has something to say."""
+    """Every check runs and has a detail."""
     names = ("settings", "secret", "schema", "database", "processor", "clock")
     found = checks(deployment)
     assert found == dict.fromkeys(found, True)
@@ -122,7 +122,7 @@ def test_a_healthy_deployment_passes(deployment: CliDeployment) -> None:
 def test_the_secret_is_not_shown(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A secret of one's own is set, and no more is said."""
+    """The check says that a secret is set and does not show it."""
     monkeypatch.setenv("STAFFBOOKING_SECRET_KEY", "tell nobody about me")
     table = deployment.run_table("doctor")
     assert "is set" in table
@@ -132,7 +132,7 @@ def test_the_secret_is_not_shown(
 def test_a_folder_that_cannot_be_written_is_named(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Images could not be uploaded."""
+    """A files folder that is not writable fails the check."""
     assert checks(deployment)["files"]
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("STAFFBOOKING_FILES_DIR", f"{tmp_path}/file/images")
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 
 def test_what_is_wrong_is_named(deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first check that fails says why, and the exit code is 1."""
+    """The first failing check gives its reason, and the exit code is 1."""
     deployment.missing_schema = LACKING
     result = deployment.run_command("doctor")
     assert (result.exit_code, LACKING in result.stdout) == (1, True)
@@ -152,7 +152,7 @@ def test_what_is_wrong_is_named(deployment: CliDeployment, monkeypatch: pytest.M
 
 
 def check(deployment: CliDeployment, name: str) -> tuple[bool, str]:
-    """What one check says, whatever the others do."""
+    """The result of one check."""
     result = deployment.run_command("doctor", "--json")
     [found] = [one for one in json.loads(result.stdout)["checks"] if one["name"] == name]
     assert (result.exit_code == 0) <= found["ok"]
@@ -165,7 +165,7 @@ def check(deployment: CliDeployment, name: str) -> tuple[bool, str]:
 def test_a_processor_that_does_not_work_is_one_line(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """A wrong key, or nobody there, fails the check, and the others are still made."""
+    """A wrong key or an unreachable processor fails its check, and the other checks still run."""
 
     async def fail(_: FakeProcessor, within: float) -> Sequence[CheckupFinding]:
         raise error
@@ -178,7 +178,7 @@ def test_a_processor_that_does_not_work_is_one_line(
 def test_what_the_processor_finds_wrong_is_told(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of its findings is a check of its own, in one line, and a bad one is a fault."""
+    """Each finding of the processor is a check with one line, and a bad one fails."""
 
     async def find(_: FakeProcessor, within: float) -> Sequence[CheckupFinding]:
         return CheckupFinding("key", True, "test mode"), CheckupFinding(
@@ -199,7 +199,7 @@ def test_what_the_processor_finds_wrong_is_told(
 def test_events_that_nobody_asks_for_are_told(
     deployment: CliDeployment, ago: timedelta, ok: bool, text: str
 ) -> None:
-    """Where no worker has caught up with the processor for long, that is a fault."""
+    """The check fails if no worker has polled the processor's events for long."""
     assert check(deployment, "events") == (True, "not caught up with yet: a worker does it")
 
     async def caught_up(ports):
@@ -222,7 +222,7 @@ def test_events_that_nobody_asks_for_are_told(
 def test_payouts_about_to_be_late_are_told(
     deployment: CliDeployment, ahead: str, ok: bool, text: str
 ) -> None:
-    """Six hours before they must be made, payouts that are not are a fault."""
+    """Payouts still open six hours before their deadline fail the check."""
     deployment.run_on_ports(add_completed_booking)
     deployment.run_json("sandbox", "clock", "advance", ahead)
     found, detail = check(deployment, "payouts")
@@ -230,7 +230,7 @@ def test_payouts_about_to_be_late_are_told(
 
 
 def test_payouts_on_hold_are_no_fault(deployment: CliDeployment) -> None:
-    """Who held a payout back knows that it is late."""
+    """Payouts on hold do not fail the check."""
     code = deployment.run_on_ports(add_completed_booking).booking.code
     deployment.run_json("payouts", "hold", code)
     deployment.run_json("sandbox", "clock", "advance", "72h")
@@ -238,7 +238,7 @@ def test_payouts_on_hold_are_no_fault(deployment: CliDeployment) -> None:
 
 
 def test_failed_refunds_are_told(deployment: CliDeployment) -> None:
-    """Clients who wait for their money are a fault, with the command that names them."""
+    """Failed refunds fail the check, and the detail names the command that lists them."""
     assert check(deployment, "refunds") == (True, "none failed")
 
     async def refused(ports):
@@ -259,7 +259,7 @@ def test_failed_refunds_are_told(deployment: CliDeployment) -> None:
 def test_webhooks_that_lag_are_told(
     deployment: CliDeployment, late: timedelta, ok: bool, text: str
 ) -> None:
-    """Deliveries that should have been made over a minute ago are a fault."""
+    """Deliveries overdue by more than a minute fail the check."""
 
     async def overdue(ports):
         endpoint = await add_endpoint(ports.store)
@@ -272,7 +272,7 @@ def test_webhooks_that_lag_are_told(
 
 
 def test_events_that_nobody_takes_up_are_told(deployment: CliDeployment) -> None:
-    """Where the next event stays the next one, no worker runs."""
+    """An event that stays the next unpublished one fails the check."""
     deployment.run_on_ports(lambda ports: add_event(ports.store))
     found, detail = check(deployment, "webhooks")
     assert (found, "1 events not taken up: does a worker run?" in detail) == (False, True)
@@ -283,7 +283,7 @@ def test_events_that_nobody_takes_up_are_told(deployment: CliDeployment) -> None
 def test_events_that_are_taken_up_are_no_fault(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy service some event always waits for its turn, but not the same one."""
+    """Changing unpublished events, as on a busy service, do not fail the check."""
     deployment.run_on_ports(lambda ports: add_event(ports.store))
 
     async def meanwhile(_: SystemClock, seconds: float) -> None:
@@ -295,7 +295,7 @@ def test_events_that_are_taken_up_are_no_fault(
 
 
 def test_disabled_endpoints_are_counted(deployment: CliDeployment) -> None:
-    """They are their owners' affair, and no fault; those that are paused don't count."""
+    """Disabled endpoints are counted without failing the check; paused ones are not counted."""
 
     async def add(ports):
         for disabled_at in (None, ports.clock.wall(), ports.clock.wall()):
@@ -307,7 +307,7 @@ def test_disabled_endpoints_are_counted(deployment: CliDeployment) -> None:
 
 
 def test_work_that_is_due_is_told_by_kind(deployment: CliDeployment) -> None:
-    """The check says how much of what is due, and how late the oldest of it is."""
+    """The check shows the count of due work by kind and the age of the oldest."""
     assert check(deployment, "work") == (True, "due: nothing")
     deployment.run_on_ports(add_completed_booking)
     deployment.run_json("sandbox", "clock", "advance", "26h")
@@ -319,14 +319,14 @@ def test_work_that_is_due_is_told_by_kind(deployment: CliDeployment) -> None:
 def test_the_log_is_the_services_own(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
-    """Libraries that tell of every call they make are asked to tell of faults alone."""
+    """Libraries that log every call are limited to warnings."""
     monkeypatch.setattr(logging.getLogger(library), "level", logging.NOTSET)
     deployment.run_json("worker", "--drain")
     assert logging.getLogger(library).level == logging.WARNING
 
 
 def test_a_taken_port_is_one_line(deployment: CliDeployment, tmp_path: Path) -> None:
-    """Server and demo say that somebody listens there already."""
+    """Server and demo give one error line if the port is in use."""
     import socket
 
     with socket.socket() as other:
@@ -341,7 +341,7 @@ def test_a_taken_port_is_one_line(deployment: CliDeployment, tmp_path: Path) -> 
 
 
 def test_the_interface_is_printed(deployment: CliDeployment) -> None:
-    """The document has the paths of the interface, those of the sandbox where there is one."""
+    """The document contains the API's paths, with the sandbox's if it is on."""
     document = deployment.run_json("openapi")
     assert document["openapi"].startswith("3.1")
     assert {"/api/v1/companions", "/sandbox/clock"} <= set(document["paths"])

@@ -1,4 +1,4 @@
-"""`staffbooking payments reconcile`: the ledger against the processor's own book."""
+"""`staffbooking payments reconcile`: the ledger against the processor's statement."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_
 from tests.support.builders import make_posting, next_version, save_booking
 
 FOREIGN = 99_999
-"""The number of an operation that the service never ordered."""
+"""The id of an operation that the service did not create."""
 
 
 @pytest.fixture
 def code(deployment: CliDeployment) -> str:
-    """Of a paid booking of 400.00."""
+    """The code of a paid booking of 400.00."""
     return deployment.run_on_ports(add_paid_booking).booking.code
 
 
 def refund_by_hand(deployment: CliDeployment, code: str) -> None:
-    """Give 50.00 back at the processor, behind the service's back."""
+    """Refund 50.00 directly at the processor."""
 
     async def refund(ports):
         booking = await actions.get_by_code(ports, code)
@@ -48,7 +48,7 @@ def reconciled(deployment: CliDeployment, *options: str) -> tuple[int, dict[str,
 
 
 def test_equal_books_have_no_differences(deployment: CliDeployment) -> None:
-    """After payments and a payout both sides agree on every movement."""
+    """After payments and a payout both sides have the same movements."""
     deployment.run_on_ports(add_completed_booking)
     deployment.run_json("sandbox", "clock", "advance", "25h")
     deployment.run_json("worker", "--drain")
@@ -58,7 +58,7 @@ def test_equal_books_have_no_differences(deployment: CliDeployment) -> None:
 
 
 def test_what_was_done_by_hand_is_a_difference(deployment: CliDeployment, code: str) -> None:
-    """A refund that nobody ordered is named with its booking, and the exit code is 1."""
+    """A refund made by hand is reported with its booking, and the exit code is 1."""
     refund_by_hand(deployment, code)
     status, outcome = reconciled(deployment)
     [difference] = outcome["differences"]
@@ -71,7 +71,7 @@ def test_what_was_done_by_hand_is_a_difference(deployment: CliDeployment, code: 
 
 
 def test_what_the_processor_says_can_be_taken_up(deployment: CliDeployment, code: str) -> None:
-    """With --apply a lost event does no harm: its movement is booked, and nothing differs."""
+    """With --apply a movement whose event was lost is booked, and no difference remains."""
     refund_by_hand(deployment, code)
     status, outcome = reconciled(deployment, "--apply")
     assert (status, outcome["applied"], outcome["differences"]) == (0, 1, [])
@@ -80,7 +80,7 @@ def test_what_the_processor_says_can_be_taken_up(deployment: CliDeployment, code
 
 
 def test_what_only_the_ledger_has_is_a_difference(deployment: CliDeployment, code: str) -> None:
-    """A posting of money that the processor never saw stays a difference, applied or not."""
+    """A posting that the processor does not have stays a difference, with or without --apply."""
 
     async def cheat(ports):
         booking = await actions.get_by_code(ports, code)
@@ -97,7 +97,7 @@ def test_what_only_the_ledger_has_is_a_difference(deployment: CliDeployment, cod
 
 
 class Nothing:
-    """A statement that never comes."""
+    """A statement that is unavailable."""
 
     def __aiter__(self):
         return self
@@ -109,7 +109,7 @@ class Nothing:
 def test_a_processor_that_is_away_is_one_line(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the processor's statement there is nothing to compare with."""
+    """An unavailable statement gives one error line."""
     monkeypatch.setattr(FakeProcessor, "statement", lambda _: Nothing())
     line = deployment.run_refused("payments", "reconcile")
     assert line.startswith("staffbooking: The payment processor is temporarily unavailable")

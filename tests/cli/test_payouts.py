@@ -1,4 +1,4 @@
-"""`staffbooking payouts` and `refunds`: what is stuck, and getting it to move."""
+"""`staffbooking payouts` and `refunds`: lists, holds and retries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_
 
 @pytest.fixture
 def code(deployment: CliDeployment) -> str:
-    """Of a completed booking whose payout of 340.00 is scheduled."""
+    """The code of a completed booking whose payout of 340.00 is scheduled."""
     return deployment.run_on_ports(add_completed_booking).booking.code
 
 
@@ -38,7 +38,7 @@ def only_payout(deployment: CliDeployment) -> dict[str, Any]:
 
 
 def test_payouts_are_listed_until_they_are_made(deployment: CliDeployment, code: str) -> None:
-    """A completed booking's payout waits with its due time; once made it is gone."""
+    """A scheduled payout is listed with its due time until it is paid."""
     payout = only_payout(deployment)
     assert payout["booking_code"] == code
     assert (payout["payout_status"], payout["payout_amount"]) == ("scheduled", 340)
@@ -50,7 +50,7 @@ def test_payouts_are_listed_until_they_are_made(deployment: CliDeployment, code:
 
 
 def test_a_payout_on_hold_is_not_made(deployment: CliDeployment, code: str) -> None:
-    """It waits past its due time, until it is released; then it is made."""
+    """A payout on hold is not sent when due, only after its release."""
     held = deployment.run_json("payouts", "hold", code, "--note", "Asked the police")["payout"]
     assert (held["booking_code"], held["payout_status"]) == (code, "frozen")
     a_day_passes(deployment)
@@ -62,7 +62,7 @@ def test_a_payout_on_hold_is_not_made(deployment: CliDeployment, code: str) -> N
 
 
 def test_a_refused_payout_says_why(deployment: CliDeployment, code: str) -> None:
-    """The list and the payout's own page have the reason of the last try."""
+    """The list and the payout's record contain the reason of the last failure."""
     misbehave(deployment, "pay_out", "refuse")
     a_day_passes(deployment)
     payout = only_payout(deployment)
@@ -75,7 +75,7 @@ def test_a_refused_payout_says_why(deployment: CliDeployment, code: str) -> None
 
 
 def test_a_failed_payout_is_tried_again(deployment: CliDeployment, code: str) -> None:
-    """One command sends it anew, and the ledger is clean."""
+    """Retrying sends the payout again, and the ledger check passes."""
     misbehave(deployment, "pay_out", "refuse")
     a_day_passes(deployment)
     retried = deployment.run_json("payouts", "retry", code)["payout"]
@@ -94,13 +94,13 @@ def test_a_failed_payout_is_tried_again(deployment: CliDeployment, code: str) ->
 def test_what_can_not_be_done_to_a_payout_is_refused(
     deployment: CliDeployment, code: str, command: tuple[str, ...], line: str
 ) -> None:
-    """One line says which rule stands in the way."""
+    """One line names the rule that forbids the action."""
     name, *rest = command
     assert deployment.run_refused("payouts", name, code, *rest) == f"staffbooking: {line}"
 
 
 def test_a_payout_that_was_made_is_not_held(deployment: CliDeployment, code: str) -> None:
-    """What has gone out can't be held back."""
+    """A payout that was sent can't be held."""
     a_day_passes(deployment)
     line = deployment.run_refused("payouts", "hold", code)
     assert line == "staffbooking: No payout is waiting to be made"
@@ -108,7 +108,7 @@ def test_a_payout_that_was_made_is_not_held(deployment: CliDeployment, code: str
 
 @pytest.mark.parametrize("command", ["payouts show", "payouts retry", "refunds retry"])
 def test_an_unknown_booking_is_refused(deployment: CliDeployment, command: str) -> None:
-    """No command knows a code that was never given."""
+    """Every command refuses an unknown booking code."""
     line = deployment.run_refused(*command.split(), "BK000000000000")
     assert line == "staffbooking: Booking not found"
 
@@ -134,7 +134,7 @@ def owed(deployment: CliDeployment) -> str:
 
 
 def test_failed_refunds_are_listed(deployment: CliDeployment, owed: str) -> None:
-    """The list says to whom how much is owed, and why."""
+    """The list contains the customer, the amount and the reason."""
     [refund] = deployment.run_json("refunds", "list")["refunds"]
     assert (refund["booking_code"], refund["amount"], refund["currency"]) == (owed, 400, "usd")
     assert (refund["kind"], refund["status"]) == ("refund", "refused")
@@ -143,7 +143,7 @@ def test_failed_refunds_are_listed(deployment: CliDeployment, owed: str) -> None
 
 
 def test_a_failed_refund_is_tried_again(deployment: CliDeployment, owed: str) -> None:
-    """One command sends it anew: the client has the money, and nobody is owed any more."""
+    """Retrying sends the refund again; it succeeds and leaves the list."""
     booking = deployment.run_json("refunds", "retry", owed)["booking"]
     assert (booking["booking_code"], booking["payment_status"]) == (owed, "refunded")
     assert deployment.run_json("refunds", "list") == {"refunds": []}
@@ -151,6 +151,6 @@ def test_a_failed_refund_is_tried_again(deployment: CliDeployment, owed: str) ->
 
 
 def test_without_a_failed_refund_nothing_is_tried(deployment: CliDeployment, code: str) -> None:
-    """A booking whose refunds are in order is refused."""
+    """Retrying is refused for a booking without failed refunds."""
     line = deployment.run_refused("refunds", "retry", code)
     assert line == "staffbooking: No refund of this booking has failed"

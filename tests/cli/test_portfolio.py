@@ -1,4 +1,4 @@
-"""`staffbooking portfolio`: what staff members show of their work."""
+"""`staffbooking portfolio`: lists and moderates portfolio items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def add(ports: Ports) -> PortfolioItem:
 
 
 async def shown(ports: Ports) -> list[str]:
-    """The titles that others see of the first companion's portfolio."""
+    """The titles of the first companion's items that others see."""
     async with ports.store.read_view() as view:
         body = await view.companions.detail(1)
     assert body is not None
@@ -25,7 +25,7 @@ async def shown(ports: Ports) -> list[str]:
 
 
 def test_items_are_listed(deployment: CliDeployment) -> None:
-    """Everybody's, with their records and whose they are, or those of one status."""
+    """All items are listed with their companion's id, optionally by status."""
     items = [deployment.run_on_ports(add) for _ in range(3)]
     found = deployment.run_json("portfolio", "list")["portfolio"]
     assert [(one["id"], one["companion_id"]) for one in found] == [
@@ -48,7 +48,7 @@ def test_items_are_listed(deployment: CliDeployment) -> None:
 
 
 def test_a_long_list_is_whole(deployment: CliDeployment) -> None:
-    """However many pages it takes."""
+    """A list of several pages is complete."""
 
     async def fill(ports: Ports) -> None:
         companion = await add_companion(ports.store)
@@ -60,7 +60,7 @@ def test_a_long_list_is_whole(deployment: CliDeployment) -> None:
 
 
 def test_an_item_is_approved_and_rejected(deployment: CliDeployment) -> None:
-    """Only its status changes, and what others see; again, and it is as it was."""
+    """Only the status and its visibility to others change; repeating has no effect."""
     item = deployment.run_on_ports(add)
     before = deployment.run_json("portfolio", "list")["portfolio"][0]
     for command, status, seen in (
@@ -75,14 +75,14 @@ def test_an_item_is_approved_and_rejected(deployment: CliDeployment) -> None:
 
 
 def test_an_unknown_item_is_refused(deployment: CliDeployment) -> None:
-    """There is nothing to approve or reject."""
+    """Moderating an unknown item is refused."""
     for command in ("approve", "reject"):
         line = deployment.run_refused("portfolio", command, 7)
         assert line == "staffbooking: Portfolio item not found"
 
 
 def test_an_unfinished_profile_is_not_approved(deployment: CliDeployment) -> None:
-    """One line names what it lacks."""
+    """One line names what the profile lacks."""
     companion = deployment.run_on_ports(
         lambda ports: add_companion(
             ports.store, approval=Approval.PENDING, hourly_rate=0, service_types=()

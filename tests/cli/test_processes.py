@@ -1,4 +1,4 @@
-"""`serve` and `worker` as processes: they say where they are, and stop when they are told."""
+"""`serve` and `worker` as processes: start, signals and errors."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.cli.processes import (
 
 @pytest.fixture
 def env(migrated_file: Path, tmp_path: Path) -> dict[str, str]:
-    """A database of its own, with the schema."""
+    """The environment of a separate database with the schema."""
     file = shutil.copy(migrated_file, tmp_path)
     return make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{file}")
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_answers_and_stops(env: dict[str, str], told: int) -> None:
-    """It listens on the port that it names, and a signal ends it in order."""
+    """The server listens on the port that it prints, and a signal stops it gracefully."""
     with run_in_background("serve", "--port", "0", env=env) as server:
         said = read_until(server.stderr, "Listening on")
         port = re.search(r"port ([0-9]+)", said)
@@ -54,7 +54,8 @@ def status(url: str) -> int:
 
 
 def test_the_server_may_come_before_the_schema(tmp_path: Path) -> None:
-    """It is alive and not ready, names the way out, and is ready once the schema is there."""
+    """Without a schema the server is alive but not ready, names the command to run, and becomes
+    ready with the schema."""
     env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path / 'new.db'}")
     with run_in_background("serve", "--port", "0", env=env) as server:
         said = read_until(server.stderr, "db upgrade")
@@ -70,21 +71,21 @@ def test_the_server_may_come_before_the_schema(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_the_worker_stops(env: dict[str, str], told: int) -> None:
-    """A signal ends it in order."""
+    """A signal stops the worker gracefully."""
     with run_in_background("worker", env=env) as worker:
         read_until(worker.stderr, "worker runs")
         assert stop_process(worker, told) == 0
 
 
 def test_what_may_be_in_flight_ends_before_the_worker_must() -> None:
-    """No call to the outside lasts so long that a process which stops has to cut it off."""
+    """Every outgoing call's timeout is shorter than the shutdown grace period."""
     policy = Policy()
     longest = max(policy.mail_timeout, policy.processor_timeout, policy.webhook_attempt_timeout)
     assert longest.total_seconds() < SHUTDOWN_GRACE_SECONDS
 
 
 def test_without_a_database_there_is_one_line(tmp_path: Path) -> None:
-    """A database that was never made is named with the way out; no file is left behind."""
+    """A missing database gives one line with the command to run; no file is created."""
     database = tmp_path / "none.db"
     ended = run_to_end(
         "users", "list", env=make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{database}")
@@ -96,7 +97,7 @@ def test_without_a_database_there_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_database_out_of_reach_is_one_line() -> None:
-    """Where nobody listens there is one line, and no trace."""
+    """An unreachable database server gives one line and no traceback."""
     nowhere = "postgresql+asyncpg://nobody@127.0.0.1:9/none"
     for command in (("users", "list"), ("db", "upgrade"), ("db", "check"), ("worker",)):
         ended = run_to_end(*command, env=make_environment(DATABASE_URL=nowhere))
@@ -106,7 +107,7 @@ def test_a_database_out_of_reach_is_one_line() -> None:
 
 
 def test_a_closed_pipe_is_no_fault(env: dict[str, str]) -> None:
-    """Who reads only the beginning of a list gets no trace."""
+    """A reader that closes the pipe early causes no traceback."""
     with run_in_background("openapi", env=env) as printing:
         assert printing.stdout is not None
         printing.stdout.close()
@@ -115,7 +116,8 @@ def test_a_closed_pipe_is_no_fault(env: dict[str, str]) -> None:
 
 
 def test_closed_streams_are_no_fault(env: dict[str, str]) -> None:
-    """Who closes standard input and output gets the work done, and no file in their place."""
+    """With standard input and output closed the command works, and no other file takes their
+    descriptors."""
     command = [sys.executable, "-m", "staffbooking_cli.main", "users", "list"]
     closing = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *command]
     ended = subprocess.run(closing, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""How far a command is, for people at a terminal."""
+"""Progress bars on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Terminal(io.StringIO):
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Standard error from now on: not a fixture, after which pytest sets its own again."""
+    """Replaces standard error during the test; not a fixture, since pytest would restore its
+    own."""
     made = Terminal()
     monkeypatch.setattr(sys, "stderr", made)
     monkeypatch.setenv("TERM", "xterm")
@@ -25,7 +26,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_a_bar_shows_rate_and_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is counted in a second, and how long it still takes."""
+    """The bar shows the rate per second and the remaining time."""
     terminal = watched(monkeypatch)
     with render.progress("importing", 100, "rows") as tell:
         for done in (1, 50, 100):
@@ -40,7 +41,7 @@ def test_a_bar_shows_rate_and_remaining_time(monkeypatch: pytest.MonkeyPatch) ->
 def test_nothing_is_shown_to_programs(
     monkeypatch: pytest.MonkeyPatch, quiet: bool, is_terminal: bool
 ) -> None:
-    """Neither where one document is asked for nor where nobody looks."""
+    """No bar is shown with --json or without a terminal."""
     terminal = watched(monkeypatch)
     monkeypatch.setattr(terminal, "isatty", lambda: is_terminal)
     with render.progress("importing", 100, "rows", quiet) as tell:
@@ -51,7 +52,7 @@ def test_nothing_is_shown_to_programs(
 def test_the_answer_keeps_its_stream(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a command prints while the bar is there goes to standard output."""
+    """Output printed while the bar is shown goes to standard output."""
     terminal = watched(monkeypatch)
     with render.progress("importing", 100) as tell:
         tell(50)

@@ -1,4 +1,4 @@
-"""`staffbooking reviews`: what was said, and what is not shown any more."""
+"""`staffbooking reviews`: list, hide and show."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ async def reviewed(ports: Ports) -> tuple[BookedParties, Review, Review]:
 
 
 def ratings(deployment: CliDeployment) -> tuple[float, int]:
-    """Of the one companion."""
+    """The ratings of the one companion."""
     [companion] = deployment.run_json("companions", "list")["companions"]
     return companion["rating_avg"], companion["total_reviews"]
 
 
 def test_reviews_are_listed(deployment: CliDeployment) -> None:
-    """The published records in the order of ids, each with whether it is hidden."""
+    """The published records are ordered by id, with their hidden flag."""
     assert deployment.run_json("reviews", "list") == {"reviews": []}
     _, one, two = deployment.run_on_ports(reviewed)
     deployment.run_json("reviews", "hide", one.id)
@@ -42,7 +42,7 @@ def test_reviews_are_listed(deployment: CliDeployment) -> None:
 
 
 def test_a_table_keeps_a_review_on_its_line(deployment: CliDeployment) -> None:
-    """Whatever it holds; whether it is hidden is a word."""
+    """A review takes one line of the table whatever it contains; hidden is a word."""
     deployment.run_on_ports(reviewed)
     table = deployment.run_table("reviews", "list")
     [line] = [line for line in table.splitlines() if "Came" in line]
@@ -51,7 +51,7 @@ def test_a_table_keeps_a_review_on_its_line(deployment: CliDeployment) -> None:
 
 
 def test_reviews_are_listed_by_person(deployment: CliDeployment) -> None:
-    """Those that they wrote and those of them, by an e-mail in any case."""
+    """The list contains the reviews by and of a user, found by e-mail in any letter case."""
     party, one, two = deployment.run_on_ports(reviewed)
     deployment.run_on_ports(lambda ports: add_user(ports.store, email="bo@example.com"))
     found = deployment.run_json("reviews", "list", "--user", party.customer.email.upper())[
@@ -64,7 +64,7 @@ def test_reviews_are_listed_by_person(deployment: CliDeployment) -> None:
 
 
 def test_a_review_is_hidden_and_shown_again(deployment: CliDeployment) -> None:
-    """The companion's rating follows; a second time changes nothing."""
+    """The companion's rating follows; repeating changes nothing."""
     _, one, _ = deployment.run_on_ports(reviewed)
     before = deployment.run_json("reviews", "list")["reviews"][0]
     assert ratings(deployment) == (1, 1)
@@ -82,7 +82,7 @@ def test_a_review_is_hidden_and_shown_again(deployment: CliDeployment) -> None:
 
 @pytest.mark.parametrize("command", ["hide", "show"])
 def test_an_unknown_review_is_refused(deployment: CliDeployment, command: str) -> None:
-    """There is nothing to hide; an id that no store could hold is a fault of usage."""
+    """An unknown review is refused; an id outside the store's range is a usage error."""
     assert deployment.run_refused("reviews", command, 7) == "staffbooking: Review not found"
     for wrong in ("0", str(2**63), "x"):
         assert deployment.run_command("reviews", command, wrong).exit_code == 2

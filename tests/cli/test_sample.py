@@ -1,4 +1,4 @@
-"""The sample marketplace of `staffbooking demo`: believable, the same each time, kept."""
+"""The sample marketplace of `staffbooking demo`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def filled(ports: Ports) -> Ports:
 
 
 def test_the_market_is_large() -> None:
-    """Hundreds of people in many cities and zones, each once."""
+    """The sample has hundreds of distinct people in many cities and zones."""
     assert len(ROWS) >= 300
     assert len({row["location_city"] for row in ROWS}) >= 30
     assert len({row["timezone"] for row in ROWS}) >= 15
@@ -46,21 +46,21 @@ def test_the_market_is_large() -> None:
 
 
 def test_the_market_is_the_same_each_time() -> None:
-    """Two starts on one day make the same rows; on another only the days off move."""
+    """Two runs on one day give the same rows; on another day only the days off differ."""
     assert list(sample_companions(TODAY)) == ROWS
     later = list(sample_companions(date(2027, 4, 1)))
     assert [row | {"overrides": []} for row in later] == [row | {"overrides": []} for row in ROWS]
 
 
 async def test_every_row_is_good(ports: Ports) -> None:
-    """Not one of the sample's rows is skipped."""
+    """No row of the sample is skipped."""
     staff = [structure(ImportedCompanion, row) for row in ROWS]
     counts = await imports.import_companions(ports, staff)
     assert (counts.imported, counts.refused) == (len(ROWS), ())
 
 
 async def test_most_are_found_and_some_wait(filled: Ports) -> None:
-    """A few companions wait for approval; the known staff do not."""
+    """A few companions are pending approval; the known staff are approved."""
     found = await administration.list_companions(filled, limit=1000)
     waiting = [one for one in found if one.approval is Approval.PENDING]
     assert 5 <= len(waiting) <= len(found) / 5
@@ -69,12 +69,12 @@ async def test_most_are_found_and_some_wait(filled: Ports) -> None:
 
 
 async def test_it_is_filled_once(filled: Ports) -> None:
-    """A second start finds all there."""
+    """A second start changes nothing."""
     assert not await seed.is_sample_missing(filled)
 
 
 async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
-    """What is there already is no obstacle."""
+    """A second start completes the sample of an interrupted one."""
     await imports.import_companions(ports, [structure(ImportedCompanion, ROWS[0])])
     assert await seed.is_sample_missing(ports)
     await seed.fill_database(ports)
@@ -83,14 +83,14 @@ async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
 
 
 async def test_a_database_of_others_is_left_alone(ports: Ports) -> None:
-    """The demo does not mix its people with anybody else's."""
+    """The demo refuses a database with other data."""
     await add_user(ports.store)
     with pytest.raises(CommandRefused, match="not the demo's"):
         await seed.is_sample_missing(ports)
 
 
 async def test_the_key_is_kept(filled: Ports, tmp_path: Path) -> None:
-    """The second start prints the first one's key, which only its owner may read."""
+    """The second start prints the same key, which only the file's owner can read."""
     first = await seed.load_sample(filled, tmp_path)
     assert await seed.load_sample(filled, tmp_path) == first
     assert (tmp_path / seed.KEY_FILE).stat().st_mode & 0o077 == 0
@@ -98,7 +98,7 @@ async def test_the_key_is_kept(filled: Ports, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", ["", "garbage", "ps_" + "0" * 65])
 async def test_a_lost_key_is_replaced(filled: Ports, tmp_path: Path, kept: str) -> None:
-    """A key that doesn't work here is replaced, and never more than one is active."""
+    """A key that is unknown to the database is replaced, and at most one is active."""
     for _ in range(7):
         made = await seed.load_sample(filled, tmp_path)
         (tmp_path / seed.KEY_FILE).write_text(kept)
@@ -109,13 +109,13 @@ async def test_a_lost_key_is_replaced(filled: Ports, tmp_path: Path, kept: str) 
 
 
 async def test_the_lines_search_for_somebody(filled: Ports) -> None:
-    """The printed search has an answer."""
+    """The printed search has results."""
     query = CompanionQuery(location="lisbon", service="bartender", limit=3)
     assert await finding.search(filled, query)
 
 
 async def test_the_lines_book_free_evenings(filled: Ports, tmp_path: Path) -> None:
-    """Both evenings are free, about two weeks ahead in the service's time, and in order."""
+    """Both evenings are free, in order, and about two weeks ahead in business time."""
     given = await seed.load_sample(filled, tmp_path)
     first, second = await guide.find_free_evenings(filled, given.staff.id)
     ahead = first.starts_at - datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""`staffbooking sandbox` and `worker --drain`: time moves, and what came due is done."""
+"""`staffbooking sandbox` and `worker --drain`: the clock, and the due work."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def now(deployment: CliDeployment, *arguments: str) -> datetime:
 
 
 def test_the_clock_is_shown(deployment: CliDeployment) -> None:
-    """At first the service's time is the real one."""
+    """Business time initially equals wall time."""
     assert abs(now(deployment, "show") - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_the_clock_is_advanced(deployment: CliDeployment) -> None:
-    """The answer is the new time, and it stays."""
+    """Advancing prints the new time, and the time is kept."""
     before = now(deployment, "show")
     moved = now(deployment, "advance", "72h")
     assert timedelta(hours=72) <= moved - before < timedelta(hours=72, minutes=1)
@@ -30,14 +30,14 @@ def test_the_clock_is_advanced(deployment: CliDeployment) -> None:
 
 
 def test_the_clock_is_set(deployment: CliDeployment) -> None:
-    """An instant with any offset is read as what it means."""
+    """An instant with any offset is accepted."""
     year = datetime.now(UTC).year + 1
     moved = now(deployment, "set", f"{year}-03-01T18:00:00+01:00")
     assert moved == datetime(year, 3, 1, 17, tzinfo=UTC)
 
 
 def test_a_table_is_the_time_alone(deployment: CliDeployment) -> None:
-    """People read one line."""
+    """Without --json the output is one line."""
     printed = deployment.run_table("sandbox", "clock", "show")
     assert datetime.fromisoformat(printed.strip()).tzinfo is UTC
 
@@ -52,7 +52,7 @@ def test_a_table_is_the_time_alone(deployment: CliDeployment) -> None:
 def test_a_bad_move_is_refused(
     deployment: CliDeployment, arguments: tuple[str, ...], reason: str
 ) -> None:
-    """Neither backwards nor out of the calendar."""
+    """The clock can't be set back or beyond the calendar's range."""
     assert deployment.run_refused("sandbox", "clock", *arguments) == f"staffbooking: {reason}"
 
 
@@ -70,20 +70,20 @@ def test_a_bad_move_is_refused(
 def test_what_is_no_time_is_a_fault_of_usage(
     deployment: CliDeployment, arguments: tuple[str, ...]
 ) -> None:
-    """A duration has a unit, an instant has an offset."""
+    """A duration without a unit or an instant without an offset is a usage error."""
     assert deployment.run_command("sandbox", "clock", *arguments).exit_code == 2
 
 
 @pytest.mark.parametrize("given", [{"sandbox": None}, {"policy": Policy(sandbox=False)}])
 def test_without_a_sandbox_no_clock_moves(deployment: CliDeployment, given: dict[str, Any]) -> None:
-    """Where payments are real, or no sandbox is wanted, there is no such thing."""
+    """The commands are refused with real payments or with the sandbox off."""
     deployment.ports = evolve(deployment.ports, **given)
     for arguments in (("show",), ("advance", "1h")):
         assert "Sandbox" in deployment.run_refused("sandbox", "clock", *arguments)
 
 
 def test_a_drain_does_what_came_due(deployment: CliDeployment) -> None:
-    """After the clock moved past completion and payout, one drain does both."""
+    """After the clock passed completion and payout, one drain does both."""
     code = deployment.run_on_ports(add_paid_booking).booking.code
     deployment.run_json("sandbox", "clock", "advance", "600h")
     assert deployment.run_json("worker", "--drain")["done"] > 0

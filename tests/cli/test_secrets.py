@@ -1,4 +1,4 @@
-"""`staffbooking secrets rotate`: stored secrets move to the first key."""
+"""`staffbooking secrets rotate`: stored secrets are re-sealed with the first key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def use_keys(deployment: CliDeployment, *keys: str) -> None:
 
 
 def add(deployment: CliDeployment) -> WebhookEndpoint:
-    """An endpoint whose secret is sealed with the first of the keys in use."""
+    """Creates an endpoint whose secret is sealed with the first current key."""
 
     async def added(ports: Ports) -> WebhookEndpoint:
         return await add_endpoint(ports.store, vault=ports.vault)
@@ -44,7 +44,7 @@ def unsealed(deployment: CliDeployment, endpoint: WebhookEndpoint) -> tuple[str,
 
 
 def test_secrets_are_sealed_with_the_first_key(deployment: CliDeployment) -> None:
-    """Afterwards the old key is not needed any more; the secrets are the same."""
+    """After a rotation the old key is not needed, and the secrets are unchanged."""
     use_keys(deployment, "old")
     made = [add(deployment) for _ in range(3)]
     use_keys(deployment, "new", "old")
@@ -54,7 +54,7 @@ def test_secrets_are_sealed_with_the_first_key(deployment: CliDeployment) -> Non
 
 
 def test_what_is_sealed_with_it_stays(deployment: CliDeployment) -> None:
-    """A second run finds nothing to do."""
+    """A second run re-seals nothing."""
     use_keys(deployment, "old")
     add(deployment)
     use_keys(deployment, "new", "old")
@@ -63,7 +63,7 @@ def test_what_is_sealed_with_it_stays(deployment: CliDeployment) -> None:
 
 
 def test_every_batch_is_sealed(deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, all of them are reached."""
+    """All batches are re-sealed."""
     monkeypatch.setattr(secrets, "RESEAL_BATCH_SIZE", 2)
     use_keys(deployment, "old")
     for _ in range(5):
@@ -73,7 +73,8 @@ def test_every_batch_is_sealed(deployment: CliDeployment, monkeypatch: pytest.Mo
 
 
 def test_a_secret_on_its_way_in_is_sealed_too(deployment: CliDeployment) -> None:
-    """While an endpoint's own secret is rotated, both go on to sign."""
+    """During the rotation of an endpoint's secret both of its secrets are re-sealed and still
+    sign."""
     use_keys(deployment, "old")
     endpoint = add(deployment)
 
@@ -91,7 +92,8 @@ def test_a_secret_on_its_way_in_is_sealed_too(deployment: CliDeployment) -> None
 
 
 def test_a_secret_that_no_key_opens_holds_up_no_other(deployment: CliDeployment) -> None:
-    """It is named, the rest is sealed anew, and the exit code is 1."""
+    """An endpoint that no key opens is reported, the others are re-sealed, and the exit code is
+    1."""
     use_keys(deployment, "lost")
     lost = add(deployment)
     use_keys(deployment, "old")

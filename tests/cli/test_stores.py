@@ -1,4 +1,4 @@
-"""The commands on a real database of their own, SQLite and PostgreSQL alike."""
+"""The commands on real databases, SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class OnDatabase(commands.CliDeployment):
-    """The deployment that the environment names."""
+    """The deployment that the environment selects."""
 
     def __init__(self) -> None:
-        """Nothing is opened until a command is run."""
+        """Opens nothing before the first command."""
 
     def run(self, work: Callable[[Ports], Awaitable[T]]) -> T:
         async def opened() -> T:
@@ -48,7 +48,7 @@ def deployment(database_url: str, monkeypatch: pytest.MonkeyPatch) -> OnDatabase
 
 
 def test_accounts_and_keys(deployment: OnDatabase) -> None:
-    """An account is made, subscribed, locked, and has keys."""
+    """An account is created, subscribed, disabled, and has keys."""
     email = "agency@example.com"
     names = ("--first-name", "Grand", "--last-name", "Events")
     user = deployment.run_json("users", "create", email, *names, "--password", "long enough")[
@@ -68,7 +68,7 @@ def test_accounts_and_keys(deployment: OnDatabase) -> None:
 
 
 def test_companions(deployment: OnDatabase, tmp_path: Path) -> None:
-    """They are imported, updated, approved and suspended."""
+    """Companions are imported, updated, approved and suspended."""
     path = tmp_path / "companions.json"
     path.write_text(json.dumps([MIA, person(1), person(1, hourly_rate=70), person(2, tier="x")]))
     result = deployment.run_command("companions", "import", path, "--json")
@@ -82,8 +82,8 @@ def test_companions(deployment: OnDatabase, tmp_path: Path) -> None:
 
 
 def test_a_dispute(deployment: OnDatabase) -> None:
-    """It is listed, shown and split; its payout is held, released and made; the ledger is clean,
-    and the processor's book says the same."""
+    """A dispute is listed, shown and split; its payout is held, released and paid; the ledger check
+    and the reconciliation pass."""
     code = deployment.run(commands.add_disputed_booking).booking.code
     assert deployment.run_json("disputes", "list")["disputes"][0]["booking_code"] == code
     assert deployment.run_json("disputes", "show", code)["dispute"]["operations"]
@@ -103,7 +103,7 @@ def test_a_dispute(deployment: OnDatabase) -> None:
 
 
 def test_reviews(deployment: OnDatabase) -> None:
-    """They are listed, also by person; one is hidden, and shown again."""
+    """Reviews are listed, also by user; one is hidden and shown again."""
     party, one, two = deployment.run(reviewed)
     listed = deployment.run_json("reviews", "list")["reviews"]
     assert [review["id"] for review in listed] == [one.id, two.id]
@@ -119,5 +119,5 @@ def test_reviews(deployment: OnDatabase) -> None:
 
 
 def test_a_healthy_deployment(deployment: OnDatabase) -> None:
-    """Nothing is wrong with it."""
+    """All checks of `doctor` pass."""
     assert all(check["ok"] for check in deployment.run_json("doctor")["checks"])

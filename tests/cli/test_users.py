@@ -1,4 +1,4 @@
-"""`staffbooking users`: accounts by table and by JSON."""
+"""`staffbooking users`: accounts as tables and JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ADA = ("ada@example.com", "--first-name", "Ada", "--last-name", "Okoro")
 
 
 def test_an_account_is_made(deployment: CliDeployment) -> None:
-    """The record is the published one, with all that was given."""
+    """The record is the published one with all given values."""
     made = deployment.run_json(
         "users", "create", *ADA, "--role", "admin", "--subscription", "enterprise"
     )["user"]
@@ -33,13 +33,13 @@ def test_an_account_is_made(deployment: CliDeployment) -> None:
 
 
 def test_an_account_is_a_customers_by_default(deployment: CliDeployment) -> None:
-    """Without options an account is a customer's without a subscription."""
+    """By default an account is a customer's without a subscription."""
     made = deployment.run_json("users", "create", *ADA)["user"]
     assert (made["role"], made["subscription"]) == ("customer", "none")
 
 
 def test_the_given_password_is_set(deployment: CliDeployment) -> None:
-    """What --password gives is what one signs in with."""
+    """The password given by --password signs in."""
     deployment.run_json("users", "create", *ADA, "--password", "long enough")
     assert password_of(deployment) == "plain:long enough"
 
@@ -61,19 +61,19 @@ def password_of(deployment: CliDeployment) -> str | None:
 def test_a_bad_account_is_refused(
     deployment: CliDeployment, arguments: tuple[str, ...], line: str
 ) -> None:
-    """A value out of its bounds is named in one line."""
+    """An invalid value gives one line with its field."""
     assert deployment.run_refused("users", "create", *arguments) == line
 
 
 def test_a_taken_address_is_refused(deployment: CliDeployment) -> None:
-    """An e-mail has one account, whatever its case."""
+    """An e-mail, in any letter case, belongs to one account."""
     deployment.run_json("users", "create", *ADA)
     line = deployment.run_refused("users", "create", "ADA@example.com", *ADA[1:])
     assert line == "staffbooking: email: is registered already"
 
 
 def test_a_list_has_everybody(deployment: CliDeployment) -> None:
-    """All accounts come, more than one page of the store, in the order of their ids."""
+    """All accounts are listed over several pages, ordered by id."""
 
     async def many(ports):
         for _ in range(501):
@@ -90,7 +90,7 @@ def test_an_empty_list_is_a_list(deployment: CliDeployment) -> None:
 
 
 def test_a_table_cuts_nothing(deployment: CliDeployment) -> None:
-    """A table that is read by a program has whole e-mails and no colour."""
+    """A table written to a pipe has whole e-mails and no color."""
     email = f"{'x' * 60}@{'y' * 80}.example.com"
     deployment.run_json("users", "create", email, *ADA[1:])
     table = deployment.run_table("users", "list")
@@ -99,7 +99,7 @@ def test_a_table_cuts_nothing(deployment: CliDeployment) -> None:
 
 
 def test_a_table_shows_what_could_steer_a_terminal(deployment: CliDeployment) -> None:
-    """Names that an earlier release let in stay text; new ones hold no such characters."""
+    """Control characters in names of earlier releases are escaped; new names can't contain them."""
     name = "\x1b[31mA\u202e"
     line = deployment.run_refused("users", "create", ADA[0], "--first-name", name, *ADA[3:])
     assert line == "staffbooking: first_name: must not hold the character U+001B"
@@ -109,7 +109,7 @@ def test_a_table_shows_what_could_steer_a_terminal(deployment: CliDeployment) ->
 
 
 def test_an_account_is_shown(deployment: CliDeployment) -> None:
-    """An account is found by its e-mail in any case."""
+    """An account is found by its e-mail in any letter case."""
     deployment.run_json("users", "create", *ADA)
     assert deployment.run_json("users", "show", "Ada@Example.com")["user"]["id"] == 1
     assert "ada@example.com" in deployment.run_table("users", "show", ADA[0])
@@ -117,14 +117,14 @@ def test_an_account_is_shown(deployment: CliDeployment) -> None:
 
 @pytest.mark.parametrize("command", [("show",), ("disable",), ("enable",), ("subscribe", "basic")])
 def test_an_unknown_account_is_refused(deployment: CliDeployment, command: tuple[str, ...]) -> None:
-    """Each command says in one line that there is no such account."""
+    """Every command gives one line for an unknown account."""
     name, *rest = command
     line = deployment.run_refused("users", name, "nobody@example.com", *rest)
     assert line == "staffbooking: User not found"
 
 
 def test_a_subscription_may_end(deployment: CliDeployment) -> None:
-    """A subscription has the end that it is given, in UTC."""
+    """A subscription has the given end, in UTC."""
     deployment.run_json("users", "create", *ADA)
     user = deployment.run_json(
         "users", "subscribe", ADA[0], "enterprise", "--until", "2027-03-01T10:00:00+02:00"
@@ -134,7 +134,7 @@ def test_a_subscription_may_end(deployment: CliDeployment) -> None:
 
 
 def test_the_end_of_a_subscription_is_of_a_calendar(deployment: CliDeployment) -> None:
-    """The last microsecond of 9999, which PostgreSQL takes for no end, is refused."""
+    """The last microsecond of 9999, which PostgreSQL reads as infinity, is refused."""
     deployment.run_json("users", "create", *ADA)
     until = ("--until", "9999-12-31T23:59:59.999999Z")
     result = deployment.run_command("users", "subscribe", ADA[0], "enterprise", *until)
@@ -143,7 +143,7 @@ def test_the_end_of_a_subscription_is_of_a_calendar(deployment: CliDeployment) -
 
 
 def test_an_account_is_locked_and_opened(deployment: CliDeployment) -> None:
-    """A locked account tells since when; its companion is not found meanwhile."""
+    """A disabled account has the time of disabling, and search hides its companion."""
     companion = deployment.run_on_ports(lambda ports: add_companion(ports.store))
     email = deployment.run_json("users", "list")["users"][0]["email"]
     assert deployment.run_json("users", "disable", email)["user"]["disabled_at"] is not None
@@ -154,14 +154,14 @@ def test_an_account_is_locked_and_opened(deployment: CliDeployment) -> None:
 
 
 def test_a_password_is_set(deployment: CliDeployment) -> None:
-    """The option's password replaces the one that was there."""
+    """The option's password replaces the current one."""
     deployment.run_json("users", "create", *ADA, "--password", "the first one")
     deployment.run_json("users", "set-password", ADA[0], "--password", "the second one")
     assert password_of(deployment) == "plain:the second one"
 
 
 def test_a_password_is_read_from_standard_input(deployment: CliDeployment) -> None:
-    """Without the option it is the first line of the input, and no part of the output."""
+    """Without the option the password is the first line of standard input and is not printed."""
     deployment.run_json("users", "create", *ADA)
     printed = deployment.run_json("users", "set-password", ADA[0], stdin="from a pipe \n")
     assert password_of(deployment) == "plain:from a pipe "
@@ -169,7 +169,7 @@ def test_a_password_is_read_from_standard_input(deployment: CliDeployment) -> No
 
 
 def test_a_person_is_exported(deployment: CliDeployment) -> None:
-    """All that is kept about them, as one document."""
+    """All stored data of a user is one document."""
     deployment.run_json("users", "create", *ADA)
     printed = deployment.run_command("users", "export", "ada@example.com")
     found = json.loads(printed.stdout)
@@ -177,7 +177,7 @@ def test_a_person_is_exported(deployment: CliDeployment) -> None:
 
 
 def test_a_person_is_forgotten(deployment: CliDeployment) -> None:
-    """Once; what is left has no name."""
+    """Erasing works once; the remaining account has no name."""
     deployment.run_json("users", "create", *ADA)
     left = deployment.run_json("users", "erase", "ada@example.com")["user"]
     assert (left["email"], left["first_name"]) == ("erased-1@erased.invalid", "Erased")
@@ -189,7 +189,7 @@ def test_a_person_is_forgotten(deployment: CliDeployment) -> None:
 
 
 def test_who_has_open_bookings_is_not_forgotten(deployment: CliDeployment) -> None:
-    """It is refused in one line."""
+    """Erasing a user with open bookings is refused with one line."""
     customer = deployment.run_on_ports(lambda ports: add_user(ports.store, email="ada@example.com"))
     deployment.run_on_ports(lambda ports: add_booking(ports.store, customer=customer))
     line = "staffbooking: Bookings are open, or money is owed for them"

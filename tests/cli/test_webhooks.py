@@ -1,4 +1,4 @@
-"""`staffbooking webhooks`: endpoints, their deliveries, and watching attempts."""
+"""`staffbooking webhooks`: endpoints, deliveries, and following attempts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DAY_AGO = ("--since", "24h", "--no-follow")
 
 
 async def registered(ports: Ports, **given: Any) -> WebhookEndpoint:
-    """An admin's endpoint, which gets all events."""
+    """An admin's endpoint, which is subscribed to all events."""
     owner = await add_subscriber(ports.store, role=Role.ADMIN, email=OWNER)
     return await add_endpoint(ports.store, owner, vault=ports.vault, url=URL, **given)
 
@@ -54,7 +54,8 @@ def sender_of(deployment: CliDeployment) -> MemorySender:
 
 
 def deliver(deployment: CliDeployment, status: int | None) -> str:
-    """Tell an event, and send it to a receiver that answers so, or isn't there; the event."""
+    """Publish an event and attempt its delivery to a receiver with the given answer; returns the
+    event."""
     sender = sender_of(deployment)
     sender.receivers = {} if status is None else {URL: lambda _, body: status}
     event = deployment.run_on_ports(lambda ports: add_event(ports.store))
@@ -72,14 +73,14 @@ def deliveries(deployment: CliDeployment, endpoint: WebhookEndpoint, *options: o
 
 
 def test_without_endpoints_the_list_is_empty(deployment: CliDeployment) -> None:
-    """There is nothing to show yet."""
+    """Without endpoints the list is empty."""
     assert deployment.run_json("webhooks", "list") == {"webhooks": []}
 
 
 def test_endpoints_are_listed_with_their_owners(
     deployment: CliDeployment, endpoint: WebhookEndpoint
 ) -> None:
-    """The list has the published record and whose it is, but no secret."""
+    """The list has the published record and the owner, without a secret."""
     [listed] = deployment.run_json("webhooks", "list")["webhooks"]
     assert (listed["id"], listed["url"], listed["state"]) == (endpoint.id, URL, "active")
     assert (listed["owner_id"], listed["owner_email"]) == (endpoint.owner_id, OWNER)
@@ -92,7 +93,7 @@ def test_endpoints_are_listed_with_their_owners(
 def test_lists_are_read_in_pages(
     deployment: CliDeployment, endpoint: WebhookEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long it is, the list has every endpoint once."""
+    """A list of several pages contains every endpoint once."""
     monkeypatch.setattr(webhooks, "PAGE_SIZE", 2)
     others = [deployment.run_on_ports(lambda ports: add_endpoint(ports.store)) for _ in range(4)]
     listed = deployment.run_json("webhooks", "list")["webhooks"]
@@ -105,7 +106,7 @@ def test_lists_are_read_in_pages(
 def test_an_endpoint_that_is_not_sent_to_says_why(
     deployment: CliDeployment, disabled: bool, state: str
 ) -> None:
-    """Its owner may have paused it, or the service has disabled it."""
+    """The state tells a paused endpoint from a disabled one."""
     at = deployment.ports.clock.wall() if disabled else None
     deployment.run_on_ports(lambda ports: registered(ports, active=False, disabled_at=at))
     [listed] = deployment.run_json("webhooks", "list")["webhooks"]
@@ -113,7 +114,7 @@ def test_an_endpoint_that_is_not_sent_to_says_why(
 
 
 def test_an_endpoint_is_enabled(deployment: CliDeployment) -> None:
-    """What was held for it is sent, and its record is clean."""
+    """Enabling sends the held deliveries and resets the failure record."""
     endpoint = deployment.run_on_ports(
         lambda ports: registered(ports, active=False, consecutive_failures=7)
     )
@@ -130,7 +131,7 @@ def test_an_endpoint_is_enabled(deployment: CliDeployment) -> None:
 
 
 def test_a_delivery_has_its_attempts(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
-    """The document has the record of the contract, the table what came of the last attempt."""
+    """The document has the contract's record; the table has the outcome of the last attempt."""
     event_id = deliver(deployment, 204)
     [delivery] = deliveries(deployment, endpoint)
     assert (delivery["event_id"], delivery["event"]) == (event_id, "booking.created")
@@ -142,7 +143,7 @@ def test_a_delivery_has_its_attempts(deployment: CliDeployment, endpoint: Webhoo
 
 
 def test_a_failed_attempt_says_why(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
-    """Where there was no response the table has the reason, and when it is tried again."""
+    """An attempt without a response has a reason, and the table shows the next retry."""
     deliver(deployment, None)
     [delivery] = deliveries(deployment, endpoint)
     assert delivery["status"] == "pending"
@@ -151,7 +152,7 @@ def test_a_failed_attempt_says_why(deployment: CliDeployment, endpoint: WebhookE
 
 
 def test_deliveries_come_in_pages(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
-    """The newest come first, and a note says that there are more."""
+    """The newest deliveries come first, and a note says that there are more."""
     first, second = deliver(deployment, 200), deliver(deployment, 200)
     page = deployment.run_json("webhooks", "deliveries", endpoint.id, "--limit", 1)
     assert ([one["event_id"] for one in page["deliveries"]], page["has_more"]) == ([second], True)
@@ -162,7 +163,7 @@ def test_deliveries_come_in_pages(deployment: CliDeployment, endpoint: WebhookEn
 
 
 def test_a_delivery_is_sent_again(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
-    """The receiver gets the same event with the same bytes once more."""
+    """The receiver gets the same event with the same bytes again."""
     event_id = deliver(deployment, 200)
     [delivery] = deliveries(deployment, endpoint)
     again = deployment.run_json("webhooks", "redeliver", delivery["id"])["delivery"]
@@ -186,7 +187,7 @@ def test_a_delivery_is_sent_again(deployment: CliDeployment, endpoint: WebhookEn
 def test_what_is_not_there_is_refused(
     deployment: CliDeployment, command: tuple[object, ...], line: str
 ) -> None:
-    """One line says what is not found."""
+    """One line names what was not found."""
     assert deployment.run_refused("webhooks", *command) == f"staffbooking: {line}"
 
 
@@ -202,7 +203,7 @@ def lines(deployment: CliDeployment, *options: object) -> list[Any]:
 def test_attempts_are_printed_one_a_line(
     deployment: CliDeployment, endpoint: WebhookEndpoint
 ) -> None:
-    """Each has the event, the endpoint, and what came of it."""
+    """Each line has the event, the endpoint and the outcome."""
     event_id = deliver(deployment, 503)
     [line] = lines(deployment, *DAY_AGO)
     assert (line["webhook_id"], line["event_id"]) == (endpoint.id, event_id)
@@ -218,7 +219,7 @@ def test_attempts_are_printed_one_a_line(
 def test_where_there_was_no_response_the_line_says_why(
     deployment: CliDeployment, endpoint: WebhookEndpoint
 ) -> None:
-    """The reason stands in the place of the status."""
+    """An attempt without a response shows the reason instead of a status."""
     deliver(deployment, None)
     assert "connection_failed" in deployment.run_table("webhooks", "tail", endpoint.id, *DAY_AGO)
 
@@ -226,7 +227,7 @@ def test_where_there_was_no_response_the_line_says_why(
 def test_attempts_of_one_endpoint_are_watched(
     deployment: CliDeployment, endpoint: WebhookEndpoint
 ) -> None:
-    """Of another endpoint nothing is printed."""
+    """With an endpoint's id only its attempts are printed."""
     deliver(deployment, 200)
     other = deployment.run_on_ports(lambda ports: add_endpoint(ports.store))
     assert len(lines(deployment, endpoint.id, *DAY_AGO)) == 1
@@ -236,7 +237,7 @@ def test_attempts_of_one_endpoint_are_watched(
 def test_attempts_of_long_ago_are_left_out(
     deployment: CliDeployment, endpoint: WebhookEndpoint
 ) -> None:
-    """Only those since the time that was asked for are printed."""
+    """Only attempts since the requested time are printed."""
 
     async def long_ago(ports: Ports) -> None:
         await log(ports, endpoint, ports.clock.wall() - 11 * MINUTE)
@@ -247,14 +248,15 @@ def test_attempts_of_long_ago_are_left_out(
 
 
 def test_a_length_of_time_is_checked(deployment: CliDeployment) -> None:
-    """What is none is a fault of usage."""
+    """An invalid duration is a usage error."""
     result = deployment.run_command("webhooks", "tail", "--since", "soon")
     assert result.exit_code == 2
     assert "'soon' is not a duration" in result.stderr
 
 
 async def log(ports: Ports, endpoint: WebhookEndpoint, *begun: Any) -> list[int]:
-    """Attempts that began then, each of a delivery of its own; the deliveries."""
+    """Logs attempts that began at these times, each of a separate delivery; returns the
+    deliveries."""
     made = []
     for at in begun:
         delivery = await add_delivery(ports.store, endpoint)
@@ -279,7 +281,7 @@ def ports() -> Ports:
 
 @pytest.mark.anyio
 async def test_what_is_logged_late_is_told_too(ports: Ports) -> None:
-    """An attempt that took longer than later ones is not missed, and nothing is told twice."""
+    """An attempt that is logged after later ones is printed, and none is printed twice."""
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     watched = AttemptLog(ports, now)
     later = await log(ports, endpoint, now + 9 * SECOND)
@@ -292,7 +294,7 @@ async def test_what_is_logged_late_is_told_too(ports: Ports) -> None:
 
 @pytest.mark.anyio
 async def test_nothing_is_told_twice_however_time_passes(ports: Ports) -> None:
-    """Looks overlap, and what one finds again is dropped until it is not found any more."""
+    """Polls overlap, and repeated attempts are dropped until no poll returns them."""
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     watched, told = AttemptLog(ports, now), []
     made = await log(ports, endpoint, *(now + n * SECOND for n in range(40)))
@@ -307,8 +309,7 @@ async def test_nothing_is_told_twice_however_time_passes(ports: Ports) -> None:
 async def test_more_than_a_page_is_told_in_order(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    """A long time ago is read a page at a time, each attempt once, however many began at the
-    same instant."""
+    """The past is read page by page, each attempt once, even if a page began at one instant."""
     monkeypatch.setattr(webhooks, "PAGE_SIZE", 3)
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     made = await log(ports, endpoint, *(now + n // at_once * SECOND for n in range(12)))
@@ -318,7 +319,7 @@ async def test_more_than_a_page_is_told_in_order(
 
 @pytest.mark.anyio
 async def test_little_is_remembered(ports: Ports) -> None:
-    """After a look into the past no more is kept than the next look may find again."""
+    """After reading the past only the attempts that the next poll may return are remembered."""
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     await log(ports, endpoint, *(now + n * SECOND for n in range(100)))
     ports.clock.advance(99 * SECOND)  # type: ignore[attr-defined]
@@ -333,14 +334,14 @@ async def test_little_is_remembered(ports: Ports) -> None:
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """A database of its own, with the schema."""
+    """The environment of a separate database with the schema."""
     made = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
     assert run_to_end("db", "upgrade", env=made).returncode == 0
     return made
 
 
 async def attempted(env: dict[str, str]) -> str:
-    """An attempt in a database that is new; its event."""
+    """Makes an attempt in a new database; returns its event."""
     async with wiring.open_ports(load_settings(env)) as ports:
         endpoint = await registered(ports)
         [delivery_id] = await log(ports, endpoint, ports.clock.wall())
@@ -351,7 +352,7 @@ async def attempted(env: dict[str, str]) -> str:
 
 
 def test_attempts_are_printed_as_they_are_made(env: dict[str, str]) -> None:
-    """It waits for them until it is interrupted, and that is no fault."""
+    """The command follows attempts until it is interrupted, and exits without an error."""
     with run_in_background("webhooks", "tail", "--json", env=env) as watching:
         event_id = anyio.run(attempted, env)
         line = json.loads(read_until(watching.stdout, event_id))
@@ -360,7 +361,7 @@ def test_attempts_are_printed_as_they_are_made(env: dict[str, str]) -> None:
 
 
 def test_a_closed_pipe_ends_the_watch(env: dict[str, str]) -> None:
-    """Who reads only the first lines gets no trace."""
+    """A reader that closes the pipe early causes no traceback."""
     with run_in_background("webhooks", "tail", env=env) as watching:
         assert watching.stdout is not None
         watching.stdout.close()

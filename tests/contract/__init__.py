@@ -1,1 +1,1 @@
-"""What every adapter of a port has to keep, said once and run over all of them."""
+"""Contract tests: the behaviour that every adapter of a port must have, run over all adapters."""

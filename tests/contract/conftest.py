@@ -1,4 +1,4 @@
-"""Each store in turn, opened empty for each test, and databases without a schema."""
+"""Fixtures: each store, opened empty for each test, and databases without a schema."""
 
 from __future__ import annotations
 

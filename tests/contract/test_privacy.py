@@ -1,4 +1,4 @@
-"""All that is kept about one person, found and forgotten on every store alike."""
+"""Contract of the stores: the data of one person, found and erased."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_what_somebody_wrote_is_found(store, ada, mia):
 
 
 async def test_what_is_kept_has_pages(store, ada, mia):
-    """Each begins above an id, in the order of ids, and has a limit."""
+    """Personal data is read in pages by id above the given one, up to the limit."""
     booked = [await add_booking(store, mia, ada, status=BookingStatus.COMPLETED) for _ in range(3)]
     reviewed = [await add_review(store, booking) for booking in booked]
     talk = await add_direct(store)
@@ -144,7 +144,7 @@ async def ask(store, email):
 
 @pytest.mark.parametrize("side", ["customer", "companion"])
 async def test_bookings_forget_a_side(store, ada, mia, side):
-    """As the domain says, all of them; bookings of others stay as they are."""
+    """Erasing a side changes all of its bookings by the domain's rules, and no others."""
     said: dict[str, Any] = {
         "cancel_reason": "rain",
         "dispute_reason": "late",
@@ -213,7 +213,7 @@ async def test_words_lose_their_names(store, ada, mia):
 
 
 async def test_what_was_theirs_alone_is_gone(store, mia):
-    """Sessions, keys, portfolio, feed, mutes and questions; of nobody else."""
+    """Erasure deletes the user's sessions, keys, portfolio, feed, mutes and inquiries only."""
     async with store.read_view() as view:
         user = await view.accounts.user(mia.id)
     other = await add_companion(store)

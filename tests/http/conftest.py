@@ -1,4 +1,4 @@
-"""The world of a test: on the memory store, or on each store in turn."""
+"""Fixtures: a deployment on the memory store, or on each store in turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.http.deployment import HttpDeployment
 
 @pytest.fixture
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[HttpDeployment]:
-    """A deployment in memory, with its people."""
+    """A deployment on the memory store, with its users."""
     async with STORES["memory"](request) as store:
         made = HttpDeployment(store)
         await made.add_people()
@@ -29,7 +29,7 @@ def opener(request: pytest.FixtureRequest) -> StoreOpener:
 async def each_world(
     opener: StoreOpener, request: pytest.FixtureRequest
 ) -> AsyncIterator[HttpDeployment]:
-    """The same on every store."""
+    """The same on every store, one per parameter."""
     async with opener(request) as store:
         made = HttpDeployment(store)
         await made.add_people()

@@ -1,4 +1,4 @@
-"""A whole deployment in one process: the application on ports that a test has in hand."""
+"""An in-process deployment: the application on ports that the test controls."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ BASE_URL = POLICY.base_url
 
 
 class HttpDeployment:
-    """The application, its ports, and some people: a customer, a companion, a subscriber with
-    a key, an admin, a stranger."""
+    """The application, its ports and users: customer, companion, subscriber with an API key,
+    admin and stranger."""
 
     def __init__(self, store: OpenStore, **options: Any) -> None:
         self.store = store
@@ -78,25 +78,25 @@ class HttpDeployment:
         self.restart(**options)
 
     def restart(self, *, address: str = "203.0.113.9", proxies: Any = (), **ports: Any) -> None:
-        """Have the application built anew, on ports that differ in what is given."""
+        """Rebuild the application on changed ports."""
         self.ports = evolve(self.ports, **ports)
         self.client_address, self._proxies = address, proxies
         self.__dict__.pop("app", None)
 
     @cached_property
     def app(self) -> StaffbookingApp:
-        """The application on these ports, built at first use: that takes 15 ms."""
+        """The application on these ports, built at first use, as that takes 15 ms."""
         return create_app(self.ports, trusted_proxies=self._proxies)
 
     def raise_limits(self, **rules: RateLimit) -> None:
-        """Limits that no test comes near, but for those given."""
+        """Raise all rate limits out of reach of tests, except those given."""
         known = ("general", "bookings", "webhooks", "contact")
         free = {name: RateLimit(name, 100_000, HOUR) for name in known}
         limits = evolve(POLICY.limits, **{**free, **rules})
         self.restart(policy=evolve(POLICY, limits=limits))
 
     async def add_people(self) -> None:
-        """Make the people."""
+        """Add the users."""
         hashed = f"plain:{TEST_PASSWORD}"
         self.companion = await add_companion(self.store)
         self.customer = await add_user(
@@ -113,14 +113,14 @@ class HttpDeployment:
         self.api_key = await self.add_api_key(self.subscriber)
 
     async def add_api_key(self, owner: User, *permissions: Permission, **given: Any) -> str:
-        """A key of somebody, with both permissions unless some are given."""
+        """Add an API key of a user, by default with both permissions."""
         text = make_api_key_text()
         granted = frozenset(permissions or Permission)
         await add_api_key(self.store, owner.id, text, permissions=granted, **given)
         return text
 
     def client(self, address: str | None = None, **headers: str) -> httpx.AsyncClient:
-        """A client that nobody is signed in at."""
+        """A signed-out client."""
         transport = httpx.ASGITransport(
             self.app,
             raise_app_exceptions=True,
@@ -129,17 +129,17 @@ class HttpDeployment:
         return httpx.AsyncClient(transport=transport, base_url=BASE_URL, headers=headers)
 
     def client_with_key(self, key: str | None = None) -> httpx.AsyncClient:
-        """A program with a key: the subscriber's, unless another is given."""
+        """A client with an API key, by default the subscriber's."""
         return self.client(authorization=f"Bearer {key or self.api_key}")
 
     async def signed_in_client(self, user_id: int) -> httpx.AsyncClient:
-        """A browser that somebody is signed in at, with the CSRF token at hand."""
+        """A signed-in client that sends its CSRF token."""
         token = self.ports.ids.token()
         await add_session(self.store, user_id, token=token, seen_at=self.clock.now)
         return self.client(cookie=f"connect.sid={token}", **{"x-csrf-token": csrf_token(token)})
 
     def request_body(self, **given: Any) -> dict[str, Any]:
-        """A booking request by key that can be honoured: in two days, for four hours."""
+        """A valid booking request by API key: in two days, for four hours."""
         body = {
             "companion_id": self.companion.id,
             "event_date": "2027-03-03",
@@ -153,13 +153,13 @@ class HttpDeployment:
 
 
 def json_body(answer: httpx.Response, status: int = 200) -> Any:
-    """The body of an answer that must have this status."""
+    """The JSON body of a response, which must have this status."""
     assert answer.status_code == status, f"{answer.status_code} {answer.text}"
     return answer.json()
 
 
 def error_body(answer: httpx.Response, status: int, code: str) -> Any:
-    """The body of an error that must have this status and code, and the contract's shape."""
+    """The body of an error response, which must have this status, code and schema."""
     body = json_body(answer, status)
     assert body["code"] == code, body
     assert isinstance(body["error"], str)
@@ -168,5 +168,5 @@ def error_body(answer: httpx.Response, status: int, code: str) -> Any:
 
 
 def error_fields(answer: httpx.Response) -> set[str]:
-    """The fields that an error names."""
+    """The field names of an error."""
     return {fault["field"] for fault in answer.json()["errors"]}

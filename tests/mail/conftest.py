@@ -1,4 +1,4 @@
-"""Each store in turn."""
+"""Fixtures: each store in turn."""
 
 from __future__ import annotations
 

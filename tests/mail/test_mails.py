@@ -1,4 +1,4 @@
-"""What stands in a mail, whatever names and texts hold."""
+"""Encoding of mails, for any names and texts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ UNSUBSCRIBE = "https://book.example/notifications/unsubscribe/1234567.new_messag
 
 
 def raw(**given: Any) -> bytes:
-    """As it goes to a server."""
+    """The mail as it is sent to a server."""
     return encode_email(
         make_email(**given), SENDER, "https://book.example", datetime(2027, 3, 1, tzinfo=UTC)
     ).content
 
 
 def header_names(content: bytes) -> list[str]:
-    """As a server finds them, up to the first empty line."""
+    """The header names as a server reads them, up to the first empty line."""
     lines = content.split(b"\r\n\r\n")[0].split(b"\r\n")
     assert not any(set(line) & set(b"\r\n") for line in lines)
     return [line.partition(b":")[0].decode() for line in lines if line[:1].strip()]
@@ -45,14 +45,14 @@ def made(**given: Any) -> EmailMessage:
 
 
 def parts(**given: Any) -> tuple[str, str]:
-    """The plain text and the HTML."""
+    """The plain text and the HTML part."""
     plain, html = made(**given).iter_parts()
     assert (plain.get_content_type(), html.get_content_type()) == ("text/plain", "text/html")
     return plain.get_content(), html.get_content()
 
 
 def test_a_mail_says_the_same_twice() -> None:
-    """In plain text and in HTML: the name, the text, and where it leads."""
+    """The plain text and the HTML part both have the name, the text and the link."""
     plain, html = parts(text="It is done.", url="https://book.example/x")
     for words in ("Hello Ada Okoro,", "It is done.", "See more", "https://book.example/x"):
         assert words in plain
@@ -60,14 +60,14 @@ def test_a_mail_says_the_same_twice() -> None:
 
 
 def test_operators_are_not_greeted() -> None:
-    """They have no name here; answers go to whoever asked."""
+    """A mail without a recipient name has no greeting; replies go to the inquirer."""
     plain, html = parts(name="")
     assert "Hello" not in plain + html
     assert str(made(name="", reply_to="sam@example.com")["Reply-To"]) == "sam@example.com"
 
 
 def test_what_is_optional_says_how_to_end_it() -> None:
-    """In both parts; what is not says nothing of it."""
+    """An optional mail has an unsubscribe link in both parts; others have none."""
     for part in parts(unsubscribe_url="https://book.example/end"):
         assert "https://book.example/end" in part
     for part in parts():
@@ -75,7 +75,7 @@ def test_what_is_optional_says_how_to_end_it() -> None:
 
 
 def test_markup_is_only_text() -> None:
-    """Whatever somebody is called or writes is escaped in HTML, and as it is in plain text."""
+    """Names and texts are escaped in HTML and unchanged in plain text."""
     bad = '<script src="https://evil.example">"\'&</script>'
     plain, html = parts(name=bad, text=bad, subject=bad, url=f"https://x/?{bad}")
     assert "<script" not in html
@@ -84,7 +84,7 @@ def test_markup_is_only_text() -> None:
 
 
 def test_nothing_is_loaded_from_anywhere() -> None:
-    """No image, no style sheet, no script: who reads it is not told of to anybody."""
+    """The HTML loads no image, style sheet or script."""
     _, html = parts(url="https://book.example/x", unsubscribe_url="https://book.example/end")
     assert not any(word in html for word in ("<img", "<link", "<script", "url(", "@import"))
 
@@ -92,7 +92,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
 @pytest.mark.parametrize("sign", ["\r\n", "\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
 @pytest.mark.parametrize("field", ["name", "subject"])
 def test_no_header_can_be_smuggled_in(field: str, sign: str) -> None:
-    """By any sign that somebody takes for the end of a line."""
+    """No line break character in a value can inject a header."""
     mail = made(**{field: f"Ada{sign}Bcc: eve@example.com{sign}{sign}Hello"})
     assert set(mail.keys()) == HEADERS
     assert [address.addr_spec for address in mail["To"].addresses] == ["ada@example.com"]
@@ -113,21 +113,21 @@ def test_no_header_can_be_smuggled_in(field: str, sign: str) -> None:
     ],
 )
 def test_encoded_words_are_not_decoded(field: str, value: str) -> None:
-    """What somebody wrote in the form of RFC 2047 stays as it is, and ends no line."""
+    """Text in the form of an RFC 2047 encoded word is not decoded and ends no line."""
     content = raw(**{field: value})
     assert sorted(header_names(content)) == sorted(HEADERS)
 
 
 @pytest.mark.parametrize("signs", ["<eve@x.com>(", "eve@x.com<eve@x.com>\\"])
 def test_a_long_name_is_no_other_mailbox(signs: str) -> None:
-    """Nor breaks the one there is, where it has to be folded."""
+    """Folding a long name neither adds nor breaks a mailbox."""
     [mailbox] = made(name=f"{signs}{'Ada' * 7} {signs * 3}{'Ada' * 7}")["To"].addresses
     assert mailbox.addr_spec == "ada@example.com"
 
 
 def test_a_header_block_that_is_not_ours_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However it came to be: the bytes themselves are looked at. Newer Pythons write such a
-    value in a form that is safe."""
+    """A mail whose encoded bytes contain other headers than those set is refused, or encoded safely
+    by newer Pythons."""
     monkeypatch.setattr(mails, "to_single_line", lambda text: text)
     for bad in ("a=0D=0ABcc:_evil@x.com", "a=0D=0A=0D=0AHello", "a=0ABcc:_evil@x.com"):
         try:
@@ -138,7 +138,7 @@ def test_a_header_block_that_is_not_ours_is_not_sent(monkeypatch: pytest.MonkeyP
 
 
 def test_a_link_to_unsubscribe_is_left_whole() -> None:
-    """However long: programs read it as it is (RFC 8058). All else is folded (RFC 5322)."""
+    """The List-Unsubscribe header is not folded (RFC 8058); all others are (RFC 5322)."""
     content = raw(unsubscribe_url=UNSUBSCRIBE, name="J\xfcrgen M\xfcller " * 9)
     assert f"\r\nList-Unsubscribe: <{UNSUBSCRIBE}>\r\n".encode() in content
     assert b"\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n" in content
@@ -148,7 +148,7 @@ def test_a_link_to_unsubscribe_is_left_whole() -> None:
 
 @pytest.mark.parametrize("sign", ["\0", "\x1b", "\x7f", "\u200b", "\u202e", "\u2066"])
 def test_what_can_t_be_seen_is_left_out_of_headers(sign: str) -> None:
-    """Controls, and what would turn the words around."""
+    """Control and bidi characters are removed from headers."""
     mail = made(subject=f"Booking{sign}accepted", name=f"Ada{sign}Okoro")
     assert str(mail["Subject"]) == "Booking accepted"
     assert str(mail["To"]) == "Ada Okoro <ada@example.com>"
@@ -156,7 +156,7 @@ def test_what_can_t_be_seen_is_left_out_of_headers(sign: str) -> None:
 
 @given(name=st.text(max_size=200), subject=st.text(max_size=300))
 def test_any_name_and_subject_makes_a_mail(name: str, subject: str) -> None:
-    """Of any signs and length: it has our headers, one recipient, and lines of ASCII."""
+    """Any name and subject give our headers, one recipient, and ASCII lines."""
     name, subject = (each.encode("utf-8", "replace").decode() for each in (name, subject))
     mail = encode_email(
         make_email(name=name, subject=subject),
@@ -182,7 +182,7 @@ def test_any_name_and_subject_makes_a_mail(name: str, subject: str) -> None:
     ],
 )
 def test_an_address_that_can_t_be_is_given_up(address: str) -> None:
-    """Before anything is said to a server."""
+    """An invalid address is undeliverable without contacting a server."""
     with pytest.raises(UndeliverableEmail):
         made(to=address)
 
@@ -192,14 +192,14 @@ def test_an_address_that_can_t_be_is_given_up(address: str) -> None:
     ["a@.example.com", "a@\u3002.com", f"a@{'x' * 64}.com", "=?a?=@x.com", "j\xfcrgen@example.com"],
 )
 def test_an_answer_that_can_t_be_is_no_reason_to_be_silent(address: str) -> None:
-    """The operators get the mail without a Reply-To."""
+    """A mail with an invalid reply address is sent without Reply-To."""
     mail = made(name="", reply_to=address, text=f"Sam ({address}) asks")
     assert "Reply-To" not in mail
     assert f"Sam ({address}) asks" in next(mail.iter_parts()).get_content()
 
 
 def test_a_domain_travels_in_ascii() -> None:
-    """Whatever script it is written in; what is ASCII stays as it is."""
+    """An international domain is encoded in ASCII; an ASCII domain is unchanged."""
     assert encode_address("ada@B\xfccher.example") == "ada@xn--bcher-kva.example"
     assert encode_address("ada@M_x.a--b.example") == "ada@M_x.a--b.example"
 
@@ -212,12 +212,12 @@ def test_a_domain_travels_in_ascii() -> None:
     ],
 )
 def test_a_domain_is_nobody_elses(domain: str, travels: str) -> None:
-    """The rules of 2003 made `strasse` of the first, whose owner is a stranger."""
+    """The domain is encoded by IDNA 2008, since IDNA 2003 would map it to another owner's."""
     assert encode_address(f"ada@{domain}") == f"ada@{travels}"
 
 
 @pytest.mark.parametrize("domain", ["\u2603.example", "\u2100.example"])
 def test_a_domain_that_can_t_be_registered_is_given_up(domain: str) -> None:
-    """Rather than taken for one that can."""
+    """A domain that can't be registered is undeliverable."""
     with pytest.raises(UndeliverableEmail):
         encode_address(f"ada@{domain}")

@@ -1,4 +1,4 @@
-"""From the outbox to the server: whatever dies on the way, everybody gets their mail."""
+"""From the outbox to the mail server: delivery despite crashes and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(url: str, server: FakeSmtpServer | None = None) -> Settings:
 async def workers(
     store: object, server: FakeSmtpServer, number: int = 1
 ) -> AsyncIterator[list[Ports]]:
-    """Processes that tell people by mail, on one store, each with a notifier of its own."""
+    """Worker processes on one store, each with its own notifier."""
     clock = VirtualClock(NOW)
     made = [
         wiring._LazyNotifier(settings("sqlite+aiosqlite:///unused.db", server))
@@ -62,7 +62,7 @@ def pass_time(ports: Ports, by: object) -> None:
 
 
 async def add(store: object, *subjects: str) -> None:
-    """Ada, with these to be told."""
+    """Creates the user Ada with these notifications due."""
     user = await add_user(store, email="ada@example.com")  # type: ignore[arg-type]
     for subject in subjects:
         await add_notification(store, make_notification(user.id, subject=subject))  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def subjects(server: FakeSmtpServer) -> list[str]:
 
 
 async def test_everybody_gets_a_mail_once(each_store: object) -> None:
-    """On each store, over one connection; what was sent leaves nothing behind."""
+    """On each store mails are sent once over one connection, and the outbox is empty afterwards."""
     await add(each_store, "one", "two")
     async with run_smtp_server() as server, workers(each_store, server) as [ports]:
         assert await notifications.send_notifications(ports) == 2
@@ -84,7 +84,7 @@ async def test_everybody_gets_a_mail_once(each_store: object) -> None:
 
 
 async def test_workers_share_the_mails(each_store: object) -> None:
-    """However many there are, each mail is sent once."""
+    """With several workers each mail is sent once."""
     names = [f"No. {n:02}" for n in range(MANY)]
     await add(each_store, *names)
     async with run_smtp_server() as server, workers(each_store, server, 3) as three:
@@ -96,13 +96,13 @@ async def test_workers_share_the_mails(each_store: object) -> None:
 
 
 async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) -> None:
-    """Who is killed after the server took it leaves it to another, who sends it again: by its
-    Message-ID it is known as the same."""
+    """A mail that was sent by a worker killed before recording it is sent again with the same
+    Message-ID."""
     await add(each_store, "one")
     async with run_smtp_server() as server, workers(each_store, server, 2) as [first, second]:
 
         class Killed(BaseException):
-            """The process is gone."""
+            """Simulates that the process was killed."""
 
         class Dying:
             async def alert_operators(self, booking_id: int, text: str) -> None: ...
@@ -122,7 +122,8 @@ async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) 
 
 
 async def test_a_server_that_misbehaves_gets_it_later(each_store: object) -> None:
-    """What it refused for now, or cut off, comes after its wait, and no other waits with it."""
+    """A mail that was refused temporarily or cut off is retried after its delay, without delaying
+    others."""
     await add(each_store, "one", "two", "three")
     async with run_smtp_server() as server, workers(each_store, server) as [ports]:
         server.data_actions = [reply_with("451 later"), abort_after_data]
@@ -136,7 +137,7 @@ async def test_a_server_that_misbehaves_gets_it_later(each_store: object) -> Non
 
 
 async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None:
-    """At once and aloud; others are told."""
+    """An undeliverable mail is given up and reported at once; others are sent."""
     await add(each_store, "one")
     sam = await add_user(each_store, email="sam@example.com")  # type: ignore[arg-type]
     await add_notification(each_store, make_notification(sam.id, subject="two"))  # type: ignore[arg-type]
@@ -152,7 +153,7 @@ async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None
 
 
 async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None:
-    """One that this version can't read, left by a newer one: the rest is told, and it waits."""
+    """A notification that this version can't read waits, and the others are sent."""
     await add(each_store)
     bad = make_notification(kind="of_tomorrow", subject="bad")
     await add_notification(each_store, bad, NOW - SECOND)  # type: ignore[arg-type]
@@ -166,8 +167,8 @@ async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None
 
 
 async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
-    """From the outbox of its database through the server of its address, on real ports; its
-    links lead to itself."""
+    """Ports from settings send the outbox through the configured server, with links to the base
+    URL."""
     url = f"sqlite+aiosqlite:///{tmp_path}/mail.db"
     await wiring.upgrade_schema(settings(url))
     async with run_smtp_server() as server, wiring.open_ports(settings(url, server)) as ports:
@@ -182,7 +183,7 @@ async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
 
 
 def test_mail_is_loaded_with_the_first_letter() -> None:
-    """Whoever sends none waits for nothing of it."""
+    """The mail libraries are loaded with the first mail."""
     script = "import sys; import staffbooking_adapters.wiring; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

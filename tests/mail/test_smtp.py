@@ -1,4 +1,4 @@
-"""Mails through a real server on this machine, which may misbehave."""
+"""Sending mail through a real local server, which may misbehave."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def notifier(
     deadline: float = 5.0,
     login: tuple[str, str] | None = None,
 ) -> AsyncIterator[SmtpNotifier]:
-    """What tells people through a server."""
+    """A notifier that sends through a server."""
     username, password = login or (None, None)
     made = SmtpNotifier(
         SmtpServer(host, server.port, tls, username, password),
@@ -61,7 +61,7 @@ async def notifier(
 
 
 async def test_a_letter_becomes_a_mail() -> None:
-    """With the headers of a machine's mail, from whom to whom."""
+    """The mail has the headers of automatic mail, the sender and the recipient."""
     async with run_smtp_server() as server, notifier(server) as told:
         await told.send_email(make_email(subject="Booking accepted"))
     [mail] = server.mails
@@ -76,7 +76,7 @@ async def test_a_letter_becomes_a_mail() -> None:
 
 
 async def test_mails_share_a_connection() -> None:
-    """It is kept from one to the next."""
+    """Mails reuse one connection."""
     async with run_smtp_server() as server, notifier(server) as told:
         for number in range(3):
             await told.send_email(make_email(notice_id=number))
@@ -84,7 +84,7 @@ async def test_mails_share_a_connection() -> None:
 
 
 async def test_a_connection_that_is_gone_is_made_anew() -> None:
-    """A server ends those that were silent for long; nothing is lost by it."""
+    """A connection closed by the server is reopened without losing a mail."""
     async with run_smtp_server() as server, notifier(server) as told:
         await told.send_email(make_email())
         abort_connection(server.connections[0])
@@ -95,7 +95,7 @@ async def test_a_connection_that_is_gone_is_made_anew() -> None:
 async def test_a_connection_that_is_gone_without_a_word_costs_no_mail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As behind a gate that forgot it: nobody waits for the end of the mail's time."""
+    """A silently dropped connection is detected within KEEPALIVE_TIMEOUT_SECONDS and reopened."""
     monkeypatch.setattr(smtp, "KEEPALIVE_TIMEOUT_SECONDS", 0.05)
     async with run_smtp_server() as server, notifier(server) as told:
         await told.send_email(make_email())
@@ -105,7 +105,7 @@ async def test_a_connection_that_is_gone_without_a_word_costs_no_mail(
 
 
 async def test_the_same_notice_is_the_same_mail() -> None:
-    """Told again it has the same Message-ID, and another has another."""
+    """Sending a notification again gives the same Message-ID; another one gives another."""
     async with run_smtp_server() as server, notifier(server) as told:
         for number in (7, 7, 8):
             await told.send_email(make_email(notice_id=number, url=f"https://book.example/{NOW}"))
@@ -118,7 +118,7 @@ async def test_the_same_notice_is_the_same_mail() -> None:
 
 @pytest.mark.parametrize("tls", [SmtpTls.STARTTLS, SmtpTls.IMPLICIT])
 async def test_mails_travel_encrypted(tls: SmtpTls) -> None:
-    """From the start, or once the server offers it; signed in only then."""
+    """TLS is used from the start or by STARTTLS, before signing in."""
     context = server_tls_context(AUTHORITY, "localhost")
     how = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
     login = ("books", "hush: it's secret")
@@ -133,7 +133,7 @@ async def test_mails_travel_encrypted(tls: SmtpTls) -> None:
 
 @pytest.mark.parametrize("tls", [SmtpTls.STARTTLS, SmtpTls.IMPLICIT])
 async def test_a_server_must_show_who_it_is(tls: SmtpTls) -> None:
-    """To one with a certificate of another name nothing is said, nor to one without any."""
+    """Nothing is sent to a server with a wrong certificate or without TLS."""
     context = server_tls_context(AUTHORITY, "elsewhere.example")
     how = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
     async with (
@@ -149,7 +149,7 @@ async def test_a_server_must_show_who_it_is(tls: SmtpTls) -> None:
 
 
 async def test_a_wrong_password_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
-    """Neither the fault nor the log has it; it may be right the next time."""
+    """A wrong password is a temporary error, and neither error nor log contains it."""
     login = ("books", "wrong-hush")
     async with (
         run_smtp_server(requires_login=True) as server,
@@ -161,7 +161,8 @@ async def test_a_wrong_password_is_told_without_it(caplog: pytest.LogCaptureFixt
 
 
 async def test_a_recipient_who_is_refused_is_given_up() -> None:
-    """For good by a 5xx, for now by a 4xx; neither tells the address; the next one is served."""
+    """A recipient refused with 5xx is undeliverable, with 4xx retried; neither error contains the
+    address, and the next mail is sent."""
     async with run_smtp_server() as server, notifier(server) as told:
         server.replies_by_recipient = {
             "gone@example.com": "550 gone@example.com is nobody",
@@ -178,7 +179,7 @@ async def test_a_recipient_who_is_refused_is_given_up() -> None:
 
 @pytest.mark.parametrize("said", ["451 later", "554 no"])
 async def test_a_mail_that_is_refused_is_tried_again(said: str) -> None:
-    """Whatever its content was refused for: the server may be set right."""
+    """A mail whose content is refused is retried."""
     async with run_smtp_server() as server, notifier(server) as told:
         server.data_actions = [reply_with(said)]
         with pytest.raises(EmailNotSent, match=rf"SMTPDataError \({said[:3]}\)"):
@@ -188,7 +189,7 @@ async def test_a_mail_that_is_refused_is_tried_again(said: str) -> None:
 
 
 async def test_a_connection_cut_in_a_mail_is_no_success() -> None:
-    """The mail may have been taken: it is sent again, by a new connection."""
+    """A mail interrupted by a closed connection is retried over a new one."""
     async with run_smtp_server() as server, notifier(server) as told:
         server.data_actions = [abort_after_data]
         with pytest.raises(EmailNotSent, match="SMTPServerDisconnected"):
@@ -198,7 +199,7 @@ async def test_a_connection_cut_in_a_mail_is_no_success() -> None:
 
 
 async def test_a_slow_server_is_left(caplog: pytest.LogCaptureFixture) -> None:
-    """After the deadline of the whole mail; what is sent next is not told by what was before."""
+    """A mail ends at its timeout, and the next one uses a new connection."""
     async with run_smtp_server() as server, notifier(server, deadline=0.2) as told:
         server.data_actions = [never_reply]
         with pytest.raises(EmailNotSent, match="TimeoutError"):
@@ -209,7 +210,7 @@ async def test_a_slow_server_is_left(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_nobody_there_is_for_now() -> None:
-    """A server that is not up may be later."""
+    """An unreachable server is a temporary error."""
     async with run_smtp_server() as server:
         pass
     async with notifier(server) as told:
@@ -218,7 +219,7 @@ async def test_nobody_there_is_for_now() -> None:
 
 
 async def test_who_is_stopped_leaves_no_half_mail() -> None:
-    """The next mail goes by a connection of its own."""
+    """After a cancelled mail the next one uses a new connection."""
     async with run_smtp_server() as server, notifier(server) as told:
         begun = asyncio.Event()
 
@@ -237,7 +238,8 @@ async def test_who_is_stopped_leaves_no_half_mail() -> None:
 
 
 async def test_an_address_of_any_script_is_reached() -> None:
-    """Where the server knows how; the domain always travels in ASCII."""
+    """An international address is sent to if the server supports SMTPUTF8; its domain is in
+    ASCII."""
     letter = make_email(to="j\xfcrgen@b\xfccher.example", name="J\xfcrgen M\xfcller")
     async with run_smtp_server() as server, notifier(server) as told:
         await told.send_email(letter)
@@ -251,7 +253,7 @@ async def test_an_address_of_any_script_is_reached() -> None:
 
 
 async def test_an_address_that_the_server_can_t_reach_is_given_up() -> None:
-    """It will not learn it by being asked again."""
+    """An international address is undeliverable without SMTPUTF8."""
     async with run_smtp_server(supports_smtputf8=False) as server, notifier(server) as told:
         with pytest.raises(UndeliverableEmail, match="can't send to this address"):
             await told.send_email(make_email(to="j\xfcrgen@example.com"))
@@ -260,7 +262,7 @@ async def test_an_address_that_the_server_can_t_reach_is_given_up() -> None:
 
 
 async def test_one_click_ends_what_is_optional() -> None:
-    """By the headers that mail programs know (RFC 8058)."""
+    """An optional mail has the one-click unsubscribe headers (RFC 8058)."""
     url = "https://book.example/notifications/unsubscribe/1.payout.x"
     letter = make_email(kind=NotificationKind.PAYOUT, unsubscribe_url=url)
     async with run_smtp_server() as server, notifier(server) as told:
@@ -273,7 +275,7 @@ async def test_one_click_ends_what_is_optional() -> None:
 async def test_what_is_sent_is_logged_without_what_it_says(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Neither text nor link nor address."""
+    """The log line has neither text nor link nor address."""
     caplog.set_level(logging.INFO, "staffbooking.notices")
     letter = make_email(text="hush", url="https://x/hush", to="hush@example.com")
     async with run_smtp_server() as server, notifier(server) as told:
@@ -283,7 +285,7 @@ async def test_what_is_sent_is_logged_without_what_it_says(
 
 
 async def test_an_alert_is_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Operators read it there."""
+    """An alert is logged and not mailed."""
     async with run_smtp_server() as server, notifier(server) as told:
         await told.alert_operators(7, "a payout is late")
     assert "booking 7: a payout is late" in caplog.text

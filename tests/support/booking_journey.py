@@ -61,7 +61,7 @@ LATE_CANCELLATION_NOTICE = HOUR
 
 
 class BookingJourney:
-    """A booking, its postings, operations, events and alerts, as they come about."""
+    """A booking with the postings, operations, events and alerts of its transitions."""
 
     def __init__(self, booking: Booking | None = None, policy: Policy = POLICY) -> None:
         self.booking = booking or make_booking()
@@ -82,19 +82,19 @@ class BookingJourney:
 
     @property
     def intent(self) -> PaymentIntent:
-        """The payment intent, which there is from the acceptance on."""
+        """The payment intent, which exists from the acceptance on."""
         assert self.booking.intent is not None
         return self.booking.intent
 
     def pull(
         self, trigger: Trigger, party: Party, now: datetime | None = None, **facts: Any
     ) -> TransitionResult:
-        """Move the booking, at its creation unless a time is given."""
+        """Apply a trigger to the booking, at its creation time unless a time is given."""
         transition_input = TransitionInput(trigger, party, now or self.booking.created_at, **facts)
         return self.keep(apply_transition(self.booking, transition_input, self.policy))
 
     def see(self, snapshot: Snapshot, now: datetime) -> list[ReconciledFact]:
-        """Take note of what a snapshot has that is new."""
+        """Apply what is new in a snapshot."""
         operations = tuple(self.operations.values())
         found = list(
             reconcile(
@@ -125,7 +125,7 @@ class BookingJourney:
 
     @property
     def faults(self) -> list[str]:
-        """What the audit finds wrong."""
+        """The faults that the audit finds."""
         operations = tuple(self.operations.values())
         return list(
             find_invariant_violations(self.booking, tuple(self.postings.values()), operations)
@@ -137,7 +137,7 @@ class BookingJourney:
 
     @property
     def cash_book(self) -> CashPostings:
-        """Its cash as the ledger has it, with nothing under way."""
+        """The cash of the booking according to the ledger, with nothing in flight."""
         postings = tuple(
             (posting.key, leg.amount)
             for posting in self.postings.values()
@@ -171,7 +171,7 @@ class BookingJourney:
 
 
 class ProcessorBook:
-    """The processor's own book of one journey: executes operations, shows snapshots."""
+    """The processor's book of one journey: executes operations and returns snapshots."""
 
     def __init__(self, journey: BookingJourney) -> None:
         self.journey = journey
@@ -186,7 +186,7 @@ class ProcessorBook:
         """Refunds that had settled before they failed."""
 
     def execute(self, operation: Operation) -> None:
-        """Do what an operation orders, once."""
+        """Execute an operation once."""
         number, command = operation.id, operation.command
         match command:
             case OpenCheckout():
@@ -204,7 +204,7 @@ class ProcessorBook:
                 self._reverse(operation, command)
 
     def _reverse(self, operation: Operation, command: ReversePayout) -> None:
-        """Take a payout back; more than is left of it is refused for good."""
+        """Reverse a payout; an amount above what is left of it is refused for good."""
         number = operation.id
         payout = next(op for op in self.journey.operations.values() if op.n == command.payout_n)
         taken = sum(
@@ -239,7 +239,7 @@ class ProcessorBook:
         self.chargebacks[ref] = evolve(known, **given)
 
     def settle(self, number: int, status: RefundStatus) -> None:
-        """Change what became of a refund."""
+        """Change the status of a refund."""
         known = self.refunds[number]
         if known.status is RefundStatus.SETTLED and status is RefundStatus.FAILED:
             self.came_back.add(number)
@@ -258,7 +258,7 @@ class ProcessorBook:
         self.payouts[number] = PayoutState(f"tr_hand{-number}", amount, 0, None)
 
     def reverse_by_hand(self, amount: int = 100) -> None:
-        """Of the last payout."""
+        """Reverse the last payout."""
         number = -1 - len(self.reversals)
         payout = list(self.payouts.values())[-1]
         made = ReversalState(f"rv_hand{-number}", payout.ref, amount, None)
@@ -302,7 +302,7 @@ class ProcessorBook:
 
     @property
     def cash(self) -> int:
-        """What the processor holds for the platform of this booking's money."""
+        """The booking's money that the processor holds for the platform."""
         return sum(movement.amount for movement in self.statement)
 
 
@@ -378,7 +378,7 @@ def with_processor_book(journey: BookingJourney) -> tuple[BookingJourney, Proces
 def apply_snapshot(
     journey: BookingJourney, book: ProcessorBook, after: timedelta = DAY
 ) -> list[ReconciledFact]:
-    """See all that the book has, so long after the end of the event."""
+    """Apply the book's snapshot, at the given time after the end of the event."""
     return journey.see(book.snapshot, journey.ends_at + after)
 
 
@@ -427,7 +427,7 @@ def debt_of(journey: BookingJourney) -> Debt:
 
 
 def settle_debts(payer: BookingJourney, *debtors: BookingJourney) -> list[TransitionResult]:
-    """Keep of the payer's payout what the debtors owe."""
+    """Deduct the debtors' debts from the payer's payout."""
     journey_by_booking_id = {journey.booking.id: journey for journey in (payer, *debtors)}
     steps = net_debts(payer.booking, [debt_of(debtor) for debtor in debtors], payer.ends_at + DAY)
     return [journey_by_booking_id[step.booking.id].keep(step) for step in steps]

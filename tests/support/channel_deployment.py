@@ -48,8 +48,7 @@ DEFAULT_SETTINGS = load_settings({})
 def relax_limits(
     world: HttpDeployment, *, max_events_per_minute: int = 100_000, **policy: Any
 ) -> None:
-    """Let a connection send so many events in a minute, and have nobody wait for what comes
-    after a moment anyway."""
+    """Raise the event limit of a connection, and remove the delays."""
     quick = {"resume_grace": SHORT_INTERVAL, "sessions_judged_every": SHORT_INTERVAL}
     limits = evolve(POLICY.limits, channel=RateLimit("channel", max_events_per_minute, MINUTE))
     world.restart(policy=evolve(POLICY, **{"limits": limits, **quick, **policy}))
@@ -68,8 +67,8 @@ class _FastSleepAsyncio:
 
 @asynccontextmanager
 async def serve_channel(ports: Ports, **settings: Any) -> AsyncIterator[ChannelServer]:
-    """A server on these ports, with settings of its own; several of them are as several
-    processes of one deployment."""
+    """Serve on these ports with separate settings; several servers act as processes of one
+    deployment."""
     stop = anyio.Event()
     given = evolve(DEFAULT_SETTINGS, **settings)
     hasty = patch.object(uvicorn.server, "asyncio", _FastSleepAsyncio())
@@ -129,8 +128,8 @@ class ChannelServer:
     async def connect_client(
         self, user: User | Companion, token: str | None = None, **given: Any
     ) -> AsyncIterator[WebSocketClient]:
-        """A client of somebody who is signed in (anew, unless a session's token is given); it
-        has been told `ready`."""
+        """A client of a signed-in user, after the `ready` event; it signs in anew unless a token
+        is given."""
         token = token or await self.sign_in(user)
         async with self.open_websocket(f"connect.sid={token}", **given) as socket:
             client = WebSocketClient(socket, token)
@@ -138,7 +137,7 @@ class ChannelServer:
             yield client
 
     async def metric(self, name: str) -> float:
-        """One of the channel's figures for Prometheus."""
+        """One of the channel's Prometheus metrics."""
         async with httpx.AsyncClient() as client:
             told = (await client.get(f"http://127.0.0.1:{self.port}/metrics")).text
         [value] = re.findall(rf"^staffbooking_channel_{name} (.*)$", told, re.MULTILINE)
@@ -147,7 +146,7 @@ class ChannelServer:
     async def rejected_handshake(
         self, cookie: str | None, **given: Any
     ) -> tuple[Response, dict[str, Any]]:
-        """The answer to a handshake that must not succeed, and its JSON."""
+        """The response to a rejected handshake, and its JSON."""
         with pytest.raises(InvalidStatus) as refused:
             async with self.open_websocket(cookie, **given):
                 pass
@@ -177,14 +176,14 @@ class WebSocketClient:
     async def send_message(
         self, conversation: Conversation, content: str, **data: Any
     ) -> dict[str, Any]:
-        """Send a message, and wait until it is stored: the message."""
+        """Send a message, wait until it is stored and return it."""
         asked = {"conversation_id": conversation.id, "content": content, **data}
         await self.send("send_message", asked)
         message: dict[str, Any] = (await self.next_data("ack"))["message"]
         return message
 
     async def next_any_frame(self) -> dict[str, Any]:
-        """The next frame, whatever it is."""
+        """The next frame of any name."""
         return self._unread.popleft() if self._unread else await self._receive()
 
     async def next_data(self, event: str) -> dict[str, Any]:
@@ -193,7 +192,7 @@ class WebSocketClient:
         return data
 
     async def next_frame(self, event: str) -> dict[str, Any]:
-        """The next event of a name; others that come before it can be asked for after it."""
+        """The next event of a name; earlier events of other names stay available."""
         for frame in self._unread:
             if frame["event"] == event:
                 self._unread.remove(frame)
@@ -209,8 +208,7 @@ class WebSocketClient:
         return frame
 
     async def wait_closed(self) -> int | None:
-        """The code that the server closes with, after whatever it sends before; None where the
-        connection broke."""
+        """The close code of the server, or None where the connection broke."""
         try:
             while True:
                 await self._receive()

@@ -1,4 +1,4 @@
-"""Names for tests: made-up ones, and a real server of names on loopback."""
+"""DNS for tests: fake resolvers, and a real DNS server on loopback."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Self
 
 
 class FakeResolver:
-    """Knows what it was told. Each look-up of a name gives the next of its answers, the last
-    one for ever; an empty answer means that there is no such name."""
+    """A resolver with fixed answers. Each lookup returns the name's next answer and repeats the
+    last one; an empty answer means that the name does not exist."""
 
     def __init__(self, answers: Mapping[str, Sequence[Sequence[str]]]) -> None:
         self._answers = {name: list(told) for name, told in answers.items()}
@@ -31,7 +31,7 @@ class FakeResolver:
 
 
 class SingleAddressResolver(FakeResolver):
-    """All names there are stand for the same addresses."""
+    """Resolves every name to the same addresses."""
 
     def __init__(self, *addresses: str) -> None:
         super().__init__({})
@@ -55,8 +55,8 @@ class HangingResolver(FakeResolver):
 
 
 class DnsServer(asyncio.DatagramProtocol):
-    """Answers questions over UDP: from what it was told, "no such name" for the rest, and
-    nothing at all for names under `hangs.test`."""
+    """Answers queries over UDP from fixed records: other names do not exist, and names under
+    `hangs.test` get no answer."""
 
     def __init__(self, addresses: Mapping[str, Sequence[str]]) -> None:
         self._addresses = addresses
@@ -90,7 +90,7 @@ class DnsServer(asyncio.DatagramProtocol):
 
 
 def _parse_question_name(question: bytes) -> tuple[str, int]:
-    """The name that is asked for, and where it ends."""
+    """The queried name, and the offset of its end."""
     labels, at = [], 12
     while size := question[at]:
         labels.append(question[at + 1 : at + 1 + size].decode().lower())
@@ -99,7 +99,7 @@ def _parse_question_name(question: bytes) -> tuple[str, int]:
 
 
 def has_ipv6_loopback() -> bool:
-    """Whether this machine has a loopback of version 6."""
+    """Whether this machine has an IPv6 loopback address."""
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
             return True

@@ -10,7 +10,7 @@ from staffbooking_adapters.memory.doubles import PlainHasher
 
 
 class CountingHasher(PlainHasher):
-    """Counts what it was asked to hash."""
+    """Counts the calls to hash."""
 
     def __init__(self) -> None:
         self.hashed = 0
@@ -22,7 +22,7 @@ class CountingHasher(PlainHasher):
 
 @frozen
 class SlowHasher(PlainHasher):
-    """While it verifies a password, something happens."""
+    """Runs a callback while it verifies a password."""
 
     meanwhile: Callable[[], Awaitable[object]]
 

@@ -97,7 +97,7 @@ class BookingScenario:
         return await self.ports.clock.business()
 
     async def jump_to(self, at: datetime) -> None:
-        """Move business time, as the sandbox does; what comes due then is not yet done."""
+        """Move business time, as the sandbox does, without running the work that becomes due."""
         await sandbox.set_clock(self.ports, at)
 
     def pass_time(self, by: timedelta) -> None:
@@ -108,7 +108,7 @@ class BookingScenario:
         return await timers.run_all_due_work(self.ports)
 
     async def settle_down(self) -> None:
-        """Let real time pass until no operation is unfinished, or half a week is over."""
+        """Let real time pass until no operation is unfinished, for half a week at most."""
         for _ in range(84):
             await self.drain()
             if not await self.unfinished():
@@ -139,7 +139,7 @@ class BookingScenario:
         return [one.text for one in found if isinstance(one, ledger_check.LedgerFault)]
 
     async def held(self) -> int:
-        """What the processor's own book says that the platform holds."""
+        """The platform's balance in the processor's own book."""
         assert self.ports.sandbox is not None
         return await self.ports.sandbox.balance()
 
@@ -158,7 +158,7 @@ class BookingScenario:
         await self.ports.sandbox.clear_faults()
 
     async def request(self, keep: Any = None, by: Actor | None = None, **given: Any) -> Booking:
-        """Of four hours, three days ahead at noon, unless fields say otherwise."""
+        """Request four hours at noon three days ahead, unless fields say otherwise."""
         wanted = make_booking_request(**{"companion_id": self.staff.user_id, **given})
         return await requests.request_booking(self.ports, by or self.customer, wanted, keep)
 
@@ -173,7 +173,7 @@ class BookingScenario:
         return (await actions.open_checkout(self.ports, self.customer, booking.id))[1]
 
     async def play(self, booking: Booking, outcome: str = "succeed") -> None:
-        """Act on the hosted page; the events of it are not yet delivered."""
+        """Act on the hosted page; its events are not delivered yet."""
         page = await self.checkout(booking)
         assert self.ports.sandbox is not None
         await self.ports.sandbox.simulate_checkout(page.rpartition("/")[2], outcome)
@@ -185,7 +185,7 @@ class BookingScenario:
         return await self.booking(booking)
 
     async def completed(self, **given: Any) -> Booking:
-        """Confirmed at the end of the event."""
+        """A booking confirmed by the customer at the end of the event."""
         booking = await self.paid(**given)
         await self.jump_to(booking.ends_at)
         return await self.move(booking, Trigger.CONFIRM, self.customer)
@@ -213,7 +213,7 @@ class BookingScenario:
         return await disputes.resolve_dispute(self.ports, booking.code, trigger, amount)
 
     async def charge_back(self, booking: Booking, outcome: str = "open") -> Booking:
-        """Done at the processor, and its events are followed."""
+        """Open a chargeback at the processor and process its events."""
         await sandbox.simulate_chargeback(self.ports, booking.code, outcome)
         return await self.booking(booking)
 
@@ -230,12 +230,12 @@ async def make_booking_scenario(
 
 
 async def with_another_customer(scene: BookingScenario) -> BookingScenario:
-    """The same scene for one more customer."""
+    """The same scenario with another customer."""
     return evolve(scene, customer=actor_of(await add_user(scene.ports.store)))
 
 
 async def with_another_companion(scene: BookingScenario, **given: Any) -> BookingScenario:
-    """The same scene with one more companion in the companion's place."""
+    """The same scenario with another companion."""
     return evolve(scene, staff=actor_of(await add_companion(scene.ports.store, **given)))
 
 
@@ -255,7 +255,7 @@ def make_booking_request(companion_id: int, **given: Any) -> RequestBooking:
 def make_idempotency_request(
     key: str = "call", fingerprint: bytes = b"same", scope: str = "key:1"
 ) -> IdempotencyRequest[Booking]:
-    """A call with an idempotency key, whose answer is the code of its booking."""
+    """An idempotent call whose stored answer is the code of its booking."""
     return IdempotencyRequest(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
 
 

@@ -1,5 +1,4 @@
-"""What tests of messages put in the place of ports: a filter that can be read at a glance, and
-ears that note what they hear."""
+"""Test doubles of message ports: a simple content filter, and a subscriber that records."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ class SimpleContentFilter:
 
 @define
 class RecordingSubscriber:
-    """Ears that note what they were told."""
+    """A subscriber that records what it receives."""
 
     stored_count: int = 0
     """Word of stored messages."""

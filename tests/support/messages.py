@@ -87,7 +87,7 @@ def make_message(
 async def add_pair(
     store: Store, companion: Companion | int | None = None, customer: Any = None, **given: Any
 ) -> CustomerCompanionPair:
-    """Two people who share a booking; who is not given is made."""
+    """Two people who share a booking; missing ones are created."""
     booking = await add_booking(store, companion, customer, **given)
     return CustomerCompanionPair(booking.customer_id, booking.companion_id)
 
@@ -95,7 +95,7 @@ async def add_pair(
 async def add_direct(
     store: Store, pair: CustomerCompanionPair | None = None, now: datetime = NOW, **given: Any
 ) -> Conversation:
-    """The conversation of a pair, who are made where they are not given."""
+    """The direct conversation of a pair; missing people are created."""
     pair = pair or await add_pair(store, **given)
 
     async def unit(tx: Transaction) -> Conversation:
@@ -127,7 +127,7 @@ async def add_group(
 async def lock_group(
     store: Store, customer_id: int, event_ref: str = EVENT_REF, now: datetime = NOW
 ) -> Conversation:
-    """The group of an event; made, and not open, where it is missing."""
+    """The locked group of an event; created, and not open, where it is missing."""
     return await store.run_transaction(
         lambda unit: unit.messages.lock_group(customer_id, event_ref, now)
     )
@@ -142,7 +142,7 @@ async def save_group_members(
     opens: bool = False,
     now: datetime = NOW,
 ) -> Conversation:
-    """Let the group of an event follow as if these were booked for it, and nobody else."""
+    """Save the group of an event with exactly these booked companions."""
 
     async def unit(tx: Transaction) -> Conversation:
         held = await tx.messages.lock_group(customer_id, event_ref, now)
@@ -155,7 +155,7 @@ async def save_group_members(
 
 
 async def add_messages(store: Store, *new: NewMessage) -> list[Message]:
-    """Messages in the store, all in one unit of work."""
+    """Adds messages to the store in one transaction."""
 
     async def unit(tx: Transaction) -> list[Message]:
         await tx.messages.lock_conversations({each.conversation_id for each in new})
@@ -173,7 +173,7 @@ async def add_messages_by(
 
 
 async def reload_conversation(store: Store, conversation: Conversation) -> Conversation:
-    """A conversation as it is now."""
+    """The stored conversation."""
     async with store.read_view() as view:
         now = await view.messages.conversation(conversation.id)
     assert now is not None
@@ -181,7 +181,7 @@ async def reload_conversation(store: Store, conversation: Conversation) -> Conve
 
 
 async def read_marks(store: Store, conversation: Conversation) -> dict[int, int]:
-    """Up to which message each member has read."""
+    """The last read message id of each member."""
     members = (await reload_conversation(store, conversation)).members
     return {member.user_id: member.read_id for member in members}
 

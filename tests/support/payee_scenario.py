@@ -41,7 +41,7 @@ class RecordingProcessor:
         return call
 
     def made(self, name):
-        """What was given with each call of a name, without the time that it may take."""
+        """The arguments of each call of a name, without its timeout."""
         return [given[:-1] for called, *given in self.calls if called == name]
 
 
@@ -60,7 +60,7 @@ def ports_with_manual_payees() -> Ports:
 
 @frozen
 class PayeeScenario:
-    """What the staff member does, and the worker."""
+    """The actions of the staff member and of the worker."""
 
     scene: BookingScenario
     staff: Actor
@@ -74,7 +74,7 @@ class PayeeScenario:
         return self.ports.payments
 
     async def ask(self, country=None):
-        """The page, as the staff member asks for it."""
+        """Request the onboarding page as the staff member."""
         return await payees.open_onboarding(self.ports, self.staff, country)
 
     async def account(self):
@@ -85,11 +85,11 @@ class PayeeScenario:
         return PayeeStatus.NONE if found is None else found.status
 
     async def complete(self):
-        """What the staff member does on the page; no event of it has come yet."""
+        """Complete the page as the staff member; its events are not delivered yet."""
         await self.ports.sandbox.complete_payee((await self.account()).ref)
 
     async def work(self):
-        """What a worker does until nothing is due."""
+        """Run the worker until nothing is due."""
         while await payees.run_due_payee(self.ports):
             pass
 

@@ -1,4 +1,4 @@
-"""Portfolio items and images of staff members, as a test wants them."""
+"""Portfolio items and images of staff members for tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.builders import NOW
 
 
 def make_new_portfolio_item(companion_id: int = 2, **given: Any) -> NewPortfolioItem:
-    """An item that waits for its approval."""
+    """An item that waits for approval."""
     defaults: dict[str, Any] = {
         "companion_id": companion_id,
         "title": "The spring ball",
@@ -22,7 +22,7 @@ def make_new_portfolio_item(companion_id: int = 2, **given: Any) -> NewPortfolio
 
 
 async def add_portfolio_item(store: Store, companion_id: int, **given: Any) -> PortfolioItem:
-    """An item in the store, and in what is shown of its companion."""
+    """A stored item, also in the companion's stored detail."""
     new = make_new_portfolio_item(companion_id, **given)
 
     async def unit(tx: Transaction) -> PortfolioItem:
@@ -36,7 +36,7 @@ async def add_portfolio_item(store: Store, companion_id: int, **given: Any) -> P
 
 
 async def add_uploaded_image(store: Store, owner_id: int, name: str, **given: Any) -> Image:
-    """An image that somebody uploaded; its bytes are nowhere."""
+    """A stored image record without a file."""
     image = Image(**{"name": name, "owner_id": owner_id, "size": 9, "created_at": NOW, **given})
     await store.run_transaction(lambda tx: tx.portfolio.add_image(image))
     return image

@@ -1,8 +1,5 @@
-"""Receivers of webhooks on loopback, of every kind: each is a real server.
-
-A behaviour serves one connection; it is what a `Receiver` is made with. What came in is
-kept: the connections, the requests with all their bytes, and how many bytes went out.
-"""
+"""Webhook receivers on loopback, each a real server. A `ReceiverServer` is made with a
+behaviour, which serves one connection, and records connections, requests and bytes sent."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ DRIP_INTERVAL_SECONDS = 0.02
 
 @frozen
 class ReceivedRequest:
-    """What was received: the head's bytes as they came, and the body."""
+    """A received request: the raw bytes of the head, and the body."""
 
     head: bytes
     body: bytes
@@ -36,7 +33,7 @@ class ReceivedRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """By their names in lower case."""
+        """Headers by lower-case name."""
         lines = self.head.decode("latin-1").split("\r\n")[1:]
         split = (line.split(":", 1) for line in lines if line)
         return {name.lower(): value.strip() for name, value in split}
@@ -51,7 +48,7 @@ class ReceiverConnection:
     writer: asyncio.StreamWriter
 
     async def request(self) -> ReceivedRequest | None:
-        """The next request, whole; None where there is none any more."""
+        """The next whole request, or None at the end of the connection."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = ReceivedRequest(head, b"").headers.get("content-length", "0")
@@ -62,13 +59,13 @@ class ReceiverConnection:
         return request
 
     async def write(self, data: bytes) -> None:
-        """Waits until most of it is on its way."""
+        """Write, and wait until most of the bytes are sent."""
         self.writer.write(data)
         await self.writer.drain()
         self.receiver.bytes_written += len(data)
 
     def reset(self) -> None:
-        """End it the hard way: the other side gets an error, not an end."""
+        """Reset the connection: the peer gets an error instead of an end."""
         if not self.writer.is_closing():
             own = self.writer.get_extra_info("socket")
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -170,18 +167,18 @@ def respond_redirect(code: int, location: str) -> Behaviour:
 
 
 async def never_respond(connection: ReceiverConnection) -> None:
-    """Accepts, reads nothing and says nothing: where TLS is expected, its handshake hangs."""
+    """Accepts, then neither reads nor writes: a TLS handshake hangs."""
     await asyncio.Event().wait()
 
 
 async def hang_in_head(connection: ReceiverConnection) -> None:
-    """Reads the request and says nothing."""
+    """Reads the request and does not respond."""
     await connection.request()
     await asyncio.Event().wait()
 
 
 async def drip_head(connection: ReceiverConnection) -> None:
-    """A head that never ends, byte by byte."""
+    """Sends an endless head, byte by byte."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while True:
@@ -190,7 +187,7 @@ async def drip_head(connection: ReceiverConnection) -> None:
 
 
 async def drip_body(connection: ReceiverConnection) -> None:
-    """A good head, and a body byte by byte."""
+    """Sends a valid head, then the body byte by byte."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while True:
@@ -199,7 +196,7 @@ async def drip_body(connection: ReceiverConnection) -> None:
 
 
 async def cut_body(connection: ReceiverConnection) -> None:
-    """A good head, and less of a body than it says."""
+    """Sends a valid head and a body shorter than announced."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort")
 
@@ -213,12 +210,12 @@ async def endless_body(connection: ReceiverConnection) -> None:
 
 @cache
 def compression_bomb() -> bytes:
-    """8 KB that would be 8 MB."""
+    """Sends 8 KB that decompress to 8 MB."""
     return gzip.compress(bytes(8 * 1024 * 1024))
 
 
 async def gzip_bomb(connection: ReceiverConnection) -> None:
-    """A body that is far larger than it looks."""
+    """Sends a body that is far larger when decompressed."""
     await connection.request()
     bomb = compression_bomb()
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
@@ -227,7 +224,7 @@ async def gzip_bomb(connection: ReceiverConnection) -> None:
 
 
 async def many_headers(connection: ReceiverConnection) -> None:
-    """100,000 of them."""
+    """Sends 100,000 headers."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\n")
     for number in range(100_000):
@@ -236,7 +233,7 @@ async def many_headers(connection: ReceiverConnection) -> None:
 
 
 async def long_header(connection: ReceiverConnection) -> None:
-    """One that never ends."""
+    """Sends a header that never ends."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
     while True:
@@ -251,7 +248,7 @@ async def endless_continue(connection: ReceiverConnection) -> None:
 
 
 async def reset_connection(connection: ReceiverConnection) -> None:
-    """As soon as it was accepted."""
+    """Resets each connection when it is accepted."""
     connection.reset()
 
 
@@ -266,7 +263,7 @@ async def close_after_request(connection: ReceiverConnection) -> None:
 
 @asynccontextmanager
 async def closed_port() -> AsyncIterator[str]:
-    """The URL of a port that refuses connections; nobody else gets it meanwhile."""
+    """The URL of a reserved port that refuses connections."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{bound.getsockname()[1]}/hook"
@@ -274,7 +271,7 @@ async def closed_port() -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def unaccepting_port() -> AsyncIterator[str]:
-    """The URL of a server whose queue is full: connections to it hang."""
+    """The URL of a server with a full accept queue: connections to it hang."""
     waiting = []
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listening:
         address = listening.getsockname()
@@ -289,14 +286,14 @@ async def unaccepting_port() -> AsyncIterator[str]:
 
 
 def server_tls_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
-    """A server's side of TLS, with a certificate for these names."""
+    """A server TLS context with a certificate for these names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*names).configure_cert(context)
     return context
 
 
 def client_tls_context(authority: trustme.CA) -> ssl.SSLContext:
-    """A client's side of TLS that knows this authority alone."""
+    """A client TLS context that trusts this authority only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(context)
     return context

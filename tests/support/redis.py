@@ -23,7 +23,7 @@ READY_LOG_LINE = "eady to accept connections"
 
 
 class RedisServer:
-    """A server that can be stopped and started, and fall silent and speak again."""
+    """A server that can be stopped, started, suspended and resumed."""
 
     def __init__(self, program: str, home: Path) -> None:
         self._program = program
@@ -33,11 +33,11 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Its address, as the settings take it."""
+        """The server's URL in the form of the settings."""
         return f"unix://{self.socket}"
 
     def start(self) -> None:
-        """Returns when it takes connections."""
+        """Start the server and wait until it accepts connections."""
         command = [self._program, *SERVER_OPTIONS, "--unixsocket", str(self.socket)]
         self._process = subprocess.Popen(
             command, cwd=self._home, stdout=subprocess.PIPE, text=True, encoding="utf-8"
@@ -47,21 +47,21 @@ class RedisServer:
         assert any(READY_LOG_LINE in line for line in lines), "redis-server did not start"
 
     def stop(self) -> None:
-        """It is gone at once, with its connections and all that it knew."""
+        """Kill the server, with its connections and data."""
         if self._process is not None:
             with self._process as process:
                 process.kill()
             self._process = None
 
     def suspend(self) -> None:
-        """It answers nobody any more, though its connections stay."""
+        """Suspend the server: its connections stay open and get no answers."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def client(self) -> Redis:
-        """An operator's connection, to be entered."""
+        """A context manager of a client connection."""
         return Redis.from_url(self.url, protocol=2)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -71,7 +71,7 @@ class RedisServer:
 
 @contextmanager
 def run_redis_server() -> Iterator[RedisServer]:
-    """A fresh server; the asking test is left out where there is none to be had."""
+    """A fresh server; the test is skipped where Redis is missing."""
     program = shutil.which("redis-server")
     if program is None:
         skip_or_fail("redis", "Redis", "there is no redis-server")

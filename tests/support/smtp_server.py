@@ -1,4 +1,4 @@
-"""A mail server on this machine that takes mails in, or misbehaves as a test asks it to."""
+"""A local SMTP server that accepts mails or fails as a test asks."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class FakeSmtpServer:
 
 
 def abort_connection(server: SMTP) -> None:
-    """End a connection without a word, where it has not ended."""
+    """Abort a connection unless it has ended."""
     if isinstance(server.transport, asyncio.WriteTransport):
         server.transport.abort()
 
 
 async def abort_after_data(server: SMTP) -> str:
-    """Cut the connection when the whole mail is there, without a word."""
+    """Abort the connection after the whole mail arrived, without a reply."""
     abort_connection(server)
     return "250 nobody hears it"
 
@@ -86,7 +86,7 @@ async def never_reply(_: SMTP) -> str:
 
 
 def reply_with(text: str) -> ResponseAction:
-    """Say something else than that it was taken."""
+    """Reply with this instead of accepting."""
 
     async def act(_: SMTP) -> str:
         return text

@@ -1,4 +1,4 @@
-"""The ledger compared with a processor's statement, which a test may tamper with."""
+"""Reconciliation of the ledger with a processor's statement, which a test can alter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_ANSWER = Unknown("no answer in time")
 
 
 class Tampered:
-    """The processor, whose statement is another one; a call may be out of reach."""
+    """A processor with an altered statement; single calls can be unreachable."""
 
     def __init__(
         self, inner: Any, change: StatementChange, down: Collection[str], error: Exception
@@ -54,7 +54,7 @@ def tampered(
     down: Collection[str] = (),
     error: Exception = NO_ANSWER,
 ) -> BookingScenario:
-    """The same scene, whose processor says something else."""
+    """The same scenario with an altered statement."""
     wrong: Any = Tampered(scene.ports.payments, change, down, error)
     return evolve(scene, ports=evolve(scene.ports, payments=wrong))
 
@@ -62,7 +62,7 @@ def tampered(
 async def reconcile(
     scene: BookingScenario, apply: bool = False
 ) -> tuple[list[StatementDifference], ReconciliationProgress]:
-    """What differs, and how far it came."""
+    """The differences found, and the cursor reached."""
     found = [one async for one in payments_statement.reconcile_statement(scene.ports, apply=apply)]
     differences = [one for one in found if isinstance(one, StatementDifference)]
     (*_, done) = [one for one in found if isinstance(one, ReconciliationProgress)]
@@ -91,7 +91,7 @@ async def make_scenario_with_fees() -> BookingScenario:
 
 
 async def slip(scene: BookingScenario, booking: Booking, key: str, amount: int = 7) -> None:
-    """A posting too many."""
+    """Add a surplus posting."""
     legs = (Leg(Account.PROCESSOR_BALANCE, amount), Leg(Account.SUSPENSE, -amount))
     posting = make_posting(booking.id, key=key, legs=legs)
     change = make_booking_write(next_version(await scene.booking(booking)), postings=(posting,))

@@ -1,9 +1,7 @@
-"""No test waits for ever, and one that would says where it waits.
-
-pytest ends a process whose test takes `faulthandler_timeout` seconds, and shows its threads; of a
-coroutine they only show that the event loop waits. So a coroutine is cancelled after half of that
-time, and its own traceback tells the rest.
-"""
+"""Cancels a hanging test and shows where it waits. pytest ends a process whose test takes
+`faulthandler_timeout` seconds and shows its threads, which for a coroutine show the event
+loop only. So a coroutine is cancelled after half of that time, and its traceback shows the
+place."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class WebhookScenario:
     # Acting -----------------------------------------------------------------------------
 
     async def add_endpoint(self, **given: Any) -> WebhookEndpoint:
-        """One with a sealed secret, where nobody listens yet."""
+        """Add an endpoint with a sealed secret and no receiver yet."""
         return await add_endpoint(self.ports.store, vault=self.ports.vault, **given)
 
     def set_response(
@@ -48,7 +48,7 @@ class WebhookScenario:
         status: int | DeliveryFailure,
         duration: timedelta = 0 * SECOND,
     ) -> None:
-        """Let an endpoint's receiver answer so from now on, after some time."""
+        """Set the response of an endpoint's receiver, and its delay."""
 
         def receive(_: Any, body: bytes) -> int | DeliveryFailure:
             self.clock.advance(duration)
@@ -57,11 +57,11 @@ class WebhookScenario:
         self.sender.receivers[endpoint.url] = receive
 
     async def deliver(self) -> int:
-        """Send all that is due; how many attempts were made."""
+        """Send all due deliveries and return the number of attempts."""
         return await deliveries.deliver_all_due(self.ports)
 
     async def deliver_until_exhausted(self) -> None:
-        """Send what is due, and wait for the retries."""
+        """Send due deliveries and wait for their retries."""
         for wait in (*RETRY_DELAYS, SECOND):
             await self.deliver()
             self.clock.advance(wait)
@@ -96,7 +96,7 @@ class WebhookScenario:
         return found
 
     async def reload_endpoint(self, endpoint: WebhookEndpoint) -> WebhookEndpoint:
-        """An endpoint as it is now."""
+        """The stored endpoint."""
         async with self.ports.store.read_view() as view:
             found = await view.webhooks.endpoint(endpoint.id)
         assert found is not None

@@ -130,12 +130,12 @@ async def _next_booking_version(tx: Any, booking: Booking) -> Booking:
 
 
 def published_event(event: DomainEvent) -> PublishedEvent:
-    """An event as its readers are found."""
+    """The event in the form used to find its readers."""
     return PublishedEvent(event.id, event.booking_id, event.sequence, event.name, event.parties)
 
 
 async def place_events(store: Store, limit: int = 1_000) -> list[PublishedEvent]:
-    """Give committed events their positions, in order, and nobody a delivery."""
+    """Give committed events their positions in order, without deliveries."""
 
     async def unit(tx: Any) -> list[PublishedEvent]:
         last = await tx.webhooks.lock_feed()
@@ -214,7 +214,7 @@ async def claim_endpoint_batches(
     *,
     troubled: bool = False,
 ) -> list[EndpointBatch]:
-    """The turns that a worker of its own gets."""
+    """The batches that a worker claims."""
     lease = lease or make_lease(now)
     return list(
         await store.run_transaction(

@@ -1,1 +1,1 @@
-"""Tests of webhooks from end to end: the way out, and that nothing is lost on it."""
+"""End-to-end tests of webhooks: the sender's safety, and that no event is lost."""

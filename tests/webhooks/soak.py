@@ -1,7 +1,7 @@
-"""Many events to endpoints of which half misbehave, while workers are killed; then a judge.
+"""Runs a webhook soak test: many events, half of the endpoints misbehave, workers are killed.
 
-Real processes of the worker, real sockets, a real database. The judge believes nobody: it
-compares the deliveries' rows with the events, and with what the receivers got.
+Worker processes, sockets and the database are real. Afterwards the stored deliveries are compared
+with the events and with the requests that the receivers got.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ WORKER_COUNT = 2
 
 @frozen
 class WebhookSoakPlan:
-    """How much, and how long one waits for what. Times in seconds."""
+    """The size of a run and its timeouts, in seconds."""
 
     events: int
     kills: int
     duration_seconds: float
-    """So long events are made, and workers killed."""
+    """How long events are published and workers are killed."""
     attempt_timeout_seconds: float
     lease_seconds: float
     timeout_seconds: float
@@ -51,7 +51,7 @@ class WebhookSoakPlan:
 
 @frozen
 class SoakReceiver:
-    """A receiver, and whether it is a good one."""
+    """A receiver, and whether it is healthy."""
 
     url: str
     received: Sequence[ReceivedRequest]
@@ -60,17 +60,17 @@ class SoakReceiver:
 
 @frozen
 class EndpointResult:
-    """What came of one pair of event and endpoint, and all that the judge compares."""
+    """The results of one endpoint, for comparison with the events."""
 
     endpoint: WebhookEndpoint
     target: SoakReceiver
     secret: str
     deliveries: Mapping[str, Delivery]
-    """By event."""
+    """Deliveries by event id."""
 
 
 class WorkerProcesses:
-    """Processes that are killed, and started anew."""
+    """Worker processes that are killed and restarted."""
 
     def __init__(self, environ: Mapping[str, str], plan: WebhookSoakPlan, log: Path) -> None:
         self._environ, self._plan, self._log = environ, plan, log
@@ -94,7 +94,7 @@ class WorkerProcesses:
         process.wait()
 
     def stop(self) -> list[int]:
-        """Ask all politely: their exit codes."""
+        """Stops all processes gracefully; returns their exit codes."""
         for process in self._running:
             process.terminate()
         codes = [process.wait(20) for process in self._running]
@@ -109,7 +109,7 @@ class WorkerProcesses:
 
 @asynccontextmanager
 async def soak_deployment(database_url: str, roots: Path) -> AsyncIterator[tuple[Settings, dict]]:
-    """Settings, and the environment that makes them in another process."""
+    """The settings, and the environment that gives them to another process."""
     environ = {
         "STAFFBOOKING_DATABASE_URL": database_url,
         "STAFFBOOKING_WEBHOOK_ALLOW_INSECURE": "1",
@@ -127,7 +127,7 @@ async def run_soak(
     roots: Path,
     folder: Path,
 ) -> list[EndpointResult]:
-    """Run the plan: what there is when all is done."""
+    """Runs the plan; returns the results."""
     chance = random.Random(plan.seed)
     async with (
         soak_deployment(database_url, roots) as (settings, environ),
@@ -156,7 +156,7 @@ async def run_soak(
 async def _register_endpoints(
     ports: Ports, targets: Sequence[SoakReceiver]
 ) -> tuple[BookingScenario, list[tuple[WebhookEndpoint, str]]]:
-    """People and endpoints: those of a customer, and those of an admin, who gets all."""
+    """Registers users and endpoints of a customer and of an admin, who gets all events."""
     companion = await add_companion(ports.store)
     customer = await add_user(ports.store, subscription=Subscription.ENTERPRISE)
     admin = await add_user(ports.store, role=Role.ADMIN)
@@ -209,7 +209,7 @@ async def _all_deliveries(ports: Ports, endpoint_id: int) -> dict[str, Delivery]
 
 
 def assert_delivered(results: Sequence[EndpointResult], plan: WebhookSoakPlan) -> dict[str, float]:
-    """Assert everything that is promised; figures to be told."""
+    """Asserts every delivery guarantee; returns figures for the report."""
     pairs = plan.events * len(results)
     bodies: dict[str, bytes] = {}
     repeats = 0
@@ -237,8 +237,8 @@ def _assert_endpoint(
 
 
 def _assert_received(result: EndpointResult, bodies: dict[str, bytes]) -> int:
-    """Every signature holds in both schemes, and an event has the same bytes wherever and
-    however often it came; how many successes came more than once."""
+    """Asserts that both signatures of every request are valid and that an event always has the same
+    bytes; returns the number of repeated successes."""
     for each in result.target.received:
         event_id, sent_at = each.headers["webhook-id"], int(each.headers["webhook-timestamp"])
         signed = standard_signature(result.secret, event_id, sent_at, each.body)

@@ -1,4 +1,4 @@
-"""Which addresses are safe, which URLs may be registered: the corpus, and the rules beyond it."""
+"""Safe addresses and valid webhook URLs: the corpus and further rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.webhooks.corpus import (
 
 
 def said_of(url: str, *, insecure: bool = False) -> str | None:
-    """What is wrong with a URL; None where it may be registered."""
+    """The error of a URL; None if it may be registered."""
     try:
         validate_webhook_url(url, allow_insecure=insecure)
     except ValueError as refused:
@@ -32,14 +32,14 @@ def said_of(url: str, *, insecure: bool = False) -> str | None:
 
 
 def test_the_corpus_is_large() -> None:
-    """There are 250 vectors to refuse and 25 to let through, at the least."""
+    """The corpus has at least 250 vectors to refuse and 25 to accept."""
     assert count_cases(ADDRESSES, HOSTS, URLS, ANSWERS, REDIRECTS) >= 250
     assert count_cases(PUBLIC) >= 25
 
 
 @pytest.mark.parametrize("group", ADDRESSES)
 def test_unsafe_addresses(group: str) -> None:
-    """None is safe, and no URL may hold it."""
+    """An unsafe address is refused, alone and in a URL."""
     assert list(filter(is_safe_address, ADDRESSES[group])) == []
     said = {said_of(f"https://{as_url_host(address)}:8443/hook") for address in ADDRESSES[group]}
     assert said == {"must lead to a public address"}
@@ -47,26 +47,26 @@ def test_unsafe_addresses(group: str) -> None:
 
 @pytest.mark.parametrize("group", HOSTS)
 def test_odd_hosts(group: str) -> None:
-    """No spelling gets a host by that is none, or is not public."""
+    """Hosts that are malformed or not public are refused in every spelling."""
     said = {host: said_of(f"https://{host}/hook") for host in HOSTS[group]}
     assert [host for host, wrong in said.items() if wrong is None] == []
 
 
 @pytest.mark.parametrize("group", URLS)
 def test_odd_urls(group: str) -> None:
-    """None can be registered."""
+    """Malformed and forbidden URLs are refused."""
     assert [url for url in URLS[group] if said_of(url) is None] == []
 
 
 def test_public_literals() -> None:
-    """They may be registered, and stand for themselves."""
+    """Public IP addresses may be registered and resolve to themselves."""
     literals = PUBLIC["literals"]
     looked_up = {url: ip_address(validate_webhook_url(url)) for url in literals}
     assert looked_up == {url: ip_address(reached.split()[0]) for url, reached in literals.items()}
 
 
 def test_public_names() -> None:
-    """They may be registered."""
+    """Public host names may be registered."""
     assert {url: said_of(url) for url in PUBLIC["names"]} == dict.fromkeys(PUBLIC["names"])
 
 
@@ -80,18 +80,19 @@ def test_public_names() -> None:
     ],
 )
 def test_a_host_is_told_as_it_is_looked_up(url: str, host: str) -> None:
-    """Names are told in ASCII and lower case without a last dot, addresses as usual."""
+    """A validated host name is lower-case ASCII without a final dot, an address in its usual
+    notation."""
     assert validate_webhook_url(url) == host
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.255.255.254", "::1"])
 def test_loopback_on_demand(address: str) -> None:
-    """Where it is asked for, loopback is safe."""
+    """Loopback is safe if it is allowed."""
     assert is_safe_address(address, allow_loopback=True)
 
 
 def test_nothing_else_on_demand() -> None:
-    """Loopback is all that is let through on demand: not even its other forms are."""
+    """Allowing loopback allows no other address, not even other forms of loopback."""
     safe = {
         a for group in ADDRESSES.values() for a in group if is_safe_address(a, allow_loopback=True)
     }
@@ -110,23 +111,23 @@ def test_nothing_else_on_demand() -> None:
     ],
 )
 def test_insecure_urls_on_demand(url: str) -> None:
-    """A sandbox may let http and loopback through."""
+    """A sandbox may allow http and loopback."""
     assert said_of(url, insecure=True) is None
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "0.0.0.0", "[fd00::1]", "10.1"])
 def test_private_urls_on_no_demand(host: str) -> None:
-    """Nothing that is private passes in a sandbox."""
+    """Private addresses are refused in a sandbox too."""
     assert said_of(f"http://{host}/", insecure=True) == "must lead to a public address"
 
 
 def test_no_address_is_unsafe() -> None:
-    """What is no address in its usual notation isn't safe."""
+    """A text that is not an address in its usual notation is unsafe."""
     assert not any(map(is_safe_address, ["", "8.8.8", "8.8.8.8/32", "example.com", "0x08080808"]))
 
 
 def test_the_longest_url() -> None:
-    """A URL may have 2,048 characters, and no more."""
+    """A URL may have at most 2,048 characters."""
     longest = "https://example.com/".ljust(MAX_WEBHOOK_URL_LENGTH, "x")
     assert said_of(longest) is None
     assert said_of(longest + "x") == "must have at most 2048 characters"
@@ -152,7 +153,7 @@ def test_what_is_wrong_is_said(url: str, said: str) -> None:
 
 @st.composite
 def spellings(draw: st.DrawFn) -> str:
-    """An address of version 4 in one of the spellings that the C library knows."""
+    """An IPv4 address in a spelling that the C library accepts."""
     value = draw(st.integers(0, 2**32 - 1))
     count = draw(st.integers(1, 4))
     firsts = [value >> 8 * (3 - place) & 255 for place in range(count - 1)]
@@ -163,7 +164,7 @@ def spellings(draw: st.DrawFn) -> str:
 
 @given(spellings(), st.sampled_from(["", "."]))
 def test_spellings_are_read_as_the_c_library_reads_them(spelling: str, dot: str) -> None:
-    """Whichever way an address is spelled, it is judged as the one that it is."""
+    """Every spelling of an address is checked as the address it means to the C library."""
     meant = socket.inet_ntoa(socket.inet_aton(spelling))
     url = f"https://{spelling}{dot}/"
     if is_safe_address(meant):
@@ -174,6 +175,6 @@ def test_spellings_are_read_as_the_c_library_reads_them(spelling: str, dot: str)
 
 @given(st.text(max_size=60))
 def test_any_text_is_judged(text: str) -> None:
-    """Of any text at all comes a judgement, and a sentence where it isn't a good one."""
+    """Any text is accepted or refused with a sentence."""
     for url in (text, f"https://{text}", f"https://example.com{text}", f"https://{text}/"):
         assert (said_of(url) or "must ").startswith("must ")

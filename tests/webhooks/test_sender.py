@@ -1,4 +1,4 @@
-"""The sender: what goes out, to which address, over which connection."""
+"""The webhook sender: requests, addresses and connections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ AMPLE = 10.0
 async def sending(
     *answers: str, insecure: bool = True, names: FakeResolver | None = None
 ) -> AsyncIterator[HttpSender]:
-    """A sender to whom all names stand for these addresses."""
+    """A sender for which all names resolve to these addresses."""
     names = names or SingleAddressResolver(*(answers or ("127.0.0.1",)))
     made = HttpSender(insecure=insecure, resolver=names, tls=TRUSTING)
     try:
@@ -49,7 +49,7 @@ async def sending(
 
 
 async def test_what_goes_out() -> None:
-    """The body and headers arrive as they were given, with the sender's own and no others."""
+    """Body and headers arrive unchanged, with only the sender's own headers added."""
     async with ReceiverServer(respond_with()) as receiver, sending() as sends:
         url = f"http://127.0.0.1:{receiver.port}/a%2Fb/%7e;x?q=%20+&q=[1]|"
         assert await sends.send(url, HEADERS, b'{"id":"evt_1"}', AMPLE) == 204
@@ -70,7 +70,8 @@ async def test_what_goes_out() -> None:
 
 
 async def test_the_name_goes_out() -> None:
-    """Over TLS too the host is told by its name, in ASCII, whichever address it stands for."""
+    """The Host header and the TLS server name are the host's ASCII name, whatever address is
+    used."""
     tls = server_tls_context(AUTHORITY, "xn--bcher-kva.test")
     named: list[str | None] = []
     tls.sni_callback = lambda _socket, name, _context: named.append(name)
@@ -84,7 +85,7 @@ async def test_the_name_goes_out() -> None:
 
 
 async def test_cookies_are_forgotten() -> None:
-    """What a receiver sets does not come back."""
+    """Cookies of a receiver are not sent back."""
     cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"
     async with (
         ReceiverServer(respond_with(cookie), name="hooks.test") as receiver,
@@ -96,7 +97,7 @@ async def test_cookies_are_forgotten() -> None:
 
 
 async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the environment is not used."""
+    """Proxy settings of the environment are ignored."""
     async with ReceiverServer(respond_with()) as proxy, ReceiverServer(respond_with()) as receiver:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -109,7 +110,7 @@ async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_a_connection_serves_a_url_again() -> None:
-    """A second delivery to the same URL needs no second connection."""
+    """A second delivery to the same URL reuses the connection."""
     async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for _ in range(3):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
@@ -117,7 +118,7 @@ async def test_a_connection_serves_a_url_again() -> None:
 
 
 async def test_a_connection_serves_one_url() -> None:
-    """Another URL of the same receiver gets its own connection."""
+    """Another URL of the same receiver uses another connection."""
     async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for path in ("", "/2"):
             assert await sends.send(receiver.url + path, HEADERS, b"{}", AMPLE) == 200
@@ -125,7 +126,7 @@ async def test_a_connection_serves_one_url() -> None:
 
 
 async def test_names_are_looked_up_for_each_connection() -> None:
-    """A name is looked up once for each new connection, and not for one that is kept."""
+    """A name is resolved once for each new connection, and not for a reused one."""
     names = SingleAddressResolver("127.0.0.1")
     receiver = ReceiverServer(respond_with(OK), name="hooks.test")
     async with receiver, sending(names=names) as sends:
@@ -135,7 +136,7 @@ async def test_names_are_looked_up_for_each_connection() -> None:
 
 
 async def test_bodies_are_not_unpacked() -> None:
-    """What a body is packed with plays no part, so the connection is as good as any."""
+    """A response's content encoding is ignored, and the connection is reused."""
     packed = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 6\r\n\r\nno zip"
     async with ReceiverServer(respond_with(packed)) as receiver, sending() as sends:
         for _ in range(2):
@@ -144,7 +145,7 @@ async def test_bodies_are_not_unpacked() -> None:
 
 
 async def test_many_open_connections_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number of open connections each ends with its response."""
+    """Above a number of open connections each is closed after its response."""
     monkeypatch.setattr(connections, "MAX_KEPT_CONNECTIONS", 0)
     async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for _ in range(2):
@@ -154,7 +155,7 @@ async def test_many_open_connections_are_not_kept(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 async def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Its only item is the time of the event loop, which stands still."""
+    """A list whose only item is the event loop's time, which stands still."""
     loop = asyncio.get_running_loop()
     now = [loop.time()]
     monkeypatch.setattr(loop, "time", lambda: now[0])
@@ -163,7 +164,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.usefixtures("clock")
 async def test_kept_connections_that_are_closed() -> None:
-    """A receiver that closes connections without a word misses nothing."""
+    """A delivery succeeds although the receiver has closed the kept connection."""
     async with ReceiverServer(respond_with(OK, times=1)) as receiver, sending() as sends:
         for _ in range(5):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
@@ -181,8 +182,8 @@ async def test_kept_connections_that_are_closed() -> None:
 async def test_a_kept_connection_that_dies(
     clock: list[float], ended: int | DeliveryFailure, requests: int, after: float
 ) -> None:
-    """When a kept connection ends at once and before a byte of the response, a new one is made:
-    that is no failed attempt. A later end is one: nobody sends twice what may have been read."""
+    """A kept connection that ends at once without a response is replaced; a later end is a failed
+    attempt, since the request may have been read."""
 
     async def answers_once_then_drops(connection: ReceiverConnection) -> None:
         await connection.request()
@@ -205,7 +206,7 @@ async def answers_once_then_half(connection: ReceiverConnection) -> None:
 
 
 async def test_a_kept_connection_that_dies_in_the_response() -> None:
-    """When a byte of the response has come, the attempt has failed and is not repeated."""
+    """After the first byte of a response the attempt fails and is not repeated."""
     async with ReceiverServer(answers_once_then_half) as receiver, sending() as sends:
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
         ended = await sends.send(receiver.url, HEADERS, b"{}", AMPLE)
@@ -217,14 +218,14 @@ UNASKED = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
 
 
 async def test_what_is_said_unasked_is_no_answer() -> None:
-    """A second response to a request is not taken for the next one's."""
+    """An extra response is not taken for the next request's."""
     async with ReceiverServer(respond_with(OK + UNASKED)) as receiver, sending() as sends:
         for _ in range(2):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
 
 
 async def test_what_is_said_later_is_no_answer() -> None:
-    """What comes over a kept connection while nobody asks is not taken for an answer."""
+    """Data received on an idle connection is not taken for a response."""
     may_speak, has_spoken = asyncio.Event(), asyncio.Event()
 
     async def speaks_later(connection: ReceiverConnection) -> None:
@@ -245,7 +246,7 @@ async def test_what_is_said_later_is_no_answer() -> None:
 
 
 async def test_a_receiver_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection ends with its attempt: nobody waits for an orderly end of its TLS."""
+    """The connection is aborted at the end of an attempt, without waiting for a TLS shutdown."""
     accepted, ended = asyncio.Event(), asyncio.Event()
     lost = connections.BoundedResponseHandler.connection_lost
 
@@ -269,14 +270,14 @@ async def test_a_receiver_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_the_next_address_is_tried() -> None:
-    """Where the first address of a name refuses, the next one gets the request."""
+    """If the first address refuses the connection, the next one is used."""
     receiver = ReceiverServer(respond_with(), name="hooks.test")
     async with receiver, sending("127.0.0.2", "127.0.0.1") as sends:
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 204
 
 
 async def test_few_addresses_are_tried() -> None:
-    """A name that stands for many addresses can't send us through all of them."""
+    """Only a few addresses of a name are tried."""
     async with ReceiverServer(respond_with(), name="hooks.test") as receiver:
         many = [f"127.0.0.{last}" for last in range(2, 2 + gate.MAX_ADDRESSES)]
         async with sending(*many, "127.0.0.1") as sends:
@@ -285,7 +286,7 @@ async def test_few_addresses_are_tried() -> None:
 
 
 async def test_many_at_a_time() -> None:
-    """Hundreds of sends run side by side."""
+    """Hundreds of requests are sent concurrently."""
     async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         ended = await asyncio.gather(
             *(sends.send(f"{receiver.url}/{n}", HEADERS, b"{}", AMPLE) for n in range(200))
@@ -294,7 +295,7 @@ async def test_many_at_a_time() -> None:
 
 
 async def test_a_cancelled_send() -> None:
-    """Cancellation passes through, and leaves no connection behind."""
+    """Cancellation propagates and leaves no connection open."""
     gone = asyncio.Event()
 
     async def until_gone(connection: ReceiverConnection) -> None:
@@ -315,7 +316,7 @@ async def test_a_cancelled_send() -> None:
 
 
 async def test_a_name_that_is_none() -> None:
-    """A name without an address is told as such."""
+    """A name without an address is reported as not resolved."""
     async with sending(names=FakeResolver({})) as sends:
         ended = await sends.send("https://hooks.test/", HEADERS, b"{}", AMPLE)
     assert ended is DeliveryFailure.NAME_NOT_RESOLVED
@@ -323,7 +324,7 @@ async def test_a_name_that_is_none() -> None:
 
 @pytest.mark.parametrize("url", ["http://hooks.test/", "https://localhost/", "no url"])
 async def test_a_url_that_may_not_be_registered_is_not_sent_to(url: str) -> None:
-    """Each URL is judged again when it is sent to: the rules may have changed meanwhile."""
+    """Each URL is validated again when it is sent to, since the rules may have changed."""
     names = SingleAddressResolver("8.8.8.8")
     async with sending(insecure=False, names=names) as sends:
         assert await sends.send(url, HEADERS, b"{}", AMPLE) is DeliveryFailure.UNSAFE_ADDRESS
@@ -340,28 +341,28 @@ async def test_a_url_that_may_not_be_registered_is_not_sent_to(url: str) -> None
     ],
 )
 async def test_looking_ahead(answers: list[str], unsafe: bool) -> None:
-    """A name is unsafe when any of its addresses is, and not because it has none yet."""
+    """A name is unsafe if any of its addresses is, and not if it has none."""
     names = FakeResolver({"hooks.test": [answers]})
     async with sending(insecure=False, names=names) as sends:
         assert await sends.resolves_to_unsafe("hooks.test") is unsafe
 
 
 async def test_looking_ahead_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look-up that hangs says nothing against a name."""
+    """A lookup that times out does not make a name unsafe."""
     monkeypatch.setattr(sender, "RESOLVE_TIMEOUT_SECONDS", 0.05)
     async with sending(names=HangingResolver()) as sends:
         assert not await sends.resolves_to_unsafe("hooks.test")
 
 
 async def test_loopback_where_it_is_allowed() -> None:
-    """Where loopback may be sent to, it isn't unsafe; private addresses still are."""
+    """If loopback is allowed it is not unsafe; private addresses still are."""
     async with sending("127.0.0.1") as sends:
         assert not await sends.resolves_to_unsafe("hooks.test")
         assert await sends.resolves_to_unsafe("10.0.0.1")
 
 
 async def test_the_names_end_with_the_sender() -> None:
-    """To close the sender closes what looks names up."""
+    """Closing the sender closes its resolver."""
     names = SingleAddressResolver()
     async with sending(names=names):
         pass
@@ -369,14 +370,14 @@ async def test_the_names_end_with_the_sender() -> None:
 
 
 def test_certificates_are_checked() -> None:
-    """By default receivers need a certificate for their name, from a known authority."""
+    """By default receivers need a certificate for their name from a trusted authority."""
     context = create_tls_context()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
 
 
 def test_a_machine_without_roots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the machine trusts nobody, those count that browsers trust."""
+    """If the system has no root certificates, certifi's are trusted."""
     bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     monkeypatch.setattr(ssl, "create_default_context", lambda: bare)
     assert create_tls_context().cert_store_stats()["x509_ca"] > 50
@@ -396,8 +397,8 @@ def test_a_machine_without_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_overridden_is_there(ours: type, base: type, overridden: str) -> None:
-    """Much of it aiohttp doesn't document: where a new release drops any of it, ours would no
-    longer be called, and nothing be bounded or judged."""
+    """The undocumented aiohttp methods that we override exist, so that limits and checks stay in
+    effect."""
     for name in overridden.split():
         assert name in vars(ours)
         assert hasattr(base, name)

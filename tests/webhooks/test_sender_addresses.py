@@ -1,4 +1,4 @@
-"""The corpus against the real sender and a sentinel that listens where nobody may get to."""
+"""The corpus against the real sender, with a sentinel that must never be reached."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ AMPLE = 10.0
 
 @define
 class Sentinel:
-    """Listens on all addresses of the machine: so at all of 127.0.0.0/8, and at ::1 where there
-    is version 6."""
+    """Listens on all addresses of the machine, including 127.0.0.0/8 and, with IPv6, ::1."""
 
     port: int
     listening: Sequence[socket.socket]
 
     def reached(self) -> int:
-        """How many connections came in; the kernel has them, whether or not they were ever
-        looked at."""
+        """The number of connections that the kernel accepted."""
         count = 0
         for server in self.listening:
             while True:
@@ -80,7 +78,7 @@ async def sending(names: FakeResolver, *, insecure: bool = False) -> AsyncIterat
 
 
 async def not_refused(names: FakeResolver, urls: Mapping[str, str]) -> set[str]:
-    """Of URLs by what they stand for, those that are not refused for their address."""
+    """The URLs, by what their hosts resolve to, that are not refused for their address."""
     async with sending(names) as sends:
         ended = {vector: await sends.send(url, {}, b"{}", AMPLE) for vector, url in urls.items()}
     return {
@@ -89,7 +87,7 @@ async def not_refused(names: FakeResolver, urls: Mapping[str, str]) -> set[str]:
 
 
 def test_the_sentinel_listens(sentinel: Sentinel) -> None:
-    """All of 127.0.0.0/8 leads to it, 0.0.0.0 too, and ::1 where the machine has it."""
+    """The sentinel is reached at 127.0.0.0/8, 0.0.0.0 and, with IPv6, ::1."""
     places = [
         "127.0.0.1",
         "127.1.2.3",
@@ -104,7 +102,7 @@ def test_the_sentinel_listens(sentinel: Sentinel) -> None:
 
 @pytest.mark.parametrize("group", ADDRESSES)
 async def test_unsafe_literals(sentinel: Sentinel, group: str) -> None:
-    """As a URL's host they are not connected to."""
+    """Unsafe addresses as a URL's host are not connected to."""
     urls = {a: f"https://{as_url_host(a)}:{sentinel.port}/" for a in ADDRESSES[group]}
     assert await not_refused(FakeResolver({}), urls) == set()
     assert sentinel.reached() == 0
@@ -113,7 +111,7 @@ async def test_unsafe_literals(sentinel: Sentinel, group: str) -> None:
 @pytest.mark.parametrize("group", ADDRESSES)
 @pytest.mark.parametrize("answer", ["{}", "{} 8.8.8.8", "8.8.8.8 {}"])
 async def test_unsafe_answers(sentinel: Sentinel, group: str, answer: str) -> None:
-    """As what a name stands for they are not connected to, alone or among public ones."""
+    """Unsafe addresses as DNS answers are not connected to, alone or among public ones."""
     names = {f"v{number}.test": address for number, address in enumerate(ADDRESSES[group])}
     told = FakeResolver({name: [answer.format(a).split()] for name, a in names.items()})
     urls = {address: f"https://{name}:{sentinel.port}/" for name, address in names.items()}
@@ -123,7 +121,7 @@ async def test_unsafe_answers(sentinel: Sentinel, group: str, answer: str) -> No
 
 @pytest.mark.parametrize("group", HOSTS)
 async def test_odd_hosts(sentinel: Sentinel, group: str) -> None:
-    """They aren't even looked up."""
+    """Invalid hosts are not even resolved."""
     names = SingleAddressResolver("127.0.0.1")
     urls = {host: f"https://{host}:{sentinel.port}/hook" for host in HOSTS[group]}
     assert await not_refused(names, urls) == set()
@@ -133,7 +131,7 @@ async def test_odd_hosts(sentinel: Sentinel, group: str) -> None:
 
 @pytest.mark.parametrize("group", URLS)
 async def test_odd_urls(sentinel: Sentinel, group: str) -> None:
-    """They aren't sent to, whatever their host stands for."""
+    """Invalid URLs are not sent to, whatever their host resolves to."""
     assert (
         await not_refused(SingleAddressResolver("127.0.0.1"), {url: url for url in URLS[group]})
         == set()
@@ -143,7 +141,7 @@ async def test_odd_urls(sentinel: Sentinel, group: str) -> None:
 
 @pytest.mark.parametrize("answers", [answers for group in ANSWERS.values() for answers in group])
 async def test_answers(sentinel: Sentinel, answers: str) -> None:
-    """The answer to the sender's own look-up counts, all of it; those before it don't."""
+    """Only the answer of the sender's own lookup counts, with all of its addresses."""
     told = [answer.split() for answer in answers.split(" | ")]
     names = FakeResolver({"hooks.test": told})
     async with sending(names) as sends:
@@ -156,7 +154,7 @@ async def test_answers(sentinel: Sentinel, answers: str) -> None:
 
 @pytest.mark.parametrize("code", [300, 301, 302, 303, 307, 308])
 async def test_redirects(sentinel: Sentinel, code: int) -> None:
-    """None is followed, even where loopback is allowed."""
+    """Redirects are not followed, even if loopback is allowed."""
     locations = [location for group in REDIRECTS.values() for location in group]
     async with sending(SingleAddressResolver("127.0.0.1"), insecure=True) as sends:
         for location in locations:
@@ -169,7 +167,7 @@ async def test_redirects(sentinel: Sentinel, code: int) -> None:
 
 @pytest.mark.parametrize("group", PUBLIC)
 async def test_public_urls(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
-    """They are let through, up to the connection, which is to their very address and port."""
+    """Public URLs are allowed, and the connection is made to their exact address and port."""
     tried: list[tuple[object, int]] = []
 
     async def connect(_: object, address: str, port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Which addresses a sender tries, and which are the machine's own."""
+"""Which addresses the sender tries, and which are the machine's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 def refusing(code: int) -> type[socket.socket]:
-    """Sockets that the machine doesn't give, for this reason."""
+    """A socket class whose constructor fails with this error."""
 
     class Refused(socket.socket):
         def __init__(self, *_: object) -> None:
@@ -31,19 +31,18 @@ def refusing(code: int) -> type[socket.socket]:
     ["127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::127.0.0.1", "64:ff9b::7f00:1"],
 )
 def test_own_addresses(address: str) -> None:
-    """An address of this machine is known as such, in any form that leads to it."""
+    """An address of this machine is recognized in every form."""
     assert is_own_address(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "::ffff:808:808", "2606:4700:4700::1111"])
 def test_addresses_of_others(address: str) -> None:
-    """Other addresses aren't the machine's own, whether or not there is a way to them."""
+    """Other addresses are not the machine's own, whether or not they are reachable."""
     assert not is_own_address(address)
 
 
 def test_nothing_is_let_through_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the machine is out of sockets, nobody knows whether an address is its own: so it
-    isn't connected to."""
+    """If no socket is available for the check, the address is not connected to."""
     monkeypatch.setattr(socket, "socket", refusing(errno.EMFILE))
     with pytest.raises(ConnectionNotMade) as raised:
         is_own_address("8.8.8.8")
@@ -51,13 +50,13 @@ def test_nothing_is_let_through_unjudged(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_machine_without_version_6(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no address of version 6 of its own, and can say so."""
+    """A machine without IPv6 has no IPv6 address of its own."""
     monkeypatch.setattr(socket, "socket", refusing(errno.EAFNOSUPPORT))
     assert not is_own_address("2606:4700:4700::1111")
 
 
 async def test_own_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address of this machine is unsafe, public though it may be."""
+    """The machine's own addresses are unsafe, also public ones."""
     monkeypatch.setattr(gate, "is_own_address", lambda address: address == "8.8.4.4")
     with pytest.raises(ConnectionNotMade) as raised:
         await AddressGuard(
@@ -78,8 +77,8 @@ async def test_own_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_versions_take_turns(
     monkeypatch: pytest.MonkeyPatch, found: Sequence[str], tried: Sequence[str]
 ) -> None:
-    """Few addresses are tried, and of both versions where there are both: the version of the
-    first begins, and within a version the order stays."""
+    """A few addresses are tried, alternating between IP versions from the first one's, in order
+    within a version."""
     monkeypatch.setattr(gate, "is_own_address", lambda _: False)
     assert (
         await AddressGuard(

@@ -1,4 +1,4 @@
-"""Receivers of every kind, real ones: each attempt ends in time, with the right outcome."""
+"""Real receivers that misbehave: each attempt ends in time with the right outcome."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from tests.support.receivers import (
 )
 
 SHORT = 0.2
-"""Seconds, where an attempt is to end by its deadline."""
+"""Timeout in seconds of attempts that should time out."""
 AMPLE = 600.0
-"""Where it isn't: so long that nothing ends by it."""
+"""Timeout in seconds of attempts that should not time out."""
 NO_END = 30.0
-"""An attempt that isn't over by then has no end."""
+"""Seconds after which an attempt counts as endless."""
 
 AUTHORITY = trustme.CA()
 
@@ -60,7 +60,7 @@ def loop(request: pytest.FixtureRequest) -> Loop:
 
 
 def outcome(loop: Loop, scene: Scene) -> int | DeliveryFailure:
-    """How an attempt ends, on a loop of this kind."""
+    """The outcome of an attempt on this kind of event loop."""
 
     async def bounded() -> int | DeliveryFailure:
         async with asyncio.timeout(NO_END):
@@ -188,7 +188,8 @@ ODD: dict[str, tuple[Behaviour, int | DeliveryFailure]] = {
 
 @pytest.mark.parametrize(("behaviour", "expected"), ODD.values(), ids=ODD)
 def test_an_odd_receiver(loop: Loop, behaviour: Behaviour, expected: int | DeliveryFailure) -> None:
-    """The head decides; whatever a receiver does, the attempt ends within its deadline."""
+    """The response's headers decide, and the attempt ends within its timeout, whatever the receiver
+    does."""
     assert outcome(loop, attempt_at(ReceiverServer(behaviour), deadline(expected))) == expected
 
 
@@ -230,7 +231,7 @@ TLS: dict[str, tuple[ReceiverServer, int | DeliveryFailure]] = {
 
 @pytest.mark.parametrize("case", TLS)
 def test_a_receiver_with_tls(loop: Loop, case: str) -> None:
-    """The certificate must be of a known authority and for the name in the URL."""
+    """The certificate must be from a trusted authority and for the URL's host."""
     receiver, expected = TLS[case]
     again = ReceiverServer(receiver.behaviour, receiver.tls, name=receiver.name)
     assert outcome(loop, attempt_at(again, deadline(expected))) == expected
@@ -250,7 +251,7 @@ PLAIN: dict[str, tuple[Behaviour, DeliveryFailure]] = {
 def test_a_receiver_without_tls(
     loop: Loop, behaviour: Behaviour, expected: DeliveryFailure
 ) -> None:
-    """Where https is expected, a receiver that doesn't speak TLS gets no request."""
+    """An https URL of a receiver without TLS gets no request."""
 
     async def at_https() -> int | DeliveryFailure:
         async with ReceiverServer(behaviour) as receiver:
@@ -267,32 +268,32 @@ def test_a_closed_port(loop: Loop) -> None:
 
 
 def test_nobody_accepts(loop: Loop) -> None:
-    """A connection that nobody accepts ends by the deadline."""
+    """A connection that is not accepted ends at the timeout."""
     assert outcome(loop, attempt_within(unaccepting_port(), SHORT)) is DeliveryFailure.TIMEOUT
 
 
 def test_names_hang(loop: Loop) -> None:
-    """A name whose look-up hangs ends by the deadline."""
+    """A lookup that hangs ends at the timeout."""
     hanging = attempt("http://hooks.test/", SHORT, HangingResolver())
     assert outcome(loop, hanging) is DeliveryFailure.TIMEOUT
 
 
 @pytest.mark.parametrize("behaviour", [endless_body, many_headers, long_header, endless_continue])
 def test_little_is_read(loop: Loop, behaviour: Behaviour) -> None:
-    """No more is taken from a receiver than what lies on its way and the bound."""
+    """No more than the limit and the data in transit is read from a receiver."""
     receiver = ReceiverServer(behaviour)
     outcome(loop, attempt_at(receiver, AMPLE))
     assert receiver.bytes_written <= 5 * MAX_RESPONSE_BYTES
 
 
 def test_a_body_does_not_outlast_the_deadline(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the deadline comes while the body is dropped, the head has decided."""
+    """A timeout while the body is discarded does not change the outcome."""
     monkeypatch.setattr(sender, "BODY_DRAIN_TIMEOUT_SECONDS", 10 * NO_END)
     assert outcome(loop, attempt_at(ReceiverServer(drip_body), 1.0)) == 200
 
 
 def test_an_address_out_of_reach(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To be reached an address has a time of its own, so that the next one gets its turn."""
+    """Connecting to an address has its own timeout, so that the next one is tried."""
     monkeypatch.setattr(connections, "CONNECT_TIMEOUT_SECONDS", SHORT)
 
     async def with_two_addresses() -> int | DeliveryFailure:

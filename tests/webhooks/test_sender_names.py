@@ -1,4 +1,4 @@
-"""The machine's own look-ups, against a real server of names on loopback."""
+"""The system resolver against a real DNS server on loopback."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ async def system_names(server: DnsServer) -> AsyncIterator[SystemNameResolver]:
 
 
 async def test_names_of_the_machine() -> None:
-    """Real look-ups give the addresses of both versions."""
+    """Real lookups return addresses of both IP versions."""
     told = {"hooks.test": ["192.0.2.1", "192.0.2.2", "2001:db8::1"]}
     async with DnsServer(told) as server, system_names(server) as names:
         assert sorted(await names.resolve("hooks.test")) == sorted(told["hooks.test"])
 
 
 async def test_a_name_that_the_server_does_not_know() -> None:
-    """No such name, and a name without an address, are the same failure."""
+    """An unknown name and a name without an address are the same failure."""
     async with DnsServer({"empty.test": []}) as server, system_names(server) as names:
         for name in ("unknown.test", "empty.test", "a" * 64 + ".test"):
             with pytest.raises(OSError):
@@ -43,7 +43,7 @@ async def test_a_name_that_the_server_does_not_know() -> None:
 
 
 async def test_names_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No name is looked up below a domain of the machine's own."""
+    """The system's search domains are not applied."""
     monkeypatch.setenv("LOCALDOMAIN", "internal.test")
     async with DnsServer({}) as server, system_names(server) as names:
         with pytest.raises(OSError):
@@ -52,14 +52,14 @@ async def test_names_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_localhost_needs_no_server() -> None:
-    """The machine knows what localhost stands for."""
+    """localhost is resolved without a DNS server."""
     async with DnsServer({}) as server, system_names(server) as names:
         assert "127.0.0.1" in await names.resolve("localhost")
 
 
 async def test_hanging_names_keep_nobody_waiting() -> None:
-    """While a hundred look-ups hang, others are answered; and the hanging ones end when nobody
-    waits any more."""
+    """While a hundred lookups hang, others are answered; hanging ones end when they are
+    cancelled."""
     told = {"hooks.test": ["127.0.0.1"]}
     async with DnsServer(told) as server, system_names(server) as names:
         hanging = [
@@ -74,7 +74,7 @@ async def test_hanging_names_keep_nobody_waiting() -> None:
 
 
 async def test_the_machine_s_names_serve_the_sender() -> None:
-    """A request reaches a receiver whose name the machine looks up."""
+    """A request reaches a receiver whose name the system resolver looks up."""
     async with DnsServer({"hooks.test": ["127.0.0.1"]}) as server:
         made = HttpSender(insecure=True, resolver=SystemNameResolver([server.address]))
         async with ReceiverServer(respond_with(), name="hooks.test") as receiver:

@@ -1,4 +1,4 @@
-"""Nothing is lost: events to endpoints of which half misbehave, while workers are killed."""
+"""No event is lost although half of the endpoints misbehave and workers are killed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LONG = WebhookSoakPlan(
 
 
 def in_turn(*kinds: Behaviour) -> Behaviour:
-    """Another kind with each connection."""
+    """Uses another behaviour for each connection."""
     calls = 0
 
     async def behave(connection: ReceiverConnection) -> None:
@@ -64,7 +64,7 @@ def in_turn(*kinds: Behaviour) -> Behaviour:
 
 @asynccontextmanager
 async def short_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], Path]]:
-    """Eight endpoints, four of them sound; and the certificate that the workers trust."""
+    """Eight endpoints, four of them healthy, and the certificate that the workers trust."""
     authority, stranger = trustme.CA(), trustme.CA()
     async with AsyncExitStack() as stack:
 
@@ -90,7 +90,7 @@ async def short_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver],
 
 @asynccontextmanager
 async def long_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], Path]]:
-    """Ten endpoints, five of them sound; the others misbehave in every way."""
+    """Ten endpoints, five of them healthy; the others misbehave in every way."""
     authority, stranger = trustme.CA(), trustme.CA()
     async with AsyncExitStack() as stack:
         refusing = await stack.enter_async_context(closed_port())
@@ -132,8 +132,8 @@ def _roots(folder: Path, authority: trustme.CA) -> Path:
 async def test_nothing_is_lost_in_a_short_soak(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    """300 events reach four sound endpoints of eight though three workers are killed, and no
-    pair of event and endpoint is left undecided, on both databases."""
+    """300 events reach four healthy endpoints of eight although three workers are killed, and every
+    delivery is decided, on both databases."""
     urls = {
         "sqlite": f"sqlite+aiosqlite:///{tmp_path}/soak.db",
         "postgresql": await postgres_server.create_database(),
@@ -156,8 +156,8 @@ async def test_nothing_is_lost_in_a_short_soak(
 async def test_nothing_is_lost_in_a_long_soak(
     tmp_path: Path, postgres_server: PostgresServer, database: str
 ) -> None:
-    """10,000 events reach five sound endpoints of ten though twenty workers are killed, and no
-    pair of event and endpoint is left undecided."""
+    """10,000 events reach five healthy endpoints of ten although twenty workers are killed, and
+    every delivery is decided."""
     url = f"sqlite+aiosqlite:///{tmp_path}/soak.db"
     if database == "postgresql":
         url = await postgres_server.create_database()
@@ -165,6 +165,6 @@ async def test_nothing_is_lost_in_a_long_soak(
         results = await run_soak(url, LONG, targets, roots, tmp_path)
         figures = assert_delivered(results, LONG)
     print(figures)
-    # Each is of an answer that a killed worker, or one that waited too long, never saw: on a
-    # busy machine there are more, so the short soak doesn't count them.
+    # A repeat follows a response that a killed or timed-out worker did not see. A busy machine has
+    # more of them, so the short soak does not check their number.
     assert figures["repeats"] < figures["pairs"] / 100

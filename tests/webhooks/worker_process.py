@@ -1,4 +1,4 @@
-"""A worker of its own process, with shorter deadlines than a deployment has.
+"""A worker process with shorter timeouts than a deployment's.
 
 `python -m tests.webhooks.worker_process ATTEMPT_SECONDS LEASE_SECONDS`
 """

@@ -1,5 +1,5 @@
-"""Scenery for tests of the dispatcher: receivers at gates, a store that fails when it is told so.
-Time is the loop's, and passes only while nothing else can happen."""
+"""Test doubles of the dispatcher: receivers that wait at gates, and a store that fails on demand.
+Time is the loop's virtual time, which passes only while all tasks wait."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.webhook_deployment import WebhookScenario, make_webhook_scena
 from tests.support.webhooks import add_delivery
 
 NEVER_TIMEOUT_SECONDS = 3_600
-"""Seconds of the loop's time: what takes so long never comes."""
+"""Seconds of virtual time that count as never."""
 
 SUCCEEDED = DeliveryStatus.SUCCEEDED
 
@@ -41,14 +41,14 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 class LoopClock(VirtualClock):
-    """Goes with the loop."""
+    """A clock that follows the loop's virtual time."""
 
     def wall(self) -> datetime:
         return self.now + timedelta(seconds=asyncio.get_running_loop().time())
 
 
 class GatedReceivers(MemorySender):
-    """Receivers that answer 200 at once, unless they are told what else to do."""
+    """Receivers that answer 200 immediately unless configured otherwise."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class GatedReceivers(MemorySender):
         self.gate = anyio.Event()
         self.in_flight: Counter[str] = Counter()
         self.max_in_flight: Counter[str] = Counter()
-        """The most that were in flight at a time, by address."""
+        """The maximum number of concurrent requests, by URL."""
 
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
@@ -78,7 +78,7 @@ class GatedReceivers(MemorySender):
         return 500
 
     async def hang(self) -> int:
-        """Until the gate is opened."""
+        """Block requests until the gate is opened."""
         await self.gate.wait()
         return 200
 
@@ -87,17 +87,17 @@ class GatedReceivers(MemorySender):
         return DeliveryFailure.TIMEOUT
 
     def urls(self) -> list[str]:
-        """Where requests went, in their order."""
+        """The requested URLs, in order."""
         return [each.url for each in self.sent]
 
 
 class UnreliableStore:
-    """A store that is out of reach when it is told so."""
+    """A store that is unavailable on demand."""
 
     def __init__(self, real: Any) -> None:
         self.inner = real
         self.faults: list[str] = []
-        """What goes wrong with the next units of work: "before" or "after" their commit."""
+        """Failures of the next transactions: "before" or "after" their commit."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -125,7 +125,7 @@ def post(sender: GatedReceivers) -> WebhookScenario:
 async def add_endpoint_with_deliveries(
     post: WebhookScenario, number: int = 1, **given: Any
 ) -> WebhookEndpoint:
-    """An endpoint to which so many are due."""
+    """Creates an endpoint with this many due deliveries."""
     endpoint = await post.add_endpoint(**given)
     for _ in range(number):
         await add_delivery(post.ports.store, endpoint)
@@ -134,7 +134,7 @@ async def add_endpoint_with_deliveries(
 
 @asynccontextmanager
 async def running_dispatcher(ports: Ports, workers: int = 1) -> AsyncIterator[anyio.Event]:
-    """The dispatcher runs in the background, and is told to stop at the end."""
+    """Runs the dispatcher in the background and stops it at the end."""
     stop = anyio.Event()
     with anyio.fail_after(NEVER_TIMEOUT_SECONDS):
         async with anyio.create_task_group() as group:
@@ -145,12 +145,12 @@ async def running_dispatcher(ports: Ports, workers: int = 1) -> AsyncIterator[an
 
 
 async def yield_to_others() -> None:
-    """The shortest time in which others get on."""
+    """Sleeps for the shortest time in which other tasks run."""
     await anyio.sleep(0.01)
 
 
 async def wait_until(holds: Callable[[], bool]) -> None:
-    """Let others run until something holds."""
+    """Lets other tasks run until a condition holds."""
     while not holds():
         await yield_to_others()
 
@@ -158,6 +158,6 @@ async def wait_until(holds: Callable[[], bool]) -> None:
 async def wait_until_attempted(
     post: WebhookScenario, endpoint: WebhookEndpoint, number: int
 ) -> None:
-    """Until the newest delivery to an endpoint has had so many attempts."""
+    """Waits until the newest delivery of an endpoint has this many attempts."""
     while (await post.newest_delivery(endpoint)).attempts < number:
         await yield_to_others()

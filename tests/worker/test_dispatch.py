@@ -1,4 +1,4 @@
-"""The loops that send: side by side, fair, and none in the way of another."""
+"""The webhook dispatcher: concurrency, fairness, retries and shutdown."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = ["anyio_backend", "post", "sender"]
 pytestmark = pytest.mark.anyio
 
 
-# Side by side -----------------------------------------------------------------------------
+# Concurrency ------------------------------------------------------------------------------
 
 
 async def test_all_that_is_due_is_sent(post: WebhookScenario, sender: GatedReceivers) -> None:
-    """At many endpoints, each delivery once."""
+    """Each due delivery of many endpoints is sent once."""
     made = [await add_endpoint_with_deliveries(post, 40) for _ in range(3)]
     with anyio.fail_after(NEVER_TIMEOUT_SECONDS):
         assert await webhook_dispatcher.drain(post.ports) == 120
@@ -47,7 +47,7 @@ async def test_all_that_is_due_is_sent(post: WebhookScenario, sender: GatedRecei
 
 
 async def test_four_are_in_flight_at_most(post: WebhookScenario, sender: GatedReceivers) -> None:
-    """At each endpoint, however many are due; and no fewer."""
+    """An endpoint with many due deliveries has exactly four in flight."""
     made = [await add_endpoint_with_deliveries(post, 20) for _ in range(2)]
     async with running_dispatcher(post.ports):
         for endpoint in made:
@@ -63,7 +63,7 @@ async def test_four_are_in_flight_at_most(post: WebhookScenario, sender: GatedRe
 async def test_two_workers_share_the_endpoints(
     post: WebhookScenario, sender: GatedReceivers
 ) -> None:
-    """Even then each delivery is sent once, and four are in flight at most."""
+    """With two workers each delivery is sent once, with at most four in flight per endpoint."""
     made = [await add_endpoint_with_deliveries(post, 40) for _ in range(5)]
     async with running_dispatcher(post.ports, workers=2):
         await wait_until(lambda: len(sender.sent) == 200)
@@ -74,7 +74,7 @@ async def test_two_workers_share_the_endpoints(
 async def test_a_hanging_endpoint_holds_up_no_other(
     post: WebhookScenario, sender: GatedReceivers
 ) -> None:
-    """The others' deliveries are made while it hangs."""
+    """Other endpoints' deliveries are sent while one endpoint hangs."""
     hanging, sound = (
         await add_endpoint_with_deliveries(post, 20),
         await add_endpoint_with_deliveries(post, 20),
@@ -88,7 +88,7 @@ async def test_a_hanging_endpoint_holds_up_no_other(
 async def test_many_troubled_endpoints_hold_up_no_other(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many more than there are slots hang, once they have failed before."""
+    """More degraded endpoints than slots may hang without delaying the healthy ones."""
     monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 3)
     for _ in range(10):
         endpoint = await add_endpoint_with_deliveries(post, troubled=True)
@@ -103,7 +103,7 @@ async def test_many_troubled_endpoints_hold_up_no_other(
 async def test_endpoints_that_begin_to_hang_make_room(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They take all slots once, until their first attempts have failed, and never again."""
+    """Endpoints that start to hang take all slots only until their first attempts have failed."""
     monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 3)
     hanging = [await add_endpoint_with_deliveries(post) for _ in range(3)]
     for endpoint in hanging:
@@ -129,7 +129,8 @@ async def test_one_with_much_to_do_starves_no_other(
     seconds: float,
     most: int,
 ) -> None:
-    """Even with one slot for all, others have their turns between; of a slow one sooner."""
+    """With one slot, other endpoints get batches between those of a busy one, even sooner if it is
+    slow."""
     monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 1)
     busy = await add_endpoint_with_deliveries(post, 200)
     others = [await add_endpoint_with_deliveries(post) for _ in range(3)]
@@ -149,7 +150,7 @@ async def test_one_with_much_to_do_starves_no_other(
 async def test_retries_come_when_they_are_due(
     post: WebhookScenario, sender: GatedReceivers
 ) -> None:
-    """Never before, and at once then, although nothing wakes the dispatcher."""
+    """A retry is sent at its due time, never before, without a hint."""
     endpoint = await add_endpoint_with_deliveries(post)
     sender.behaviours[endpoint.url] = sender.fail
     async with running_dispatcher(post.ports):
@@ -165,7 +166,7 @@ async def test_retries_come_when_they_are_due(
 async def test_a_hint_ends_the_wait(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes due is sent without a look by the clock."""
+    """A hint starts due deliveries before the next poll."""
     monkeypatch.setattr(webhook_dispatcher, "POLL_INTERVAL_SECONDS", NEVER_TIMEOUT_SECONDS)
     async with running_dispatcher(post.ports):
         await anyio.sleep(1)
@@ -176,7 +177,7 @@ async def test_a_hint_ends_the_wait(
 async def test_without_a_hint_it_is_found_too(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hints may be lost: polling is the truth."""
+    """Polling finds due deliveries if a hint is lost."""
     monkeypatch.setattr(type(post.ports.hints), "give", lambda _, hint: None)
     async with running_dispatcher(post.ports):
         await anyio.sleep(1)
@@ -184,12 +185,12 @@ async def test_without_a_hint_it_is_found_too(
         await wait_until(lambda: len(sender.sent) == 1)
 
 
-# Stopping, and what is not ours any more --------------------------------------------------
+# Stopping and lost claims -----------------------------------------------------------------
 
 
 async def test_what_is_in_flight_is_finished(post: WebhookScenario, sender: GatedReceivers) -> None:
-    """After the word to stop nothing more is sent; what was is logged, and the endpoint is
-    free for the next worker."""
+    """After a stop nothing more is sent; attempts in flight are logged, and the endpoint is free
+    for the next worker."""
     endpoint = await add_endpoint_with_deliveries(post, 20)
     sender.behaviours[endpoint.url] = sender.hang
     async with running_dispatcher(post.ports) as stop:
@@ -203,7 +204,7 @@ async def test_what_is_in_flight_is_finished(post: WebhookScenario, sender: Gate
 
 
 async def test_a_pause_ends_the_turn(post: WebhookScenario, sender: GatedReceivers) -> None:
-    """Of an endpoint that its owner pauses only what is in flight goes on."""
+    """Pausing an endpoint ends its batch after the attempts in flight."""
     endpoint = await add_endpoint_with_deliveries(post, 20)
     sender.behaviours[endpoint.url] = sender.hang
     async with running_dispatcher(post.ports):
@@ -219,7 +220,7 @@ async def test_a_pause_ends_the_turn(post: WebhookScenario, sender: GatedReceive
 
 
 async def test_claims_are_kept_while_a_turn_lasts(sender: GatedReceivers) -> None:
-    """No other worker takes an endpoint over whose attempt takes longer than the lease."""
+    """No other worker claims an endpoint whose attempt takes longer than the lease."""
     policy = evolve(POLICY, lease_duration=3 * SECOND)
     post = make_webhook_scenario(clock=LoopClock(NOW), webhook_sender=sender, policy=policy)
     endpoint = await add_endpoint_with_deliveries(post)
@@ -231,7 +232,7 @@ async def test_claims_are_kept_while_a_turn_lasts(sender: GatedReceivers) -> Non
 
 
 async def test_drain_leaves_what_is_not_due(post: WebhookScenario, sender: GatedReceivers) -> None:
-    """A retry that has to wait is not waited for."""
+    """Draining does not wait for a later retry."""
     endpoint = await add_endpoint_with_deliveries(post, 3)
     sender.behaviours[endpoint.url] = sender.fail
     with anyio.fail_after(NEVER_TIMEOUT_SECONDS):

@@ -1,4 +1,4 @@
-"""The loops that send when something goes wrong: the store, a turn, a step, a key."""
+"""The webhook dispatcher when the store, a batch or a key fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 async def test_what_was_sent_is_not_sent_again(
     post: WebhookScenario, sender: GatedReceivers, faults: list[str]
 ) -> None:
-    """While the store is away outcomes wait, whether or not it has saved them already."""
+    """Outcomes wait while the store is unavailable, whether or not it has saved them already."""
     store = UnreliableStore(post.ports.store)
     endpoint = await add_endpoint_with_deliveries(post)
 
@@ -59,7 +59,7 @@ async def test_what_was_sent_is_not_sent_again(
 async def test_a_store_that_is_away_is_waited_for(
     post: WebhookScenario, sender: GatedReceivers
 ) -> None:
-    """Claims that could not be made are made later."""
+    """Claims that failed are made again later."""
     store = UnreliableStore(post.ports.store)
     store.faults += ["before"] * 3
     await add_endpoint_with_deliveries(post)
@@ -70,7 +70,8 @@ async def test_a_store_that_is_away_is_waited_for(
 async def test_a_fault_in_one_turn_leaves_the_others(
     post: WebhookScenario, sender: GatedReceivers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged; the others are sent, and its own delivery again when its claim is over."""
+    """An error in one batch is logged; other deliveries are sent, and its own again when its claim
+    expires."""
     broken, sound = (
         await add_endpoint_with_deliveries(post),
         await add_endpoint_with_deliveries(post, 20),
@@ -96,8 +97,8 @@ async def test_what_cannot_be_settled_for_one_keeps_no_other(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Outcomes of others that wait with it are saved, each once; its own is sent again, but not
-    before its claim has run out."""
+    """Outcomes settled with a failing one are saved once each; the failing delivery is sent again
+    after its claim expires."""
     real = deliveries.settle_results
     cursed, sound = (
         await add_endpoint_with_deliveries(post),
@@ -127,7 +128,7 @@ async def test_what_cannot_be_settled_for_one_keeps_no_other(
 async def test_a_cancelled_dispatcher_finishes_its_transaction(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outcomes that are being saved are saved when it returns, so that nothing is sent again."""
+    """A cancelled dispatcher finishes saving outcomes, so no delivery is sent again."""
     real, began = deliveries.settle_results, anyio.Event()
 
     async def slow(*args: Any) -> Any:
@@ -147,7 +148,7 @@ async def test_a_cancelled_dispatcher_finishes_its_transaction(
 async def test_slow_endpoints_hold_up_no_other(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many answer well but late, once they have shown it."""
+    """Endpoints known to answer slowly do not delay the others, however many there are."""
     monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 2)
     slow = [await add_endpoint_with_deliveries(post, 8) for _ in range(4)]
 
@@ -168,7 +169,7 @@ async def test_slow_endpoints_hold_up_no_other(
 async def test_what_is_locked_by_others_is_not_asked_for_without_pause(
     post: WebhookScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is due and can't be claimed is tried again after a while."""
+    """Due endpoints that can't be claimed are tried again after a delay."""
     calls = 0
 
     async def in_vain(*_: Any, **__: Any) -> list[EndpointBatch]:
@@ -191,7 +192,7 @@ async def test_an_unexpected_fault_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
     step: str,
 ) -> None:
-    """A bug in any step is logged, and the dispatcher goes on."""
+    """An unexpected error in any step is logged, and the dispatcher continues."""
     real, faults = getattr(deliveries, step), ["a bug"]
 
     async def faulty(*args: Any, **named: Any) -> Any:
@@ -212,7 +213,7 @@ async def test_an_unexpected_fault_ends_nothing(
 async def test_without_its_key_one_endpoint_waits(
     post: WebhookScenario, sender: GatedReceivers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is named in the log, nothing is sent to it, and all others are."""
+    """An endpoint without its key is logged and skipped; all others are sent to."""
     sealed = await add_endpoint(post.ports.store)
     await add_delivery(post.ports.store, sealed)
     sound = await add_endpoint_with_deliveries(post, 20)
@@ -225,7 +226,7 @@ async def test_without_its_key_one_endpoint_waits(
 async def test_a_drain_does_not_pass_over_a_fault(
     post: WebhookScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was due and could not be claimed is not taken for nothing."""
+    """Draining raises an error that prevented a claim."""
 
     async def faulty(*_: Any, **__: Any) -> list[EndpointBatch]:
         raise StoreUnavailable("gone")

@@ -1,4 +1,4 @@
-"""The worker's loop: every lane goes on whatever another one does, and stops when told."""
+"""The worker's jobs: each continues independently of the others, and stops on demand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PORTS = cast("Ports", None)
 
 
 class Work:
-    """A lane's work that does what it is told, one thing a call, and then stops the worker."""
+    """A job that returns the given results, one per call, and then stops the worker."""
 
     def __init__(self, stop: anyio.Event, *script: int | Exception) -> None:
         self.stop, self.script, self.calls = stop, list(script), 0
@@ -47,12 +47,12 @@ class Work:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults are waited out at once."""
+    """Sets the delay after errors to zero."""
     monkeypatch.setattr(main, "ERROR_DELAY_SECONDS", 0)
 
 
 async def test_a_lane_runs_on_until_told_to_stop() -> None:
-    """Work that is due is done without a wait between."""
+    """Due work is done without a wait in between."""
     stop = anyio.Event()
     work = Work(stop, 1, 1, 3)
 
@@ -63,7 +63,7 @@ async def test_a_lane_runs_on_until_told_to_stop() -> None:
 
 
 async def test_a_store_out_of_reach_does_not_end_a_lane() -> None:
-    """A lane goes on after the store was out of reach."""
+    """A job continues after the store was unavailable."""
     stop = anyio.Event()
     work = Work(stop, StoreUnavailable("gone"), 1)
 
@@ -76,7 +76,7 @@ async def test_a_store_out_of_reach_does_not_end_a_lane() -> None:
 async def test_an_unexpected_fault_is_logged_and_does_not_end_a_lane(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A bug in a lane leaves a trace in the log, and the lane goes on."""
+    """An unexpected error in a job is logged with its traceback, and the job continues."""
     stop = anyio.Event()
     work = Work(stop, RuntimeError("a bug"), 1)
 
@@ -88,7 +88,7 @@ async def test_an_unexpected_fault_is_logged_and_does_not_end_a_lane(
 
 
 async def test_stopping_does_not_wait_for_an_idle_lane() -> None:
-    """An idle lane that would sleep for an hour ends at once."""
+    """Stopping ends an idle job's wait at once."""
     stop = anyio.Event()
     ends_it = Work(stop)
 
@@ -106,7 +106,7 @@ async def test_stopping_does_not_wait_for_an_idle_lane() -> None:
 
 
 async def test_what_is_in_flight_is_finished() -> None:
-    """A call that runs when the worker is told to stop is not cut off."""
+    """A running call is finished when the worker is stopped."""
     stop, finished = anyio.Event(), []
 
     async def slow(_: Ports) -> int:
@@ -125,7 +125,7 @@ async def test_what_is_in_flight_is_finished() -> None:
 
 
 async def test_a_hint_ends_the_wait_of_its_lane() -> None:
-    """An idle lane that would sleep for an hour works as soon as it is told to."""
+    """A hint ends an idle job's wait at once."""
     stop, ports = anyio.Event(), memory_ports()
     work = Work(stop, 0)
     lane = Job("hinted", work, idle_seconds=3600, hint=Hint.EVENTS)
@@ -141,7 +141,7 @@ async def test_a_hint_ends_the_wait_of_its_lane() -> None:
 
 
 async def test_a_hint_while_a_lane_works_is_not_missed() -> None:
-    """What was committed after the lane had looked is not left until the next poll."""
+    """A hint given while the job runs makes it run again without a wait."""
     stop, ports = anyio.Event(), memory_ports()
     calls = []
 
@@ -163,7 +163,7 @@ async def test_a_hint_while_a_lane_works_is_not_missed() -> None:
 
 
 async def told(post: WebhookScenario) -> tuple[WebhookEndpoint, str]:
-    """An event that an endpoint gets, once a worker runs."""
+    """An event that an endpoint receives once a worker runs."""
     boss = await add_user(post.ports.store, role=Role.ADMIN)
     endpoint = await post.add_endpoint(owner=boss)
     post.set_response(endpoint, 200)
@@ -171,7 +171,7 @@ async def told(post: WebhookScenario) -> tuple[WebhookEndpoint, str]:
 
 
 async def test_drain_does_all_that_is_due() -> None:
-    """An event is published and delivered, and a second call finds nothing."""
+    """Draining publishes and delivers an event, and a second call finds nothing."""
     post = make_webhook_scenario()
     endpoint, event_id = await told(post)
 
@@ -183,7 +183,7 @@ async def test_drain_does_all_that_is_due() -> None:
 
 
 async def test_drain_does_not_wait_for_retries() -> None:
-    """A delivery that fails is left to be tried when it is due."""
+    """A failed delivery is left for its retry."""
     post = make_webhook_scenario()
     endpoint, _ = await told(post)
     post.set_response(endpoint, 500)
@@ -195,14 +195,14 @@ async def test_drain_does_not_wait_for_retries() -> None:
 
 
 class Refusing(RecordingNotifier):
-    """It reaches nobody."""
+    """A notifier whose mails are undeliverable."""
 
     async def send_email(self, email: Email) -> None:
         raise UndeliverableEmail("no such user")
 
 
 async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFixture) -> None:
-    """What can't be told is logged and raised in the end: all else is done."""
+    """Notifications that are given up are logged and raised after all other work is done."""
     made = make_webhook_scenario()
     post = evolve(made, ports=evolve(made.ports, notifier=Refusing()))
     endpoint, _ = await told(post)
@@ -220,7 +220,7 @@ async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFi
 
 
 async def test_no_mail_is_begun_once_the_worker_stops() -> None:
-    """The one in flight is finished, those behind it are left to the next worker."""
+    """The mail in flight is finished; later ones are left to the next worker."""
     stop, letters = anyio.Event(), list[Email]()
 
     class Stopping(RecordingNotifier):
@@ -240,7 +240,7 @@ async def test_no_mail_is_begun_once_the_worker_stops() -> None:
 
 
 async def test_the_worker_publishes_and_sends() -> None:
-    """One call runs all that a deployment needs, until it is told to stop."""
+    """One call runs all background work until it is stopped."""
     post, stop = make_webhook_scenario(), anyio.Event()
 
     with anyio.fail_after(5):

@@ -1,4 +1,4 @@
-"""Waiting for whatever comes first, on the loop's own time."""
+"""Waiting for the first of several events, in virtual time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 async def test_the_first_ends_the_wait() -> None:
-    """The others are given up, however long they would take."""
+    """The other waits are cancelled."""
     given_up = []
 
     async def slow() -> None:
@@ -36,13 +36,13 @@ async def test_the_first_ends_the_wait() -> None:
 
 
 async def test_time_ends_the_wait() -> None:
-    """Where nothing comes, it is the time that was given."""
+    """Without an event the wait ends at its timeout."""
     await wait_for_first(5, anyio.Event().wait, anyio.Event().wait)
     assert anyio.current_time() == 5
 
 
 async def test_what_has_come_already_is_not_waited_for() -> None:
-    """No time passes."""
+    """An event that has already happened ends the wait at once."""
     come = anyio.Event()
     come.set()
     await wait_for_first(HOUR, anyio.Event().wait, come.wait)
@@ -50,7 +50,7 @@ async def test_what_has_come_already_is_not_waited_for() -> None:
 
 
 async def test_who_waits_may_be_given_up_itself() -> None:
-    """A wait that somebody else ends early leaves nothing running."""
+    """A cancelled wait leaves no task running."""
     with anyio.move_on_after(3):
         await wait_for_first(HOUR, anyio.Event().wait)
     assert anyio.current_time() == 3

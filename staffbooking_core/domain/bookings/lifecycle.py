@@ -166,13 +166,13 @@ def _party_set(*parties: Party) -> frozenset[Party]:
     return frozenset(parties)
 
 
-STAFF_ONLY = _party_set(Party.STAFF)
-CUSTOMER_ONLY = _party_set(Party.CUSTOMER)
-CUSTOMER_OR_STAFF = _party_set(Party.CUSTOMER, Party.STAFF)
-CUSTOMER_STAFF_OR_ADMIN = CUSTOMER_OR_STAFF | _party_set(Party.ADMIN)
-ADMIN_ONLY = _party_set(Party.ADMIN)
-SYSTEM_ONLY = _party_set(Party.SYSTEM)
-PROCESSOR_ONLY = _party_set(Party.PROCESSOR)
+_STAFF_ONLY = _party_set(Party.STAFF)
+_CUSTOMER_ONLY = _party_set(Party.CUSTOMER)
+_CUSTOMER_OR_STAFF = _party_set(Party.CUSTOMER, Party.STAFF)
+_CUSTOMER_STAFF_OR_ADMIN = _CUSTOMER_OR_STAFF | _party_set(Party.ADMIN)
+_ADMIN_ONLY = _party_set(Party.ADMIN)
+_SYSTEM_ONLY = _party_set(Party.SYSTEM)
+_PROCESSOR_ONLY = _party_set(Party.PROCESSOR)
 
 REQUEST_TRANSITION = Transition(
     _party_set(Party.CUSTOMER, Party.API),
@@ -214,100 +214,100 @@ def _dispute(
 
 
 def _late_payment(status: BookingStatus) -> Transition:
-    return Transition(PROCESSOR_ONLY, status, (), (E.REFUND_LATE, E.ALERT))
+    return Transition(_PROCESSOR_ONLY, status, (), (E.REFUND_LATE, E.ALERT))
 
 
 def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
     """The transitions of the payout of an ended booking."""
     return {
         T.RELEASE_PAYOUT: Transition(
-            SYSTEM_ONLY,
+            _SYSTEM_ONLY,
             status,
             (G.PAYOUT_SCHEDULED,),
             (E.SEND_PAYOUT,),
             timer=TimerKind.PAY_OUT,
         ),
         T.PAYOUT_ALARM: Transition(
-            SYSTEM_ONLY,
+            _SYSTEM_ONLY,
             status,
             (G.PAYOUT_PENDING,),
             (E.NOTE_ALARM,),
             timer=TimerKind.PAYOUT_ALARM,
         ),
-        T.HOLD_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
-        T.RESUME_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
-        T.RETRY_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
+        T.HOLD_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
+        T.RESUME_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
+        T.RETRY_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
     }
 
 
-_CHARGEBACK_TRANSITION = _dispute(PROCESSOR_ONLY, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
+_CHARGEBACK_TRANSITION = _dispute(_PROCESSOR_ONLY, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
 
 TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
     S.PENDING: {
         T.ACCEPT: Transition(
-            STAFF_ONLY,
+            _STAFF_ONLY,
             S.ACCEPTED,
             (G.BEFORE_START,),
             (E.OPEN_INTENT,),
             notifications=(N.ACCEPTANCE_TO_CUSTOMER,),
         ),
-        T.DECLINE: _cancellation(STAFF_ONLY),
-        T.LOSE_SLOT: _cancellation(SYSTEM_ONLY),
-        T.EXPIRE: _cancellation(SYSTEM_ONLY, timer=TimerKind.EXPIRE),
-        T.CANCEL: _cancellation(CUSTOMER_STAFF_OR_ADMIN),
+        T.DECLINE: _cancellation(_STAFF_ONLY),
+        T.LOSE_SLOT: _cancellation(_SYSTEM_ONLY),
+        T.EXPIRE: _cancellation(_SYSTEM_ONLY, timer=TimerKind.EXPIRE),
+        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN),
     },
     S.ACCEPTED: {
-        T.CHECKOUT: Transition(CUSTOMER_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.RENEW_CHECKOUT,)),
+        T.CHECKOUT: Transition(_CUSTOMER_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.RENEW_CHECKOUT,)),
         T.PAYMENT: Transition(
-            PROCESSOR_ONLY,
+            _PROCESSOR_ONLY,
             S.PAID,
             (),
             (E.HOLD_ESCROW,),
             EventName.PAYMENT_COMPLETED,
             (N.CONFIRMATION_TO_STAFF, N.RECEIPT_TO_CUSTOMER),
         ),
-        T.EXPIRE: _cancellation(SYSTEM_ONLY, (), (E.VOID_INTENT,), TimerKind.EXPIRE),
-        T.CANCEL: _cancellation(CUSTOMER_STAFF_OR_ADMIN, (), (E.VOID_INTENT, E.GRANT_CREDIT)),
+        T.EXPIRE: _cancellation(_SYSTEM_ONLY, (), (E.VOID_INTENT,), TimerKind.EXPIRE),
+        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), (E.VOID_INTENT, E.GRANT_CREDIT)),
     },
     S.PAID: {
-        T.CHECK_IN: Transition(STAFF_ONLY, S.PAID, (G.CHECK_IN_OPEN,), (E.NOTE_CHECK_IN,)),
+        T.CHECK_IN: Transition(_STAFF_ONLY, S.PAID, (G.CHECK_IN_OPEN,), (E.NOTE_CHECK_IN,)),
         T.CANCEL: _cancellation(
-            CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), (E.REFUND_BY_RULE, E.GRANT_CREDIT)
+            _CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), (E.REFUND_BY_RULE, E.GRANT_CREDIT)
         ),
-        T.CONFIRM: _completion(CUSTOMER_ONLY, (G.AFTER_END,), (E.EARN,)),
+        T.CONFIRM: _completion(_CUSTOMER_ONLY, (G.AFTER_END,), (E.EARN,)),
         T.AUTO_COMPLETE: _completion(
-            SYSTEM_ONLY, (G.AFTER_END,), (E.EARN,), TimerKind.AUTO_COMPLETE
+            _SYSTEM_ONLY, (G.AFTER_END,), (E.EARN,), TimerKind.AUTO_COMPLETE
         ),
-        T.DISPUTE: _dispute(CUSTOMER_OR_STAFF, (G.AFTER_START,)),
+        T.DISPUTE: _dispute(_CUSTOMER_OR_STAFF, (G.AFTER_START,)),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,
         T.PAYMENT: _late_payment(S.PAID),
     },
     S.COMPLETED: {
-        T.DISPUTE: _dispute(CUSTOMER_ONLY, (G.PAYOUT_NOT_RELEASED,), (E.FREEZE,)),
+        T.DISPUTE: _dispute(_CUSTOMER_ONLY, (G.PAYOUT_NOT_RELEASED,), (E.FREEZE,)),
         **_payout_transitions(S.COMPLETED),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,
         T.PAYMENT: _late_payment(S.COMPLETED),
     },
     S.DISPUTED: {
-        T.RELEASE: _completion(ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
-        T.REFUND: _cancellation(ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
-        T.SPLIT: _completion(ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
-        T.CHARGEBACK: Transition(PROCESSOR_ONLY, S.DISPUTED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
+        T.RELEASE: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
+        T.REFUND: _cancellation(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
+        T.SPLIT: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
+        T.CHARGEBACK: Transition(_PROCESSOR_ONLY, S.DISPUTED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
         T.CHARGEBACK_WON: _completion(
-            PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.EARN)
+            _PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.EARN)
         ),
         T.CHARGEBACK_LOST: _cancellation(
-            PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.LOSE_CHARGEBACK)
+            _PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.LOSE_CHARGEBACK)
         ),
         T.PAYMENT: _late_payment(S.DISPUTED),
     },
     S.CANCELLED: {
         T.PAYMENT: _late_payment(S.CANCELLED),
         **_payout_transitions(S.CANCELLED),
-        T.CHARGEBACK: Transition(PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
-        T.CHARGEBACK_WON: Transition(PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK,)),
+        T.CHARGEBACK: Transition(_PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
+        T.CHARGEBACK_WON: Transition(_PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK,)),
         T.CHARGEBACK_LOST: Transition(
-            PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.WRITE_OFF, E.ALERT)
+            _PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.WRITE_OFF, E.ALERT)
         ),
     },
 }

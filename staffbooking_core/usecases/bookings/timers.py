@@ -21,10 +21,10 @@ from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
 from staffbooking_core.usecases.webhooks import deliveries
 
-TIMER_BATCH_SIZE = 16
+_TIMER_BATCH_SIZE = 16
 
 
-async def fire_due_timers(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
+async def fire_due_timers(ports: Ports, limit: int = _TIMER_BATCH_SIZE) -> int:
     """Fire due timers, the earliest first, each with its due time as `now`; returns the number of
     claimed timers. A timer that fails is deferred with an alert and does not block others.
 
@@ -118,7 +118,7 @@ async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
     await ports.store.run_transaction(unit)
 
 
-async def send_alerts(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
+async def send_alerts(ports: Ports, limit: int = _TIMER_BATCH_SIZE) -> int:
     """Send new alerts to the operators; returns their number. Alerts count as sent before they are:
     a crash in between loses them, a retry never repeats them."""
 

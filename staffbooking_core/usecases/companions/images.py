@@ -16,7 +16,7 @@ from staffbooking_core.domain.companions.portfolio import (
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, invalid_field
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 
-ORPHANED_FILE_BATCH_SIZE = 200
+_ORPHANED_FILE_BATCH_SIZE = 200
 """Names of orphaned files that are read at a time."""
 
 
@@ -124,7 +124,7 @@ async def remove_orphaned_files(ports: Ports) -> int:
     after, seen = "", 0
     while True:
         async with ports.store.read_view() as view:
-            names = await view.portfolio.orphaned_files(after, ORPHANED_FILE_BATCH_SIZE)
+            names = await view.portfolio.orphaned_files(after, _ORPHANED_FILE_BATCH_SIZE)
         if not names:
             return seen
         await remove_files(ports, names)

@@ -22,10 +22,10 @@ from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, Frame, ServerEvent
 from staffbooking_core.usecases.messaging import messages
 
-CHANNEL_BATCH_SIZE = 100
+_CHANNEL_BATCH_SIZE = 100
 """Expired nodes that are deleted, and messages that are read, at a time."""
 
-CONNECT_RETRY_DELAY = timedelta(seconds=5)
+_CONNECT_RETRY_DELAY = timedelta(seconds=5)
 """Retry delay for a user with too many connections."""
 
 
@@ -38,14 +38,14 @@ async def connect(ports: Ports, user_id: int, node: str) -> None:
         return await tx.presence.add_connection(user_id, node, now, max_connections)
 
     if not await ports.store.run_transaction(unit):
-        retry_at = now + CONNECT_RETRY_DELAY
+        retry_at = now + _CONNECT_RETRY_DELAY
         raise RateLimitExceeded(
             RateLimitDecision(
                 max_connections,
                 0,
                 int(retry_at.timestamp()),
                 allowed=False,
-                retry_after=CONNECT_RETRY_DELAY.seconds,
+                retry_after=_CONNECT_RETRY_DELAY.seconds,
             )
         )
 
@@ -69,7 +69,7 @@ async def last_message_id(ports: Ports, user_id: int | None = None) -> int:
 async def messages_after(ports: Ports, after_id: int) -> Sequence[Message]:
     """The next messages of all conversations above `after_id`, by id."""
     async with ports.store.read_view() as view:
-        return await view.messages.all_messages_after(after_id, CHANNEL_BATCH_SIZE)
+        return await view.messages.all_messages_after(after_id, _CHANNEL_BATCH_SIZE)
 
 
 async def missed_messages(
@@ -78,8 +78,8 @@ async def missed_messages(
     """The next messages above `after_id` that a user may read in any conversation, by id, and
     whether more may follow."""
     async with ports.store.read_view() as view:
-        found = await view.messages.readable_messages_after(user_id, after_id, CHANNEL_BATCH_SIZE)
-    return found, len(found) == CHANNEL_BATCH_SIZE
+        found = await view.messages.readable_messages_after(user_id, after_id, _CHANNEL_BATCH_SIZE)
+    return found, len(found) == _CHANNEL_BATCH_SIZE
 
 
 # Events of clients ----------------------------------------------------------------------
@@ -165,7 +165,7 @@ async def heartbeat(
         if is_recount or not is_alive:
             await tx.presence.set_connections(node, connections)
         return HeartbeatResult(
-            not is_alive, await tx.presence.delete_expired_nodes(now, CHANNEL_BATCH_SIZE)
+            not is_alive, await tx.presence.delete_expired_nodes(now, _CHANNEL_BATCH_SIZE)
         )
 
     return await ports.store.run_transaction(unit)

@@ -32,7 +32,7 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.usecases.accounts import email_tokens
 
-NOTIFICATION_BATCH_SIZE = 16
+_NOTIFICATION_BATCH_SIZE = 16
 
 _TOKEN_KINDS = frozenset({NotificationKind.VERIFY_EMAIL, NotificationKind.RESET_PASSWORD})
 """Kinds whose links are useless to a disabled user."""
@@ -50,7 +50,7 @@ class NotificationsGivenUp(StaffbookingError):
         self.__cause__ = ExceptionGroup("given up", self.faults)
 
 
-async def send_notifications(ports: Ports, limit: int = NOTIFICATION_BATCH_SIZE) -> int:
+async def send_notifications(ports: Ports, limit: int = _NOTIFICATION_BATCH_SIZE) -> int:
     """Send due notifications, the longest due first, at most `limit`; returns their number. A
     failure does not block others.
 

@@ -16,11 +16,11 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import inbox
 
 BOOKING_BATCH_SIZE = 500
-MAX_LIST_CALLS = 20
+_MAX_LIST_CALLS = 20
 """Maximum calls of the list per poll, so that other work gets its turn."""
-CHECKOUT_GRACE_PERIOD = timedelta(hours=1)
+_CHECKOUT_GRACE_PERIOD = timedelta(hours=1)
 """How long an expired checkout page is still synced."""
-SYNC_CURSOR_NAME = "looks"
+_SYNC_CURSOR_NAME = "looks"
 """Name of the cursor with the time of the last sync of undecided intents."""
 
 
@@ -41,7 +41,7 @@ async def _poll_event_list(ports: Ports) -> int:
         return 0
     timeout_seconds = ports.policy.processor_timeout.total_seconds()
     cursor, added = None if last_cursor is None else last_cursor[0], 0
-    for _ in range(MAX_LIST_CALLS):
+    for _ in range(_MAX_LIST_CALLS):
         try:
             nudges, next_cursor = await ports.payments.list_events(cursor, timeout_seconds)
         except ProcessorError:
@@ -57,7 +57,7 @@ async def _enqueue_syncs(ports: Ports) -> int:
     """Enqueue intents whose page may be paid, or whose refund may be settled, by now."""
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
-        last_cursor = await view.cursors.cursor(SYNC_CURSOR_NAME)
+        last_cursor = await view.cursors.cursor(_SYNC_CURSOR_NAME)
     since = None if last_cursor is None else datetime.fromisoformat(last_cursor[0])
     if since is not None and now < since + ports.policy.open_intent_poll_interval:
         return 0
@@ -65,7 +65,7 @@ async def _enqueue_syncs(ports: Ports) -> int:
     async for batch in _unsettled_batches(ports):
         if nudges := [*_sync_events(ports, batch, since, now)]:
             added += await inbox.add_events(ports, nudges)
-    await inbox.add_events(ports, (), (SYNC_CURSOR_NAME, now.isoformat()))
+    await inbox.add_events(ports, (), (_SYNC_CURSOR_NAME, now.isoformat()))
     return added
 
 
@@ -106,5 +106,5 @@ def _may_be_paid(booking: Booking, now: datetime, settlement_period: timedelta) 
     if intent is None or accepted_at is None or intent.checkout_ref is None:
         return False
     return (
-        accepted_at + settlement_period <= now < intent.checkout_expires_at + CHECKOUT_GRACE_PERIOD
+        accepted_at + settlement_period <= now < intent.checkout_expires_at + _CHECKOUT_GRACE_PERIOD
     )

@@ -14,7 +14,7 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, SandboxProcessor
 
 AUDIT_BATCH_SIZE = 500
-CASH_ACCOUNT = Account.PROCESSOR_BALANCE
+_CASH_ACCOUNT = Account.PROCESSOR_BALANCE
 
 
 @frozen
@@ -65,7 +65,7 @@ async def _compare_balances(ports: Ports, processor: SandboxProcessor) -> tuple[
         async with ports.store.read_view() as view:
             held, cash = (
                 await processor.balance(),
-                await view.ledger.account_balance(CASH_ACCOUNT),
+                await view.ledger.account_balance(_CASH_ACCOUNT),
             )
         if held == cash:
             break

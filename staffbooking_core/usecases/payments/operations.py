@@ -54,7 +54,7 @@ from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import payees, reconciliation
 
-LOOK_UP_RESEND_DELAY = timedelta(minutes=10)
+_LOOK_UP_RESEND_DELAY = timedelta(minutes=10)
 """Within this time after a call, the processor has finished it. Money is not sent under a new key
 before."""
 
@@ -69,10 +69,10 @@ class _ClaimedOperation:
     target_ref: str = ""
 
 
-ALL_KINDS = frozenset(OperationKind)
+_ALL_KINDS = frozenset(OperationKind)
 
 
-async def run_due_operation(ports: Ports, kinds: frozenset[OperationKind] = ALL_KINDS) -> int:
+async def run_due_operation(ports: Ports, kinds: frozenset[OperationKind] = _ALL_KINDS) -> int:
     """Run the earliest due operation of these kinds; returns 1 if there was one, else 0.
 
     Runs at most one: a lease covers one call, and a slow call must not outlast the leases of
@@ -128,7 +128,7 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
 
 
 async def _claim_operation(
-    ports: Ports, booking_id: int | None = None, kinds: frozenset[OperationKind] = ALL_KINDS
+    ports: Ports, booking_id: int | None = None, kinds: frozenset[OperationKind] = _ALL_KINDS
 ) -> list[_ClaimedOperation | None]:
     """Claim at most one operation; None in the list is an operation that became void."""
     now = ports.clock.wall()
@@ -286,14 +286,14 @@ async def _record_closed_checkout(
 
 async def _look_up(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
     """Adopt the result of an earlier attempt. Without one, send again under a new key: a checkout
-    page at once, since the address of a lost page is unknown, money after LOOK_UP_RESEND_DELAY."""
+    page at once, since the address of a lost page is unknown, money after _LOOK_UP_RESEND_DELAY."""
     operation = claimed.operation
     snapshot = await reconciliation.get_snapshot(ports, operation.booking_id, time_limit)
     if find_result_ref(operation, snapshot) is not None:
         await _record_snapshot(ports, claimed, snapshot)
         return
     now = ports.clock.wall()
-    resend_at = (operation.last_sent_at or now) + LOOK_UP_RESEND_DELAY
+    resend_at = (operation.last_sent_at or now) + _LOOK_UP_RESEND_DELAY
 
     async def unit(tx: Transaction) -> None:
         held = await tx.operations.lock_operation(operation.id, claimed.lease)

@@ -25,7 +25,7 @@ from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import inbox, payees
 
 SYNC_RETRY_DELAY = timedelta(seconds=5)
-EVENT_BATCH_SIZE = 16
+_EVENT_BATCH_SIZE = 16
 
 
 async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
@@ -99,7 +99,7 @@ async def receive_webhook(ports: Ports, headers: Mapping[str, str], body: bytes)
     return await inbox.add_events(ports, received)
 
 
-async def process_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:
+async def process_events(ports: Ports, limit: int = _EVENT_BATCH_SIZE) -> int:
     """Claim events from the inbox and sync their subjects; returns the number of claimed events. An
     event whose facts cannot be booked is finished with an alert, so that it does not block others;
     one that failed otherwise is retried after SYNC_RETRY_DELAY."""
@@ -145,7 +145,7 @@ async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
         await sync_intent(ports, intent_id, time_limit)
 
 
-async def deliver_sandbox_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:
+async def deliver_sandbox_events(ports: Ports, limit: int = _EVENT_BATCH_SIZE) -> int:
     """Deliver due events of the fake processor in the same way as real ones, and process them at
     once; returns their number. Returns 0 without a sandbox."""
     if ports.sandbox is None:

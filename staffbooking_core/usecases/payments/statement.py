@@ -30,7 +30,7 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import reconciliation
 
 STATEMENT_BATCH_SIZE = 1000
-EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
+_EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @frozen
@@ -120,7 +120,7 @@ def _changed_at(book: CashPostings, lines: Sequence[Movement]) -> datetime:
     moments = [line.at for line in lines]
     if book.changed_at is not None:
         moments.append(book.changed_at)
-    return max(moments, default=EARLIEST_TIME)
+    return max(moments, default=_EARLIEST_TIME)
 
 
 def _unknown_intent(line: Movement) -> StatementDifference:

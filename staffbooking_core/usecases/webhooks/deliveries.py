@@ -44,7 +44,7 @@ from staffbooking_core.ports import (
 WEBHOOK_SECRET_PURPOSE = "webhook-secrets"
 """The vault's purpose for webhook secrets."""
 
-PUBLISH_BATCH_SIZE = 200
+_PUBLISH_BATCH_SIZE = 200
 """Events that are sequenced in one transaction."""
 
 DELIVERY_BATCH_SIZE = 16
@@ -53,7 +53,7 @@ DELIVERY_BATCH_SIZE = 16
 ENDPOINT_PAGE_SIZE = 100
 
 
-async def publish_events(ports: Ports, limit: int = PUBLISH_BATCH_SIZE) -> int:
+async def publish_events(ports: Ports, limit: int = _PUBLISH_BATCH_SIZE) -> int:
     """Give committed events their feed positions, and add the deliveries for the endpoints that
     subscribe; returns the number of events.
 
@@ -267,7 +267,7 @@ async def cancel_held_deliveries(ports: Ports) -> int:
     number."""
     held_before = ports.clock.wall() - ports.policy.webhook_held_retention
     return await ports.store.run_transaction(
-        lambda tx: tx.webhooks.cancel_held_deliveries(held_before, PUBLISH_BATCH_SIZE)
+        lambda tx: tx.webhooks.cancel_held_deliveries(held_before, _PUBLISH_BATCH_SIZE)
     )
 
 

@@ -1,4 +1,4 @@
-"""Users, sessions and API keys, on every store alike."""
+"""Contract of the stores: users, sessions and API keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def save_user(store, user, **fields):
 
 
 async def test_a_user_comes_back_as_it_was_added(store):
-    """Every field is kept, times to the microsecond."""
+    """A user is stored with every field, times to the microsecond."""
     new = make_new_user(
         email="Zoë.O'Neil@Example.com",
         first_name="Zoë",
@@ -62,13 +62,13 @@ async def test_a_user_comes_back_as_it_was_added(store):
 
 
 async def test_users_get_ids_of_their_own(store):
-    """Ids rise with each user that is added."""
+    """User ids rise with each added user."""
     ids = [(await add_user(store)).id for _ in range(3)]
     assert ids == sorted(set(ids))
 
 
 async def test_an_unknown_user_is_none(store):
-    """Neither an id nor an e-mail that nobody has finds anybody."""
+    """A lookup by an unknown id or e-mail returns None."""
     async with store.read_view() as view:
         assert await view.accounts.user(404) is None
         assert await view.accounts.user_by_email("nobody@example.com") is None
@@ -84,14 +84,14 @@ async def test_an_unknown_user_is_none(store):
     ],
 )
 async def test_an_email_is_found_in_any_case(store, kept, asked):
-    """E-mail addresses compare by their folded form, beyond ASCII too."""
+    """E-mail addresses compare by their case-folded form, beyond ASCII too."""
     user = await add_user(store, email=kept)
     assert await read_store(store, lambda view: view.accounts.user_by_email(asked)) == user
 
 
 @pytest.mark.parametrize("email", ["ada@example.com", "ADA@EXAMPLE.COM"])
 async def test_an_email_is_taken_once(store, email):
-    """A second user of the same folded e-mail is refused and leaves nothing."""
+    """Adding a second user with the same folded e-mail is refused and stores nothing."""
     first = await add_user(store, email="ada@example.com")
     with pytest.raises(ConstraintViolated) as caught:
         await add_user(store, email=email)
@@ -100,7 +100,7 @@ async def test_an_email_is_taken_once(store, email):
 
 
 async def test_users_are_listed_by_id(store):
-    """A page begins above the id given, and has no more than the limit."""
+    """A page of users begins above the given id and has at most `limit` rows."""
     users = [await add_user(store) for _ in range(5)]
     async with store.read_view() as view:
         assert list(await view.accounts.users(0, 10)) == users
@@ -109,7 +109,7 @@ async def test_users_are_listed_by_id(store):
 
 
 async def test_a_saved_user_is_changed(store):
-    """Every field may change, and only of that user."""
+    """Saving a user can change every field and changes no other user."""
     user, other = await add_user(store), await add_user(store)
     changed = await save_user(
         store,
@@ -126,7 +126,7 @@ async def test_a_saved_user_is_changed(store):
 
 
 async def test_a_new_email_frees_the_old_one(store):
-    """After a change of e-mail the user is found by the new one, and the old may be taken."""
+    """A changed e-mail finds the user, and the old e-mail becomes available."""
     user = await add_user(store, email="old@example.com")
     changed = await save_user(store, user, email="new@example.com")
     successor = await add_user(store, email="old@example.com")
@@ -136,14 +136,14 @@ async def test_a_new_email_frees_the_old_one(store):
 
 
 async def test_an_email_may_change_its_case(store):
-    """One's own e-mail in other letters is not taken."""
+    """A user can change the letter case of their own e-mail."""
     user = await add_user(store, email="ada@example.com")
     changed = await save_user(store, user, email="Ada@Example.com")
     assert await read_store(store, lambda view: view.accounts.user(user.id)) == changed
 
 
 async def test_an_email_cannot_be_changed_to_a_taken_one(store):
-    """Saving refuses it like adding, and the user stays as it was."""
+    """Saving a taken e-mail is refused and leaves the user unchanged."""
     await add_user(store, email="ada@example.com")
     user = await add_user(store, email="ben@example.com")
     with pytest.raises(ConstraintViolated) as caught:
@@ -155,7 +155,7 @@ async def test_an_email_cannot_be_changed_to_a_taken_one(store):
 
 
 async def test_a_locked_user_is_the_user(store):
-    """What is held is what was read."""
+    """The locked user equals the user that was read."""
     user = await add_user(store)
     assert await store.run_transaction(lambda unit: unit.accounts.lock_user(user.id)) == user
 
@@ -164,7 +164,7 @@ async def test_a_locked_user_is_the_user(store):
 
 
 async def test_disabling_a_staff_user_hides_the_companion(store):
-    """A disabled user's companion is not listed, and is again once the user is enabled."""
+    """Disabling a staff user unlists the companion; enabling lists it again."""
     companion = await add_companion(store)
     user = await read_store(store, lambda view: view.accounts.user(companion.id))
     disabled = await save_user(store, user, disabled_at=NOW)
@@ -178,7 +178,7 @@ async def test_disabling_a_staff_user_hides_the_companion(store):
 
 
 async def test_a_staff_user_and_the_companion_have_one_name(store):
-    """A new name of the user is the companion's too, in its ready-made detail as well."""
+    """Renaming a staff user renames the companion, also in its stored detail."""
     companion = await add_companion(store, first_name="Mia", last_name="Lindqvist")
     user = await read_store(store, lambda view: view.accounts.user(companion.id))
     await save_user(store, user, first_name="Maria", last_name="Berg")
@@ -190,7 +190,7 @@ async def test_a_staff_user_and_the_companion_have_one_name(store):
 
 
 async def test_saving_a_customer_makes_no_companion(store):
-    """Who has no companion gets none."""
+    """Saving a user without a companion creates no companion."""
     user = await add_user(store)
     await save_user(store, user, first_name="Eva")
     assert await read_store(store, lambda view: view.companions.companion(user.id)) is None
@@ -200,7 +200,7 @@ async def test_saving_a_customer_makes_no_companion(store):
 
 
 async def test_a_session_is_found_with_its_user(store):
-    """By the digest of its token, with times to the microsecond."""
+    """A session is found by its token digest, with times to the microsecond."""
     user = await add_user(store)
     session = await add_session(store, user.id, created_at=FINE, seen_at=FINE + HOUR)
     found = await read_store(store, lambda view: view.accounts.session(session.digest))
@@ -208,20 +208,20 @@ async def test_a_session_is_found_with_its_user(store):
 
 
 async def test_an_unknown_session_is_none(store):
-    """A digest that no session has finds nothing."""
+    """A lookup by an unknown session digest returns None."""
     session = make_session()
     assert await read_store(store, lambda view: view.accounts.session(session.digest)) is None
 
 
 async def test_a_session_is_read_as_it_is(store):
-    """Whether it still signs in is not decided here: an old one is found too."""
+    """The store returns old sessions too: it does not judge whether they are valid."""
     user = await add_user(store)
     session = await add_session(store, user.id, created_at=NOW - 400 * DAY)
     assert await read_store(store, lambda view: view.accounts.session(session.digest)) is not None
 
 
 async def test_touching_a_session_says_when_it_was_seen(store):
-    """Only `seen_at` of that session changes; touching an unknown one changes nothing."""
+    """Touching a session changes its `seen_at` only; an unknown session changes nothing."""
     user = await add_user(store)
     session, other = await add_session(store, user.id), await add_session(store, user.id)
 
@@ -237,7 +237,7 @@ async def test_touching_a_session_says_when_it_was_seen(store):
 
 
 async def test_an_ended_session_is_gone(store):
-    """Ending one session leaves the user's others; ending it again is no error."""
+    """Ending a session keeps the user's other sessions; ending it again is no error."""
     user = await add_user(store)
     session, other = await add_session(store, user.id), await add_session(store, user.id)
     for _ in range(2):
@@ -248,7 +248,7 @@ async def test_an_ended_session_is_gone(store):
 
 
 async def test_all_sessions_of_a_user_end_together(store):
-    """Those of others go on."""
+    """Ending all sessions of a user keeps the sessions of other users."""
     user, other = await add_user(store), await add_user(store)
     mine = [await add_session(store, user.id) for _ in range(3)]
     theirs = await add_session(store, other.id)
@@ -259,7 +259,7 @@ async def test_all_sessions_of_a_user_end_together(store):
 
 
 async def test_one_session_of_a_user_may_stay(store):
-    """While all others end."""
+    """Ending a user's sessions can keep one of them."""
     user = await add_user(store)
     kept, *_ = [await add_session(store, user.id) for _ in range(3)]
     await store.run_transaction(lambda unit: unit.accounts.end_sessions_of(user.id, kept.digest))
@@ -268,7 +268,7 @@ async def test_one_session_of_a_user_may_stay(store):
 
 
 async def test_sessions_of_a_user_are_listed(store):
-    """The newest first, whatever was done with them since; nobody else's."""
+    """A user's sessions are listed newest first, without those of other users."""
     user, other = await add_user(store), await add_user(store)
     old = await add_session(store, user.id, created_at=NOW - DAY)
     new = await add_session(store, user.id)
@@ -282,7 +282,7 @@ async def test_sessions_of_a_user_are_listed(store):
 
 
 async def test_a_key_comes_back_as_it_was_added(store):
-    """Every field is kept; a new key is neither used nor revoked."""
+    """An API key is stored with every field; a new key is neither used nor revoked."""
     user = await add_user(store)
     new = make_new_api_key(
         user.id,
@@ -300,7 +300,7 @@ async def test_a_key_comes_back_as_it_was_added(store):
 
 
 async def test_keys_are_listed_newest_first(store):
-    """All of the owner's, revoked ones too; of one moment the later id first."""
+    """An owner's keys, revoked ones included, are listed newest first, then by descending id."""
     user, other = await add_user(store), await add_user(store)
     second = await add_api_key(store, user.id, created_at=NOW)
     first = await add_api_key(store, user.id, created_at=NOW - DAY)
@@ -312,14 +312,14 @@ async def test_keys_are_listed_newest_first(store):
 
 
 async def test_an_unknown_key_is_none(store):
-    """Neither an id nor an owner without keys gives one."""
+    """An unknown key id gives None, and an owner without keys has an empty list."""
     async with store.read_view() as view:
         assert await view.accounts.api_key(404) is None
         assert list(await view.accounts.api_keys_of(404)) == []
 
 
 async def test_a_revoked_key_keeps_its_first_time(store):
-    """Revoking it again changes nothing, and an unknown id is no error."""
+    """Revoking a key again keeps its first time; an unknown id is no error."""
     user = await add_user(store)
     key, other = await add_api_key(store, user.id), await add_api_key(store, user.id)
     for at in (FINE, FINE + MINUTE):
@@ -331,7 +331,7 @@ async def test_a_revoked_key_keeps_its_first_time(store):
 
 
 async def test_a_digest_belongs_to_one_key(store):
-    """The same key can't be added twice, for whomever."""
+    """The same key digest cannot be added twice, for any owner."""
     user, other, text = await add_user(store), await add_user(store), make_api_key_text()
     await add_api_key(store, user.id, text)
     with pytest.raises(ConstraintViolated):

@@ -1,4 +1,4 @@
-"""Credentials and exact windows of requests, on every store alike."""
+"""Contract of the stores: credentials and exact rate-limit windows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def by_key(store, key, permission=READ, rules=(GENERAL,), now=NOW):
 
 
 async def counted(store, key, rule=GENERAL, now=NOW):
-    """How many hits a key's window has."""
+    """The number of hits in a key's window."""
     verdict = await store.admission.peek(f"{rule.name}:key:{key.id}", rule, now)
     return rule.limit - verdict.remaining
 
@@ -51,7 +51,7 @@ async def counted(store, key, rule=GENERAL, now=NOW):
 
 
 async def test_a_key_is_admitted_with_its_owner(store):
-    """The caller is the key and its owner, with the verdict of each rule in turn."""
+    """The caller is the key and its owner, with one verdict for each rule in order."""
     owner = await add_subscriber(store)
     key = await add_api_key(store, owner.id)
     caller, verdicts = await by_key(store, key, BOOK, (BOOKINGS, GENERAL))
@@ -63,7 +63,7 @@ async def test_a_key_is_admitted_with_its_owner(store):
 
 
 async def test_a_keys_use_is_noted(store):
-    """When it was used last stands in its record."""
+    """Admission stores the time of the key's last use."""
     owner = await add_subscriber(store)
     key, other = await add_api_key(store, owner.id), await add_api_key(store, owner.id)
     await by_key(store, key)
@@ -76,7 +76,7 @@ async def test_a_keys_use_is_noted(store):
 
 
 async def test_without_rules_nothing_is_counted(store):
-    """A key may be asked for alone."""
+    """A key can be looked up without rate-limit rules."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     _, verdicts = await by_key(store, key, rules=())
     assert (list(verdicts), await counted(store, key)) == ([], 0)
@@ -84,7 +84,7 @@ async def test_without_rules_nothing_is_counted(store):
 
 @pytest.mark.parametrize("case", ["unknown", "revoked", "expired", "disabled"])
 async def test_a_key_that_does_not_work_is_refused(store, case):
-    """As unauthenticated, and nothing is counted."""
+    """An invalid key is refused as unauthenticated, and no hit is counted."""
     owner = await add_subscriber(store)
     expires_at = NOW if case == "expired" else NOW + SECOND
     key = await add_api_key(store, owner.id, expires_at=expires_at)
@@ -112,7 +112,7 @@ async def test_a_key_that_does_not_work_is_refused(store, case):
     ],
 )
 async def test_a_key_needs_a_running_subscription(store, tier, expires_at):
-    """Without one the caller is known and forbidden, and nothing is counted."""
+    """A key without a subscription is forbidden, and no hit is counted."""
     owner = await add_user(store, subscription=tier, subscription_expires_at=expires_at)
     key = await add_api_key(store, owner.id)
     with pytest.raises(Forbidden) as caught:
@@ -122,7 +122,7 @@ async def test_a_key_needs_a_running_subscription(store, tier, expires_at):
 
 
 async def test_a_key_needs_the_permission(store):
-    """Without it the call is forbidden and not counted; where none is needed it passes."""
+    """A key without the required permission is forbidden, and no hit is counted."""
     owner = await add_subscriber(store)
     key = await add_api_key(store, owner.id, permissions=frozenset({READ}))
     with pytest.raises(Forbidden) as caught:
@@ -135,7 +135,7 @@ async def test_a_key_needs_the_permission(store):
 
 
 async def test_an_admins_key_may_everything(store):
-    """Whatever its permissions, and without a subscription."""
+    """An admin's key passes without permissions and without a subscription."""
     admin = await add_user(store, role=Role.ADMIN)
     key = await add_api_key(store, admin.id, permissions=frozenset({READ}))
     caller, _ = await by_key(store, key, BOOK)
@@ -143,7 +143,7 @@ async def test_an_admins_key_may_everything(store):
 
 
 async def test_a_revocation_is_seen_at_once(store):
-    """The next look-up after it is refused."""
+    """The first lookup after a revocation is refused."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     await by_key(store, key)
     await store.run_transaction(lambda unit: unit.accounts.revoke_api_key(key.id, NOW))
@@ -152,7 +152,7 @@ async def test_a_revocation_is_seen_at_once(store):
 
 
 async def test_a_lost_subscription_is_seen_at_once(store):
-    """So is a disabled owner, and the subscription that comes back."""
+    """A lost or restored subscription and a disabled owner take effect at once."""
     owner = await add_subscriber(store)
     key = await add_api_key(store, owner.id)
     for change, error in (
@@ -171,7 +171,7 @@ async def test_a_lost_subscription_is_seen_at_once(store):
 
 
 async def test_an_exceeded_window_is_a_verdict(store):
-    """The call after the last is told when to come back, and is no error."""
+    """A call over the limit gets a verdict with the retry time and raises no error."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     verdicts = [(await by_key(store, key, rules=(BOOKINGS,)))[1][0] for _ in range(4)]
     assert [verdict.allowed for verdict in verdicts] == [True, True, False, False]
@@ -181,7 +181,7 @@ async def test_an_exceeded_window_is_a_verdict(store):
 
 
 async def test_calls_at_once_are_counted_exactly(store):
-    """Of 100 at the same moment as many pass as the limit says."""
+    """Of 100 concurrent calls exactly as many pass as the limit allows."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     rule = RateLimit("general", 37, HOUR)
     answers = await asyncio.gather(*(by_key(store, key, rules=(rule,)) for _ in range(100)))
@@ -191,7 +191,7 @@ async def test_calls_at_once_are_counted_exactly(store):
 
 
 async def test_keys_and_rules_have_windows_of_their_own(store):
-    """Also of one owner, and where calls come at the same moment."""
+    """Each key and rule has its own window, also for one owner and concurrent calls."""
     owner = await add_subscriber(store)
     keys = [await add_api_key(store, owner.id) for _ in range(3)]
     calls = [by_key(store, key, BOOK, (BOOKINGS, GENERAL)) for key in keys for _ in range(4)]
@@ -201,7 +201,7 @@ async def test_keys_and_rules_have_windows_of_their_own(store):
 
 
 async def test_refused_calls_among_others_are_not_counted(store):
-    """Good and bad keys at the same moment each get their own answer."""
+    """Concurrent calls of valid and invalid keys each get their own answer."""
     owner = await add_subscriber(store)
     good = await add_api_key(store, owner.id)
     weak = await add_api_key(store, owner.id, permissions=frozenset({READ}))
@@ -215,7 +215,7 @@ async def test_refused_calls_among_others_are_not_counted(store):
 
 
 async def test_a_keys_window_begins_anew(store):
-    """At its end the whole limit is there again."""
+    """The whole limit is available again when the window ends."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     for _ in range(3):
         await by_key(store, key, rules=(BOOKINGS,))
@@ -229,7 +229,7 @@ async def test_a_keys_window_begins_anew(store):
 
 
 async def test_a_session_signs_its_user_in(store):
-    """The caller is the session and the user as they are stored."""
+    """The caller is the stored session and its stored user."""
     user = await add_user(store)
     session = await add_session(store, user.id)
     caller = await store.admission.authenticate_session(session.digest, NOW)
@@ -238,7 +238,7 @@ async def test_a_session_signs_its_user_in(store):
 
 @pytest.mark.parametrize("case", ["unknown", "idle", "old", "disabled", "ended"])
 async def test_a_session_that_has_ended_signs_nobody_in(store, case):
-    """Unknown, idle for too long, too old, ended, or of a disabled user."""
+    """An unknown, idle, expired or ended session, or a disabled user's, is refused."""
     user = await add_user(store, created_at=NOW)
     times = {
         "idle": {"seen_at": NOW - POLICY.session_idle},
@@ -255,7 +255,7 @@ async def test_a_session_that_has_ended_signs_nobody_in(store, case):
 
 
 async def test_a_session_lasts_to_its_last_second(store):
-    """One second before it is idle or old it still signs in."""
+    """A session is valid until one second before it is idle or expired."""
     user = await add_user(store)
     created_at = NOW - POLICY.session_lifetime + SECOND
     seen_at = NOW - POLICY.session_idle + SECOND
@@ -264,7 +264,7 @@ async def test_a_session_lasts_to_its_last_second(store):
 
 
 async def test_sessions_at_once_each_find_their_user(store):
-    """Look-ups of the same moment don't mix."""
+    """Concurrent session lookups each find their own user."""
     users = [await add_user(store) for _ in range(5)]
     sessions = [await add_session(store, user.id) for user in users]
     found = await asyncio.gather(
@@ -277,7 +277,7 @@ async def test_sessions_at_once_each_find_their_user(store):
 
 
 async def test_hits_are_counted(store):
-    """Each with the figures of its headers, the one after the limit refused."""
+    """Each hit returns the figures of its headers; the hit after the limit is refused."""
     verdicts = [
         await store.admission.count_hit("contact:203.0.113.7", BOOKINGS, NOW + n * SECOND)
         for n in range(3)
@@ -291,7 +291,7 @@ async def test_hits_are_counted(store):
 
 
 async def test_a_window_runs_from_its_first_hit(store):
-    """Refused hits don't move its end; fractions of a second count in full."""
+    """Refused hits do not extend a window; fractions of a second are rounded up."""
     fraction = timedelta(microseconds=1)
     for n in range(5):
         await store.admission.count_hit("a", BOOKINGS, NOW + fraction + n * 10 * SECOND)
@@ -302,7 +302,7 @@ async def test_a_window_runs_from_its_first_hit(store):
 
 
 async def test_scopes_are_counted_apart(store):
-    """Whatever they are called, to the letter."""
+    """Each scope has its own window; scope names compare exactly."""
     scopes = ["general:user:1", "general:user:11", "GENERAL:user:1", "general:é", "general:'%"]
     for scope in scopes:
         await store.admission.count_hit(scope, BOOKINGS, NOW)
@@ -311,7 +311,7 @@ async def test_scopes_are_counted_apart(store):
 
 
 async def test_hits_at_once_are_counted_exactly(store):
-    """However many come at the same moment, over several scopes."""
+    """Concurrent hits over several scopes are counted exactly."""
     rule = RateLimit("general", 20, HOUR)
     hits = [store.admission.count_hit(f"scope:{n % 3}", rule, NOW) for n in range(90)]
     verdicts = await asyncio.gather(*hits)
@@ -319,7 +319,7 @@ async def test_hits_at_once_are_counted_exactly(store):
 
 
 async def test_looking_does_not_count(store):
-    """However often; the figures are those of the window as it stands."""
+    """Peeking at a window returns its figures and counts no hit."""
     fresh = await store.admission.peek("a", BOOKINGS, NOW)
     await store.admission.count_hit("a", BOOKINGS, NOW)
     looks = [await store.admission.peek("a", BOOKINGS, NOW + SECOND) for _ in range(5)]

@@ -1,4 +1,4 @@
-"""Admission of the SQL stores where it is more than one process, or less than one database."""
+"""Admission of the SQL stores with several processes and with databases out of reach."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def sql_store(request):
 
 @pytest.fixture
 async def other(sql_store, request):
-    """Another process on the same database."""
+    """A second process on the same database."""
     name = sql_store.database.dialect
     async with open_sql_store(store_url(request, name)) as store:
         yield store
@@ -37,7 +37,7 @@ async def by_key(store, key, now=NOW):
 
 
 async def test_a_key_has_one_window_over_processes(sql_store, other):
-    """What one process counts, the other sees."""
+    """Hits that one process counts are visible to the other."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     remaining = [(await by_key(each, key))[1][0].remaining for each in (sql_store, other) * 2]
     assert remaining == [4, 3, 2, 1]
@@ -45,7 +45,7 @@ async def test_a_key_has_one_window_over_processes(sql_store, other):
 
 
 async def test_a_revocation_holds_for_every_process(sql_store, other):
-    """At once, also where the key was just in use."""
+    """A revocation takes effect in every process at once, also for a key in use."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await by_key(other, key)
     await sql_store.run_transaction(lambda unit: unit.accounts.revoke_api_key(key.id, NOW))
@@ -54,7 +54,7 @@ async def test_a_revocation_holds_for_every_process(sql_store, other):
 
 
 async def test_the_use_of_a_key_outlives_the_process(sql_store, request):
-    """What was noted is written at the latest when the store is closed, the newest time."""
+    """Closing the store writes the newest time of use of each key."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     async with open_sql_store(store_url(request, sql_store.database.dialect)) as process:
         for now in (NOW, NOW + HOUR, NOW + MINUTE):
@@ -64,7 +64,7 @@ async def test_the_use_of_a_key_outlives_the_process(sql_store, request):
 
 
 async def test_a_caller_who_leaves_holds_nobody_up(sql_store):
-    """Hits of the same moment go on, and the one that was given up counts."""
+    """A cancelled caller's hit counts, and concurrent hits continue."""
     hits = [
         asyncio.ensure_future(sql_store.admission.count_hit("scope", RULE, NOW)) for _ in range(4)
     ]
@@ -79,7 +79,7 @@ async def test_a_caller_who_leaves_holds_nobody_up(sql_store):
 
 
 async def test_without_the_windows_a_process_counts_alone(sql_store):
-    """It lets no more through than the limit, from the windows' loss to their end."""
+    """A process without the windows' database admits no more than the limit by itself."""
     await sql_store.admission.counter_database.close()
     hits = [sql_store.admission.count_hit("scope", RULE, NOW) for _ in range(8)]
     verdicts = await asyncio.gather(*hits)
@@ -90,7 +90,7 @@ async def test_without_the_windows_a_process_counts_alone(sql_store):
 
 
 async def test_without_the_windows_keys_are_counted_alone_or_not_known(sql_store):
-    """SQLite has its keys in another file; PostgreSQL has lost both."""
+    """SQLite still knows its keys, which are in another file; PostgreSQL does not."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await sql_store.admission.counter_database.close()
     if sql_store.database.dialect == "sqlite":
@@ -102,7 +102,7 @@ async def test_without_the_windows_keys_are_counted_alone_or_not_known(sql_store
 
 
 async def test_a_lost_database_is_unavailable(sql_store):
-    """Nobody is taken for somebody, and nobody is refused as unknown."""
+    """A lost database raises an error: no caller is identified or refused as unknown."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await sql_store.admission.counter_database.close()
     await sql_store.database.close()

@@ -1,4 +1,4 @@
-"""Whoever judges a key, a database or the process, agrees with `accounts.judge_key`."""
+"""The SQL statements and the process judge API keys as `accounts.judge_key` does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED = (None, Permission.READ, Permission.BOOK)
 
 
 async def add_keys(tx):
-    """Keys of every kind, each with its owner, of every kind too."""
+    """Adds keys of every kind, each with an owner of every kind."""
     for role, tier, ends, disabled_at in product(Role, Subscription, ENDS, (None, NOW)):
         new = make_new_user(role=role, subscription=tier, subscription_expires_at=ends)
         owner = evolve(await tx.accounts.add_user(new), disabled_at=disabled_at)
@@ -42,7 +42,7 @@ async def add_keys(tx):
 
 
 def judged(key, owner, permission):
-    """The code of the refusal, None where the key may be used."""
+    """The error code of the refusal, or None where the key is valid."""
     try:
         check_api_key(key, owner, permission, NOW)
     except StaffbookingError as error:
@@ -55,7 +55,7 @@ def code(result):
 
 
 async def test_every_judgement_agrees(store):
-    """For each key, owner and permission: the same refusal, or a hit that is counted."""
+    """Each key, owner and permission gets the same refusal, or a hit that is counted."""
 
     async def unit(tx):
         return [each async for each in add_keys(tx)]

@@ -1,4 +1,4 @@
-"""A number that was told outside is given once, on every store alike: what bore it is gone."""
+"""Contract of the stores: ids that were shown outside are never reused after deletion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_of_a_notice_that_was_told(store):
-    """Mailboxes hide a second mail of the same Message-ID, which has it."""
+    """The id of a sent notification is not reused: mailboxes drop a second mail of one Message-
+    ID."""
     lease, numbers = make_lease(NOW), []
     for _ in range(2):
         await add_notification(store)
@@ -28,7 +29,7 @@ async def test_of_a_notice_that_was_told(store):
 
 
 async def test_of_a_delivery_that_was_swept(store):
-    """Its owner may ask for it by then, and is not to see another."""
+    """The id of a deleted delivery is not reused, so its owner never sees another one under it."""
     endpoint = await add_endpoint(store)
     first = await add_delivery(store, endpoint, status=DeliveryStatus.SUCCEEDED)
     assert await store.delete_expired(NOW + POLICY.webhook_delivery_retention, POLICY) == 1
@@ -36,7 +37,7 @@ async def test_of_a_delivery_that_was_swept(store):
 
 
 async def test_of_a_key_that_was_erased(store):
-    """Who revokes it by its number then revokes no other."""
+    """The id of an erased key is not reused, so revoking by it revokes no other key."""
     user, other = await add_user(store), await add_user(store)
     first = await add_api_key(store, user.id)
     await store.run_transaction(lambda tx: tx.personal_data.erase(user, None))

@@ -78,7 +78,7 @@ async def agenda_of(store, companion, first=NOW - DAY, last=NOW + 10 * DAY):
 
 
 async def test_a_companion_comes_back_as_it_was_saved(store):
-    """Every field is kept, with the whole calendar."""
+    """A companion is stored with every field and the whole calendar."""
     companion = await add_companion(store, **COMPLETE)
     assert (
         await read_store(store, lambda view: view.companions.companion(companion.id)) == companion
@@ -97,7 +97,7 @@ async def test_an_unset_field_stays_unset(store):
 
 
 async def test_an_unknown_companion_is_none(store):
-    """Whichever way it is asked for."""
+    """An unknown companion is None in every lookup."""
     async with store.read_view() as view:
         assert await view.companions.companion(404) is None
         assert await view.companions.detail(404) is None
@@ -106,7 +106,7 @@ async def test_an_unknown_companion_is_none(store):
 
 
 async def test_saving_again_replaces(store):
-    """Nothing of what was saved before is left, neither in the entity nor in its detail."""
+    """Saving again replaces the companion and its detail."""
     companion = await add_companion(store, **COMPLETE)
     bare = {"calendar": make_calendar(), "service_types": (), "badges": (), "bio": ""}
     changed = await change_companion(store, companion, **bare)
@@ -131,7 +131,7 @@ async def test_the_detail_is_ready_made(store):
     ids=["pending", "suspended", "disabled"],
 )
 async def test_only_a_listed_companion_is_shown(store, hidden):
-    """Others have neither detail nor agenda, but are there for who manages them."""
+    """An unlisted companion has neither detail nor agenda, but can be loaded."""
     companion = await add_companion(store, **hidden)
     async with store.read_view() as view:
         assert await view.companions.detail(companion.id) is None
@@ -140,7 +140,7 @@ async def test_only_a_listed_companion_is_shown(store, hidden):
 
 
 async def test_companions_are_listed_by_id(store):
-    """Listed or not; a page begins above the id given."""
+    """Companions are listed by id above the given one, listed or not."""
     companions = [
         await add_companion(store, approval=approval)
         for approval in (Approval.APPROVED, Approval.PENDING, Approval.SUSPENDED)
@@ -173,7 +173,7 @@ async def test_only_accepted_paid_and_disputed_bookings_take_time(store, status)
 
 
 async def test_an_agenda_is_one_companions(store):
-    """Other companions' bookings don't count."""
+    """An agenda leaves out bookings of other companions."""
     companion, other = await add_companion(store), await add_companion(store)
     await add_booking(store, other, status=BookingStatus.PAID)
     assert (await agenda_of(store, companion)).busy == ()
@@ -242,7 +242,7 @@ async def test_services_are_counted_regardless_of_case(store):
 
 
 async def test_a_companion_counts_once_for_a_service(store):
-    """However often it names the same service in other letters."""
+    """A companion that repeats a service in other letter cases counts once."""
     await add_companion(store, service_types=("Gala", "GALA", "Gala"))
     assert list(await read_store(store, lambda view: view.companions.service_type_counts())) == [
         ("Gala", 1)
@@ -304,7 +304,7 @@ async def test_candidates_are_free_on_the_day(store):
 
 
 async def test_candidates_have_a_limit(store):
-    """The best so many, with only the busy time that was asked for."""
+    """Candidates are the best ones up to the limit, with the requested busy time only."""
     customer = await add_user(store)
     companions = [await add_companion(store) for _ in range(4)]
     await add_accepted_booking(store, companions[0], customer.id, starts_at=NOW + 20 * DAY)

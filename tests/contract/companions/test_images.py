@@ -1,4 +1,4 @@
-"""Uploaded images and whose they are, on every store alike."""
+"""Contract of the stores: uploaded images and their owners."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def names(store, owner_id):
 
 
 async def test_an_image_comes_back_as_it_was_added(store):
-    """Every field is kept, the time to the microsecond."""
+    """An image is stored with every field, the time to the microsecond."""
     owner = await add_user(store)
     image = make_image(owner.id, "Abc_-9.webp", size=2**40, created_at=FINE)
     await add(store, image)
@@ -44,14 +44,14 @@ async def test_an_image_comes_back_as_it_was_added(store):
 
 
 async def test_names_are_known_to_the_letter(store):
-    """Another spelling is another image."""
+    """Image names compare exactly."""
     owner = await add_user(store)
     await add(store, make_image(owner.id, "abc.jpg"))
     assert [await find(store, name) for name in ("ABC.jpg", "abc.png", "abc", "%")] == [None] * 4
 
 
 async def test_images_are_listed_for_their_owner(store):
-    """The newest first, by name where times are the same, and nobody else's."""
+    """An owner's images are listed newest first, then by name."""
     owner, other = await add_user(store), await add_user(store)
     await add(
         store,
@@ -74,7 +74,7 @@ async def left(store, after="", limit=10):
 
 
 async def test_a_dropped_image_is_gone(store):
-    """That one alone, at once; dropping what is not there is no fault, and leaves no file."""
+    """Dropping an image removes it alone; an unknown one is no error and leaves no file."""
     owner = await add_user(store)
     await add(store, make_image(owner.id, "a.jpg"), make_image(owner.id, "b.jpg"))
     for _ in range(2):
@@ -98,7 +98,7 @@ async def test_files_of_dropped_images_are_left(store):
 
 
 async def test_what_fails_changes_no_images(store):
-    """Added and removed with the rest of a unit of work, or not at all."""
+    """A rolled-back transaction neither adds nor removes images."""
     owner = await add_user(store)
     await add(store, make_image(owner.id, "a.jpg"))
 
@@ -114,7 +114,7 @@ async def test_what_fails_changes_no_images(store):
 
 
 async def test_a_unit_of_work_sees_its_own_images(store):
-    """What it added is listed, so that they can be counted."""
+    """A transaction lists the images that it added."""
     owner = await add_user(store)
 
     async def unit_of_work(unit):

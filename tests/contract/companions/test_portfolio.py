@@ -67,7 +67,7 @@ async def detail(store, companion):
 
 
 async def test_an_item_comes_back_as_it_was_added(store):
-    """Every field is kept, times to the microsecond."""
+    """An item is stored with every field, times to the microsecond."""
     companion = await add_companion(store)
     new = make_new_portfolio_item(
         companion.id,
@@ -83,7 +83,7 @@ async def test_an_item_comes_back_as_it_was_added(store):
 
 
 async def test_an_unknown_item_is_none(store):
-    """And saving or removing it does nothing."""
+    """An unknown item is None, and saving or removing it does nothing."""
     item = await add(store, await add_companion(store))
     unknown = evolve(item, id=item.id + 1)
     await save(store, unknown)
@@ -93,7 +93,7 @@ async def test_an_unknown_item_is_none(store):
 
 
 async def test_a_portfolio_is_a_companions_own_the_newest_first(store):
-    """By the order in which items were added, whatever their times."""
+    """A portfolio lists its companion's items by descending insertion order."""
     first, second = await add_companion(store), await add_companion(store)
     old = await add(store, first, created_at=NOW)
     await add(store, second)
@@ -104,7 +104,7 @@ async def test_a_portfolio_is_a_companions_own_the_newest_first(store):
 
 
 async def test_items_are_paged_by_id_and_status(store):
-    """From the first above the given one, up to the limit."""
+    """Items are paged by id and status, up to the limit."""
     companion = await add_companion(store)
     items = [
         await add(store, companion, status=status) for status in (*PortfolioItemStatus, APPROVED)
@@ -118,7 +118,7 @@ async def test_items_are_paged_by_id_and_status(store):
 
 
 async def test_a_saved_item_is_as_it_is_now(store):
-    """All of its fields, and no other item's."""
+    """Saving an item changes all of its fields and no other item."""
     companion = await add_companion(store)
     item, other = await add(store, companion), await add(store, companion)
     changed = evolve(
@@ -129,7 +129,7 @@ async def test_a_saved_item_is_as_it_is_now(store):
 
 
 async def test_a_removed_item_is_gone(store):
-    """It alone, and its number is not given again."""
+    """Removing an item removes it alone, and its id is not reused."""
     companion = await add_companion(store)
     kept, gone = await add(store, companion), await add(store, companion)
     await remove(store, gone)
@@ -151,7 +151,7 @@ async def test_the_detail_shows_approved_items_alone(store):
 
 
 async def test_the_detail_keeps_its_items(store):
-    """Whatever else of the companion changes."""
+    """The detail keeps its items when the companion changes."""
     companion = await add_companion(store)
     await add(store, companion, title="a", status=APPROVED)
     for approval in (Approval.SUSPENDED, Approval.APPROVED):
@@ -161,7 +161,7 @@ async def test_the_detail_keeps_its_items(store):
 
 
 async def test_a_unit_that_fails_leaves_the_portfolio_alone(store):
-    """Neither added, nor changed, nor removed."""
+    """A rolled-back transaction changes no portfolio."""
     companion = await add_companion(store)
     item, other = await add(store, companion), await add(store, companion)
 

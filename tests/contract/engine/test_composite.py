@@ -73,21 +73,21 @@ async def list_cities(connection: Connection) -> list[int]:
 
 
 async def test_a_touched_row_lets_the_others_run(database: Database) -> None:
-    """The count is that of the first write."""
+    """The row count is that of the first write."""
     await database.execute(INSERT_NAMED, **named_person("Ada"))
     assert await SET_POINTS_AND_REPLACE_CITY.execute(database, PARAMS) == 1
     assert await list_cities(database) == [NEW_CITY]
 
 
 async def test_without_a_touched_row_no_other_runs(database: Database) -> None:
-    """Neither does an INSERT add a row, nor a DELETE remove one."""
+    """When the first write touches no row, no other write runs."""
     await database.execute(INSERT_NAMED, **named_person("Bob"))
     assert await SET_POINTS_AND_REPLACE_CITY.execute(database, PARAMS) == 0
     assert await list_cities(database) == [OLD_CITY]
 
 
 async def test_a_composite_is_one_round_trip_on_postgresql(postgres: Database) -> None:
-    """However many writes it has."""
+    """A composite is one round trip, whatever its number of writes."""
     before = postgres.round_trips
     await SET_POINTS_AND_REPLACE_CITY.execute(postgres, PARAMS)
     assert postgres.round_trips == before + 1
@@ -104,7 +104,7 @@ async def test_sqlite_may_have_other_writes(database: Database) -> None:
 
 
 async def test_a_batch_writes_all_rows_and_the_others_once(database: Database) -> None:
-    """Whatever the number of rows."""
+    """A batch writes all rows, and the dependent statements run once."""
     rows = [named_person("Ada", 1), named_person("Bob", 2)]
     await ADD_PEOPLE_AND_CITY.execute(database, rows, new_city=NEW_CITY)
     assert await list_names(database) == ["Ada", "Bob"]

@@ -1,4 +1,4 @@
-"""The pool of connections: a line of callers, first come first served, nobody lost."""
+"""The connection pool serves its callers in order of arrival and loses none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Wire:
-    """A connection that is nothing but alive or not."""
+    """A connection that is only alive or closed."""
 
     alive = True
 
@@ -33,14 +33,14 @@ def pool():
 
 
 async def waiting(pool):
-    """A task that stands in line for a connection."""
+    """A task that waits for a connection."""
     task = asyncio.create_task(pool.acquire())
     await asyncio.sleep(0)
     return task
 
 
 async def test_a_connection_is_lent_again(pool):
-    """What comes back goes to the next caller, and a dead one is replaced."""
+    """A returned connection goes to the next caller; a dead one is replaced."""
     first = await pool.acquire()
     pool.release(first)
     second = await pool.acquire()
@@ -51,7 +51,7 @@ async def test_a_connection_is_lent_again(pool):
 
 
 async def test_callers_are_served_in_line(pool):
-    """Who came first gets the connection first."""
+    """Callers get connections in order of arrival."""
     lent = await pool.acquire()
     first, second = await waiting(pool), await waiting(pool)
     pool.release(lent)
@@ -72,7 +72,7 @@ async def test_a_turn_that_comes_with_a_cancellation_is_passed_on(pool):
 
 
 async def test_a_caller_that_was_cancelled_in_line_is_passed_over(pool):
-    """The next in line gets what comes back."""
+    """A cancelled caller is skipped: the next one gets the connection."""
     lent = await pool.acquire()
     first, second = await waiting(pool), await waiting(pool)
     first.cancel()
@@ -82,7 +82,7 @@ async def test_a_caller_that_was_cancelled_in_line_is_passed_over(pool):
 
 
 async def test_waiting_has_an_end(pool, monkeypatch):
-    """The database counts as out of reach, and the connection is still whole."""
+    """A wait that times out raises `StoreUnavailable`, and the connection stays usable."""
     monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
     lent = await pool.acquire()
     with pytest.raises(StoreUnavailable):

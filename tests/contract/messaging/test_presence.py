@@ -1,4 +1,4 @@
-"""Who is connected to the channel, at which process, on every store alike."""
+"""Contract of the stores: presence, that is, which users are connected at which node."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ async def presence(store, *user_ids, now=NOW):
 
 
 async def online(store, *user_ids, now=NOW):
-    """Those of the users who are."""
+    """The users who are online."""
     return [each.user_id for each in await presence(store, *user_ids, now=now) if each.online]
 
 
 async def last_seen(store, user_id, now=NOW):
-    """When a user was seen last, who is not there."""
+    """The time when an offline user was last seen."""
     [found] = await presence(store, user_id, now=now)
     assert not found.online
     return found.last_seen
@@ -90,14 +90,14 @@ async def users(store):
 
 
 async def test_nobody_is_online_at_first(store, users):
-    """Nor was anybody ever seen, known or unknown."""
+    """Known and unknown users are offline and never seen at first."""
     asked = [users[2], 404, users[0]]
     assert await presence(store, *asked) == [UserPresence(each, False, None) for each in asked]
     assert await presence(store) == []
 
 
 async def test_who_connects_is_online(store, users):
-    """One for each who is asked for, in their order."""
+    """The answer has one entry for each requested user, in order."""
     one, two, three = users
     assert await connect(store, two)
     assert await connect(store, three, "b")
@@ -108,14 +108,14 @@ async def test_who_connects_is_online(store, users):
 
 
 async def test_many_are_asked_for_at_once(store, users):
-    """More than a page of them."""
+    """A query can have more users than a page."""
     assert await connect(store, users[1])
     asked = [*range(1_000, 1_200), *users]
     assert await online(store, *asked) == [users[1]]
 
 
 async def test_a_user_has_so_many_connections(store, users):
-    """Over all nodes; the next one is refused, and nobody else's."""
+    """The connection limit is per user over all nodes."""
     one, two, _ = users
     results = [await connect(store, one, node, most=3) for node in ("a", "b", "a", "a", "b")]
     assert results == [True, True, True, False, False]
@@ -124,7 +124,7 @@ async def test_a_user_has_so_many_connections(store, users):
 
 
 async def test_a_refused_connection_is_not_counted(store, users):
-    """What ends is one that was."""
+    """A refused connection does not count."""
     user = users[0]
     for _ in range(3):
         await connect(store, user, most=1)
@@ -134,7 +134,7 @@ async def test_a_refused_connection_is_not_counted(store, users):
 
 
 async def test_a_connection_that_ends_makes_room(store, users):
-    """At whichever node."""
+    """A closed connection at any node frees a place."""
     user = users[0]
     for node in ("a", "b"):
         assert await connect(store, user, node, most=2)
@@ -145,7 +145,7 @@ async def test_a_connection_that_ends_makes_room(store, users):
 
 
 async def test_who_is_not_connected_any_more_is_offline(store, users):
-    """With the last connection, which was seen last to the microsecond."""
+    """The end of the last connection sets the user offline, last seen to the microsecond."""
     user = users[0]
     for node in ("a", "b", "a"):
         await connect(store, user, node)
@@ -156,7 +156,7 @@ async def test_who_is_not_connected_any_more_is_offline(store, users):
 
 
 async def test_what_was_not_counted_does_not_end(store, users):
-    """Neither at another node nor twice; and nobody was seen by it."""
+    """Closing an uncounted connection changes nothing, not even the last-seen time."""
     one, two, _ = users
     await connect(store, one, "a")
     await disconnect(store, one, "b", NOW + SECOND)
@@ -169,7 +169,7 @@ async def test_what_was_not_counted_does_not_end(store, users):
 
 
 async def test_what_is_undone_counts_for_nothing(store, users):
-    """A unit of work that fails leaves neither connection nor node."""
+    """A rolled-back transaction leaves neither connection nor node."""
     one, two, _ = users
     await connect(store, two)
 
@@ -194,7 +194,7 @@ async def test_what_is_undone_counts_for_nothing(store, users):
 
 
 async def test_a_node_begins_once(store):
-    """It is prolonged after that, even when its lease has ended, until it is buried."""
+    """A node is prolonged after its start, also after its lease ended, until it is removed."""
     assert await renew(store, "a", "b", "a") == [False, False, True]
     await renew(store, "b", until=ENDS + 2 * HOUR)
     assert await renew(store, "a", until=ENDS + HOUR) == [True]
@@ -203,7 +203,7 @@ async def test_a_node_begins_once(store):
 
 
 async def test_a_dead_node_counts_for_nothing(store, users):
-    """From the moment when its lease ends, and until it is renewed."""
+    """A node's connections do not count from the end of its lease until it is renewed."""
     user = users[0]
     for _ in range(MOST):
         assert await connect(store, user)
@@ -219,7 +219,7 @@ async def test_a_dead_node_counts_for_nothing(store, users):
 
 
 async def test_a_living_node_keeps_its_users_online(store, users):
-    """Also those who were at a dead one too."""
+    """A live node keeps its users online, also those with connections at a dead one."""
     one, two, _ = users
     await renew(store, "b", until=ENDS + HOUR)
     for user_id, node in ((one, "a"), (one, "b"), (two, "a")):
@@ -232,7 +232,7 @@ async def test_a_living_node_keeps_its_users_online(store, users):
 
 
 async def test_the_users_of_dead_nodes_are_told(store, users):
-    """Rising, each once; those of living nodes are not among them."""
+    """The users of dead nodes are listed once, by id, without those of live nodes."""
     one, two, three = users
     await renew(store, "c")
     await renew(store, "b", until=ENDS + HOUR)
@@ -244,7 +244,7 @@ async def test_the_users_of_dead_nodes_are_told(store, users):
 
 
 async def test_a_buried_node_has_no_connections(store, users):
-    """Though it begins anew under its old name."""
+    """A removed node has no connections when it starts again under its name."""
     user = users[0]
     await connect(store, user)
     await bury(store)
@@ -254,7 +254,7 @@ async def test_a_buried_node_has_no_connections(store, users):
 
 
 async def test_so_many_nodes_are_buried_at_a_time(store, users):
-    """The others next time."""
+    """One call removes a limited number of dead nodes; the next call continues."""
     for user_id, node in zip(users, ("a", "b", "count"), strict=True):
         await connect(store, user_id, node)
     some = await bury(store, limit=2)
@@ -264,7 +264,7 @@ async def test_so_many_nodes_are_buried_at_a_time(store, users):
 
 
 async def test_a_dead_nodes_users_were_seen_while_it_lived(store, users):
-    """Until its lease ended; where it is known that they were later, until then."""
+    """A dead node's users were last seen at the end of its lease, or at a later known time."""
     one, two, three = users
     await renew(store, "c", until=FINE)
     for user_id, node in ((one, "c"), (two, "c"), (two, "a"), (three, "c"), (three, "b")):
@@ -278,7 +278,7 @@ async def test_a_dead_nodes_users_were_seen_while_it_lived(store, users):
 
 
 async def test_who_was_at_a_dead_node_is_seen_no_more(store, users):
-    """Since its lease ended, also before it is buried."""
+    """A dead node's users are offline from the end of its lease, before its removal too."""
     one, two, three = users
     await renew(store, "c", until=FINE)
     for user_id, node in ((one, "c"), (two, "c"), (two, "a"), (three, "c")):
@@ -295,7 +295,7 @@ async def test_who_was_at_a_dead_node_is_seen_no_more(store, users):
 
 
 async def test_of_two_dead_nodes_the_later_one_tells(store, users):
-    """In whichever order they are buried."""
+    """Of two dead nodes the later lease end is the last-seen time, in any order of removal."""
     user = users[0]
     await renew(store, "b", until=ENDS + SECOND)
     for node in ("b", "a"):
@@ -305,7 +305,7 @@ async def test_of_two_dead_nodes_the_later_one_tells(store, users):
 
 
 async def test_a_node_may_count_anew(store, users):
-    """What was counted at it before is dropped; other nodes keep theirs."""
+    """Restoring a node replaces its own connections and keeps those of other nodes."""
     one, two, three = users
     for user_id, node in ((one, "a"), (two, "a"), (two, "a"), (three, "b")):
         await connect(store, user_id, node)
@@ -339,7 +339,7 @@ async def test_who_is_restored_without_connections_is_there_and_has_all_to_make(
 
 
 async def test_a_node_that_was_taken_for_dead_comes_back(store, users):
-    """With the connections that it has."""
+    """A node that was taken for dead returns with its current connections."""
     user = users[0]
     await connect(store, user)
     await bury(store)
@@ -356,7 +356,7 @@ async def test_a_node_that_was_taken_for_dead_comes_back(store, users):
 
 
 async def test_online_acquaintances_share_a_conversation(store, users):
-    """Rising, oneself left out; strangers are not told of, nor who is at a dead node."""
+    """Online acquaintances are the other members of shared conversations at live nodes, by id."""
     direct = await add_direct(store)
     (other,) = direct.staff_ids
     group = await add_group(store, customer_id=direct.customer_id)
@@ -373,7 +373,7 @@ async def test_online_acquaintances_share_a_conversation(store, users):
 
 
 async def test_who_left_is_no_online_acquaintance(store, users):
-    """Neither way."""
+    """A user who left a conversation is no acquaintance of its members, in either direction."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     for user_id in group.recipient_ids:

@@ -1,4 +1,4 @@
-"""What people are to be told and what they refuse to be, on every store alike."""
+"""Contract of the stores: pending notifications and notification preferences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEASE = POLICY.lease_duration
 
 
 async def add(store, *subjects):
-    """Notices of these subjects, each a second after the one before."""
+    """Adds notifications with these subjects, one second apart."""
     return [
         await add_notification(store, make_notification(subject=subject), NOW + n * SECOND)
         for n, subject in enumerate(subjects)
@@ -58,7 +58,7 @@ async def subjects_of(store, now=NOW + 60 * SECOND, limit=10):
 
 
 async def test_a_notice_is_claimed_as_it_was_added(store):
-    """Under an id of its own; not again while the claim runs."""
+    """A notification is claimed as stored, under its own id, once per lease."""
     notices = [
         make_notification(),
         make_notification(None, kind=NotificationKind.INQUIRY, link="/", address="ada@example.com"),
@@ -72,14 +72,14 @@ async def test_a_notice_is_claimed_as_it_was_added(store):
 
 
 async def test_a_notice_is_not_claimed_before_its_time(store):
-    """From then on it is."""
+    """A notification is claimed from its due time on."""
     await add(store, "one", "two")
     assert await subjects_of(store, NOW + SECOND - SECOND / 2) == ["one"]
     assert await subjects_of(store, NOW + SECOND) == ["two"]
 
 
 async def test_what_is_due_longest_is_claimed_first(store):
-    """As many as asked for."""
+    """The longest due notifications are claimed first, up to the limit."""
     await add_notification(store, make_notification(subject="three"), NOW + 30 * SECOND)
     await add(store, "one", "two")
     assert [await subjects_of(store, limit=2), await subjects_of(store)] == [
@@ -89,7 +89,7 @@ async def test_what_is_due_longest_is_claimed_first(store):
 
 
 async def test_a_claimed_notice_comes_back(store):
-    """When the lease has run out, in its old place, and it was not told in vain."""
+    """An expired claim returns the notification to its place without counting a try."""
     await add(store, "one", "two")
     [first] = await claim(store, NOW + SECOND, limit=1)
     again = await claim(store, NOW + SECOND + LEASE)
@@ -98,7 +98,7 @@ async def test_a_claimed_notice_comes_back(store):
 
 
 async def test_a_told_notice_goes_away(store):
-    """For good, and no other with it."""
+    """A finished notification is deleted, and no other with it."""
     await add(store, "one", "two")
     lease = make_lease()
     first, _ = await claim(store, lease=lease)
@@ -107,7 +107,7 @@ async def test_a_told_notice_goes_away(store):
 
 
 async def test_a_deferred_notice_waits(store):
-    """Until its new time, and not for the lease; each time it counts."""
+    """A deferred notification is due at its new time, whatever the lease; each deferral counts."""
     [notice] = await add(store, "one")
     lease, until = make_lease(NOW + SECOND), NOW + 10 * SECOND
     [due] = await claim(store, NOW + SECOND, lease)
@@ -117,7 +117,7 @@ async def test_a_deferred_notice_waits(store):
 
 
 async def test_a_lost_claim_changes_nothing(store):
-    """What another has claimed since is that one's to finish or to defer."""
+    """A lost claim can neither finish nor defer the notification."""
     await add(store, "one")
     lost, later = make_lease(), NOW + 60 * SECOND + LEASE
     [due] = await claim(store, lease=lost)
@@ -130,7 +130,7 @@ async def test_a_lost_claim_changes_nothing(store):
 
 
 async def test_finishing_twice_does_nothing(store):
-    """Nor does finishing what nobody has claimed, or what never was."""
+    """Finishing an unclaimed, unknown or finished notification does nothing."""
     await add(store, "one", "two")
     lease = make_lease()
     [due] = await claim(store, lease=lease, limit=1)
@@ -140,7 +140,7 @@ async def test_finishing_twice_does_nothing(store):
 
 
 async def test_a_notice_is_claimed_with_its_unit_of_work(store):
-    """A unit of work that fails gives back what it has claimed."""
+    """A rolled-back transaction returns the notifications that it claimed."""
     await add(store, "one")
 
     async def unit(tx):
@@ -153,7 +153,7 @@ async def test_a_notice_is_claimed_with_its_unit_of_work(store):
 
 
 async def test_notices_are_shared_by_workers(store):
-    """Each is claimed by one of those that ask at the same moment."""
+    """Concurrent claims give each notification to one worker."""
     await add(store, *(f"No. {n:02}" for n in range(12)))
     batches = await asyncio.gather(*(subjects_of(store, limit=3) for _ in range(6)))
     batches.append(await subjects_of(store, limit=20))
@@ -170,7 +170,7 @@ async def test_tidings_are_saved_with_their_step(store):
 
 
 async def test_a_step_that_fails_tells_nothing(store):
-    """Nor does one that collides with another."""
+    """A failed or conflicting transition stores no notification."""
     booking = await add_booking(store)
     change = make_booking_write(booking, notifications=(make_notification(),))
 
@@ -186,7 +186,7 @@ async def test_a_step_that_fails_tells_nothing(store):
 
 
 async def test_what_is_muted_is_muted(store):
-    """For one person, until they want it again, however often they say so."""
+    """A muted kind stays muted for one user until it is unmuted; repetition is no error."""
     ada, sam = await add_user(store), await add_user(store)
 
     async def mute(tx):
@@ -214,7 +214,7 @@ async def test_what_is_muted_is_muted(store):
 
 
 async def test_what_another_version_muted_is_passed_over(store):
-    """A kind that this one doesn't know hides none that it does."""
+    """An unknown muted kind is ignored and hides no known one."""
     ada = await add_user(store)
 
     async def mute(tx):
@@ -227,7 +227,7 @@ async def test_what_another_version_muted_is_passed_over(store):
 
 
 async def test_inquiries_are_kept(store):
-    """As they came, and listed in their order from any on."""
+    """Inquiries are stored as received and listed in order from a given id."""
     texts = ["How much?", "Caf\N{LATIN SMALL LETTER E WITH ACUTE}\nat noon?", "Hello"]
     kept = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""Work that workers claim (operations, timers, the inbox), on every store alike."""
+"""Contract of the stores: work that workers claim (operations, timers and the inbox)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def operation_ids(store, booking):
 async def claim(
     store, now=NOW, lease=None, limit=10, booking_id=None, kinds=frozenset(OperationKind)
 ):
-    """What is claimed, and by which lease."""
+    """Claims operations and returns them with the lease."""
     lease = lease or make_lease(now)
     found = await store.run_transaction(
         lambda unit: unit.operations.claim_operations(now, lease, limit, booking_id, kinds)
@@ -70,7 +70,7 @@ async def lock(store, operation, lease):
 
 
 async def test_a_due_operation_is_claimed_once(store):
-    """It is given as it is, and not again while the claim runs."""
+    """A due operation is claimed as stored, and not again while the lease runs."""
     booking = await add_booking(store, change={"orders": TWO[:1]})
     (operation,), _ = await claim(store)
     async with store.read_view() as view:
@@ -79,7 +79,7 @@ async def test_a_due_operation_is_claimed_once(store):
 
 
 async def test_the_earliest_operation_is_claimed_first(store):
-    """By their next time, up to the limit, and none before its time."""
+    """Due operations are claimed by their next time, up to the limit."""
     bookings = [
         await add_booking(
             store, change={"orders": TWO[:1], "operations_due_at": NOW + minutes * MINUTE}
@@ -94,7 +94,7 @@ async def test_the_earliest_operation_is_claimed_first(store):
 
 
 async def test_an_operation_is_due_at_its_very_time(store):
-    """Not a second before."""
+    """An operation is due exactly at its next time, and not a second before."""
     await add_booking(store, change={"orders": TWO[:1], "operations_due_at": NOW})
     assert await claimed_ids(store, NOW - SECOND) == []
     assert len(await claimed_ids(store, NOW)) == 1
@@ -105,7 +105,7 @@ async def test_an_operation_is_due_at_its_very_time(store):
     [OperationStatus.DONE, OperationStatus.REFUSED, OperationStatus.VOID, OperationStatus.DEAD],
 )
 async def test_a_bookings_operations_run_in_order(store, status):
-    """Only the first unfinished one is ever given; the next once that is finished."""
+    """Only the first unfinished operation of a booking can be claimed."""
     booking = await add_booking(store, change={"orders": TWO})
     ids = await operation_ids(store, booking)
     (first,), _ = await claim(store)
@@ -116,7 +116,7 @@ async def test_a_bookings_operations_run_in_order(store, status):
 
 
 async def test_a_waiting_operation_holds_up_the_next(store):
-    """While the first one's time has not come, the second does not overtake it."""
+    """An operation whose time has not come blocks the booking's next one."""
     booking = await add_booking(store, change={"orders": TWO})
     (first,), _ = await claim(store)
     await save_operation(store, evolve(first, next_at=NOW + HOUR))
@@ -125,7 +125,7 @@ async def test_a_waiting_operation_holds_up_the_next(store):
 
 
 async def test_one_operation_of_a_booking_runs_at_a_time(store):
-    """While a finished one is still held, the next is not given."""
+    """A finished operation under a lease blocks the booking's next one."""
     booking = await add_booking(store, change={"orders": TWO})
     (first,), lease = await claim(store)
     done = evolve(first, status=OperationStatus.DONE)
@@ -136,7 +136,7 @@ async def test_one_operation_of_a_booking_runs_at_a_time(store):
 
 
 async def test_a_claim_runs_out(store):
-    """At the end of its lease the operation may be claimed by another."""
+    """Another worker can claim the operation when the lease ends."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), _ = await claim(store)
     assert await claimed_ids(store, NOW + LEASE - SECOND) == []
@@ -144,7 +144,7 @@ async def test_a_claim_runs_out(store):
 
 
 async def test_a_claim_may_be_of_one_booking(store):
-    """Due or not, but never while another's claim runs, and of no other booking."""
+    """A claim for one booking ignores due times, and respects the leases of others."""
     booking = await add_booking(store, change={"orders": TWO, "operations_due_at": NOW + HOUR})
     await add_booking(store, change={"orders": TWO})
     ids = await operation_ids(store, booking)
@@ -155,7 +155,7 @@ async def test_a_claim_may_be_of_one_booking(store):
 
 
 async def test_a_claim_may_be_of_some_kinds(store):
-    """Operations of another kind are left to others, however many are due before."""
+    """A claim for some kinds leaves other operations alone, even those due earlier."""
     for minutes in range(3):
         at = NOW - minutes * MINUTE
         await add_booking(
@@ -170,7 +170,7 @@ async def test_a_claim_may_be_of_some_kinds(store):
 
 
 async def test_another_kind_still_comes_first(store):
-    """An operation that waits behind one of a kind that is not wanted is not given."""
+    """An operation behind an unfinished one of another kind cannot be claimed."""
     booking = await add_booking(store, change={"orders": TWO})
     payouts = frozenset({OperationKind.PAY_OUT})
     assert await claimed_ids(store, kinds=payouts) == []
@@ -181,7 +181,7 @@ async def test_another_kind_still_comes_first(store):
 
 
 async def test_payouts_that_wait_may_be_woken(store):
-    """Those of one companion that are to be tried again later are due at once."""
+    """Waking makes the waiting payouts of one companion due at once."""
     companion, customer = await add_companion(store), await add_user(store)
     later, payout = NOW + HOUR, (make_payout_order(1),)
     mine = [
@@ -206,7 +206,7 @@ async def test_payouts_that_wait_may_be_woken(store):
     "status", [OperationStatus.UNKNOWN, OperationStatus.DONE, OperationStatus.REFUSED]
 )
 async def test_only_what_is_to_be_sent_is_woken(store, status):
-    """A payout whose outcome is unknown waits for its time, a finished one for nothing."""
+    """Waking skips finished payouts and those whose outcome is unknown."""
     booking = await add_booking(store, change={"orders": (make_payout_order(1),)})
     (operation,), _ = await claim(store)
     await save_operation(store, evolve(operation, status=status, next_at=NOW + HOUR))
@@ -217,7 +217,7 @@ async def test_only_what_is_to_be_sent_is_woken(store, status):
 
 
 async def test_many_workers_share_the_work(store):
-    """Claims at the same moment give each operation to one of them."""
+    """Concurrent claims give each operation to one worker."""
     companion, customer = await add_companion(store), await add_user(store)
     for hours in range(12):
         starts_at = NOW + DAY + hours * HOUR
@@ -230,7 +230,7 @@ async def test_many_workers_share_the_work(store):
 
 
 async def test_the_holder_may_lock_its_operation(store):
-    """As it stands, while nobody else has claimed it: even after the lease has run out."""
+    """The holder can lock its operation, even after the lease ended, until another claims it."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), lease = await claim(store)
     assert await lock(store, operation, lease) == operation
@@ -240,7 +240,7 @@ async def test_the_holder_may_lock_its_operation(store):
 
 
 async def test_a_lost_operation_cannot_be_locked(store):
-    """Once another has claimed it, the first holder's writing ends in a conflict."""
+    """Locking an operation that another worker has claimed is a conflict."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), lost = await claim(store)
     (_,), lease = await claim(store, NOW + LEASE)
@@ -250,7 +250,7 @@ async def test_a_lost_operation_cannot_be_locked(store):
 
 
 async def test_a_released_operation_cannot_be_locked(store):
-    """Saved without a lease, by whomever, it belongs to nobody and may be claimed at once."""
+    """An operation saved without a lease cannot be locked, and can be claimed at once."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), lease = await claim(store)
     await save_operation(store, operation)
@@ -260,7 +260,7 @@ async def test_a_released_operation_cannot_be_locked(store):
 
 
 async def test_an_unclaimed_operation_cannot_be_locked(store):
-    """Nobody holds what nobody claimed, or what is not there."""
+    """An unclaimed or unknown operation cannot be locked."""
     booking = await add_booking(store, change={"orders": TWO[:1]})
     for number in [*await operation_ids(store, booking), 404]:
         with pytest.raises(Conflict):
@@ -270,7 +270,7 @@ async def test_an_unclaimed_operation_cannot_be_locked(store):
 
 
 async def test_a_lost_lease_cannot_save(store):
-    """Keeping a claim that is lost is a conflict, and changes nothing."""
+    """Saving under a lost lease is a conflict and changes nothing."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), lost = await claim(store)
     (_,), lease = await claim(store, NOW + LEASE)
@@ -280,7 +280,7 @@ async def test_a_lost_lease_cannot_save(store):
 
 
 async def test_a_lease_may_be_renewed(store):
-    """Saving with the same token and a later end keeps the operation claimed for longer."""
+    """Saving with the same token and a later end prolongs the lease."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), lease = await claim(store)
     await save_operation(store, operation, Lease(lease.token, lease.until + HOUR))
@@ -305,7 +305,7 @@ async def claim_timers(store, business=NOW, now=NOW, lease=None, limit=10):
 
 
 async def test_a_due_timer_is_claimed_once(store):
-    """With its kind and due time, as the first try; not again while the claim runs."""
+    """A due timer is claimed with its kind and due time as the first try, once per lease."""
     at = NOW - timedelta(microseconds=1)
     due = DueTimer(TimerKind.AUTO_COMPLETE, at)
     booking = await add_booking(store, change={"due": due})
@@ -314,14 +314,14 @@ async def test_a_due_timer_is_claimed_once(store):
 
 
 async def test_a_timer_is_due_by_business_time(store):
-    """At its very moment; the wall clock has no part in it."""
+    """A timer is due exactly at its business time, whatever the wall clock says."""
     await add_booking(store, change=due_in(DAY))
     assert await claim_timers(store, NOW + DAY - SECOND, NOW + 9 * DAY) == []
     assert len(await claim_timers(store, NOW + DAY, NOW)) == 1
 
 
 async def test_the_earliest_timer_is_claimed_first(store):
-    """By due time, then by booking, up to the limit."""
+    """Timers are claimed by due time, then by booking, up to the limit."""
     ids = [(await add_booking(store, change=due_in(n * HOUR))).id for n in (3, 1, 2, 1)]
     claimed = [
         [timer.booking_id for timer in await claim_timers(store, NOW + DAY, limit=n)]
@@ -331,7 +331,7 @@ async def test_the_earliest_timer_is_claimed_first(store):
 
 
 async def test_a_claimed_timer_comes_back(store):
-    """When the lease has run out it is given again, as the next try."""
+    """A timer can be claimed again, as the next try, when the lease ends."""
     booking = await add_booking(store, change=due_in(-HOUR))
     tries = [await claim_timers(store, NOW, NOW + n * LEASE) for n in range(3)]
     assert [timer.attempts for (timer,) in tries] == [1, 2, 3]
@@ -340,7 +340,7 @@ async def test_a_claimed_timer_comes_back(store):
 
 
 async def test_a_booking_without_a_due_time_has_no_timer(store):
-    """Neither from the start nor after a step that ends it."""
+    """A booking without a due time has no timer, when added or after a saved transition."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await add_booking(store, change={"due": None})
     await save_booking(store, next_version(booking), due=None)
@@ -348,7 +348,7 @@ async def test_a_booking_without_a_due_time_has_no_timer(store):
 
 
 async def test_a_step_sets_the_next_timer(store):
-    """And ends the claim on the one before: the new one is given at once, as a first try."""
+    """A saved transition replaces the timer and ends its claim; the new timer is a first try."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
     await save_booking(store, next_version(booking), due=DueTimer(TimerKind.PAY_OUT, NOW))
@@ -356,7 +356,7 @@ async def test_a_step_sets_the_next_timer(store):
 
 
 async def test_a_step_may_put_its_timer_off(store):
-    """A later due time counts, and only it."""
+    """A saved later due time replaces the earlier one."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await save_booking(store, next_version(booking), **due_in(HOUR))
     assert await claim_timers(store) == []
@@ -364,7 +364,7 @@ async def test_a_step_may_put_its_timer_off(store):
 
 
 async def test_a_step_ends_the_claim_on_its_timer(store):
-    """Also where the due time stays the same."""
+    """A saved transition ends the timer's claim, also with the same due time."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
     await save_booking(store, next_version(booking), **due_in(-HOUR))
@@ -376,7 +376,7 @@ async def defer(store, booking, lease, until):
 
 
 async def test_a_timer_may_be_put_off(store):
-    """Given back, it is not given before that wall time, and then as the next try."""
+    """A deferred timer is claimed from the given wall time on, as the next try."""
     booking, lease = await add_booking(store, change=due_in(-HOUR)), make_lease()
     await claim_timers(store, lease=lease)
     await defer(store, booking, lease, NOW + MINUTE)
@@ -386,7 +386,7 @@ async def test_a_timer_may_be_put_off(store):
 
 
 async def test_a_lost_timer_cannot_be_put_off(store):
-    """Another's claim stands as it is, and so does a timer that a step has set anew."""
+    """Deferring changes neither a timer that another claimed nor one that was set anew."""
     booking, lost, lease = await add_booking(store, change=due_in(-HOUR)), make_lease(), None
     await claim_timers(store, lease=lost)
     lease = make_lease(NOW + LEASE)
@@ -400,7 +400,7 @@ async def test_a_lost_timer_cannot_be_put_off(store):
 
 
 async def test_putting_off_nothing_is_no_error(store):
-    """The booking may have lost its timer in the meantime."""
+    """Deferring a timer that no longer exists is no error."""
     booking, lease = await add_booking(store, change={"due": None}), make_lease()
     await defer(store, booking, lease, NOW)
     assert await claim_timers(store) == []

@@ -1,4 +1,4 @@
-"""The inbox of the processor's events, on every store alike."""
+"""Contract of the stores: the inbox of the processor's events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def finish(store, nudge, lease, retry_at=None, provider="fake"):
 
 
 async def test_an_event_comes_in_once(store):
-    """A second one of the same id is known, whatever it points to."""
+    """A second event of the same id is a duplicate, whatever it refers to."""
     nudge = make_processor_event(intent_id=7)
     again = make_processor_event(event_id=nudge.event_id, intent_id=8)
     assert [await add(store, nudge), await add(store, again)] == [True, False]
@@ -50,14 +50,14 @@ async def test_an_event_comes_in_once(store):
     "where", [{"intent_id": 7}, {"payment_ref": "pi_\N{GRINNING FACE}"}, {"payee_ref": "acct_1"}]
 )
 async def test_an_event_says_where_to_look(store, where):
-    """At an intent, a payment or a payee, just as it came in."""
+    """An event keeps its reference to an intent, a payment or a payee."""
     nudge = make_processor_event(**{"intent_id": None, **where})
     await add(store, nudge)
     assert await claim(store) == [("fake", nudge)]
 
 
 async def test_an_event_stays_known(store):
-    """Also when it is done: a late duplicate brings no work."""
+    """A finished event stays known: a late duplicate adds no work."""
     nudge, lease = make_processor_event(), make_lease()
     await add(store, nudge)
     await claim(store, lease=lease)
@@ -67,14 +67,14 @@ async def test_an_event_stays_known(store):
 
 
 async def test_each_provider_has_ids_of_its_own(store):
-    """Two processors may name their events alike."""
+    """Two providers can use the same event id."""
     nudge = make_processor_event(intent_id=None, payee_ref="acct_3")
     assert [await add(store, nudge, name) for name in ("fake", "stripe")] == [True, True]
     assert sorted(await claim(store)) == [("fake", nudge), ("stripe", nudge)]
 
 
 async def test_the_oldest_event_is_claimed_first(store):
-    """By the time of its coming, up to the limit."""
+    """Events are claimed by the time of receipt, up to the limit."""
     nudges = [make_processor_event() for _ in range(4)]
     for nudge, minutes in zip(nudges, (3, 1, 2, 0), strict=True):
         await add(store, nudge, now=NOW + minutes * MINUTE)
@@ -85,7 +85,7 @@ async def test_the_oldest_event_is_claimed_first(store):
 
 
 async def test_a_claimed_event_comes_back(store):
-    """When the lease has run out, and not before."""
+    """A claimed event can be claimed again when the lease ends, and not before."""
     nudge = make_processor_event()
     await add(store, nudge)
     await claim(store)
@@ -94,7 +94,7 @@ async def test_a_claimed_event_comes_back(store):
 
 
 async def test_an_event_may_be_looked_at_again(store):
-    """Not before the time that was named, which may lie within the old lease."""
+    """A deferred event is due at the given time, which may be within the old lease."""
     nudge, lease = make_processor_event(), make_lease()
     await add(store, nudge)
     await claim(store, lease=lease)
@@ -104,7 +104,7 @@ async def test_an_event_may_be_looked_at_again(store):
 
 
 async def test_a_lost_event_cannot_be_finished(store):
-    """Another's claim stands: the event comes back if that one fails."""
+    """Finishing an event that another worker claimed changes nothing."""
     nudge, lost = make_processor_event(), make_lease()
     await add(store, nudge)
     await claim(store, lease=lost)
@@ -114,13 +114,13 @@ async def test_a_lost_event_cannot_be_finished(store):
 
 
 async def test_finishing_an_unknown_event_is_no_error(store):
-    """There is nothing to finish."""
+    """Finishing an unknown event is no error."""
     await finish(store, make_processor_event(), make_lease())
     assert await claim(store) == []
 
 
 async def test_many_deliveries_at_once_are_one(store):
-    """Of the same event coming in several times at the same moment one is new."""
+    """Of concurrent receipts of one event exactly one is new."""
     nudge = make_processor_event()
     added = await asyncio.gather(*(add(store, nudge) for _ in range(10)))
     assert sorted(added) == [False] * 9 + [True]

@@ -1,4 +1,4 @@
-"""Ledger, payouts, alerts and what is told of them, on every store alike."""
+"""Contract of the stores: ledger, payouts and alerts, and the queries on them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def postings_of(store, booking):
 
 
 async def test_an_order_becomes_an_operation(store):
-    """With the step that wants it, pending and due at once, whatever its command."""
+    """An order is saved with its transition as a pending operation that is due at once."""
     booking = await add_booking(store, change={"orders": ORDERS, "operations_due_at": FINE})
     operations = await operations_of(store, booking)
     assert operations == [
@@ -90,7 +90,7 @@ async def test_an_order_becomes_an_operation(store):
 
 
 async def test_operations_are_told_by_number(store):
-    """Each booking's own, in the order of their numbers; their ids differ over all."""
+    """A booking's operations are listed by number; operation ids are unique over all bookings."""
     first, second = await add_booking(store), await add_booking(store)
     await save_booking(store, next_version(first), orders=ORDERS[2:3])
     await save_booking(store, next_version(second), orders=ORDERS[:1])
@@ -102,7 +102,7 @@ async def test_operations_are_told_by_number(store):
 
 
 async def test_an_order_has_its_number_once(store):
-    """The same number of the same booking is refused, with the step that wanted it."""
+    """A repeated operation number of a booking is refused with its whole transition."""
     booking = await add_booking(store, change={"orders": ORDERS[:1]})
     with pytest.raises(ConstraintViolated) as caught:
         await save_booking(store, next_version(booking), orders=(make_refund_order(1),))
@@ -112,7 +112,7 @@ async def test_an_order_has_its_number_once(store):
 
 
 async def test_an_operations_progress_is_kept(store):
-    """Every field of it but the kind, the number and the booking may change."""
+    """Every field of an operation can change except kind, number and booking."""
     booking = await add_booking(store, change={"orders": ORDERS})
     *others, operation, last = await operations_of(store, booking)
     changed = evolve(
@@ -136,7 +136,7 @@ async def test_an_operations_progress_is_kept(store):
 
 
 async def test_a_posting_comes_back_as_it_was_made(store):
-    """With all its legs, in their order."""
+    """A posting is stored with all its legs, in order."""
     legs = (
         Leg(Account.ESCROW, 99_999_999_999),
         Leg(Account.PLATFORM_FEES, -6_000),
@@ -149,7 +149,7 @@ async def test_a_posting_comes_back_as_it_was_made(store):
 
 
 async def test_postings_are_told_in_the_order_of_their_making(store):
-    """Within a step and from step to step, whatever their times and keys."""
+    """Postings are listed in insertion order, whatever their times and keys."""
     booking, other = await add_booking(store), await add_booking(store)
     made = [
         make_posting(booking.id, key=key, at=NOW + minutes * MINUTE)
@@ -162,7 +162,7 @@ async def test_postings_are_told_in_the_order_of_their_making(store):
 
 
 async def test_a_posting_is_made_once(store):
-    """A key that was used, for whatever booking, is refused with its whole step."""
+    """A posting key that is already used, for any booking, is refused with its transition."""
     booking, other = await add_booking(store), await add_booking(store)
     posting = make_posting(booking.id)
     await save_booking(store, next_version(booking), postings=(posting,))
@@ -175,7 +175,7 @@ async def test_a_posting_is_made_once(store):
 
 
 async def test_the_books_balance(store):
-    """All legs of all postings sum to zero, with postings and without."""
+    """The legs of all postings sum to zero, also when there are none."""
     before = await read_store(store, lambda view: view.ledger.imbalance())
     for amount in (1, 40_000, 99_999_999_999):
         booking = await add_booking(store)
@@ -189,7 +189,7 @@ async def test_the_books_balance(store):
 
 
 async def test_an_audit_sees_everything_of_a_booking(store):
-    """Its postings and operations, as they are told one by one."""
+    """An audit returns the same postings and operations as the single lists."""
     booking = await add_booking(store, change={"orders": ORDERS})
     postings = tuple(make_posting(booking.id, key=f"pay:{n}") for n in "zay")
     booking = await save_booking(store, next_version(booking), postings=postings)
@@ -202,7 +202,7 @@ async def test_an_audit_sees_everything_of_a_booking(store):
 
 
 async def test_an_audit_goes_through_all_bookings(store):
-    """In batches by id, from the first above the one given."""
+    """An audit reads bookings in batches by id, above the given id."""
     bookings = [await add_booking(store, change={"orders": ORDERS[:2]}) for _ in range(5)]
     seen, after = [], 0
     async with store.read_view() as view:
@@ -217,7 +217,7 @@ async def test_an_audit_goes_through_all_bookings(store):
 
 
 async def test_open_payouts_are_told_by_due_time(store):
-    """Scheduled, failed and frozen ones; the earliest first, those without a date last."""
+    """Scheduled, failed and frozen payouts are listed by due time, undated ones last."""
     companion, customer = await add_companion(store), await add_user(store)
 
     async def add(status, due_at):
@@ -243,7 +243,7 @@ async def test_open_payouts_are_told_by_due_time(store):
 
 
 async def test_the_newest_alerts_come_first(store):
-    """When, of which booking, what; of one moment the later one first."""
+    """Alerts are listed newest first; of one moment the later one first."""
     first, second = await add_booking(store), await add_booking(store)
     await save_booking(
         store, next_version(first), alerts=("one", "two \N{GRINNING FACE}"), operations_due_at=FINE
@@ -261,7 +261,7 @@ async def test_the_newest_alerts_come_first(store):
 
 
 async def test_an_alert_is_taken_once(store):
-    """The oldest first, each once, and it is still told among the newest."""
+    """Alerts are taken oldest first, each once, and stay in the list of newest alerts."""
     booking = await add_booking(store)
     await save_booking(store, next_version(booking), alerts=("one", "two", "three"))
     taken = [
@@ -273,7 +273,7 @@ async def test_an_alert_is_taken_once(store):
 
 
 async def test_an_alert_is_taken_with_its_unit_of_work(store):
-    """A unit of work that fails gives back what it has taken."""
+    """A rolled-back transaction returns the alerts that it took."""
     booking = await add_booking(store)
     await save_booking(store, next_version(booking), alerts=("one",))
 
@@ -295,12 +295,12 @@ async def pending(store, now=NOW):
 
 
 async def test_nothing_is_due_at_first(store):
-    """An empty store waits for nothing."""
+    """An empty store has nothing due."""
     assert await pending(store) == 0
 
 
 async def test_due_operations_are_counted(store):
-    """Those that are not finished and whose time has come."""
+    """The due count has the unfinished operations whose time has come."""
     booking = await add_booking(store, change={"orders": ORDERS[:3], "due": None})
     operations = await operations_of(store, booking)
     waits = evolve(operations[1], next_at=NOW + HOUR)
@@ -313,7 +313,7 @@ async def test_due_operations_are_counted(store):
 
 
 async def test_due_timers_are_counted_by_business_time(store):
-    """A timer is due when the service's own clock says so; put off, it is not."""
+    """The due count has the timers due by business time, without deferred ones."""
     booking = await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + DAY)})
     before = await pending(store)
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
@@ -328,7 +328,7 @@ async def test_due_timers_are_counted_by_business_time(store):
 
 
 async def test_nudges_are_counted_until_they_are_done(store):
-    """Each that waits in the inbox and is not put off."""
+    """The due count has the inbox events that wait and are not deferred."""
     nudge, lease = make_processor_event(), make_lease()
     await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
     counts = [await pending(store)]

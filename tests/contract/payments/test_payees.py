@@ -1,4 +1,4 @@
-"""Payout accounts and the work on them, on every store alike."""
+"""Contract of the stores: payout accounts (payees) and the work on them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def find_by_ref(store, ref, provider="fake"):
 
 
 async def claim(store, now=NOW, lease=None, limit=10, companion_id=None, provider="fake"):
-    """What is claimed, and by which lease."""
+    """Claims payees and returns them with the lease."""
     lease = lease or make_lease(now)
     found = await store.run_transaction(
         lambda unit: unit.payees.claim_payees(provider, now, lease, limit, companion_id)
@@ -67,7 +67,7 @@ async def save(store, payee, lease=None):
 
 
 async def test_a_payee_comes_back_as_it_was_saved(store):
-    """Every field is kept, times to the microsecond, by companion and by reference."""
+    """A payee is stored with every field and is found by companion and by reference."""
     command = evolve(make_payee().command, name="Mía \N{GRINNING FACE}")
     payee = await add_payee(
         store,
@@ -93,7 +93,7 @@ async def test_an_unset_field_stays_unset(store):
 
 
 async def test_an_unknown_payee_is_none(store):
-    """Each provider has its own, under references of its own."""
+    """An unknown payee is None; each provider has its own payees and references."""
     payee = await add_payee(store, ref="acct_1")
     assert await find(store, evolve(payee, provider="stripe")) is None
     assert await find(store, evolve(payee, companion_id=payee.companion_id + 1)) is None
@@ -102,7 +102,7 @@ async def test_an_unknown_payee_is_none(store):
 
 
 async def test_a_payee_may_be_saved_anew(store):
-    """There is one of a companion at a provider, and it is found by its last reference."""
+    """A companion has one payee at a provider, found by its last reference."""
     payee = await add_payee(store, ref="acct_1")
     changed = evolve(payee, ref="acct_2", ready=True, next_at=None)
     await save(store, changed)
@@ -112,7 +112,7 @@ async def test_a_payee_may_be_saved_anew(store):
 
 
 async def test_a_reference_is_one_companions(store):
-    """A second one is refused, at the same provider."""
+    """A reference that another companion has at the same provider is refused."""
     payee = await add_payee(store, ref="acct_1")
     with pytest.raises(ConstraintViolated) as caught:
         await add_payee(store, ref="acct_1")
@@ -125,14 +125,14 @@ async def test_a_reference_is_one_companions(store):
 
 
 async def test_a_due_payee_is_claimed_once(store):
-    """It is given as it is, at its very time, and not again while the claim runs."""
+    """A payee is claimed as stored, exactly from its due time on, once per lease."""
     payee = await add_payee(store)
     assert [await claimed(store, NOW - SECOND), await claimed(store)] == [[], [payee]]
     assert await claimed(store) == []
 
 
 async def test_the_earliest_payee_is_claimed_first(store):
-    """By their next time, up to the limit; those without one never."""
+    """Payees are claimed by their next time, up to the limit; undated ones never."""
     payees = [await add_payee(store, next_at=NOW + minutes * MINUTE) for minutes in (3, 1, 2, 2, 9)]
     await add_payee(store, next_at=None)
     now = NOW + 5 * MINUTE
@@ -141,7 +141,7 @@ async def test_the_earliest_payee_is_claimed_first(store):
 
 
 async def test_a_claim_is_of_one_provider(store):
-    """What another has to do is left to those that talk to it."""
+    """A claim returns the payees of one provider only."""
     payee = await add_payee(store, provider="stripe")
     assert await claimed(store) == []
     assert await claimed(store, companion_id=payee.companion_id) == []
@@ -150,7 +150,7 @@ async def test_a_claim_is_of_one_provider(store):
 
 @pytest.mark.parametrize("next_at", [NOW, NOW + DAY, None])
 async def test_a_claim_may_be_of_one_companion(store, next_at):
-    """Due or not, but not while another's claim runs, and of nobody else."""
+    """A claim for one companion ignores due times, and respects the leases of others."""
     payee = await add_payee(store, next_at=next_at)
     other = await add_payee(store)
     number = payee.companion_id
@@ -161,7 +161,7 @@ async def test_a_claim_may_be_of_one_companion(store, next_at):
 
 
 async def test_a_claim_runs_out(store):
-    """At the end of its lease the payee may be claimed by another."""
+    """Another worker can claim the payee when the lease ends."""
     payee = await add_payee(store)
     await claim(store)
     assert await claimed(store, NOW + LEASE - SECOND) == []
@@ -169,7 +169,7 @@ async def test_a_claim_runs_out(store):
 
 
 async def test_many_workers_share_the_payees(store):
-    """Claims at the same moment give each to one of them."""
+    """Concurrent claims give each payee to one worker."""
     payees = [await add_payee(store) for _ in range(12)]
     claims = await asyncio.gather(*(claim(store, limit=3) for _ in range(8)))
     numbers = [payee.companion_id for found, _ in claims for payee in found]
@@ -178,7 +178,7 @@ async def test_many_workers_share_the_payees(store):
 
 
 async def test_one_of_many_claims_a_companions_payee(store):
-    """Of several that want it at the same moment, due or not, one gets it."""
+    """Of concurrent claims for one companion's payee exactly one gets it."""
     payee = await add_payee(store, next_at=None)
     number = payee.companion_id
     claims = await asyncio.gather(*(claim(store, companion_id=number) for _ in range(8)))
@@ -186,7 +186,7 @@ async def test_one_of_many_claims_a_companions_payee(store):
 
 
 async def test_the_holder_may_lock_its_payee(store):
-    """As it stands, while nobody else has claimed it: even after the lease has run out."""
+    """The holder can lock its payee, even after the lease ended, until another claims it."""
     payee = await add_payee(store)
     _, lease = await claim(store)
     assert await lock(store, payee, lease) == payee
@@ -196,7 +196,7 @@ async def test_the_holder_may_lock_its_payee(store):
 
 
 async def test_a_lost_payee_is_a_conflict(store):
-    """Once another has claimed it, the first holder can neither lock nor keep it."""
+    """Locking or saving a payee that another worker has claimed is a conflict."""
     payee = await add_payee(store)
     _, lost = await claim(store)
     _, lease = await claim(store, NOW + LEASE)
@@ -208,7 +208,7 @@ async def test_a_lost_payee_is_a_conflict(store):
 
 
 async def test_an_unclaimed_payee_cannot_be_locked(store):
-    """Nobody holds what nobody claimed, or what is not there."""
+    """An unclaimed or unknown payee cannot be locked."""
     payee = await add_payee(store)
     for companion_id in (payee.companion_id, 404):
         with pytest.raises(Conflict):
@@ -216,7 +216,7 @@ async def test_an_unclaimed_payee_cannot_be_locked(store):
 
 
 async def test_nothing_new_is_saved_under_a_lease(store):
-    """What nobody could claim is nobody's to keep."""
+    """Saving an unknown payee under a lease is a conflict."""
     companion = await add_companion(store)
     payee = make_payee(companion.id)
     with pytest.raises(Conflict):
@@ -225,7 +225,7 @@ async def test_nothing_new_is_saved_under_a_lease(store):
 
 
 async def test_a_lease_may_be_renewed(store):
-    """Saving with the same token and a later end keeps the payee claimed for longer."""
+    """Saving with the same token and a later end prolongs the lease."""
     payee = await add_payee(store)
     _, lease = await claim(store)
     await save(store, payee, Lease(lease.token, lease.until + HOUR))
@@ -234,7 +234,7 @@ async def test_a_lease_may_be_renewed(store):
 
 
 async def test_saving_releases_a_payee(store):
-    """Without a lease, by whomever: it belongs to nobody and may be claimed at once."""
+    """A payee saved without a lease can be claimed at once."""
     payee = await add_payee(store)
     _, lease = await claim(store)
     await save(store, payee)
@@ -244,7 +244,7 @@ async def test_saving_releases_a_payee(store):
 
 
 async def test_due_payees_are_counted(store):
-    """Of every provider, claimed or not, from their time on."""
+    """Due payees of every provider are counted, claimed or not."""
     await add_payee(store)
     await add_payee(store, provider="stripe", next_at=NOW + HOUR)
     await add_payee(store, next_at=None)

@@ -35,7 +35,7 @@ __all__ = ["processes"]
 
 @pytest.fixture
 async def ports(processes):
-    """The ports of either process, with the processor's book in the database."""
+    """The ports of each process, with the processor's book in the database."""
     made = []
     for store in processes:
         clock = VirtualClock(NOW, store=store)
@@ -54,7 +54,7 @@ async def ports(processes):
 
 
 async def accepted(ports):
-    """A booking whose page is open, seen from either process, and the page's reference."""
+    """A booking with an open payment page in each process, and the page's reference."""
     scenes = await new_scenes(ports)
     booking = await scenes[0].accepted()
     page = await scenes[0].checkout(booking)
@@ -62,7 +62,7 @@ async def accepted(ports):
 
 
 async def settled(scenes, booking):
-    """The booking once everything that was on its way has arrived."""
+    """The booking after all pending work is done."""
     for scene in scenes:
         await scene.settle_down()
     assert await scenes[0].faults() == []
@@ -70,7 +70,7 @@ async def settled(scenes, booking):
 
 
 async def test_a_booking_is_paid_once(ports):
-    """The page is paid and looked at by many at once: one payment, one event of it."""
+    """Concurrent payments and syncs of one page give one payment and one event."""
     for _ in range(ROUNDS):
         scenes, booking, ref = await accepted(ports)
         calls = []
@@ -86,7 +86,7 @@ async def test_a_booking_is_paid_once(ports):
 
 
 async def test_a_cancellation_and_a_payment_meet(ports):
-    """Whichever comes first, no money stays with a cancelled booking by accident."""
+    """A concurrent cancellation and payment leave no money with a cancelled booking."""
     for _ in range(ROUNDS):
         scenes, booking, ref = await accepted(ports)
         calls = []
@@ -104,7 +104,7 @@ async def test_a_cancellation_and_a_payment_meet(ports):
 
 
 async def test_a_payout_is_sent_once(ports):
-    """Many workers release and send what is due at the same moment; it is sent once."""
+    """Concurrent workers release and send a due payout once."""
     for _ in range(ROUNDS):
         scenes = await new_scenes(ports)
         ahead = (await scenes[0].now() + 3 * DAY).date()
@@ -116,7 +116,7 @@ async def test_a_payout_is_sent_once(ports):
 
 
 async def test_a_refund_is_made_once(ports):
-    """Many cancel a paid booking at once, and many workers refund it: once, as the rule says."""
+    """Concurrent cancellations and workers make one refund, of the amount of the rule."""
     for _ in range(ROUNDS):
         scenes = await new_scenes(ports)
         booking = await scenes[0].paid()

@@ -1,4 +1,4 @@
-"""What reconciliation and the operators look for among all bookings, on every store alike."""
+"""Contract of the stores: the queries of reconciliation and operators over all bookings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SETTLE = (Leg(Account.ESCROW, 40_000), Leg(Account.STAFF_PAYABLE, -40_000))
 
 
 async def add_accepted(store, *orders, **given):
-    """A booking with an intent, and its operations."""
+    """Adds an accepted booking with an intent and operations."""
     booking = await add_booking(store, intent=INTENT, change={"orders": orders}, **given)
     return booking, await operations_of(store, booking)
 
@@ -62,7 +62,7 @@ async def operations_of(store, booking):
 
 
 async def change(store, operation, **fields):
-    """The operation as it is from now on."""
+    """Saves a changed operation."""
     changed = evolve(operation, **fields)
     await store.run_transaction(lambda unit: unit.operations.save_operation(changed))
     return changed
@@ -86,7 +86,7 @@ async def cash_books(store, after_id=0, limit=100):
 
 
 async def test_an_account_has_a_balance(store):
-    """The sum of its legs alone; nothing at first."""
+    """An account's balance is the sum of its own legs, zero at first."""
     sums = [
         await read_store(store, lambda view: view.ledger.account_balance(Account.PROCESSOR_BALANCE))
     ]
@@ -105,7 +105,7 @@ async def test_an_account_has_a_balance(store):
 
 
 async def test_a_cash_book_has_the_cash_postings(store):
-    """Their keys and what they did to the balance, in the order of their making."""
+    """A cash book lists the cash postings' keys and amounts in insertion order."""
     booking, _ = await add_accepted(store)
     cash = [make_posting(booking.id, amount, key=f"pay:{amount}") for amount in (3, -1, 2)]
     settled = make_posting(booking.id, key="settle:1:1", legs=SETTLE)
@@ -117,7 +117,7 @@ async def test_a_cash_book_has_the_cash_postings(store):
 
 
 async def test_cash_books_are_of_all_accepted_bookings(store):
-    """In batches by id, also where nothing was paid; a request that has no intent has none."""
+    """Cash books cover all bookings with an intent, in batches by id."""
     numbers = []
     for n in range(5):
         booking, _ = await add_accepted(store)
@@ -136,7 +136,7 @@ async def test_cash_books_are_of_all_accepted_bookings(store):
 
 
 async def test_a_cash_book_names_what_was_done(store):
-    """The processor's references of operations that are done, by the operations' ids."""
+    """A cash book has the processor's references of finished operations by operation id."""
     orders = (
         OperationOrder(1, make_checkout_command()),
         *(make_refund_order(n) for n in range(2, 6)),
@@ -161,7 +161,7 @@ async def test_a_cash_book_names_what_was_done(store):
 
 @pytest.mark.parametrize("status", OperationStatus)
 async def test_a_sent_operation_is_in_flight(store, status):
-    """From its first sending until it is finished."""
+    """An operation is in flight from its first sending until it is finished."""
     _, (operation,) = await add_accepted(store, make_refund_order())
     before = (await cash_books(store))[0].has_in_flight
     sent = await change(store, operation, status=status, first_sent_at=NOW)
@@ -170,7 +170,7 @@ async def test_a_sent_operation_is_in_flight(store, status):
 
 
 async def test_an_event_is_in_flight_until_it_is_followed(store):
-    """For the booking that it names, and for no other."""
+    """An unfinished inbox event is in flight for the booking that it names only."""
     booking, _ = await add_accepted(store)
     await add_accepted(store)
     nudge = make_processor_event(intent_id=booking.id)
@@ -196,7 +196,7 @@ FAILURES = (
 
 
 async def test_failed_refunds_are_told(store):
-    """Refused, dead and failed ones with their bookings, the oldest first, up to the limit."""
+    """Refused, dead and failed refunds are listed with their bookings, oldest first."""
     failed = []
     for fields in FAILURES:
         booking, (operation,) = await add_accepted(store, make_refund_order())
@@ -218,21 +218,21 @@ async def test_failed_refunds_are_told(store):
     ],
 )
 async def test_other_refunds_are_not_told(store, fields):
-    """What is under way, settled or not wanted any more needs nobody."""
+    """Refunds that are in progress, settled or superseded are not listed as failed."""
     _, (operation,) = await add_accepted(store, make_refund_order())
     await change(store, operation, **fields)
     assert await failed_refunds(store) == []
 
 
 async def test_failed_payouts_are_no_failed_refunds(store):
-    """They are told elsewhere."""
+    """Failed payouts are not listed as failed refunds."""
     _, (operation,) = await add_accepted(store, make_payout_order())
     await change(store, operation, status=OperationStatus.REFUSED)
     assert await failed_refunds(store) == []
 
 
 async def test_a_refund_that_was_replaced_is_not_told(store):
-    """By an order of its own booking; where that one fails too, it is told instead."""
+    """A refund replaced by an order of its booking is not listed; its failed replacement is."""
     again = OperationOrder(2, RefundPayment("pay_1", 20_000, "usd", replaces=1))
     first, operations = await add_accepted(store, make_refund_order(1), again)
     other, (failed,) = await add_accepted(store, make_refund_order(1))
@@ -244,7 +244,7 @@ async def test_a_refund_that_was_replaced_is_not_told(store):
 
 
 async def test_debts_are_told_by_companion(store):
-    """The bookings for which that one owes something, by id."""
+    """The bookings for which a companion owes money are listed by id."""
     companion, customer = await add_companion(store), await add_user(store)
     owed = (1, 0, 99_999_999_999)
     debts = [await add_booking(store, companion, customer, owed_by_staff=amount) for amount in owed]
@@ -261,7 +261,7 @@ UNSETTLED = {
 
 
 async def test_what_an_event_tells_of_is_not_told_besides(store):
-    """It is looked at already; once the event is done the payment is told again."""
+    """A payment with an unfinished inbox event is left out until the event is finished."""
     companion, customer = await add_companion(store), await add_user(store)
     waits = PaymentStatus.REQUIRES_PAYMENT
     booking = await add_booking(store, companion, customer, payment_status=waits)
@@ -277,7 +277,7 @@ async def test_what_an_event_tells_of_is_not_told_besides(store):
 
 
 async def test_unsettled_payments_are_told_in_batches(store):
-    """By id, those that the processor has still to decide."""
+    """Payments that the processor has not decided are listed in batches by id."""
     companion, customer = await add_companion(store), await add_user(store)
     bookings = [
         await add_booking(store, companion, customer, payment_status=status)
@@ -297,7 +297,7 @@ async def test_unsettled_payments_are_told_in_batches(store):
 
 
 async def test_a_cursor_stays_where_it_was_put(store):
-    """Each provider's own, with the time of the last move."""
+    """Each provider's cursor keeps its position and the time of its last move."""
 
     async def put(provider, cursor, at):
         await store.run_transaction(lambda unit: unit.cursors.save_cursor(provider, cursor, at))
@@ -319,14 +319,14 @@ async def backlog(store, now=NOW):
 
 
 async def test_there_is_no_backlog_at_first(store):
-    """Kinds of which nothing is due are left out."""
+    """The backlog leaves out kinds of which nothing is due."""
     await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + DAY)})
     await add_payee(store, next_at=NOW + DAY)
     assert await backlog(store) == []
 
 
 async def test_due_operations_are_counted_by_kind(store):
-    """With the seconds since the oldest was due."""
+    """The backlog counts due operations by kind, with the age of the oldest in seconds."""
     for seconds, orders in (
         (0, [make_refund_order(1)]),
         (90, [make_refund_order(1), make_payout_order(2)]),
@@ -343,7 +343,7 @@ async def test_due_operations_are_counted_by_kind(store):
 
 
 async def test_due_timers_are_counted(store):
-    """By business time, unless they are put off."""
+    """The backlog counts timers by business time, without deferred ones."""
     for hours in (1, 2):
         await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + hours * HOUR)})
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(3 * HOUR))
@@ -351,7 +351,7 @@ async def test_due_timers_are_counted(store):
 
 
 async def test_due_events_and_payees_are_counted(store):
-    """Those that wait, by the wall clock."""
+    """The backlog counts waiting events and payees by the wall clock."""
     nudge = make_processor_event()
     await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
     await add_payee(store, next_at=NOW + MINUTE)
@@ -374,7 +374,7 @@ async def test_due_events_and_payees_are_counted(store):
     ],
 )
 async def test_payouts_to_be_made_are_counted(store, status, due_in, released_in, seconds):
-    """Since they were due or, if that was before, released; in business time."""
+    """A payout's age runs in business time from its due time, or from an earlier release."""
     business = NOW + DAY
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
     await add_booking(

@@ -1,4 +1,4 @@
-"""Units of work: all or nothing, one after the other, unseen until they are done."""
+"""Contract of the stores: transactions are atomic, serial and isolated."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_unit_of_work_gives_its_result(store):
 
 
 async def test_a_failed_unit_of_work_leaves_nothing(store):
-    """Whatever it did before it raised; the error is the caller's."""
+    """A transaction that raises leaves no change, and the error reaches the caller."""
     booking = await add_booking(store)
     before = await contents(store, booking)
 
@@ -116,7 +116,7 @@ async def test_a_failed_unit_of_work_leaves_nothing(store):
 
 
 async def test_a_refused_change_undoes_its_unit_of_work(store):
-    """What was done before a constraint was violated is gone too."""
+    """A constraint violation undoes the changes made before it."""
     booking = await add_booking(store)
     before = await contents(store, booking)
 

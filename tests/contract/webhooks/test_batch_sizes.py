@@ -1,4 +1,4 @@
-"""What is done to very many deliveries is done bite by bite: no statement meets its limit."""
+"""Holding, resuming and deleting many deliveries runs in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def sql_store(request):
 
 
 async def waiting(store):
-    """How many deliveries are pending, and how many held."""
+    """The numbers of pending and held deliveries."""
     figures: WebhookStats = await read_store(store, lambda view: view.webhooks.stats(NOW))
     return figures.pending, figures.held
 

@@ -1,5 +1,4 @@
-"""Turns of webhook endpoints: who is claimed, with what, and for how long, on every store
-alike."""
+"""Contract of the stores: claims of webhook endpoints with their due deliveries."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ LEASE = POLICY.lease_duration
 
 
 async def claimed(store, now=NOW, **given):
-    """The ids of the endpoints that are claimed."""
+    """The ids of the claimed endpoints."""
     return [turn.endpoint.id for turn in await claim_endpoint_batches(store, now, **given)]
 
 
@@ -80,7 +79,7 @@ async def wake(store, endpoint, at):
 
 
 async def add_waiting(store, *minutes, **given):
-    """Endpoints with one delivery each, due so many minutes from NOW."""
+    """Adds endpoints with one delivery each, due the given minutes from NOW."""
     endpoints = []
     for each in minutes:
         endpoints.append(await add_endpoint(store, **given))
@@ -96,14 +95,14 @@ def ids(*endpoints):
 
 
 async def test_nobody_has_a_turn_at_first(store):
-    """An endpoint for which there is nothing is neither waited for nor claimed."""
+    """An endpoint without deliveries has no due time and is not claimed."""
     await add_endpoint(store)
     assert await next_turn(store) is None
     assert await claim_endpoint_batches(store, NOW + DAY) == []
 
 
 async def test_a_turn_comes_with_a_delivery(store):
-    """When that is due, to the microsecond, and not before."""
+    """An endpoint is due exactly when its delivery is, to the microsecond."""
     at = NOW + timedelta(microseconds=123_456)
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=at)
@@ -113,7 +112,7 @@ async def test_a_turn_comes_with_a_delivery(store):
 
 
 async def test_a_turn_comes_with_the_first_delivery(store):
-    """In whichever order they were made."""
+    """An endpoint is due with its earliest delivery, in any order of insertion."""
     endpoint = await add_endpoint(store)
     for minutes in (3, 1, 2):
         await add_delivery(store, endpoint, next_at=NOW + minutes * MINUTE)
@@ -122,19 +121,19 @@ async def test_a_turn_comes_with_the_first_delivery(store):
 
 @pytest.mark.parametrize("status", sorted(set(DeliveryStatus) - {DeliveryStatus.PENDING}))
 async def test_what_is_not_pending_gives_no_turn(store, status):
-    """Neither what is held nor what is done."""
+    """Held and finished deliveries do not make an endpoint due."""
     await add_delivery(store, await add_endpoint(store), status=status)
     assert await next_turn(store) is None
 
 
 async def test_the_next_turn_may_be_long_overdue(store):
-    """Then it is told as it is; of several it is the first."""
+    """The next due time is the earliest of all, also when it is in the past."""
     await add_waiting(store, 3, -60, 1)
     assert await next_turn(store) == NOW - HOUR
 
 
 async def test_a_claimed_endpoint_is_not_waited_for(store):
-    """Until its claim has run out: then its turn is as overdue as it was."""
+    """A claimed endpoint is left out of the next due time until its lease ends."""
     await add_waiting(store, 0, 5)
     assert len(await claimed(store)) == 1
     assert await next_turn(store) == NOW + 5 * MINUTE
@@ -143,7 +142,7 @@ async def test_a_claimed_endpoint_is_not_waited_for(store):
 
 
 async def test_an_endpoint_may_be_woken(store):
-    """If it has no turn, or a later one; an earlier one it keeps."""
+    """Waking sets the due time of an endpoint unless it has an earlier one."""
     endpoint = await add_endpoint(store)
     found = []
     for minutes in (5, 9, 3):
@@ -156,7 +155,7 @@ async def test_an_endpoint_may_be_woken(store):
 
 
 async def test_a_turn_has_all_that_sending_takes(store):
-    """The endpoint, its owner, the claim, and each delivery with the bytes of its event."""
+    """A claimed batch has the endpoint, owner, lease and deliveries with their event's bytes."""
     owner = await add_subscriber(store)
     endpoint, event = await add_endpoint(store, owner), await add_event(store)
     delivery = await add_delivery(store, endpoint, event)
@@ -168,7 +167,7 @@ async def test_a_turn_has_all_that_sending_takes(store):
 
 
 async def test_a_claim_bars_others_until_it_runs_out(store):
-    """Also where more comes in for the endpoint meanwhile."""
+    """A claim excludes others until its lease ends, also when new deliveries arrive."""
     (endpoint,) = await add_waiting(store, 0)
     assert await claimed(store) == ids(endpoint)
     await add_delivery(store, endpoint)
@@ -178,7 +177,7 @@ async def test_a_claim_bars_others_until_it_runs_out(store):
 
 
 async def test_the_longest_overdue_are_claimed_first(store):
-    """By their turns, then by id, up to a limit, each with the same lease."""
+    """Endpoints are claimed by due time, then id, up to the limit, with one lease."""
     endpoints = await add_waiting(store, -1, -3, -2, -2, 9)
     lease = make_lease()
     turns = await claim_endpoint_batches(store, lease=lease, limit=2)
@@ -188,7 +187,7 @@ async def test_the_longest_overdue_are_claimed_first(store):
 
 
 async def test_endpoints_take_turns(store):
-    """One that has more to send gets in line again behind those that wait."""
+    """An endpoint with more to send queues again behind those that wait."""
     endpoints = await add_waiting(store, -3, -2, -1)
     for minutes in (1, 2):
         await add_delivery(store, endpoints[0], next_at=NOW - minutes * MINUTE)
@@ -203,7 +202,7 @@ async def test_endpoints_take_turns(store):
 
 
 async def test_troubled_endpoints_are_claimed_apart(store):
-    """So that they keep nobody waiting: neither is given for the other, or waited for."""
+    """Failing endpoints are claimed separately, so they do not delay the others."""
     healthy = await add_waiting(store, -1)
     troubled = await add_waiting(store, -2, troubled=True)
     assert await next_turn(store) == NOW - MINUTE
@@ -214,7 +213,7 @@ async def test_troubled_endpoints_are_claimed_apart(store):
 
 
 async def test_retries_come_before_first_tries(store):
-    """Each by its time, then by id, up to the batch; what is not due or held stays behind."""
+    """A batch has due retries first, then first tries, each by time, then id."""
     endpoint, booking = await add_endpoint(store), await add_booking(store)
     kinds = [(-1, 0), (-2, 0), (-1, 1), (-3, 3), (-2, 0), (1, 1), (2, 0), (-9, 2)]
     deliveries = [
@@ -238,7 +237,7 @@ async def test_retries_come_before_first_tries(store):
 
 
 async def test_a_turn_may_have_nothing_to_send(store):
-    """It is given all the same, so that it can be ended."""
+    """A due endpoint without due deliveries is claimed with an empty batch."""
     endpoint = await add_endpoint(store)
     await wake(store, endpoint, NOW)
     await add_delivery(store, endpoint, next_at=NOW + MINUTE)
@@ -249,7 +248,7 @@ async def test_a_turn_may_have_nothing_to_send(store):
 
 
 async def test_deliveries_go_to_their_own_endpoint(store):
-    """Each turn has its own, as many as the batch allows."""
+    """Each claimed endpoint has its own deliveries, up to the batch size."""
     endpoints = [await add_endpoint(store) for _ in range(3)]
     for n in range(9):
         await add_delivery(store, endpoints[n % 3])
@@ -260,7 +259,7 @@ async def test_deliveries_go_to_their_own_endpoint(store):
 
 
 async def test_many_workers_share_the_endpoints(store):
-    """Claims at the same moment give each to one of them."""
+    """Concurrent claims give each endpoint to one worker."""
     endpoints = await add_waiting(store, *range(-12, 0))
     batches = await asyncio.gather(*(claimed(store, limit=2) for _ in range(9)))
     numbers = [number for batch in batches for number in batch]
@@ -287,7 +286,7 @@ async def test_the_holder_may_lock_its_turns(store):
 
 
 async def test_a_lost_turn_is_not_locked(store):
-    """Once another has claimed it, it is that one's alone; others of the call stay held."""
+    """An endpoint that another worker claimed is not locked; the others of the call are."""
     endpoints = await add_waiting(store, -1, 0)
     turns = await claim_endpoint_batches(store)
     (again,) = await claim_endpoint_batches(store, NOW + LEASE, limit=1)
@@ -296,8 +295,8 @@ async def test_a_lost_turn_is_not_locked(store):
 
 
 async def test_nobody_holds_what_was_not_claimed(store):
-    """Neither an endpoint that waits, nor one that was given back, nor one that is not there;
-    and a token is good for no other endpoint."""
+    """Unclaimed, released and unknown endpoints are not locked; a token is valid for its own
+    endpoint only."""
     endpoints = await add_waiting(store, -1, 1)
     (turn,) = await claim_endpoint_batches(store)
     token = turn.lease.token
@@ -308,7 +307,7 @@ async def test_nobody_holds_what_was_not_claimed(store):
 
 
 async def test_a_deleted_endpoint_may_be_settled(store):
-    """Who has claimed it may still save what came of its attempts."""
+    """The holder of a claim can save its results after the endpoint is deleted."""
     (endpoint,) = await add_waiting(store, 0)
     (turn,) = await claim_endpoint_batches(store)
     deleted = evolve(endpoint, active=False, deleted_at=NOW)
@@ -318,7 +317,7 @@ async def test_a_deleted_endpoint_may_be_settled(store):
 
 
 async def test_a_claim_may_be_renewed(store):
-    """All that was claimed with it, and nobody else's."""
+    """Renewing prolongs all endpoints claimed with the token, and no others."""
     endpoints = await add_waiting(store, -2, -1, 0)
     mine = await claim_endpoint_batches(store, limit=2)
     (other,) = await claim_endpoint_batches(store)
@@ -330,7 +329,7 @@ async def test_a_claim_may_be_renewed(store):
 
 
 async def test_a_lost_claim_is_not_renewed(store):
-    """Nor is one that was given back."""
+    """A lost or released claim is not renewed."""
     endpoints = await add_waiting(store, -1, 0)
     turns = await claim_endpoint_batches(store)
     await end(store, turns[1])
@@ -341,7 +340,7 @@ async def test_a_lost_claim_is_not_renewed(store):
 
 
 async def test_a_token_that_nobody_holds_is_no_error(store):
-    """There is nothing to renew, with one or with none."""
+    """Renewing unknown tokens, or none, is no error."""
     await add_waiting(store, 0)
     lease = Lease("nobody's", NOW)
     await store.run_transaction(lambda unit: unit.webhooks.renew_claims([lease.token], NOW + DAY))
@@ -356,8 +355,8 @@ async def test_a_token_that_nobody_holds_is_no_error(store):
     ("minutes", "expected"), [((5, 3), 3), ((-5, 3), 0), ((0,), 0), ((), None)]
 )
 async def test_the_next_turn_comes_with_what_is_pending(store, minutes, expected):
-    """With the first of it, or now where that is overdue; none where nothing is left. What is
-    held or done has no part in it."""
+    """A settled endpoint is due with its first pending delivery, or never without one; held and
+    finished deliveries do not count."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, status=STATUS_HELD, next_at=NOW - HOUR)
     sent = await add_delivery(store, endpoint, next_at=NOW - MINUTE)
@@ -371,7 +370,7 @@ async def test_the_next_turn_comes_with_what_is_pending(store, minutes, expected
 
 
 async def test_a_turn_that_ended_may_be_claimed(store):
-    """At once, by another, where there is more to send."""
+    """A settled endpoint with more to send can be claimed at once by another."""
     (endpoint,) = await add_waiting(store, 0)
     (turn,) = await claim_endpoint_batches(store)
     await end(store, turn)
@@ -379,7 +378,7 @@ async def test_a_turn_that_ended_may_be_claimed(store):
 
 
 async def test_some_turns_end_before_others(store):
-    """Those that were claimed with them go on."""
+    """Settling some endpoints of a claim keeps the claim on the others."""
     endpoints = await add_waiting(store, -2, -1, 0)
     turns = await claim_endpoint_batches(store)
     await end(store, turns[0], turns[2])
@@ -388,7 +387,7 @@ async def test_some_turns_end_before_others(store):
 
 
 async def test_a_retry_waits_for_its_time(store):
-    """After a failure the endpoint's turn comes with the next try."""
+    """After a failure the endpoint is due at the time of the retry."""
     endpoint = await add_endpoint(store)
     delivery = await add_delivery(store, endpoint)
     (turn,) = await claim_endpoint_batches(store)

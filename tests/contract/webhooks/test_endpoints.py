@@ -1,4 +1,4 @@
-"""Webhook endpoints and figures, on every store alike."""
+"""Contract of the stores: webhook endpoints and metrics."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def delete(store, endpoint):
 
 
 async def test_an_endpoint_is_added_without_a_secret(store):
-    """As it was registered, active, with a clean record; each under an id of its own."""
+    """A new endpoint is active, has a clean record, an id of its own and no secret."""
     user = await add_subscriber(store)
     new = make_new_endpoint(
         user.id,
@@ -84,7 +84,7 @@ async def test_an_endpoint_is_added_without_a_secret(store):
 
 
 async def test_an_endpoint_comes_back_as_it_was_saved(store):
-    """Every field is kept, sealed secrets byte for byte, times to the microsecond."""
+    """An endpoint is stored with every field; sealed secrets are kept byte for byte."""
     endpoint = await add_endpoint(store)
     changed = evolve(
         endpoint,
@@ -105,7 +105,7 @@ async def test_an_endpoint_comes_back_as_it_was_saved(store):
 
 
 async def test_an_unset_field_is_unset_again(store):
-    """What an endpoint had can be taken away: a rotation, a reason, a description."""
+    """Saving can clear an endpoint's rotation, reason and description."""
     endpoint = await add_endpoint(
         store,
         description="Till",
@@ -125,7 +125,7 @@ async def test_an_unset_field_is_unset_again(store):
 
 
 async def test_many_endpoints_are_saved_at_once(store):
-    """Each as it is given, and no other; none of none is no error."""
+    """Saving several endpoints changes these only; saving none is no error."""
     endpoints = [await add_endpoint(store) for _ in range(3)]
     changed = [evolve(each, failed=each.id) for each in endpoints[1:]]
     await save(store, *changed)
@@ -134,14 +134,14 @@ async def test_many_endpoints_are_saved_at_once(store):
 
 
 async def test_an_unknown_endpoint_is_none(store):
-    """Looked up or locked."""
+    """An unknown endpoint is None, looked up or locked."""
     await add_endpoint(store)
     assert await find(store, 404) is None
     assert await store.run_transaction(lambda unit: unit.webhooks.lock_endpoint(404)) is None
 
 
 async def test_a_deleted_endpoint_is_still_found(store):
-    """By its id, to be looked at or locked, and nowhere else."""
+    """A deleted endpoint is found and locked by id, and is in no list."""
     deleted = await delete(store, endpoint := await add_endpoint(store))
     assert await find(store, endpoint.id) == deleted
     assert (
@@ -151,7 +151,7 @@ async def test_a_deleted_endpoint_is_still_found(store):
 
 
 async def test_a_persons_endpoints_are_listed(store):
-    """The oldest first, without deleted ones; paused ones too, and nobody else's."""
+    """A user's endpoints are listed oldest first, paused ones included, deleted ones not."""
     user = await add_subscriber(store)
     endpoints = [await add_endpoint(store, user, active=n != 1) for n in range(4)]
     await add_endpoint(store)
@@ -161,7 +161,7 @@ async def test_a_persons_endpoints_are_listed(store):
 
 
 async def test_all_endpoints_are_listed_in_batches(store):
-    """In the order of ids, each with its owner, without deleted ones."""
+    """All endpoints are listed by id with their owners, without deleted ones."""
     users = [await add_subscriber(store) for _ in range(2)]
     endpoints = [await add_endpoint(store, users[n % 2]) for n in range(5)]
     await delete(store, endpoints[1])
@@ -173,7 +173,7 @@ async def test_all_endpoints_are_listed_in_batches(store):
 
 
 async def test_saving_leaves_a_claim_and_a_turn_alone(store):
-    """Its holder keeps it, and what is due stays due."""
+    """Saving an endpoint keeps its claim and its due time."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint)
     (turn,) = await claim_endpoint_batches(store)
@@ -185,7 +185,7 @@ async def test_saving_leaves_a_claim_and_a_turn_alone(store):
 
 
 async def test_events_go_to_parties_and_admins(store):
-    """Their endpoints by id, paused ones too, with their owners; no deleted ones."""
+    """An event's endpoints are those of its parties and of admins, by id, without deleted ones."""
     users = [await add_subscriber(store) for _ in range(3)]
     admin = await add_user(store, role=Role.ADMIN)
     owners = [users[1], admin, users[0], users[2], users[0]]
@@ -211,12 +211,12 @@ async def figures(store, now=NOW):
 
 
 async def test_there_is_nothing_to_count_at_first(store):
-    """All figures are 0."""
+    """All metrics of an empty store are 0."""
     assert await figures(store) == WebhookStats(0, 0, 0, 0, 0, 0.0)
 
 
 async def test_attempts_are_counted_over_endpoints(store):
-    """Paused and deleted ones too: the sums are counters, which never go down."""
+    """Attempt counters include paused and deleted endpoints, so they never decrease."""
     for n in range(1, 4):
         await add_endpoint(store, active=n != 2, succeeded=n, failed=10 * n)
     await delete(store, await add_endpoint(store, succeeded=100, failed=100))
@@ -225,7 +225,7 @@ async def test_attempts_are_counted_over_endpoints(store):
 
 
 async def test_waiting_deliveries_and_events_are_counted(store):
-    """Pending ones, held ones, and events without a position; none that is done."""
+    """Pending and held deliveries and unplaced events are counted, finished ones not."""
     endpoint = await add_endpoint(store)
     for status in (*2 * [DeliveryStatus.PENDING], *3 * [DeliveryStatus.HELD], *DeliveryStatus):
         await add_delivery(store, endpoint, status=status)
@@ -236,7 +236,8 @@ async def test_waiting_deliveries_and_events_are_counted(store):
 
 
 async def test_the_lag_is_that_of_the_most_overdue(store):
-    """From its time on, in seconds with their fraction; held ones are not late."""
+    """The lag is the age in seconds of the most overdue pending delivery; held ones do not
+    count."""
     endpoint = await add_endpoint(store)
     for minutes in (3, 1, 2):
         await add_delivery(store, endpoint, next_at=NOW + minutes * MINUTE)

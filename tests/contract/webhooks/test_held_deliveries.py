@@ -1,4 +1,4 @@
-"""Deliveries that are held, resumed and cancelled, on every store alike."""
+"""Contract of the stores: deliveries that are held, resumed and cancelled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FINE = NOW + timedelta(microseconds=123_456)
 
 
 async def add_kinds(store, endpoint):
-    """A delivery of each status, each due at a time of its own."""
+    """Adds a delivery of each status, each with its own due time."""
     booking = await add_booking(store)
     return {
         status: await add_delivery(
@@ -52,8 +52,7 @@ async def add_kinds(store, endpoint):
 
 
 async def test_what_is_pending_is_held(store):
-    """From now on, with its time and its tries as they are; nothing else of the endpoint,
-    and nothing of another."""
+    """Holding keeps the due times and tries, and changes only the endpoint's pending deliveries."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
     assert [await hold_endpoint(store, endpoint, FINE), await hold_endpoint(store, endpoint)] == [
@@ -69,7 +68,7 @@ async def test_what_is_pending_is_held(store):
 
 
 async def test_who_is_held_has_no_turn(store):
-    """Others keep theirs."""
+    """A held endpoint is not due; other endpoints stay due."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     await add_delivery(store, endpoint)
     await add_delivery(store, other, next_at=NOW + MINUTE)
@@ -78,7 +77,7 @@ async def test_who_is_held_has_no_turn(store):
 
 
 async def test_a_claim_outlasts_the_holding(store):
-    """So its holder may save what is in flight; when it is done there is no turn to come."""
+    """Holding keeps the claim, so that its holder can save results; no due time follows."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint)
     (turn,) = await claim_endpoint_batches(store)
@@ -94,7 +93,7 @@ async def test_a_claim_outlasts_the_holding(store):
 
 
 async def test_what_was_held_is_pending_again(store):
-    """Each due when it would have been, and with the tries that it had."""
+    """Resumed deliveries have the due times and tries that they had before."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds = await add_kinds(store, endpoint)
     elsewhere = await add_delivery(store, other, status=STATUS_HELD)
@@ -111,7 +110,7 @@ async def test_what_was_held_is_pending_again(store):
 
 
 async def test_holding_and_resuming_changes_nothing(store):
-    """Neither an early retry nor a lost one comes of a pause."""
+    """Holding and resuming neither advances nor drops a retry."""
     endpoint = await add_endpoint(store)
     delivery = await add_delivery(store, endpoint, next_at=NOW + MINUTE, attempts=2, tries=2)
     await hold_endpoint(store, endpoint)
@@ -123,7 +122,7 @@ async def test_holding_and_resuming_changes_nothing(store):
 
 @pytest.mark.parametrize(("minutes", "expected"), [((5, 3), 3), ((-5, 3), 0)])
 async def test_a_turn_comes_with_the_first_that_is_resumed(store, minutes, expected):
-    """When it is due, or now where it is overdue already."""
+    """A resumed endpoint is due with its first delivery, or now where that is overdue."""
     endpoint = await add_endpoint(store)
     for each in minutes:
         await add_delivery(store, endpoint, status=STATUS_HELD, next_at=NOW + each * MINUTE)
@@ -132,7 +131,7 @@ async def test_a_turn_comes_with_the_first_that_is_resumed(store, minutes, expec
 
 
 async def test_a_resumed_endpoint_keeps_its_earlier_turn(store):
-    """What was pending all the time is not put off by what was held."""
+    """Resuming keeps an earlier due time of the endpoint."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=NOW + MINUTE)
     await add_delivery(store, endpoint, status=STATUS_HELD, next_at=NOW + HOUR)
@@ -141,12 +140,12 @@ async def test_a_resumed_endpoint_keeps_its_earlier_turn(store):
 
 
 def gone(delivery):
-    """It as it is once it was cancelled."""
+    """The delivery after its cancellation."""
     return evolve(delivery, status=DeliveryStatus.CANCELLED, next_at=None, held_at=None)
 
 
 async def test_all_that_waits_is_cancelled(store):
-    """Pending or held, of one endpoint; what is done stays as it ended."""
+    """Cancelling ends an endpoint's pending and held deliveries, and no finished ones."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
     cancel = [
@@ -167,7 +166,8 @@ async def test_all_that_waits_is_cancelled(store):
 
 
 async def test_what_is_held_for_long_is_cancelled(store):
-    """The longest held first, up to a limit, whatever endpoint it is of."""
+    """Deliveries held for too long are cancelled, longest held first, up to the limit, for all
+    endpoints."""
     endpoints = [await add_endpoint(store) for _ in range(2)]
     deliveries = [
         await add_delivery(store, endpoints[n % 2], status=STATUS_HELD, held_at=NOW - hours * HOUR)
@@ -191,7 +191,7 @@ async def test_what_is_held_for_long_is_cancelled(store):
 
 
 async def test_endpoints_that_could_go_on_are_found(store):
-    """Active ones that have something held, by their ids, with their owners."""
+    """Active endpoints with held deliveries are listed by id with their owners."""
     user = await add_subscriber(store)
     endpoints = [await add_endpoint(store, user) for _ in range(3)]
     paused = await add_endpoint(store, user, active=False)

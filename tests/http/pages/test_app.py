@@ -1,4 +1,4 @@
-"""Pages for people: what the browser may do with them, and servers of other makes."""
+"""Tests of the pages' security policy and of the ASGI factory on other servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/bookings/1/return"])
 async def test_pages_load_nothing(world: HttpDeployment, path: str) -> None:
-    """The policy lets in the page's own style, by its hash, and nothing else."""
+    """The policy allows only the page's own style, by its hash."""
     answer = await world.client().get(path)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)
@@ -35,7 +35,7 @@ async def test_pages_load_nothing(world: HttpDeployment, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/account", "/account/verify-email"])
 async def test_pages_bear_the_csrf_token(world: HttpDeployment, path: str) -> None:
-    """That of the session, for who is signed in."""
+    """Pages of a signed-in user contain the session's CSRF token."""
     client = await world.signed_in_client(world.customer.id)
     page = ok_page(await client.get(path))
     assert f'<meta name="csrf-token" content="{client.headers["x-csrf-token"]}">' in page
@@ -47,7 +47,7 @@ def ok_page(answer: httpx.Response) -> str:
 
 
 async def test_other_servers_can_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The factory reads the environment; ports open with the lifespan and close with it."""
+    """The factory reads the environment and opens and closes the ports in the lifespan."""
     url = f"sqlite+aiosqlite:///{tmp_path}/main.db"
     monkeypatch.setenv("STAFFBOOKING_DATABASE_URL", url)
     await upgrade_schema(load_settings({"STAFFBOOKING_DATABASE_URL": url}))

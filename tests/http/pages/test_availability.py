@@ -1,4 +1,4 @@
-"""Pages on which staff members say when they work, and who may come there."""
+"""Tests of the weekly and date hours pages and of who may use them."""
 
 from __future__ import annotations
 
@@ -54,15 +54,14 @@ async def member(world: HttpDeployment) -> httpx.AsyncClient:
 
 
 async def set_up(world: HttpDeployment, **given: Any) -> httpx.AsyncClient:
-    """A browser of a staff member whose hours are set by the interface."""
+    """A signed-in client of a staff member whose hours were set through the API."""
     staff = await member(world)
     json_body(await staff.put("/staff/availability", json={**SET, **given}))
     return staff
 
 
 async def send(client: httpx.AsyncClient, path: str, **given: Any) -> httpx.Response:
-    """Send a form by its token, and not by the header that programs send; with a file, as forms
-    with files are sent."""
+    """Submit a form by its CSRF token, without the API's header; with a file as multipart."""
     token = client.headers.pop("x-csrf-token")
     file = given.pop("file", None)
     files = None if file is None else {"file": ("mia.ics", file, "text/calendar")}
@@ -72,7 +71,7 @@ async def send(client: httpx.AsyncClient, path: str, **given: Any) -> httpx.Resp
 
 
 async def kept(client: httpx.AsyncClient) -> Any:
-    """The hours as the interface tells them."""
+    """The hours as the API returns them."""
     return json_body(await client.get("/staff/availability"))["availability"]
 
 
@@ -89,7 +88,7 @@ async def busy(client: httpx.AsyncClient) -> Any:
 
 
 def filled(text: str) -> dict[str, str]:
-    """What a page's fields hold that are seen."""
+    """The values of a page's visible fields."""
     [zone] = re.findall("<option selected>([^<]*)<", text)
     fields = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', text)
     return {name: html.unescape(value) for name, value in [("timezone", zone), *fields]}
@@ -102,16 +101,16 @@ def alert(answer: httpx.Response) -> str:
 
 
 async def done(client: httpx.AsyncClient, answer: httpx.Response) -> str:
-    """What the page tells that a form leads to."""
+    """The success message of the page that a form redirects to."""
     assert answer.status_code == 303, answer.text
     return (await client.get(answer.headers["location"])).text
 
 
-# Hours of all weeks ---------------------------------------------------------------------
+# Weekly hours ---------------------------------------------------------------------------
 
 
 async def test_staff_see_their_hours(each_world: HttpDeployment) -> None:
-    """Led there from each page; each day's are one text, as they can be written."""
+    """Every page links to the hours page, which shows each day's hours as one text."""
     staff = await set_up(each_world)
     shown = (await staff.get(link(await staff.get("/"), HOURS))).text
     assert filled(shown) == {
@@ -126,7 +125,7 @@ async def test_staff_see_their_hours(each_world: HttpDeployment) -> None:
 
 
 async def test_who_has_set_none_is_told_what_that_means(world: HttpDeployment) -> None:
-    """Free all day, every day, in their zone."""
+    """Without weekly hours, the page says that every hour is free in the time zone."""
     shown = (await (await member(world)).get(HOURS)).text
     assert "free all day, every day</strong>, as you are now." in shown
     assert filled(shown)["timezone"] == "UTC"
@@ -134,7 +133,7 @@ async def test_who_has_set_none_is_told_what_that_means(world: HttpDeployment) -
 
 
 async def test_hours_are_saved_as_they_are_written(each_world: HttpDeployment) -> None:
-    """And are what the interface then tells; those of single dates stay."""
+    """Saved weekly hours are returned by the API; hours of single dates stay."""
     staff = await set_up(each_world)
     given = {"timezone": "Asia/Tokyo", "tuesday": "09:00-12:00, 13:00-24:00", "sunday": ""}
     assert "Your hours are saved." in await done(staff, await send(staff, HOURS, **given))
@@ -149,7 +148,7 @@ async def test_hours_are_saved_as_they_are_written(each_world: HttpDeployment) -
 
 
 async def test_what_is_shown_can_be_saved_again(world: HttpDeployment) -> None:
-    """It changes nothing but the order of the days."""
+    """Submitting the shown form changes only the order of the days."""
     staff = await set_up(world)
     before = await kept(staff)
     fields = filled((await staff.get(HOURS)).text)
@@ -169,7 +168,7 @@ async def test_what_is_shown_can_be_saved_again(world: HttpDeployment) -> None:
     ],
 )
 async def test_hours_are_read_as_people_write_them(world: HttpDeployment, text: str) -> None:
-    """With blanks, dashes of all lengths, semicolons, and hours of one digit."""
+    """Blanks, all dashes, semicolons and one-digit hours are accepted."""
     staff = await member(world)
     assert (await send(staff, HOURS, timezone="UTC", friday=text)).status_code == 303
     assert (await kept(staff))["weekly"] == [
@@ -199,7 +198,7 @@ FORM = "must be a time of the form HH:MM"
 async def test_what_is_wrong_with_hours_is_told_by_the_day(
     world: HttpDeployment, text: str, told: str
 ) -> None:
-    """With all that was filled in, as it was, and nothing is saved."""
+    """Invalid hours keep the submitted form and save nothing."""
     staff = await set_up(world)
     given = {"timezone": "Asia/Tokyo", "monday": "8:00-9:00", "thursday": text}
     answer = await send(staff, HOURS, **given)
@@ -220,7 +219,7 @@ async def test_what_is_wrong_with_hours_is_told_by_the_day(
 async def test_a_zone_is_named_to_the_letter(
     world: HttpDeployment, timezone: str, status: int, told: str
 ) -> None:
-    """Otherwise it is told, and nothing is saved."""
+    """An unknown time zone name is rejected and saves nothing."""
     staff = await set_up(world)
     answer = await send(staff, HOURS, timezone=timezone, monday="09:00-12:00")
     assert (answer.status_code, alert(answer)) == (status, told)
@@ -232,7 +231,7 @@ async def test_a_zone_is_named_to_the_letter(
 
 
 async def test_dates_that_come_are_listed(each_world: HttpDeployment) -> None:
-    """From today on where the staff member is, in their order; each with a button."""
+    """Dates from the staff member's local today are listed in order, with buttons."""
     more = [{"date": f"2027-03-0{number}", "slots": []} for number in (1, 2)]
     each_world.clock.advance(DAY)
     staff = await set_up(each_world, overrides=[*SET["overrides"], *more])
@@ -247,7 +246,7 @@ async def test_dates_that_come_are_listed(each_world: HttpDeployment) -> None:
 
 
 async def test_a_date_of_today_is_that_of_the_zone(world: HttpDeployment) -> None:
-    """Where it is tomorrow already, today is over."""
+    """Today follows the staff member's time zone, not UTC."""
     staff = await set_up(world, timezone="Pacific/Kiritimati", overrides=[])
     answer = await send(staff, DATES, date="2027-03-01")
     assert (answer.status_code, alert(answer)) == (422, "Date lies in the past.")
@@ -257,7 +256,7 @@ async def test_a_date_of_today_is_that_of_the_zone(world: HttpDeployment) -> Non
 
 
 async def test_a_date_is_added_replaced_and_taken_off(each_world: HttpDeployment) -> None:
-    """The others stay as they are, and so do the weekly hours."""
+    """Changing one date leaves other dates and the weekly hours unchanged."""
     staff = await set_up(each_world)
     sent = await send(staff, DATES, date="2027-03-04", hours="9:00 - 10:00, 11:00-12:00")
     assert "The hours of that date are saved." in await done(staff, sent)
@@ -272,7 +271,7 @@ async def test_a_date_is_added_replaced_and_taken_off(each_world: HttpDeployment
 
 
 async def test_two_dates_at_once_are_both_kept(each_world: HttpDeployment) -> None:
-    """As of two tabs, each of which shows none of them."""
+    """Two dates submitted concurrently are both saved."""
     staff = await set_up(each_world, overrides=[])
     token = {"csrf": staff.headers["x-csrf-token"]}
     async with anyio.create_task_group() as tasks:
@@ -296,7 +295,7 @@ async def test_two_dates_at_once_are_both_kept(each_world: HttpDeployment) -> No
 async def test_what_is_wrong_with_a_date_is_told(
     world: HttpDeployment, given: dict[str, str], status: int, told: str
 ) -> None:
-    """With what was filled in, beside all that is saved."""
+    """An invalid date keeps the submitted form beside the saved hours."""
     staff = await set_up(world)
     answer = await send(staff, DATES, **given)
     assert (answer.status_code, alert(answer)[: len(told)]) == (status, told)
@@ -307,7 +306,7 @@ async def test_what_is_wrong_with_a_date_is_told(
 
 
 async def test_passed_dates_are_not_kept(world: HttpDeployment) -> None:
-    """They go once another date is set."""
+    """Past dates are deleted when another date is set."""
     past = DateOverride(date(2027, 3, 1) - timedelta(1))
     other = await add_companion(world.store, calendar=make_calendar(overrides=(past,)))
     staff = await world.signed_in_client(other.id)
@@ -316,12 +315,12 @@ async def test_passed_dates_are_not_kept(world: HttpDeployment) -> None:
     assert list(await days(staff)) == ["2027-03-08"]
 
 
-# Who may --------------------------------------------------------------------------------
+# Access ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [HOURS, CALENDARS])
 async def test_fields_have_labels(world: HttpDeployment, path: str) -> None:
-    """Every one that is seen; buttons that say the same tell of which date."""
+    """Every visible field has a label, and buttons with equal texts name their date."""
     staff = await set_up(world)
     await send(staff, MAKE)
     shown = (await staff.get(path)).text
@@ -334,7 +333,7 @@ async def test_fields_have_labels(world: HttpDeployment, path: str) -> None:
 
 @pytest.mark.parametrize("path", [HOURS, CALENDARS])
 async def test_they_are_for_staff(world: HttpDeployment, path: str) -> None:
-    """Customers are told so, and their forms do nothing."""
+    """Customers get an error, and their forms change nothing."""
     customer = await world.signed_in_client(world.customer.id)
     assert (await customer.get(path, headers=PEOPLE)).status_code == 403
     for form, given in FORMS.items():
@@ -353,7 +352,7 @@ async def test_they_are_for_staff(world: HttpDeployment, path: str) -> None:
 async def test_who_is_signed_out_is_led_back_by_the_sign_in(
     world: HttpDeployment, method: str, path: str, back: str
 ) -> None:
-    """To the page, also from its forms, and also with a file that is not read."""
+    """Signed-out requests, uploads included, lead to sign-in and back to the page."""
     file = {"files": {"file": bytes(100_000)}} if path == TAKE else {}
     answer = await world.client().request(method, path, **file)  # type: ignore[arg-type]
     assert answer.status_code == 303
@@ -363,7 +362,7 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(
 
 @pytest.mark.parametrize("path", FORMS)
 async def test_a_form_of_somebody_else_does_nothing(world: HttpDeployment, path: str) -> None:
-    """Without the session's token it is 403, and all is as it was."""
+    """A form without the session's CSRF token is 403 and changes nothing."""
     staff = await set_up(world)
     await send(staff, MAKE)
     await send(staff, TAKE, file=DAY_OFF)
@@ -377,7 +376,7 @@ async def test_a_form_of_somebody_else_does_nothing(world: HttpDeployment, path:
 
 
 async def test_forms_count_as_calls_do(world: HttpDeployment) -> None:
-    """In the general window of the user; what was written stays."""
+    """Forms count against the user's general rate limit and keep the submitted text."""
     world.raise_limits(general=RateLimit("general", 1, HOUR))
     staff = await set_up(world)
     for path, given in FORMS.items():

@@ -1,4 +1,4 @@
-"""The page on which a customer requests a booking of somebody they found."""
+"""Tests of the page on which a customer requests a booking."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def page(world: HttpDeployment) -> str:
 
 
 def hidden(answer: httpx.Response) -> dict[str, str]:
-    """What the form holds that nobody sees."""
+    """The values of the form's hidden fields."""
     form = answer.text[answer.text.index("<h1>") :]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
 
 
 def filled_in(answer: httpx.Response) -> dict[str, str]:
-    """What the form's hidden fields and lines hold."""
+    """The values of the form's hidden fields and text fields."""
     lines = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', answer.text)
     return {**hidden(answer), **dict(lines)}
 
 
 async def browser(world: HttpDeployment, user_id: int | None = None) -> httpx.AsyncClient:
-    """A customer's, without the header that programs send."""
+    """A customer's client without the API's CSRF header."""
     client = await world.signed_in_client(user_id or world.customer.id)
     client.headers.pop("x-csrf-token")
     return client
 
 
 async def shown(world: HttpDeployment) -> tuple[httpx.AsyncClient, dict[str, str]]:
-    """A customer's browser, and their form filled in, before it is sent."""
+    """A customer's client and their completed form before it is submitted."""
     client = await browser(world)
     return client, {**hidden(await client.get(page(world))), **FILLED}
 
@@ -71,7 +71,7 @@ def problem(answer: httpx.Response) -> str:
 
 
 async def test_a_customer_requests_a_booking(each_world: HttpDeployment) -> None:
-    """By a form that says the price and what insurance costs; then they are at the booking."""
+    """The form shows the price and insurance cost and redirects to the booking."""
     client = await browser(each_world)
     form = await client.get(f"{page(each_world)}?date=2027-03-03")
     for said in (
@@ -106,7 +106,7 @@ async def test_a_customer_requests_a_booking(each_world: HttpDeployment) -> None
 
 
 async def test_what_is_not_ticked_is_not_bought(world: HttpDeployment) -> None:
-    """Browsers leave out a box that is empty."""
+    """Browsers omit an unchecked box, so insurance is not bought."""
     client, form = await shown(world)
     assert (await client.post(page(world), data=form)).status_code == 303
     [booking] = await bookings(client)
@@ -114,7 +114,7 @@ async def test_what_is_not_ticked_is_not_bought(world: HttpDeployment) -> None:
 
 
 async def test_a_button_pressed_twice_requests_once(each_world: HttpDeployment) -> None:
-    """Both times one is led to the same booking, also where both come at once."""
+    """A form submitted twice, also concurrently, leads to one booking."""
     client, form = await shown(each_world)
     sent = [client.post(page(each_world), data=form) for _ in range(3)]
     answers = [*await asyncio.gather(*sent), await client.post(page(each_world), data=form)]
@@ -124,7 +124,7 @@ async def test_a_button_pressed_twice_requests_once(each_world: HttpDeployment) 
 
 
 async def test_the_next_form_makes_the_next_booking(world: HttpDeployment) -> None:
-    """Also with the same words: each form that is drawn has a name of its own."""
+    """Each rendered form has its own key, so equal forms make separate bookings."""
     for _ in range(2):
         client, form = await shown(world)
         await client.post(page(world), data=form)
@@ -132,7 +132,7 @@ async def test_the_next_form_makes_the_next_booking(world: HttpDeployment) -> No
 
 
 async def test_who_goes_back_and_changes_the_form_is_told(world: HttpDeployment) -> None:
-    """That it was sent before; sent again from there, it makes another booking."""
+    """A changed form with a used key is an error; submitted again it makes another booking."""
     client, form = await shown(world)
     await client.post(page(world), data=form)
     again = await client.post(page(world), data={**form, "duration_hours": "5"})
@@ -145,7 +145,7 @@ async def test_who_goes_back_and_changes_the_form_is_told(world: HttpDeployment)
 
 
 async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
-    """Which keeps all that was filled in."""
+    """Invalid input is an error in the form, which keeps all submitted fields."""
     client, form = await shown(world)
     text = '<b>"Rua"</b>\n1'
     given = {**form, "location": text, "event_ref": 'a"b', "cancellation_insurance": "true"}
@@ -174,7 +174,7 @@ async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
 
 
 async def test_a_refusal_does_not_last(each_world: HttpDeployment) -> None:
-    """What was taken is told, with a way to the free hours; once it is free the form passes."""
+    """A slot conflict links to the free hours; the same form passes once the slot is free."""
     path, owner, _ = await accepted(each_world)
     client, form = await shown(each_world)
     refused = await client.post(page(each_world), data=form)
@@ -188,7 +188,7 @@ async def test_a_refusal_does_not_last(each_world: HttpDeployment) -> None:
 
 
 async def test_requests_are_counted_as_those_of_programs(world: HttpDeployment) -> None:
-    """In one window with them, which a spent one says; what was filled in is still there."""
+    """Pages and API share the request limit; over it, the form keeps its fields."""
     limits = evolve(world.ports.policy.limits, bookings=RateLimit("bookings", 2, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     program = await world.signed_in_client(world.customer.id)
@@ -206,7 +206,7 @@ async def test_requests_are_counted_as_those_of_programs(world: HttpDeployment) 
 
 
 async def test_requests_spend_the_general_window_too(world: HttpDeployment) -> None:
-    """Each of them, as any form that is sent."""
+    """Every submitted request counts against the general rate limit."""
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client, form = await shown(world)
@@ -215,7 +215,7 @@ async def test_requests_spend_the_general_window_too(world: HttpDeployment) -> N
 
 
 async def test_it_is_for_customers_alone(world: HttpDeployment) -> None:
-    """Others are 403 before there is a form; a form without the token is 403."""
+    """Others than customers and forms without the CSRF token are 403."""
     for who in (world.companion, world.admin):
         other = await browser(world, who.id)
         for answer in (
@@ -232,14 +232,14 @@ async def test_it_is_for_customers_alone(world: HttpDeployment) -> None:
 
 
 async def test_who_is_signed_out_by_now_signs_in_again(world: HttpDeployment) -> None:
-    """And is led back to the form."""
+    """A signed-out visitor is led to sign-in and back to the form."""
     sent = await world.client().post(page(world), data=FILLED)
     assert sent.status_code == 303
     assert httpx.URL(sent.headers["location"]).params["next"] == page(world)
 
 
 async def test_who_is_gone_meanwhile_can_not_be_requested(world: HttpDeployment) -> None:
-    """404, as on their page."""
+    """The form of an unlisted companion is 404, as their page is."""
     client, form = await shown(world)
     await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
     for given in (form, {**form, "duration_hours": "x"}):
@@ -248,7 +248,7 @@ async def test_who_is_gone_meanwhile_can_not_be_requested(world: HttpDeployment)
 
 
 async def test_a_single_service_is_chosen_already(world: HttpDeployment) -> None:
-    """Among several one has to choose."""
+    """A single service is preselected; several require a choice."""
     mia = await add_companion(world.store, service_types=("Juggling",))
     client = await browser(world)
     one = (await client.get(f"/companions/{mia.id}/request")).text
@@ -260,15 +260,14 @@ async def test_a_single_service_is_chosen_already(world: HttpDeployment) -> None
 
 
 async def let_down(world: HttpDeployment) -> tuple[httpx.AsyncClient, str, str]:
-    """A customer's browser, the page of their booking that was cancelled, and its code."""
+    """A customer's client, the page of their cancelled booking, and its code."""
     path, _, staff = await accepted(world)
     booked = json_body(await staff.post(f"{path}/cancel"))["booking"]
     return await browser(world), f"{path}/return", booked["booking_code"]
 
 
 async def test_who_was_let_down_requests_somebody_else_first(each_world: HttpDeployment) -> None:
-    """The booking's page leads to who is free at that time, and their form is filled with what
-    it was; what is sent from there uses the priority up."""
+    """The rebooking form is prefilled from the cancelled booking and uses the offer up."""
     other = await add_companion(each_world.store, first_name="Grace")
     client, path, code = await let_down(each_world)
     offered = await client.get(path)
@@ -288,7 +287,7 @@ async def test_who_was_let_down_requests_somebody_else_first(each_world: HttpDep
 
 
 async def test_another_request_is_of_the_same_moment(world: HttpDeployment) -> None:
-    """In the local time of whom it is sent to, as which the form is read."""
+    """The prefilled time is in the local time zone of the new companion."""
     calendar = make_calendar("Pacific/Kiritimati")
     other = await add_companion(world.store, first_name="Teuea", calendar=calendar)
     client, path, code = await let_down(world)
@@ -303,7 +302,7 @@ async def test_another_request_is_of_the_same_moment(world: HttpDeployment) -> N
 
 
 async def test_priority_comes_along_on_the_way(world: HttpDeployment) -> None:
-    """Where nobody is free too: over the search, profiles and their days, to another form."""
+    """The rebooking code is kept through search, companion and form pages."""
     client, path, code = await let_down(world)
     offered = (await client.get(path)).text
     assert "Free at that time" not in offered
@@ -321,8 +320,7 @@ async def test_priority_comes_along_on_the_way(world: HttpDeployment) -> None:
 
 
 async def test_priority_that_is_used_up_is_not_promised(world: HttpDeployment) -> None:
-    """Neither on a form that is opened then, nor on one that was open before; that says so,
-    and can be sent as a usual request."""
+    """A used offer is dropped from new forms and is an error on open ones, which can be resent."""
     client, _, code = await let_down(world)
     where = f"{page(world)}?rebooking_of={code}"
     first, second = await client.get(where), await client.get(where)
@@ -336,7 +334,7 @@ async def test_priority_that_is_used_up_is_not_promised(world: HttpDeployment) -
 
 
 async def test_a_strangers_booking_fills_no_form(world: HttpDeployment) -> None:
-    """What others booked is not told by its code."""
+    """The code of another customer's booking is 404."""
     path, customer, _ = await accepted(world)
     code = json_body(await customer.get(path))["booking"]["booking_code"]
     stranger = await browser(world, (await add_user(world.store)).id)

@@ -1,4 +1,4 @@
-"""The page of a booking: each side finds there what it can do next, and does it by a button."""
+"""Tests of the booking page and its buttons for each party."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEOPLE = {"accept": "text/html,application/xhtml+xml"}
 
 
 async def requested(world: HttpDeployment) -> tuple[str, httpx.AsyncClient, httpx.AsyncClient]:
-    """A booking that waits for an answer: its path, and the parties' browsers."""
+    """A pending booking: its path and the clients of its parties."""
     body = world.request_body()
     made = json_body(await world.client_with_key().post("/api/v1/bookings", json=body), 201)[
         "booking"
@@ -27,8 +27,7 @@ async def requested(world: HttpDeployment) -> tuple[str, httpx.AsyncClient, http
 
 
 async def press(client: httpx.AsyncClient, page: str, step: str, **more: str) -> httpx.Response:
-    """Send the form of a page by one of its buttons, with all that is hidden in it; without the
-    header that programs send."""
+    """Submit one of a page's forms with its hidden fields, without the API's header."""
     text = (await client.get(page)).text
     assert f'value="{step}"' in text, text
     hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text))
@@ -50,7 +49,7 @@ async def status(client: httpx.AsyncClient, path: str) -> str:
 async def test_staff_answer_a_request_on_its_page(
     each_world: HttpDeployment, step: str, becomes: str
 ) -> None:
-    """By one button or the other; then they are back on the page, without buttons for it."""
+    """Accepting or declining redirects to the page, which then lacks these buttons."""
     path, _, staff = await requested(each_world)
     assert "accept or decline" in (await staff.get(f"{path}/return")).text
     answer = await press(staff, f"{path}/return", step)
@@ -60,7 +59,7 @@ async def test_staff_answer_a_request_on_its_page(
 
 
 async def test_a_customer_finds_no_buttons_of_the_staff(world: HttpDeployment) -> None:
-    """They wait; and what they forge is refused, by the rules of the interface."""
+    """Customers see no staff buttons, and forged actions are rejected."""
     path, customer, _ = await requested(world)
     page = (await customer.get(f"{path}/return")).text
     assert "waits for the answer" in page
@@ -75,7 +74,7 @@ async def test_a_customer_finds_no_buttons_of_the_staff(world: HttpDeployment) -
 async def test_a_form_of_somebody_else_does_nothing(
     world: HttpDeployment, csrf: str | None
 ) -> None:
-    """Without the session's token in the form it is 403, and nothing has changed."""
+    """A form without the session's CSRF token is 403 and changes nothing."""
     path, _, staff = await requested(world)
     given = {"step": "accept"} if csrf is None else {"step": "accept", "csrf": csrf}
     answer = await staff.post(f"{path}/return", data=given)
@@ -84,7 +83,7 @@ async def test_a_form_of_somebody_else_does_nothing(
 
 
 async def test_who_never_paid_is_led_to_the_checkout(world: HttpDeployment) -> None:
-    """They are not told that anybody waits for their payment: nothing was paid."""
+    """A customer who has not paid sees no notice of a pending payment."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     page = (await customer.get(f"{path}/return")).text
@@ -94,7 +93,7 @@ async def test_who_never_paid_is_led_to_the_checkout(world: HttpDeployment) -> N
 
 
 async def test_a_checkout_is_opened_on_the_page(world: HttpDeployment) -> None:
-    """Where none is open; then the page leads to it."""
+    """Without an open checkout, the button opens one and the page links to it."""
     path, customer, _ = await accepted(world)
     assert "/sandbox/checkout/" not in (await customer.get(f"{path}/return")).text
     assert (await press(customer, f"{path}/return", "checkout")).status_code == 303
@@ -104,7 +103,7 @@ async def test_a_checkout_is_opened_on_the_page(world: HttpDeployment) -> None:
 
 
 async def test_who_has_paid_comes_back_with_a_word(world: HttpDeployment) -> None:
-    """Only by that the page knows that there is something to wait for."""
+    """Only the return code shows the notice of a pending payment."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert f'{path}/return?cancelled"' in (await customer.get(url)).text
@@ -113,7 +112,7 @@ async def test_who_has_paid_comes_back_with_a_word(world: HttpDeployment) -> Non
 
 
 async def test_a_cancellation_says_first_what_goes_back(world: HttpDeployment) -> None:
-    """The figure that the page shows is what is refunded, by the quote in its form."""
+    """The refund equals the amount shown, by the quote in the form."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-02T12:00:00Z")
     assert "cancel" not in buttons((await customer.get(f"{path}/return")).text)
@@ -124,7 +123,7 @@ async def test_a_cancellation_says_first_what_goes_back(world: HttpDeployment) -
 
 
 async def test_a_lapsed_quote_is_told_on_the_page(world: HttpDeployment) -> None:
-    """Nothing is cancelled by it."""
+    """An expired quote is an error and cancels nothing."""
     path, customer, _ = await paid(world)
     token = json_body(await customer.get("/auth/session"))["csrf_token"]
     given = {"csrf": token, "step": "cancel", "quote": "x.y"}
@@ -135,7 +134,7 @@ async def test_a_lapsed_quote_is_told_on_the_page(world: HttpDeployment) -> None
 
 
 async def test_an_event_is_checked_in_and_confirmed_on_the_page(world: HttpDeployment) -> None:
-    """Each when its time has come, and not before."""
+    """Check-in and confirmation are each available only at their time."""
     path, customer, staff = await paid(world)
     assert buttons((await staff.get(f"{path}/return")).text) == set()
     await set_clock(world, "2027-03-03T17:00:00Z")
@@ -147,7 +146,7 @@ async def test_an_event_is_checked_in_and_confirmed_on_the_page(world: HttpDeplo
 
 
 async def test_a_dispute_needs_its_reason(world: HttpDeployment) -> None:
-    """An empty one is told on the page; with one it is opened."""
+    """A dispute without a reason is an error on the page; with one it is opened."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-03T22:00:00Z")
     for given in ({}, {"reason": ""}):
@@ -160,7 +159,7 @@ async def test_a_dispute_needs_its_reason(world: HttpDeployment) -> None:
 
 
 async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeployment) -> None:
-    """The page, and a form sent after the session has ended, lead to the sign-in and back."""
+    """The page and a form sent after the session ended lead to sign-in and back."""
     path, _, _ = await requested(world)
     client = world.client()
     assert f"/account/sign-in?next={path}/return" in (await client.get(f"{path}/return")).text
@@ -170,7 +169,7 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeploymen
 
 
 async def test_people_read_a_problem_on_a_page(world: HttpDeployment) -> None:
-    """Programs get it as JSON, with the same status."""
+    """An error is HTML for browsers and JSON for API clients, with the same status."""
     path, _, _ = await requested(world)
     stranger = await world.signed_in_client(world.stranger.id)
     shown = await stranger.get(f"{path}/return", headers=PEOPLE)
@@ -180,7 +179,7 @@ async def test_people_read_a_problem_on_a_page(world: HttpDeployment) -> None:
 
 
 async def test_a_form_counts_as_a_call_does(world: HttpDeployment) -> None:
-    """What is done on a page and by programs spends one window of the user."""
+    """Forms and API calls share the user's rate limit."""
     path, _, staff = await requested(world)
     before = int((await staff.get(path)).headers["x-ratelimit-remaining"])
     await press(staff, f"{path}/return", "accept")

@@ -1,4 +1,4 @@
-"""Pages on which staff members make a feed of their bookings, and bring busy times."""
+"""Tests of the calendar feed and busy times pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_feed_is_made_shown_once_and_revoked(each_world: HttpDeployment) -> None:
-    """Its address works until then, and stands on no other page."""
+    """The feed URL is shown once and works until it is revoked."""
     staff = await member(each_world)
     shown = await staff.get(link(await staff.get(HOURS), CALENDARS))
     assert f'action="{REVOKE}"' not in shown.text
@@ -53,7 +53,7 @@ async def test_a_feed_is_made_shown_once_and_revoked(each_world: HttpDeployment)
 
 
 async def test_a_new_feed_takes_the_place_of_the_old(world: HttpDeployment) -> None:
-    """By the same button; the address before shows nothing any more."""
+    """Creating a feed again invalidates the previous URL."""
     staff, nobody = await member(world), world.client()
     made = [(await send(staff, MAKE)).text for _ in range(2)]
     old, new = (re.findall(f'value="{BASE_URL}(/calendars/[^"]+)"', each)[0] for each in made)
@@ -65,7 +65,7 @@ async def test_a_new_feed_takes_the_place_of_the_old(world: HttpDeployment) -> N
 
 
 async def test_busy_times_are_taken_from_a_file(each_world: HttpDeployment) -> None:
-    """They are counted, hold as if they came by the interface, and are forgotten by a button."""
+    """Imported busy times are counted, apply as through the API, and can be deleted."""
     staff = await member(each_world)
     shown = await done(staff, await send(staff, TAKE, file=DAY_OFF))
     assert "Your busy times are taken from the file." in shown
@@ -81,7 +81,7 @@ async def test_busy_times_are_taken_from_a_file(each_world: HttpDeployment) -> N
 
 
 async def test_the_next_busy_times_are_listed(world: HttpDeployment) -> None:
-    """Ten at most, from the one of right now on, in the staff member's own time."""
+    """At most ten busy times are listed from the current one on, in local time."""
     events = [make_ics_hour(f"202703{number:02}T113000Z") for number in range(1, 13)]
     past = make_ics_hour("20270301T090000Z")
     staff = await set_up(world)
@@ -94,7 +94,7 @@ async def test_the_next_busy_times_are_listed(world: HttpDeployment) -> None:
 
 
 async def test_a_busy_time_of_days_tells_when_it_ends(world: HttpDeployment) -> None:
-    """With its last date."""
+    """A busy time over several days shows its end date."""
     staff = await member(world)
     shown = await done(staff, await send(staff, TAKE, file=DAY_OFF))
     assert "00:00 to 00:00 on 2027-03-04<" in shown
@@ -118,7 +118,7 @@ BOMB = make_ics_calendar(make_ics_hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"
 async def test_a_file_that_is_refused_is_told_on_the_page(
     world: HttpDeployment, content: bytes | None, status: int, told: str
 ) -> None:
-    """And what was taken before still holds."""
+    """A rejected file is an error and keeps the previous busy times."""
     staff = await member(world)
     await send(staff, TAKE, file=DAY_OFF)
     before = await busy(staff)
@@ -129,13 +129,13 @@ async def test_a_file_that_is_refused_is_told_on_the_page(
 
 
 async def test_what_is_too_large_ends_the_connection(world: HttpDeployment) -> None:
-    """The rest of it would be taken for another request."""
+    """An oversized upload is 413 and closes the connection with its unread rest."""
     answer = await send(await member(world), TAKE, file=bytes(2 * POLICY.max_calendar_bytes))
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
 
 
 async def test_a_part_without_a_name_proves_nothing(world: HttpDeployment) -> None:
-    """Whatever it holds."""
+    """A CSRF token in a form part without a name is rejected."""
     staff = await member(world)
     boundary = {"content-type": "multipart/form-data; boundary=line"}
     token = f"--line\r\ncontent-disposition: form-data\r\n\r\n{staff.headers['x-csrf-token']}\r\n"
@@ -148,7 +148,7 @@ async def test_a_part_without_a_name_proves_nothing(world: HttpDeployment) -> No
 
 
 async def test_a_form_without_a_file_is_told(world: HttpDeployment) -> None:
-    """As browsers send it: a file of no name."""
+    """A file part with an empty name, as browsers send it, counts as missing."""
     staff = await member(world)
     boundary = {"content-type": "multipart/form-data; boundary=line"}
     part = '--line\r\ncontent-disposition: form-data; name="file"; filename=""\r\n\r\n\r\n'
@@ -159,7 +159,7 @@ async def test_a_form_without_a_file_is_told(world: HttpDeployment) -> None:
 async def test_files_of_pages_and_programs_take_the_same_turns(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits for too long is told so on the page, and comes again."""
+    """Pages share the API's upload limiter; a timeout is 429 and can be retried."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
     world.app.site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
     staff = await member(world)
@@ -170,7 +170,7 @@ async def test_files_of_pages_and_programs_take_the_same_turns(
 
 
 async def test_a_page_tells_what_happened_there_alone(world: HttpDeployment) -> None:
-    """The words of the other one mean nothing to it."""
+    """A page ignores the flash codes of the other page."""
     staff = await member(world)
     for path, word in ((HOURS, "forgotten"), (CALENDARS, "cleared")):
         assert 'role="status"' not in (await staff.get(f"{path}?{word}")).text

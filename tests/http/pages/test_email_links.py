@@ -1,4 +1,4 @@
-"""Pages that mails lead to: who has the link may do what it is for, and loading does nothing."""
+"""Tests of the pages that emails link to: the token authorizes, and GET changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = (NotificationKind.PAYOUT, NotificationKind.VERIFY_EMAIL, NotificationKin
 
 
 async def letter(world: HttpDeployment, kind: NotificationKind) -> Email:
-    """What Ada is told."""
+    """The last email sent, after a notification of `kind` to the customer."""
     await add_notification(
         world.store, make_notification(world.customer.id, kind=kind), world.clock.now
     )
@@ -35,7 +35,7 @@ async def letter(world: HttpDeployment, kind: NotificationKind) -> Email:
 
 
 async def path(world: HttpDeployment, kind: NotificationKind) -> str:
-    """Where the letter leads for what it is sent for."""
+    """The path of the email's unsubscribe link, or else of its main link."""
     told = await letter(world, kind)
     return (told.unsubscribe_url or told.url or "").removeprefix(BASE_URL)
 
@@ -58,7 +58,7 @@ async def is_told(world: HttpDeployment) -> bool:
 
 
 async def test_one_click_ends_mails(each_world: HttpDeployment) -> None:
-    """As mail programs do it (RFC 8058): no session, no CSRF token, no matter how often."""
+    """One-click unsubscribe works as email programs send it (RFC 8058)."""
     where = await path(each_world, NotificationKind.PAYOUT)
     assert where.startswith("/notifications/unsubscribe/")
     for _ in "ab":
@@ -71,7 +71,7 @@ async def test_one_click_ends_mails(each_world: HttpDeployment) -> None:
 
 
 async def test_a_page_asks_first(world: HttpDeployment) -> None:
-    """It has one button and says what ends; programs that load links end nothing."""
+    """The page has one button and names the kind; loading it changes nothing."""
     where = await path(world, NotificationKind.PAYOUT)
     for _ in "ab":
         page = await world.client().get(where)
@@ -83,12 +83,12 @@ async def test_a_page_asks_first(world: HttpDeployment) -> None:
 
 
 def test_all_that_may_be_refused_has_its_words() -> None:
-    """A link in a mail of any optional kind leads to a page that says what ends."""
+    """The link of every optional kind leads to a page that names the kind."""
     assert set(NOTICE_DESCRIPTIONS) == set(OPTIONAL_NOTIFICATION_KINDS)
 
 
 async def test_a_forged_link_is_404(world: HttpDeployment) -> None:
-    """Also one of another kind of letter; what is wrong stands on the page."""
+    """Forged tokens and tokens of another purpose are 404 with an error on the page."""
     where = await path(world, NotificationKind.PAYOUT)
     other = (await path(world, NotificationKind.VERIFY_EMAIL)).rpartition("/")[2]
     for token in ("x", other, where.rpartition("/")[2].replace("payout", "accepted")):
@@ -100,7 +100,7 @@ async def test_a_forged_link_is_404(world: HttpDeployment) -> None:
 
 
 async def test_an_address_is_confirmed_by_a_button(each_world: HttpDeployment) -> None:
-    """Not by loading the page; once."""
+    """The button verifies the address once; loading the page does not."""
     where, client = await path(each_world, NotificationKind.VERIFY_EMAIL), each_world.client()
     assert "Confirm my address" in (await client.get(where)).text
     assert not await is_verified(each_world)
@@ -113,7 +113,7 @@ async def test_an_address_is_confirmed_by_a_button(each_world: HttpDeployment) -
 
 
 async def test_a_password_is_set_by_a_form(each_world: HttpDeployment) -> None:
-    """Once; what is wrong with it is said in the form, which stays."""
+    """The form sets a password once; an invalid one is an error in the form."""
     where, client = await path(each_world, NotificationKind.RESET_PASSWORD), each_world.client()
     assert 'type="password"' in (await client.get(where)).text
     for given in ({"password": "short"}, {}):
@@ -133,7 +133,7 @@ async def test_a_password_is_set_by_a_form(each_world: HttpDeployment) -> None:
 
 
 async def test_no_password_of_a_form_is_remembered(world: HttpDeployment) -> None:
-    """As queries are, for as long as the process lives."""
+    """Submitted forms are not cached in memory as query strings are."""
     where = await path(world, NotificationKind.RESET_PASSWORD)
     await world.client().get(where)
     before = query_string._parse_cached.cache_info().misses
@@ -142,7 +142,7 @@ async def test_no_password_of_a_form_is_remembered(world: HttpDeployment) -> Non
 
 
 async def test_who_is_signed_in_can_sign_out_there(world: HttpDeployment) -> None:
-    """These pages have the head of all others."""
+    """These pages have the common header with sign-out."""
     browser = await world.signed_in_client(world.customer.id)
     for kind in KINDS:
         page = (await browser.get(await path(world, kind))).text
@@ -151,7 +151,7 @@ async def test_who_is_signed_in_can_sign_out_there(world: HttpDeployment) -> Non
 
 
 async def test_a_wrong_link_sets_nothing(world: HttpDeployment) -> None:
-    """It is said so on the page."""
+    """An invalid token sets no password and is an error on the page."""
     for where in ("/account/reset-password/x", "/account/verify-email/x"):
         client = world.client()
         assert (await client.get(where)).status_code == 400
@@ -163,7 +163,7 @@ async def test_a_wrong_link_sets_nothing(world: HttpDeployment) -> None:
 async def test_the_pages_load_nothing_and_tell_nobody(
     world: HttpDeployment, kind: NotificationKind
 ) -> None:
-    """Neither who sees the page nor where it leads learns the token by it."""
+    """The token reaches no other host, by referrer or by loaded resources."""
     where = await path(world, kind)
     answer = await world.client().get(where)
     assert answer.headers["referrer-policy"] == "no-referrer"
@@ -174,7 +174,7 @@ async def test_the_pages_load_nothing_and_tell_nobody(
 
 
 async def test_a_link_works_without_a_sandbox(world: HttpDeployment) -> None:
-    """Mails lead to the service itself, however it is paid."""
+    """Email links work with any payment processor, not only the sandbox."""
     where = await path(world, NotificationKind.VERIFY_EMAIL)
     world.restart(sandbox=None)
     assert (await world.client().post(where)).status_code == 200

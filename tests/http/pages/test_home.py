@@ -1,4 +1,4 @@
-"""Where people arrive: with their bookings and newest messages, once they are signed in."""
+"""Tests of the home page: bookings and newest conversations of the signed-in user."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 
 
 def rows(text: str) -> list[str]:
-    """The bookings that a page lists, by their ids."""
+    """The ids of the bookings that a page lists."""
     return re.findall(r'href="/bookings/(\d+)/return"', text)
 
 
 async def test_people_find_their_bookings(each_world: HttpDeployment) -> None:
-    """Each side its own, the newest event first, with who, when, and how it stands."""
+    """Each party sees its bookings, newest event first, with party, time and status."""
     other = await add_companion(each_world.store, first_name="Noa")
     later: dict[str, Any] = {"starts_at": NOW + 3 * DAY, "companion_name": "Noa Lindqvist"}
     old = await add_booking(each_world.store, each_world.companion, each_world.customer)
@@ -40,7 +40,7 @@ async def test_people_find_their_bookings(each_world: HttpDeployment) -> None:
 
 
 async def test_bookings_come_in_pages(world: HttpDeployment) -> None:
-    """Twenty on each, with links both ways; no such page is 422."""
+    """A page lists 20 bookings with links both ways; an invalid page is 422."""
     for _ in range(21):
         await add_booking(world.store, world.companion, world.customer)
     customer = await world.signed_in_client(world.customer.id)
@@ -53,7 +53,7 @@ async def test_bookings_come_in_pages(world: HttpDeployment) -> None:
 
 
 async def test_newest_messages_stand_beside(each_world: HttpDeployment) -> None:
-    """Of five conversations; how much is new in each, and a link to all."""
+    """Five conversations are shown with unread counts and a link to all."""
     for _ in range(6):
         other = await add_companion(each_world.store)
         await add_booking(each_world.store, other, each_world.customer)
@@ -70,7 +70,7 @@ async def test_newest_messages_stand_beside(each_world: HttpDeployment) -> None:
 
 
 async def test_an_admin_finds_all_bookings(world: HttpDeployment) -> None:
-    """With the names of both sides."""
+    """An admin sees all bookings with the names of both parties."""
     booking = await add_booking(world.store, world.companion, world.customer)
     shown = (await (await world.signed_in_client(world.admin.id)).get("/")).text
     assert rows(shown) == [str(booking.id)]
@@ -78,14 +78,14 @@ async def test_an_admin_finds_all_bookings(world: HttpDeployment) -> None:
 
 
 async def test_who_has_none_is_told_so(world: HttpDeployment) -> None:
-    """No list is drawn, nor messages that are not there."""
+    """Without bookings or messages, the page shows no list of them."""
     shown = (await (await world.signed_in_client(world.stranger.id)).get("/")).text
     assert "There are none." in shown
     assert "<h2>Messages" not in shown
 
 
 async def test_who_is_signed_out_can_sign_in(world: HttpDeployment) -> None:
-    """Or register, and is shown nothing of anybody."""
+    """A signed-out visitor sees only sign-in and registration."""
     await add_booking(world.store, world.companion, world.customer)
     shown = (await world.client().get("/?page=x")).text
     assert 'href="/account/sign-in"' in shown
@@ -107,8 +107,7 @@ HEAD = [
 
 @pytest.mark.parametrize("path", [*HEAD, "/account/password", "/account/verify-email"])
 async def test_all_pages_lead_to_each_other(world: HttpDeployment, path: str) -> None:
-    """One head on each: bookings, messages, payouts and reviews for staff, the account by its
-    name, and the way out."""
+    """Every page has the same header with its links, the user's name and sign-out."""
     booking = await add_booking(world.store, world.companion, world.customer)
     staff = await world.signed_in_client(world.companion.id)
     for each in (path, f"/bookings/{booking.id}/return"):

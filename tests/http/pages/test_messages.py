@@ -1,4 +1,4 @@
-"""Pages on which people read what others wrote to them, and answer."""
+"""Tests of the conversation pages: reading, replying and access."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ ONLINE = ' <span class="badge good">online'
 async def met(
     world: HttpDeployment, *words: str
 ) -> tuple[JsonRecord, httpx.AsyncClient, httpx.AsyncClient]:
-    """The conversation of the customer and the companion, with what the companion said, and
-    their browsers."""
+    """The conversation of customer and companion with one message, and both clients."""
     await add_booking(world.store, world.companion, world.customer)
     customer, staff = await sign_in_parties(world)
     for each in words:
@@ -50,7 +49,7 @@ def page(conversation: JsonRecord) -> str:
 
 
 async def write(client: httpx.AsyncClient, path: str, text: str, **more: str) -> httpx.Response:
-    """Fill in the form of a page, and send it; without the header that programs send."""
+    """Submit the message form of a page, without the API's header."""
     shown = (await client.get(path)).text
     form = shown[shown.index(f'<form method="post" action="{path}">') :]
     hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
@@ -61,7 +60,7 @@ async def write(client: httpx.AsyncClient, path: str, text: str, **more: str) ->
 
 
 def texts(answer: httpx.Response) -> list[str]:
-    """What a page shows of messages."""
+    """The message texts that a page shows."""
     return re.findall(r'<p class="text" dir="auto">(.*?)</p>', answer.text, re.DOTALL)
 
 
@@ -69,7 +68,7 @@ def texts(answer: httpx.Response) -> list[str]:
 
 
 async def test_people_see_who_wrote_to_them(each_world: HttpDeployment) -> None:
-    """The newest first, with the last words and how much is new; and are led to each."""
+    """Conversations are listed newest first with last message, unread count and link."""
     conversation, customer, _ = await met(each_world, "Hello", "Are you there?")
     other = await add_companion(each_world.store, first_name="Noa")
     await add_booking(each_world.store, other, each_world.customer)
@@ -81,7 +80,7 @@ async def test_people_see_who_wrote_to_them(each_world: HttpDeployment) -> None:
 
 
 async def test_a_conversation_is_read_on_its_page(each_world: HttpDeployment) -> None:
-    """Oldest first; what is shown there is not new any more."""
+    """Messages are shown oldest first and are read once shown."""
     conversation, customer, _ = await met(each_world, "Hello", "Are you there?")
     shown = await customer.get(page(conversation))
     assert texts(shown) == ["Hello", "Are you there?"]
@@ -90,14 +89,14 @@ async def test_a_conversation_is_read_on_its_page(each_world: HttpDeployment) ->
 
 
 async def test_to_look_for_new_messages_loads_the_page_again(world: HttpDeployment) -> None:
-    """A link to a place on the page that one is on would load nothing."""
+    """The refresh link has no fragment, so that browsers reload the page."""
     conversation, customer, _ = await met(world)
     shown = (await customer.get(page(conversation))).text
     assert f'<a href="{page(conversation)}">Look for new messages</a>' in shown
 
 
 async def test_what_people_write_is_text(world: HttpDeployment) -> None:
-    """Never markup; lines stay lines, and what is written from right to left is set so."""
+    """Message text is escaped, keeps its line breaks and follows its own direction."""
     words = '<b>Hello</b> & "you"\n\n  </p><script>'
     conversation, customer, _ = await met(world, words)
     for path in (LIST, page(conversation), "/"):
@@ -110,7 +109,7 @@ async def test_what_people_write_is_text(world: HttpDeployment) -> None:
 
 
 async def test_old_messages_are_a_link_away(world: HttpDeployment) -> None:
-    """Fifty on a page; from old ones a link leads back to the form."""
+    """A page has 50 messages; older pages link back to the form."""
     conversation, customer, _ = await met(world, *(f"No. {number}" for number in range(52)))
     shown = await customer.get(page(conversation))
     assert len(texts(shown)) == 50
@@ -123,7 +122,7 @@ async def test_old_messages_are_a_link_away(world: HttpDeployment) -> None:
 
 
 async def test_conversations_come_in_pages(world: HttpDeployment) -> None:
-    """Twenty on each, with links both ways; a page of none says so."""
+    """A page has 20 conversations with links both ways; an empty page says so."""
     for _ in range(21):
         other = await add_companion(world.store)
         await add_booking(world.store, other, world.customer)
@@ -141,7 +140,7 @@ async def test_conversations_come_in_pages(world: HttpDeployment) -> None:
 
 
 async def test_strangers_find_nothing(world: HttpDeployment) -> None:
-    """404 on a page of their own, whether there is such a conversation or not."""
+    """A stranger gets the same 404 page for existing and missing conversations."""
     conversation, _, _ = await met(world, "Hello")
     stranger = await world.signed_in_client(world.stranger.id)
     token = stranger.headers["x-csrf-token"]
@@ -155,7 +154,7 @@ async def test_strangers_find_nothing(world: HttpDeployment) -> None:
 
 
 async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeployment) -> None:
-    """From each of these pages."""
+    """Each of these pages leads signed-out visitors to sign-in and back."""
     conversation, _, _ = await met(world)
     client = world.client()
     for path in (LIST, page(conversation), f"{LIST}/with/{world.companion.id}"):
@@ -171,7 +170,7 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeploymen
 
 
 async def test_people_answer_by_a_form(each_world: HttpDeployment) -> None:
-    """Then they are back on the page, at the last message; the other side has it."""
+    """Sending redirects to the last message, and the other party receives it."""
     conversation, customer, staff = await met(each_world, "Hello")
     sent = await write(customer, page(conversation), "Yes,\r\nI am.")
     assert (sent.status_code, sent.headers["location"]) == (303, f"{page(conversation)}#last")
@@ -180,7 +179,7 @@ async def test_people_answer_by_a_form(each_world: HttpDeployment) -> None:
 
 
 async def test_a_button_pressed_twice_sends_once(each_world: HttpDeployment) -> None:
-    """Other words from the same page are sent, and the same words from the next page too."""
+    """A form sent twice makes one message; other text or a later page makes another."""
     conversation, customer, staff = await met(each_world, "Hello")
     path = page(conversation)
     shown = (await customer.get(path)).text
@@ -192,7 +191,7 @@ async def test_a_button_pressed_twice_sends_once(each_world: HttpDeployment) -> 
 
 
 async def test_five_thousand_characters_are_five_thousand(world: HttpDeployment) -> None:
-    """However browsers send line breaks."""
+    """A line break counts as one character, however browsers send it."""
     conversation, customer, _ = await met(world)
     text = "x\r\n" * 2500
     assert (await write(customer, page(conversation), text)).status_code == 303
@@ -203,7 +202,7 @@ async def test_five_thousand_characters_are_five_thousand(world: HttpDeployment)
 
 
 async def test_what_is_blocked_stays_in_the_form(world: HttpDeployment) -> None:
-    """With the reason; nothing of it is sent."""
+    """A blocked message stays in the form with the reason and is not sent."""
     world.restart(content_filter=DefaultContentFilter(["Hôtel Lux"]))
     conversation, customer, staff = await met(world)
     words = 'Write to\n<a> "ada@example.com"'
@@ -220,7 +219,7 @@ async def test_what_is_blocked_stays_in_the_form(world: HttpDeployment) -> None:
 async def test_what_is_no_message_is_told_on_the_page(
     world: HttpDeployment, text: str, status: int
 ) -> None:
-    """The form stays."""
+    """An invalid message is an error on the page, which keeps the form."""
     conversation, customer, staff = await met(world)
     refused = await write(customer, page(conversation), text)
     assert refused.status_code == status
@@ -229,7 +228,7 @@ async def test_what_is_no_message_is_told_on_the_page(
 
 
 async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
-    """The form says when to try again, and still has them."""
+    """Over the rate limit, the form shows the retry time and keeps the text."""
     conversation, customer, _ = await met(world)
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 2, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
@@ -242,7 +241,7 @@ async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
 
 
 async def test_a_form_of_somebody_else_sends_nothing(world: HttpDeployment) -> None:
-    """Without the session's token it is 403."""
+    """A form without the session's CSRF token is 403."""
     conversation, customer, staff = await met(world)
     refused = await write(customer, page(conversation), "Hello", csrf="x")
     assert (refused.status_code, refused.json()["code"]) == (403, "csrf_failed")
@@ -253,7 +252,7 @@ async def test_a_form_of_somebody_else_sends_nothing(world: HttpDeployment) -> N
 
 
 async def test_who_left_an_event_reads_and_says_nothing(world: HttpDeployment) -> None:
-    """There is no form for them; one that they kept is refused on the page."""
+    """A former member sees no form, and a kept form is rejected on the page."""
     group = await add_group(world.store, customer_id=world.customer.id)
     stays, left = group.staff_ids
     await save_group_members(world.store, world.customer.id, [stays])
@@ -268,7 +267,7 @@ async def test_who_left_an_event_reads_and_says_nothing(world: HttpDeployment) -
 
 
 async def test_people_see_who_is_there(world: HttpDeployment) -> None:
-    """Who is connected, of one other or of an event's many; all of these by name."""
+    """The page shows whether the other user, or which group members, are online."""
     conversation, customer, _ = await met(world)
     group = await add_group(world.store, world.companion, await add_companion(world.store))
     await channel.heartbeat(world.ports, "node", {}, is_recount=True)
@@ -284,7 +283,7 @@ async def test_people_see_who_is_there(world: HttpDeployment) -> None:
 
 
 async def test_a_booking_leads_to_its_conversation(each_world: HttpDeployment) -> None:
-    """Each side to the other, also before anything was said; nobody else."""
+    """A booking links each party, and nobody else, to their conversation."""
     booking = await add_booking(each_world.store, each_world.companion, each_world.customer)
     customer, staff = await sign_in_parties(each_world)
     led = set()
@@ -299,7 +298,7 @@ async def test_a_booking_leads_to_its_conversation(each_world: HttpDeployment) -
 
 
 async def test_nobody_writes_to_strangers(world: HttpDeployment) -> None:
-    """Who shares no booking is told so, nobody is not found, and oneself is led to the list."""
+    """Users without a shared booking get an error, and one's own id leads to the list."""
     stranger = await world.signed_in_client(world.stranger.id)
     refused = await stranger.get(f"{LIST}/with/{world.companion.id}", headers=PEOPLE)
     assert (refused.status_code, "You share no booking" in refused.text) == (403, True)
@@ -309,7 +308,7 @@ async def test_nobody_writes_to_strangers(world: HttpDeployment) -> None:
 
 
 async def test_a_mail_leads_to_what_was_written(each_world: HttpDeployment) -> None:
-    """Who was away signs in by it, and reads."""
+    """The link of an email leads through sign-in to the message."""
     conversation, _, _ = await met(each_world, "Hello")
     each_world.clock.advance(each_world.ports.policy.unread_notification_delay)
     await timers.run_all_due_work(each_world.ports)
@@ -322,7 +321,7 @@ async def test_a_mail_leads_to_what_was_written(each_world: HttpDeployment) -> N
 
 
 async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
-    """A browser too gets JSON where it was published."""
+    """API paths return JSON to browsers too."""
     conversation, customer, _ = await met(world, "Hello")
     for path in ("/messages", f"/messages/conversation/{conversation['id']}"):
         answer = await customer.get(path, headers=PEOPLE)
@@ -330,7 +329,7 @@ async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
 
 
 async def test_a_name_is_text_everywhere(world: HttpDeployment) -> None:
-    """What somebody calls themselves is no markup on any of these pages."""
+    """User names are escaped on all of these pages."""
     marked = await add_user(world.store, first_name="<i>Ada</i>")
     booking = await add_booking(
         world.store, world.companion, marked, customer_name="<i>Ada</i> Okoro"

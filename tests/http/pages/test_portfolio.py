@@ -1,4 +1,4 @@
-"""The page on which staff members show pictures of their work."""
+"""Tests of the portfolio page of staff members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_work_is_shown_approved_and_taken_out(each_world: HttpDeployment) -> None:
-    """With its picture, and how it stands; once it is out, nothing of it is left."""
+    """An item is shown with image and status; removal also removes its image."""
     client = await member(each_world)
     sent = await show(client, WORK, make_image_bytes(), title="A <ball>", description="Two\r\nbars")
     assert (sent.status_code, sent.headers["location"]) == (303, f"{WORK}?added")
@@ -49,14 +49,14 @@ async def test_work_is_shown_approved_and_taken_out(each_world: HttpDeployment) 
 
 
 async def test_a_page_tells_what_happened_there_alone(world: HttpDeployment) -> None:
-    """Whatever its address ends in."""
+    """A page ignores the flash codes of other pages."""
     client = await member(world)
     for address in (f"{ME}?added", f"{WORK}?saved", f"{WORK}?photo"):
         assert 'role="status"' not in (await client.get(address)).text
 
 
 async def test_a_picture_that_something_else_shows_stays(world: HttpDeployment) -> None:
-    """Only the item goes."""
+    """An image in use elsewhere stays when its item is removed."""
     client = await member(world)
     await show(client, WORK, make_image_bytes(), title="Ball")
     [item] = await works(client)
@@ -77,7 +77,7 @@ async def test_a_picture_that_something_else_shows_stays(world: HttpDeployment) 
 async def test_texts_that_are_refused_stay_in_the_form(
     world: HttpDeployment, given: dict[str, str], status: int, told: str
 ) -> None:
-    """And the picture is not kept."""
+    """Invalid texts stay in the form, and the image is not kept."""
     client = await member(world)
     given = {"description": '"<b>\nA', **given}
     refused = await show(client, WORK, make_image_bytes(), **given)
@@ -91,7 +91,7 @@ async def test_texts_that_are_refused_stay_in_the_form(
 async def test_texts_beside_a_refused_picture_stay_in_the_form(
     world: HttpDeployment, size: int, status: int
 ) -> None:
-    """Also where the whole is too large to be read."""
+    """Texts stay in the form if the image is rejected, also if it is too large."""
     world.restart(policy=evolve(POLICY, max_image_bytes=2_000))
     client = await member(world)
     refused = await show(client, WORK, bytes(size), title="The ball", description="Two bars")
@@ -101,7 +101,7 @@ async def test_texts_beside_a_refused_picture_stay_in_the_form(
 
 
 async def test_texts_of_somebody_else_do_not_come_into_the_form(world: HttpDeployment) -> None:
-    """A page of theirs could send them with a picture that is too large."""
+    """Texts of a cross-site form with an oversized image are not shown."""
     world.restart(policy=evolve(POLICY, max_image_bytes=2_000))
     client = await member(world)
     refused = await show(client, WORK, bytes(2_001), title="The ball", csrf="x")
@@ -109,7 +109,7 @@ async def test_texts_of_somebody_else_do_not_come_into_the_form(world: HttpDeplo
 
 
 async def test_one_too_many_is_refused(each_world: HttpDeployment) -> None:
-    """With its texts in the form where there is one again; its picture is not kept."""
+    """An item over the limit is rejected; its texts stay and its image is not kept."""
     each_world.restart(policy=evolve(POLICY, max_portfolio_items=1))
     client = await member(each_world)
     await show(client, WORK, make_image_bytes(), title="Ball")
@@ -124,7 +124,7 @@ async def test_one_too_many_is_refused(each_world: HttpDeployment) -> None:
 async def test_a_picture_that_can_not_be_removed_hides_no_refusal(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told why the work is not added, not what came of the picture."""
+    """A failed image removal does not hide the original error."""
     world.restart(policy=evolve(POLICY, max_portfolio_items=0))
     client = await member(world)
     monkeypatch.setattr("staffbooking_core.usecases.companions.images.remove_image", gone)
@@ -133,7 +133,7 @@ async def test_a_picture_that_can_not_be_removed_hides_no_refusal(
 
 
 async def test_work_of_somebody_else_is_not_there(world: HttpDeployment) -> None:
-    """404 as for what never was, and it stays."""
+    """Another member's item is 404, as a missing one is, and stays."""
     other = await add_companion(world.store)
     item = await add_portfolio_item(world.store, other.id, title="Theirs")
     client = await member(world)
@@ -144,7 +144,7 @@ async def test_work_of_somebody_else_is_not_there(world: HttpDeployment) -> None
 
 
 async def test_a_picture_elsewhere_is_not_loaded(world: HttpDeployment) -> None:
-    """Nothing is there that we could show."""
+    """An image on another host is not shown."""
     await add_portfolio_item(world.store, world.companion.id, image="photos/ball.jpg")
     page = (await (await member(world)).get(WORK)).text
     assert ("The spring ball" in page, "<img" in page) == (True, False)
@@ -154,7 +154,7 @@ async def test_a_picture_elsewhere_is_not_loaded(world: HttpDeployment) -> None:
 
 
 async def drawn(client: httpx.AsyncClient) -> Callable[..., Awaitable[httpx.Response]]:
-    """The form for another piece of work as it is drawn once, to be sent as often as one likes."""
+    """A function that submits one rendered form any number of times."""
     form = hidden(await client.get(WORK))
 
     async def send(content: bytes = make_image_bytes(), title: str = "Ball") -> httpx.Response:
@@ -166,7 +166,7 @@ async def drawn(client: httpx.AsyncClient) -> Callable[..., Awaitable[httpx.Resp
 
 
 async def test_a_button_pressed_twice_adds_once(each_world: HttpDeployment) -> None:
-    """Both times it is told as added, also where both come at once; one picture is kept."""
+    """A form submitted twice, also concurrently, adds one item and one image."""
     client = await member(each_world)
     send = await drawn(client)
     answers = [*await asyncio.gather(send(), send(), send()), await send()]
@@ -177,14 +177,14 @@ async def test_a_button_pressed_twice_adds_once(each_world: HttpDeployment) -> N
 
 
 async def test_what_was_added_is_so_where_there_is_no_more_room(world: HttpDeployment) -> None:
-    """For more items or images: the form that made the last is told the same again."""
+    """A replay succeeds even at the limit of items or images."""
     world.restart(policy=evolve(POLICY, max_images=1, max_portfolio_items=1))
     send = await drawn(await member(world))
     assert [(await send()).status_code for _ in range(2)] == [303, 303]
 
 
 async def test_the_next_form_adds_the_next(world: HttpDeployment) -> None:
-    """Also with the same words and picture."""
+    """Each rendered form has its own key, so equal forms add separate items."""
     client = await member(world)
     for _ in range(2):
         await (await drawn(client))()
@@ -197,7 +197,7 @@ async def test_the_next_form_adds_the_next(world: HttpDeployment) -> None:
 async def test_who_goes_back_and_changes_the_form_is_told(
     world: HttpDeployment, other: dict[str, Any]
 ) -> None:
-    """That it was sent before; sent again from there, it adds another."""
+    """A changed form with a used key is an error; submitted again it adds another item."""
     client = await member(world)
     send = await drawn(client)
     await send()
@@ -214,7 +214,7 @@ async def test_who_goes_back_and_changes_the_form_is_told(
 async def test_a_form_that_was_refused_passes_once_it_is_mended(
     world: HttpDeployment, given: dict[str, str]
 ) -> None:
-    """Under the name that it had, or under one that it has from then on."""
+    """A corrected form passes with its key, or with the new key of the error page."""
     client = await member(world)
     form = {"csrf": csrf(await client.get(ME)), **given}
     refused = await client.post(WORK, data=form, files={"file": ("a.png", make_image_bytes())})

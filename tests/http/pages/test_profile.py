@@ -1,4 +1,4 @@
-"""Pages on which staff members say who they are."""
+"""Tests of the profile page of staff members."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ async def member(world: HttpDeployment, user: User | None = None) -> httpx.Async
 
 
 async def newcomer(world: HttpDeployment) -> User:
-    """A staff member who has just registered."""
+    """A newly registered staff member."""
     return await add_user(world.store, role=Role.STAFF, first_name="Maja", last_name="Lind")
 
 
 async def send(client: httpx.AsyncClient, path: str, **given: str) -> httpx.Response:
-    """Send a form of the pages."""
+    """Submit a page's form."""
     return await client.post(path, data={"csrf": csrf(await client.get(ME)), **given})
 
 
@@ -70,7 +70,7 @@ async def stored(client: httpx.AsyncClient) -> dict[str, Any]:
 
 
 def filled(answer: httpx.Response) -> dict[str, str]:
-    """What the fields of a page hold, by their names."""
+    """The values of a page's fields by name."""
     tags = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', answer.text)
     areas = re.findall(r'<textarea name="(\w+)"[^>]*>\n(.*?)</textarea>', answer.text, re.DOTALL)
     zones = re.findall(r"<option selected>([^<]*)</option>", answer.text)
@@ -88,7 +88,7 @@ def problem(answer: httpx.Response) -> str:
 
 
 async def test_a_profile_is_shown_as_it_is_stored(each_world: HttpDeployment) -> None:
-    """In a form, found from any page of theirs."""
+    """The form shows the stored profile, and every staff page links to it."""
     client = await member(each_world)
     assert f'href="{ME}"' in (await client.get("/")).text
     assert filled(await client.get(ME)) == {
@@ -108,7 +108,7 @@ async def test_a_profile_is_shown_as_it_is_stored(each_world: HttpDeployment) ->
 
 
 async def test_a_profile_is_saved_by_the_form(each_world: HttpDeployment) -> None:
-    """All of it; the page says so, and shows it."""
+    """All fields are saved, and the page confirms and shows them."""
     client = await member(each_world)
     sent = await send(client, ME, **FILLED)
     assert (sent.status_code, sent.headers["location"]) == (303, f"{ME}?saved")
@@ -135,7 +135,7 @@ async def test_a_form_that_is_sent_as_it_came_changes_nothing(world: HttpDeploym
 
 
 async def test_what_is_emptied_is_empty(each_world: HttpDeployment) -> None:
-    """As browsers send it: a field of nothing."""
+    """Empty fields, as browsers send them, clear the stored values."""
     client = await member(each_world)
     await send(client, ME, **FILLED)
     assert (await send(client, ME, **{**FILLED, **dict.fromkeys(OPTIONAL, "")})).status_code == 303
@@ -159,7 +159,7 @@ async def test_what_is_emptied_is_empty(each_world: HttpDeployment) -> None:
 async def test_what_an_approval_needs_is_not_emptied(
     world: HttpDeployment, field: str, told: str
 ) -> None:
-    """The form says so, and nothing of it is saved."""
+    """Clearing a field that approval needs is an error and saves nothing."""
     client = await member(world)
     before = await stored(client)
     refused = await send(client, ME, **{**FILLED, field: ""})
@@ -189,7 +189,7 @@ async def test_what_an_approval_needs_is_not_emptied(
 async def test_what_is_wrong_is_told_in_the_form(
     world: HttpDeployment, field: str, text: str, told: str
 ) -> None:
-    """Which keeps all that was filled in; nothing of it is saved."""
+    """Invalid input keeps all submitted fields in the form and saves nothing."""
     client = await member(world)
     before = await stored(client)
     given = {**FILLED, "bio": '"<b>\nA', field: text}
@@ -201,7 +201,7 @@ async def test_what_is_wrong_is_told_in_the_form(
 
 
 async def test_texts_are_no_markup(world: HttpDeployment) -> None:
-    """What somebody says of themselves is shown as it was written."""
+    """Profile texts are escaped."""
     client = await member(world)
     said = '</textarea>"><b>'
     await send(client, ME, **{**FILLED, "bio": said, "tagline": said, "service_types": said})
@@ -211,7 +211,7 @@ async def test_texts_are_no_markup(world: HttpDeployment) -> None:
 
 
 async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
-    """The form says when to try again, and still has them."""
+    """Over the rate limit, the form shows the retry time and keeps the text."""
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client = await member(world)
@@ -256,7 +256,7 @@ async def test_rates_are_those_of_the_currency(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("path", [ME, WORK])
 async def test_every_field_has_a_label(world: HttpDeployment, path: str) -> None:
-    """It stands around the field."""
+    """A label encloses every field."""
     text = (await (await member(world)).get(path)).text
     main = text[text.index("<main") :]
     without = re.sub(r'<label.*?</label>|<input type="hidden"[^>]*>', "", main, flags=re.DOTALL)
@@ -265,7 +265,7 @@ async def test_every_field_has_a_label(world: HttpDeployment, path: str) -> None
 
 
 async def test_a_bio_that_comes_after_the_session_is_handed_back(world: HttpDeployment) -> None:
-    """To copy, with a way back to the form."""
+    """A bio submitted after the session ended is shown, with a link to the form."""
     sent = await world.client().post(ME, data={**FILLED, "csrf": "x"})
     assert (sent.status_code, "behind bars.</textarea>" in sent.text) == (401, True)
     assert f'href="/account/sign-in?next={ME}"' in sent.text

@@ -1,4 +1,4 @@
-"""Pages on which each side of a completed booking says how the other was, and staff respond."""
+"""Tests of the review form of a completed booking and of the staff's response pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page(booking: Booking) -> str:
 
 
 async def fill(client: httpx.AsyncClient, booking: Booking, **given: str) -> httpx.Response:
-    """Send the form; without the header that programs send."""
+    """Submit the review form, without the API's header."""
     token = client.headers.pop("x-csrf-token")
     answer = await client.post(page(booking), data={"csrf": token, **given})
     client.headers["x-csrf-token"] = token
@@ -46,7 +46,7 @@ async def given_to(world: HttpDeployment, user_id: int) -> list[dict[str, Any]]:
 
 
 async def test_both_sides_review_by_a_form(each_world: HttpDeployment) -> None:
-    """From the booking's page and back to it, where it says then what they gave."""
+    """Each party reviews from the booking page, which then shows the review."""
     booking = await completed(each_world)
     others = (booking.companion_id, booking.customer_id)
     for browser, other in zip(await sides(each_world), others, strict=True):
@@ -68,7 +68,7 @@ async def test_both_sides_review_by_a_form(each_world: HttpDeployment) -> None:
 
 
 async def test_what_is_left_empty_is_not_said(world: HttpDeployment) -> None:
-    """As browsers send it: a field of nothing."""
+    """Empty fields, as browsers send them, count as missing."""
     booking = await completed(world)
     customer, _ = await sides(world)
     empty = dict.fromkeys(("comment", "punctuality", "professionalism"), "")
@@ -78,7 +78,7 @@ async def test_what_is_left_empty_is_not_said(world: HttpDeployment) -> None:
 
 
 async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
-    """Which keeps all that was filled in."""
+    """Invalid input is an error in the form, which keeps all submitted fields."""
     booking = await completed(world)
     customer, _ = await sides(world)
     words = 'So "calm" \n<b>' + "x" * 2000
@@ -95,7 +95,7 @@ async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
 
 
 async def test_a_review_is_given_once(world: HttpDeployment) -> None:
-    """Who comes again is led to the booking; a second one is refused on the page."""
+    """After a review, the form redirects to the booking, and a second review is rejected."""
     booking = await completed(world)
     customer, _ = await sides(world)
     await fill(customer, booking, rating="4")
@@ -106,7 +106,7 @@ async def test_a_review_is_given_once(world: HttpDeployment) -> None:
 
 
 async def test_a_booking_is_completed_first(world: HttpDeployment) -> None:
-    """Before that there is no form, no link to it, and a forged one is refused."""
+    """Before completion there is no form and no link, and a forged form is rejected."""
     booking = await add_booking(
         world.store, world.companion, world.customer, status=BookingStatus.PAID
     )
@@ -118,7 +118,7 @@ async def test_a_booking_is_completed_first(world: HttpDeployment) -> None:
 
 
 async def test_it_is_for_the_two_sides_alone(world: HttpDeployment) -> None:
-    """Strangers are 404, admins 403, the signed out sign in; a form without the token is 403."""
+    """Strangers are 404, admins 403, signed-out users sign in, and a missing token is 403."""
     booking = await completed(world)
     for who, status in ((world.stranger, 404), (world.admin, 403)):
         browser = await world.signed_in_client(who.id)
@@ -137,7 +137,7 @@ async def test_it_is_for_the_two_sides_alone(world: HttpDeployment) -> None:
 
 
 async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
-    """The form says when to try again, and still has them."""
+    """Over the rate limit, the form shows the retry time and keeps the text."""
     booking = await completed(world)
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
@@ -147,11 +147,11 @@ async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
     assert (refused.status_code, ">\nKind</textarea>" in refused.text) == (429, True)
 
 
-# Responding -----------------------------------------------------------------------------
+# Responses ------------------------------------------------------------------------------
 
 
 async def respond(client: httpx.AsyncClient, path: str, text: str, **more: str) -> httpx.Response:
-    """Send the form of a review; without the header that programs send."""
+    """Submit the response form of a review, without the API's header."""
     token = client.headers.pop("x-csrf-token")
     answer = await client.post(path, data={"csrf": token, "response": text, **more})
     client.headers["x-csrf-token"] = token
@@ -159,12 +159,12 @@ async def respond(client: httpx.AsyncClient, path: str, text: str, **more: str) 
 
 
 def forms(answer: httpx.Response) -> list[str]:
-    """Where the page's forms to respond by lead."""
+    """The links of a page to response forms."""
     return re.findall(r'action="(/staff/reviews/[^"]*)"', answer.text)
 
 
 async def test_staff_read_what_is_said_of_them_and_respond(each_world: HttpDeployment) -> None:
-    """Found from any page of theirs; back on the list it has no form any more."""
+    """Every staff page links to the reviews; an answered review has no form link."""
     comment = "Calm,\nand <b>kind"
     review = await add_review(
         each_world.store, await completed(each_world), comment=comment, punctuality=3
@@ -185,7 +185,7 @@ async def test_staff_read_what_is_said_of_them_and_respond(each_world: HttpDeplo
 
 
 async def test_reviews_come_in_pages(world: HttpDeployment) -> None:
-    """Twenty on each, the newest first; a response leads back to the page that it was given on."""
+    """A page has 20 reviews, newest first; a response returns to the page it came from."""
     made = [await add_review(world.store, await completed(world)) for _ in range(21)]
     _, staff = await sides(world)
     first, second = [await staff.get(f"{LIST}{query}") for query in ("", "?page=2")]
@@ -200,7 +200,7 @@ async def test_reviews_come_in_pages(world: HttpDeployment) -> None:
 
 
 async def test_who_was_never_reviewed_is_told_so(world: HttpDeployment) -> None:
-    """No average is drawn of nothing."""
+    """Without reviews, no average is shown."""
     _, staff = await sides(world)
     shown = (await staff.get(LIST)).text
     assert ("Nobody has reviewed you yet." in shown, "on average" in shown) == (True, False)
@@ -217,7 +217,7 @@ async def test_who_was_never_reviewed_is_told_so(world: HttpDeployment) -> None:
 async def test_what_is_no_response_stays_in_the_form(
     world: HttpDeployment, text: str, status: int, told: str
 ) -> None:
-    """Beside the review, with the reason; nothing of it is kept."""
+    """An invalid response stays in the form with the error and is not stored."""
     review = await add_review(world.store, await completed(world), comment="Kind")
     _, staff = await sides(world)
     path = f"{LIST}/{review.id}?page=3"
@@ -232,7 +232,7 @@ async def test_what_is_no_response_stays_in_the_form(
 
 
 async def test_a_second_response_is_handed_back(world: HttpDeployment) -> None:
-    """The first stands, and there is no form for another."""
+    """A second response is rejected with its text shown, and the first one stays."""
     review = await add_review(world.store, await completed(world))
     _, staff = await sides(world)
     path = f"{LIST}/{review.id}"
@@ -245,7 +245,7 @@ async def test_a_second_response_is_handed_back(world: HttpDeployment) -> None:
 
 
 async def test_a_spent_window_loses_no_response(world: HttpDeployment) -> None:
-    """The form says when to try again, and still has it."""
+    """Over the rate limit, the form shows the retry time and keeps the response."""
     review = await add_review(world.store, await completed(world))
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
@@ -256,7 +256,7 @@ async def test_a_spent_window_loses_no_response(world: HttpDeployment) -> None:
 
 
 async def test_responses_are_for_the_staff_member_reviewed_alone(world: HttpDeployment) -> None:
-    """Others are 403 on a page of theirs, whatever they send; a form without the token too."""
+    """Others than the reviewed staff member and forms without the token are 403."""
     review = await add_review(world.store, await completed(world), comment="Kind")
     path = f"{LIST}/{review.id}"
     other = await add_companion(world.store)
@@ -275,7 +275,7 @@ async def test_responses_are_for_the_staff_member_reviewed_alone(world: HttpDepl
 
 
 async def test_a_review_that_is_not_there_is_404(world: HttpDeployment) -> None:
-    """Also a hidden one, which is not listed; whatever is sent."""
+    """Missing and hidden reviews are 404, whatever is submitted."""
     review = await add_review(world.store, await completed(world))
     await reviews.set_review_hidden(world.ports, review.id, True)
     _, staff = await sides(world)
@@ -288,14 +288,14 @@ async def test_a_review_that_is_not_there_is_404(world: HttpDeployment) -> None:
 
 
 async def test_who_is_signed_out_signs_in_first(world: HttpDeployment) -> None:
-    """And is led back."""
+    """Signed-out visitors are led to sign-in and back."""
     for path in (LIST, f"{LIST}/1"):
         answer = await world.client().get(path)
         assert answer.status_code == 303
         assert httpx.URL(answer.headers["location"]).params["next"] == path
 
 
-# Too late -------------------------------------------------------------------------------
+# Ended sessions -------------------------------------------------------------------------
 
 WORDS = [
     ("/bookings/1/review", "comment"),
@@ -309,7 +309,7 @@ WORDS = [
 async def test_words_that_come_after_the_session_are_handed_back(
     world: HttpDeployment, path: str, field: str
 ) -> None:
-    """To copy, as text, with a way back to the form; a browser of the same page may say so."""
+    """Text submitted after the session ended is shown escaped, with a link to the form."""
     for headers in ({}, {"sec-fetch-site": "same-origin"}):
         words = 'So "calm"\n</textarea><b>'
         sent = await world.client().post(path, data={"csrf": "x", field: words}, headers=headers)
@@ -324,7 +324,7 @@ async def test_words_that_come_after_the_session_are_handed_back(
 async def test_words_of_a_foreign_page_are_not_shown(
     world: HttpDeployment, path: str, field: str
 ) -> None:
-    """Nobody puts words into a visitor's mouth: they are led to sign in."""
+    """Text of a cross-site form is not shown; the visitor is led to sign-in."""
     for site in ("cross-site", "same-site", "none"):
         headers = {"sec-fetch-site": site}
         sent = await world.client().post(path, data={field: "Call 555"}, headers=headers)
@@ -334,6 +334,6 @@ async def test_words_of_a_foreign_page_are_not_shown(
 
 @pytest.mark.parametrize(("path", "_"), WORDS)
 async def test_who_wrote_nothing_signs_in(world: HttpDeployment, path: str, _: str) -> None:
-    """There is nothing to hand back."""
+    """A form without text leads to sign-in."""
     sent = await world.client().post(path, data={"csrf": "x", "rating": "5", "step": "accept"})
     assert sent.status_code == 303

@@ -1,4 +1,4 @@
-"""Pages on which people find staff, and look at somebody before they book."""
+"""Tests of the companion search page and the companion page."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def page(world: HttpDeployment) -> str:
 
 
 def found(answer: httpx.Response) -> list[int]:
-    """Whom a page of results leads to."""
+    """The companion ids that a page of results links to."""
     assert answer.status_code == 200
     return [int(number) for number in re.findall(r'href="/companions/(\d+)', answer.text)]
 
 
 def hours(text: str) -> list[str]:
-    """What a profile says of each day that it shows."""
+    """The availability text of each day on a companion page."""
     shown = re.findall(r'<span class="soft">([^<]*)</span>', text[text.index('id="free"') :])
     return [each.strip() for each in shown]
 
@@ -46,11 +46,11 @@ async def customer_of(world: HttpDeployment) -> httpx.AsyncClient:
     return await world.signed_in_client(world.customer.id)
 
 
-# Finding --------------------------------------------------------------------------------
+# Search ---------------------------------------------------------------------------------
 
 
 async def test_staff_are_found_by_what_is_filled_in(each_world: HttpDeployment) -> None:
-    """All filters together, as the interface has them; each result leads to the profile."""
+    """Filters combine as in the API, and each result links to its companion page."""
     store = each_world.store
     calendar = make_calendar(overrides=(DateOverride(TODAY + timedelta(2)),))
     dear = await add_companion(store, hourly_rate=10_001)
@@ -69,7 +69,7 @@ async def test_staff_are_found_by_what_is_filled_in(each_world: HttpDeployment) 
 
 
 async def test_a_result_says_what_one_chooses_by(world: HttpDeployment) -> None:
-    """Name, place, price with its currency, tagline, rating, tier, badges and the photo."""
+    """A result shows name, place, price, currency, tagline, rating, tier, badges and photo."""
     await add_companion(
         world.store,
         location_city="Oslo",
@@ -95,7 +95,7 @@ async def test_a_result_says_what_one_chooses_by(world: HttpDeployment) -> None:
 
 
 async def test_what_is_left_empty_is_no_filter(world: HttpDeployment) -> None:
-    """Browsers send every field of a form."""
+    """Empty fields, which browsers send too, do not filter."""
     names = ("location", "service", "date", "min_price", "max_price")
     customer = await customer_of(world)
     answer = await customer.get(FIND, params=dict.fromkeys(names, ""))
@@ -115,7 +115,7 @@ async def test_what_is_left_empty_is_no_filter(world: HttpDeployment) -> None:
 async def test_filters_that_make_no_sense_stay_in_the_form(
     world: HttpDeployment, filters: dict[str, str], said: str
 ) -> None:
-    """With the reason on top, and no results."""
+    """Invalid filters stay in the form with the error and no results."""
     answer = await (await customer_of(world)).get(FIND, params={**filters, "service": "Mime"})
     assert answer.status_code == 422
     assert f'role="alert">{said}</p>' in answer.text
@@ -126,7 +126,7 @@ async def test_filters_that_make_no_sense_stay_in_the_form(
 
 
 async def test_results_come_in_pages_of_the_same_search(each_world: HttpDeployment) -> None:
-    """The links keep what was filled in, and how many a page shows."""
+    """Page links keep the filters and the page size."""
     for _ in range(2):
         await add_companion(each_world.store, location_country="Côte d'Ivoire & more")
     customer = await customer_of(each_world)
@@ -141,21 +141,21 @@ async def test_results_come_in_pages_of_the_same_search(each_world: HttpDeployme
 
 
 async def test_an_empty_page_says_why(world: HttpDeployment) -> None:
-    """Nobody is found, or nobody more."""
+    """An empty page tells no results from no more results."""
     customer = await customer_of(world)
     assert "Nobody is found" in (await customer.get(f"{FIND}?location=Nowhere")).text
     assert "There are no more" in (await customer.get(f"{FIND}?page=2")).text
 
 
 async def test_services_are_offered_to_choose_from(world: HttpDeployment) -> None:
-    """Those that somebody offers; the chosen one stays chosen, in whatever case it came."""
+    """Offered services are listed, and the chosen one is selected in any case."""
     shown = (await (await customer_of(world)).get(f"{FIND}?service=gala+DINNER")).text
     options = re.findall(r"<option([^>]*)>([^<]*)</option>", shown)
     assert options == [(' value=""', "any"), (" selected", "Gala dinner"), ("", "Trade fair")]
 
 
 async def test_who_is_signed_out_is_led_back_to_the_search(world: HttpDeployment) -> None:
-    """With what was asked for, unless that is too long; and from the start page."""
+    """Sign-in leads back to the search with its query, unless that is too long."""
     client = world.client()
     assert f'href="{FIND}"' in (await client.get("/")).text
     for asked, back in (
@@ -171,7 +171,7 @@ async def test_who_is_signed_out_is_led_back_to_the_search(world: HttpDeployment
 
 
 async def test_all_who_look_for_staff_have_a_way_there(world: HttpDeployment) -> None:
-    """Customers and admins in the head of each page; staff members find nothing of it there."""
+    """The header links to the search for customers and admins, not for staff."""
     for who, led in ((world.customer, True), (world.admin, True), (world.companion, False)):
         browser = await world.signed_in_client(who.id)
         head = (await browser.get("/conversations")).text.partition("</header>")[0]
@@ -180,7 +180,7 @@ async def test_all_who_look_for_staff_have_a_way_there(world: HttpDeployment) ->
 
 
 async def test_looking_is_not_counted(world: HttpDeployment) -> None:
-    """Pages have no limits."""
+    """Reading pages does not count against rate limits."""
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     customer = await customer_of(world)
@@ -188,11 +188,11 @@ async def test_looking_is_not_counted(world: HttpDeployment) -> None:
         assert (await customer.get(path)).status_code == 200
 
 
-# Looking --------------------------------------------------------------------------------
+# Companion ------------------------------------------------------------------------------
 
 
 async def test_a_profile_says_what_there_is_to_know(each_world: HttpDeployment) -> None:
-    """What somebody says of themself, what they ask, and a way to the request."""
+    """A companion page shows the profile, the prices and a link to the request form."""
     mia = await add_companion(
         each_world.store,
         tagline="Calm",
@@ -219,14 +219,14 @@ async def test_a_profile_says_what_there_is_to_know(each_world: HttpDeployment) 
 
 
 async def test_no_day_rate_is_said_where_there_is_none(world: HttpDeployment) -> None:
-    """The price is the hourly one then."""
+    """Without a daily rate, only the hourly rate is shown."""
     mia = await add_companion(world.store, daily_rate=None)
     shown = (await (await customer_of(world)).get(f"/companions/{mia.id}")).text
     assert "<dd>100.00 USD an hour</dd>" in shown
 
 
 async def test_a_profile_shows_reviews_and_what_was_answered(each_world: HttpDeployment) -> None:
-    """As others see them."""
+    """A companion page shows reviews with their responses."""
     booking = await completed(each_world)
     customer, staff = await sides(each_world)
     said = {"rating": 4, "comment": "Calm,\n& kind"}
@@ -244,7 +244,7 @@ async def test_a_profile_shows_reviews_and_what_was_answered(each_world: HttpDep
 
 
 async def test_a_profile_shows_work_that_was_approved(world: HttpDeployment) -> None:
-    """Its images too, but for those that are at another place than ours: nothing is there."""
+    """Approved portfolio items are shown; images on other hosts are left out."""
     mine, seen = world.companion.id, PortfolioItemStatus.APPROVED
     await add_portfolio_item(world.store, mine, title="Ball", image="media/a b.jpg", status=seen)
     await add_portfolio_item(world.store, mine, title="Fair", image="conversations/1", status=seen)
@@ -255,13 +255,13 @@ async def test_a_profile_shows_work_that_was_approved(world: HttpDeployment) -> 
 
 
 async def test_images_of_ours_are_all_that_pages_may_load(world: HttpDeployment) -> None:
-    """The policy says so to the browser."""
+    """The Content-Security-Policy allows images of this service only."""
     answer = await (await customer_of(world)).get(page(world))
     assert "img-src 'self';" in answer.headers["content-security-policy"]
 
 
 async def test_free_hours_are_those_of_two_weeks(each_world: HttpDeployment) -> None:
-    """From today in the companion's place on; each free day leads to a request of it."""
+    """Two weeks from the companion's local today are shown, with request links on free days."""
     each_world.clock.advance(11 * HOUR)  # It is Tuesday in Tokyo, and still Monday elsewhere.
     calendar = make_calendar("Asia/Tokyo", days=(1, 2), start=9, end=24)
     mia = await add_companion(each_world.store, calendar=calendar)
@@ -273,7 +273,7 @@ async def test_free_hours_are_those_of_two_weeks(each_world: HttpDeployment) -> 
 
 
 async def test_other_days_are_a_link_away(world: HttpDeployment) -> None:
-    """Both ways; neither to days gone by nor beyond those that can be booked."""
+    """Links lead both ways, within the days that can be booked."""
     customer = await customer_of(world)
 
     async def turns(asked: str) -> tuple[list[str], int]:
@@ -289,7 +289,7 @@ async def test_other_days_are_a_link_away(world: HttpDeployment) -> None:
 
 
 async def test_only_customers_are_led_to_a_request(world: HttpDeployment) -> None:
-    """Others see the same, and no such link."""
+    """Only customers see the link to the request form."""
     for who in (world.companion, world.admin):
         shown = (await (await world.signed_in_client(who.id)).get(page(world))).text
         assert hours(shown) == ["00:00 to 24:00"] * 14
@@ -297,7 +297,7 @@ async def test_only_customers_are_led_to_a_request(world: HttpDeployment) -> Non
 
 
 async def test_who_is_not_listed_has_no_page(world: HttpDeployment) -> None:
-    """404 for people too; nor is there one of a customer, or of a number that can't be."""
+    """Unlisted companions, customers and invalid ids are 404."""
     hidden = await add_companion(world.store, approval=Approval.SUSPENDED)
     customer = await customer_of(world)
     for number in (hidden.id, world.customer.id, 999, "0", "x"):
@@ -307,7 +307,7 @@ async def test_who_is_not_listed_has_no_page(world: HttpDeployment) -> None:
 
 
 async def test_a_day_that_is_none_is_told(world: HttpDeployment) -> None:
-    """422, on a page that says what is wrong."""
+    """An invalid date is 422 on a page that says what is wrong."""
     customer = await customer_of(world)
     for path in (page(world), f"{page(world)}/request"):
         answer = await customer.get(f"{path}?date=tomorrow", headers=PEOPLE)

@@ -1,4 +1,4 @@
-"""Pages on which people look after their own account."""
+"""Tests of the account settings pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEW = "battery staple"
 
 
 async def sign_in(world: HttpDeployment, password: str = ADA["password"]) -> httpx.AsyncClient:
-    """A browser of Ada's."""
+    """A signed-in client of the user Ada."""
     client = world.client()
     answer = await client.post(SIGN_IN, data={**ADA, "password": password})
     assert answer.status_code == 303
@@ -42,20 +42,20 @@ async def is_in(client: httpx.AsyncClient) -> bool:
 
 
 async def send(client: httpx.AsyncClient, path: str, **given: str) -> httpx.Response:
-    """Send a form of a page of somebody who is signed in."""
+    """Submit a page's form as a signed-in user."""
     return await client.post(path, data={"csrf": csrf(await client.get(ACCOUNT)), **given})
 
 
 def elsewhere(text: str) -> list[str]:
-    """The sessions that a page has a button for."""
+    """The session ids that a page has a button for."""
     return re.findall(r'name="session" value="([0-9a-f]{16})"', text)
 
 
-# What one sees --------------------------------------------------------------------------
+# Account page ---------------------------------------------------------------------------
 
 
 async def test_people_see_their_account(each_world: HttpDeployment) -> None:
-    """Led there by their name, which stands on each page."""
+    """The user's name on each page links to the account page."""
     client = await sign_in(each_world)
     page = await client.get(link(await client.get("/"), ACCOUNT))
     assert f'aria-current="page">{each_world.customer.name}</a>' in page.text
@@ -64,7 +64,7 @@ async def test_people_see_their_account(each_world: HttpDeployment) -> None:
 
 
 async def test_an_address_is_confirmed_from_there(world: HttpDeployment) -> None:
-    """By a button that sends the link, as long as it is not."""
+    """An unverified address has a button that sends the verification link."""
     client = await sign_in(world)
     form = f'action="{(where := "/account/verify-email")}"'
     assert form in (await client.get(ACCOUNT)).text
@@ -77,14 +77,14 @@ async def test_an_address_is_confirmed_from_there(world: HttpDeployment) -> None
 
 
 async def test_people_take_their_data_along(world: HttpDeployment) -> None:
-    """By a link, to what programs get."""
+    """The page links to the API's data export."""
     client = await sign_in(world)
     answer = await client.get(link(await client.get(ACCOUNT), "/account/export"))
     assert json_body(answer)["user"]["email"] == ADA["email"]
 
 
 async def test_a_name_is_text_there(world: HttpDeployment) -> None:
-    """What somebody calls themselves is no markup."""
+    """User names are escaped."""
     marked = await add_user(world.store, first_name="<i>Ada</i>")
     shown = (await (await world.signed_in_client(marked.id)).get(ACCOUNT)).text
     assert "&lt;i&gt;Ada" in shown
@@ -93,7 +93,7 @@ async def test_a_name_is_text_there(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("path", [ACCOUNT, PASSWORD, ERASURE])
 async def test_fields_have_labels(world: HttpDeployment, path: str) -> None:
-    """Every one that is seen; what one types into tells what fills it."""
+    """Every visible field has a label, and text fields have an autocomplete hint."""
     shown = (await (await sign_in(world)).get(path)).text
     seen = re.findall(r"<input (?![^>]*hidden)[^>]*>", shown)
     assert seen
@@ -101,7 +101,7 @@ async def test_fields_have_labels(world: HttpDeployment, path: str) -> None:
     assert all("autocomplete=" in each or 'type="checkbox"' in each for each in seen)
 
 
-# Who may --------------------------------------------------------------------------------
+# Access ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_fields_have_labels(world: HttpDeployment, path: str) -> None:
 async def test_who_is_signed_out_is_led_back_by_the_sign_in(
     world: HttpDeployment, method: str, path: str, back: str
 ) -> None:
-    """To the page, also from its forms."""
+    """Signed-out requests, forms included, lead to sign-in and back to the page."""
     answer = await world.client().request(method, path)
     assert answer.status_code == 303
     assert httpx.URL(answer.headers["location"]).params["next"] == back
@@ -134,7 +134,7 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(
 async def test_a_form_of_somebody_else_does_nothing(
     world: HttpDeployment, path: str, given: dict[str, str]
 ) -> None:
-    """Without the session's token it is 403, and all is as it was."""
+    """A form without the session's CSRF token is 403 and changes nothing."""
     here, there = await sign_in(world), await sign_in(world)
     for forged in ("x", ""):
         answer = await here.post(path, data={"csrf": forged, **given})
@@ -145,7 +145,7 @@ async def test_a_form_of_somebody_else_does_nothing(
 
 
 async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
-    """A browser too gets JSON where it was published."""
+    """API paths return JSON to browsers too."""
     client = await sign_in(world)
     for path in ("/account/notifications", "/auth/sessions"):
         answer = await client.get(path, headers=PEOPLE)
@@ -156,7 +156,7 @@ async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
 
 
 async def test_mails_are_chosen_by_boxes(each_world: HttpDeployment) -> None:
-    """Those ticked come, the others don't; the page says that it is saved, and shows them so."""
+    """Only checked kinds are sent, and the page confirms and shows the choice."""
     client = await sign_in(each_world)
     for ticked in ({"accepted", "payout"}, {"new_message"}, set(OPTIONAL_NOTIFICATION_KINDS)):
         sent = await send(client, MAILS, **dict.fromkeys(ticked, "yes"))
@@ -169,7 +169,7 @@ async def test_mails_are_chosen_by_boxes(each_world: HttpDeployment) -> None:
 
 
 async def test_all_that_may_be_refused_has_its_box(world: HttpDeployment) -> None:
-    """And with none of them ticked, nothing of it comes."""
+    """Every optional kind has a checkbox; with none checked, none is sent."""
     client = await sign_in(world)
     shown = (await client.get(ACCOUNT)).text
     assert set(re.findall(r'type="checkbox" name="(\w+)"', shown)) == set(
@@ -183,7 +183,7 @@ async def test_all_that_may_be_refused_has_its_box(world: HttpDeployment) -> Non
 
 
 async def test_a_session_is_ended_by_its_button(each_world: HttpDeployment) -> None:
-    """That one, and no other; this one has none."""
+    """A button ends one other session; the current session has none."""
     here = await sign_in(each_world)
     there = await sign_in(each_world)
     [name] = elsewhere((await here.get(ACCOUNT)).text)
@@ -195,7 +195,7 @@ async def test_a_session_is_ended_by_its_button(each_world: HttpDeployment) -> N
 
 
 async def test_all_other_sessions_are_ended_by_one_button(each_world: HttpDeployment) -> None:
-    """Which is there as long as there are others."""
+    """One button ends all other sessions and is shown only while there are any."""
     clients = [await sign_in(each_world) for _ in range(3)]
     shown = (await clients[0].get(ACCOUNT)).text
     assert len(elsewhere(shown)) == 2
@@ -207,7 +207,7 @@ async def test_all_other_sessions_are_ended_by_one_button(each_world: HttpDeploy
 
 
 async def test_a_session_that_is_not_ones_own_is_told_on_the_page(world: HttpDeployment) -> None:
-    """404 as for one that has ended meanwhile; it stays."""
+    """The session of another user is 404, as an ended one is, and stays."""
     stranger = await world.signed_in_client(world.stranger.id)
     await world.signed_in_client(world.stranger.id)
     [theirs] = elsewhere((await stranger.get(ACCOUNT)).text)
@@ -224,7 +224,7 @@ async def test_a_session_that_is_not_ones_own_is_told_on_the_page(world: HttpDep
 
 
 async def test_a_password_is_changed_by_a_form(each_world: HttpDeployment) -> None:
-    """One is signed out everywhere else, and told so."""
+    """A password change ends all other sessions and says so."""
     here, there = await sign_in(each_world), await sign_in(each_world)
     given = {"current_password": ADA["password"], "new_password": NEW}
     path = link(await here.get(ACCOUNT), PASSWORD)
@@ -246,7 +246,7 @@ async def test_a_password_is_changed_by_a_form(each_world: HttpDeployment) -> No
 async def test_what_is_wrong_with_a_password_is_told_in_the_form(
     world: HttpDeployment, current: str, new: str, status: int, told: str
 ) -> None:
-    """Which stays, without what was filled in; the old one does too."""
+    """An error empties the form and keeps the old password."""
     client = await sign_in(world)
     answer = await send(client, PASSWORD, current_password=current, new_password=new)
     assert (answer.status_code, told in answer.text) == (status, True)
@@ -256,7 +256,7 @@ async def test_what_is_wrong_with_a_password_is_told_in_the_form(
 
 
 async def test_guessing_the_password_is_throttled(world: HttpDeployment) -> None:
-    """With failed logins, and on either page; then even the right one waits."""
+    """Wrong passwords on either page count as failed logins; then the right one is 429 too."""
     client, right = await sign_in(world), ADA["password"]
     for _ in range(5):
         await send(client, PASSWORD, current_password="wrong", new_password=NEW)
@@ -270,7 +270,7 @@ async def test_guessing_the_password_is_throttled(world: HttpDeployment) -> None
 
 
 async def test_forms_count_as_calls_do(world: HttpDeployment) -> None:
-    """In the general window of the user."""
+    """Forms count against the user's general rate limit."""
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client = await world.signed_in_client(world.customer.id)
@@ -285,11 +285,11 @@ async def test_forms_count_as_calls_do(world: HttpDeployment) -> None:
     }
 
 
-# Being forgotten ------------------------------------------------------------------------
+# Erasure --------------------------------------------------------------------------------
 
 
 async def test_people_are_forgotten_by_a_form(each_world: HttpDeployment) -> None:
-    """By their password. They are signed out, and can't come back."""
+    """Erasure by password signs the user out and prevents sign-in."""
     client = await sign_in(each_world)
     path = link(await client.get(ACCOUNT), ERASURE)
     assert "can't be undone" in (await client.get(path)).text
@@ -307,7 +307,7 @@ async def test_people_are_forgotten_by_a_form(each_world: HttpDeployment) -> Non
 async def test_nobody_is_forgotten_without_the_password(
     world: HttpDeployment, password: str, status: int, told: str
 ) -> None:
-    """The form says what is wrong, and stays."""
+    """Without the right password, the form shows an error and erases nothing."""
     client = await sign_in(world)
     answer = await send(client, ERASURE, password=password)
     assert (answer.status_code, told in answer.text) == (status, True)
@@ -316,7 +316,7 @@ async def test_nobody_is_forgotten_without_the_password(
 
 
 async def test_open_bookings_come_first(world: HttpDeployment) -> None:
-    """Nobody is forgotten while there are any; it is said on the page."""
+    """Open bookings prevent erasure, and the page says so."""
     await add_booking(world.store, world.companion, world.customer)
     client = await sign_in(world)
     answer = await send(client, ERASURE, password=ADA["password"])
