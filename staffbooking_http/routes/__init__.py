@@ -45,4 +45,4 @@ ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {
 }
 
 SANDBOX_ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {"Sandbox": _endpoints_of(sandbox)}
-"""Present only where payments are simulated."""
+"""Served only where payments are simulated."""

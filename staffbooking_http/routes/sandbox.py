@@ -119,7 +119,7 @@ async def add_fault(call: Call) -> Reply:
     "DELETE",
     "/sandbox/payments/faults",
     PublicAccess(),
-    summary="Make the processor behave again",
+    summary="Remove all faults of the simulated processor",
     response_schema=_SUCCESS_SCHEMA,
 )
 async def clear_faults(call: Call) -> Reply:

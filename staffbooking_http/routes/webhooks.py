@@ -93,7 +93,7 @@ async def list_webhooks(call: Call) -> Reply:
     _WRITE_ACCESS,
     summary="Change, pause or enable a webhook endpoint",
     description=(
-        "What is not given stays; an empty `description` takes it away. Without `active` its "
+        "Absent fields stay as they are; an empty `description` removes it. Without `active` its "
         "deliveries are held, for {webhook_held_retention} at most; made active again, "
         "also after it was disabled, it gets them, and its count of failures starts anew."
     ),
@@ -114,7 +114,7 @@ async def change_webhook(call: Call) -> Reply:
     "/api/webhooks/{id}",
     _WRITE_ACCESS,
     summary="Delete a webhook endpoint",
-    description="What has not been sent to it is cancelled.",
+    description="Its undelivered deliveries are cancelled.",
     response_schema=reply_schema(success=Success),
     not_found_name=_RESOURCE_NAME,
 )
@@ -228,7 +228,7 @@ async def redeliver(call: Call) -> Reply:
     "GET",
     "/api/events",
     ApiKeyOrSessionAccess(Permission.READ, check_subscription),
-    summary="Read the events that webhooks tell of",
+    summary="Read the events that webhooks deliver",
     description=(
         "Your own, an admin's are all; the oldest first. Ask again with the id of the last one "
         "as `after`: what a receiver missed is here, and nothing ever slips in before."
