@@ -1,4 +1,4 @@
-"""When keys were used last: noted in memory, written now and then, never by a request."""
+"""Last use of API keys: recorded in memory, written periodically, never by a request."""
 
 from __future__ import annotations
 

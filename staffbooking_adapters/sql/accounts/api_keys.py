@@ -136,7 +136,7 @@ FIND_CALLERS_AND_COUNT_HITS = Statement(postgresql=_find_callers_and_count_hits(
 
 
 async def find_callers(connection: Connection, digests: Iterable[str]) -> dict[str, ApiKeyCaller]:
-    """Those of the keys that there are, by digest."""
+    """The callers of the existing keys, by digest."""
     rows = await connection.fetch_all(FIND_CALLERS, digests=sorted(digests))
     return dict(map(_to_caller, rows))
 
@@ -148,7 +148,7 @@ async def find_callers_and_count_hits(
     hits: Mapping[str, HitCount],
     now: datetime,
 ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow]]:
-    """The callers by digest, and by scope how each window stands in which hits counted."""
+    """Find callers by digest, and count hits; return the counted windows by scope."""
     rows = await connection.fetch_all(
         FIND_CALLERS_AND_COUNT_HITS,
         **hit_parameters(hits, now),

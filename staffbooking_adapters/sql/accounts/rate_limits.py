@@ -49,7 +49,7 @@ rate_windows = Table(
 
 @frozen
 class HitCount:
-    """So many hits of a scope at the same moment, by the same rule."""
+    """A number of simultaneous hits of one scope under one rule."""
 
     rule: RateLimit
     count: int
@@ -93,7 +93,7 @@ CREATE_RATE_WINDOWS = Statement(sqlite=text(str(_CREATE_TABLE)))
 async def count_hits(
     connection: Connection, hits: Mapping[str, HitCount], now: datetime
 ) -> dict[str, RateLimitWindow]:
-    """Count hits, and how each window stands after them."""
+    """Count hits and return each window after the count, by scope."""
     rows = await connection.fetch_all(COUNT_HITS, **hit_parameters(hits, now), now=now)
     return {row[0]: to_window(row) for row in rows}
 
@@ -104,7 +104,7 @@ async def find_window(connection: Connection, scope: str) -> RateLimitWindow | N
 
 
 def hit_parameters(hits: Mapping[str, HitCount], now: datetime) -> dict[str, list[object]]:
-    """The parameters of HITS."""
+    """The parameters of `HIT_ROWS`."""
     return {
         "scopes": list(hits),
         "numbers": [each.count for each in hits.values()],
@@ -113,5 +113,5 @@ def hit_parameters(hits: Mapping[str, HitCount], now: datetime) -> dict[str, lis
 
 
 def to_window(row: Row) -> RateLimitWindow:
-    """From the columns of WINDOW; what follows them is left."""
+    """Build a window from `WINDOW_COLUMNS`; further columns are ignored."""
     return RateLimitWindow(row[1], row[2])

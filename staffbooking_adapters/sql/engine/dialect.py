@@ -125,7 +125,7 @@ def _unnested_arrays_on_sqlite(element: _UnnestedArrays, compiler: SQLCompiler, 
 def array_rows(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableValuedAlias:
     """Rows handed over as parallel lists, to select and insert from.
 
-    `rowset("hits", key=("keys", Text()), at=("times", Instant))` has the columns `key` and
+    `array_rows("hits", key=("keys", Text()), at=("times", Instant))` has the columns `key` and
     `at`; a call passes `keys` and `times`, of equal length.
     """
     alias_columns = [column(key, kind) for key, (_, kind) in columns.items()]

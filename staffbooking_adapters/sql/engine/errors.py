@@ -91,7 +91,7 @@ def _sqlite_constraint_name(message: str, names_by_columns: Mapping[str, str]) -
     kind, separator, target = message.partition(" constraint failed")
     target = target.removeprefix(": ")
     if not separator:
-        return message  # a trigger's own word
+        return message  # the message that the trigger raises
     if kind == "FOREIGN KEY":
         return FOREIGN_KEY_CONSTRAINT
     if kind == "NOT NULL":

@@ -1,4 +1,4 @@
-"""Claims: due work is taken for a while by a lease, and given back or kept by its token."""
+"""Claims of due rows by lease: a token and an expiry, set and checked in one statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_core.ports import Lease
 
 MAX_CLAIM_SIZE = 500
-"""So many rows are claimed at a time, at most."""
+"""Maximum number of rows in one claim."""
 
 NOW_PARAM = bindparam("now", type_=Instant)
 """Wall time."""
@@ -27,13 +27,15 @@ RELEASED_LEASE_VALUES: Mapping[str, Any] = {"lease_token": None, "lease_until": 
 
 
 def is_held_by_caller(table: Table) -> ColumnElement[bool]:
-    """Whether the claim is still the holder's, who passes `held_by`: one that ran out is,
-    until another claims."""
+    """Whether the row's lease token equals the parameter `held_by`.
+
+    An expired lease still counts as held until another worker claims the row.
+    """
     return table.c.lease_token == bindparam("held_by")
 
 
 def is_lease_free(table: Table) -> ColumnElement[bool]:
-    """Whether nobody's lease runs."""
+    """Whether the row has no lease, or an expired one."""
     return or_(table.c.lease_until.is_(None), table.c.lease_until <= NOW_PARAM)
 
 
@@ -45,7 +47,7 @@ def claim_with_lease(
     returning: Sequence[ColumnElement[Any]],
     values: Mapping[str, Any] = LEASE_VALUES,
 ) -> Statement:
-    """Take due rows on which no lease runs."""
+    """Claim due rows whose lease is free."""
     return Statement(
         claim_rows(
             table,
@@ -59,5 +61,5 @@ def claim_with_lease(
 
 
 def lease_parameters(lease: Lease) -> dict[str, Any]:
-    """The parameters of HELD."""
+    """The parameters of `LEASE_VALUES`."""
     return {"token": lease.token, "until": lease.until}

@@ -1,4 +1,4 @@
-"""PostgreSQL's notifications: a statement that tells, and a connection that hears."""
+"""PostgreSQL notifications: the NOTIFY statement and the listening connection."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from staffbooking_adapters.sql.engine.postgres import PostgresDatabase
 
 HEARTBEAT_INTERVAL_SECONDS = 30.0
-"""Seconds of silence after which the listening connection is tried."""
+"""Seconds between heartbeat queries on the listening connection."""
 HEARTBEAT_TIMEOUT_SECONDS = 5.0
-"""Seconds that it may take to answer."""
+"""Timeout of the heartbeat query, in seconds."""
 
 
 def notify_statement(channel: str) -> Statement:
-    """Tells all that listen to a channel of a `payload`: text of less than 8,000 bytes."""
+    """Notifies a channel's listeners; the parameter `payload` is text under 8,000 bytes."""
     return Statement(select(func.pg_notify(literal(channel), bindparam("payload", type_=String))))
 
 
@@ -30,7 +30,7 @@ async def listen(
     on_payload: Callable[[str], None],
     on_listening: Callable[[], None],
 ) -> None:
-    """Listen on a connection of its own until it breaks; `began` is called once it hears."""
+    """Listen on a dedicated connection until it breaks; call `on_listening` once it listens."""
     async with database.dedicated_connection() as connection:
         disconnected = asyncio.Event()
         connection.add_termination_listener(lambda _: disconnected.set())

@@ -34,14 +34,17 @@ class Pool(Generic[C]):
         self._disconnect = disconnect
         self._is_alive = is_alive
         self._free_slots = size
-        """How many more may be lent; while it is 0 callers wait in line."""
+        """Number of connections that may still be acquired; at 0, callers queue."""
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._idle_connections: list[C] = []
         self._open_connections: set[C] = set()
         self._is_closed = False
 
     async def acquire(self) -> C:
-        """A connection for the caller alone, to be given to `release`."""
+        """Acquire a connection for exclusive use; return it with `release`.
+
+        Raises StoreUnavailable after ACQUIRE_TIMEOUT_SECONDS, or if the pool is closed.
+        """
         await self._acquire_slot()
         while self._idle_connections:
             connection = self._idle_connections.pop()
@@ -57,7 +60,7 @@ class Pool(Generic[C]):
         return connection
 
     def release(self, connection: C) -> None:
-        """Take a connection back, clean; a dead one is forgotten."""
+        """Return a connection without an open transaction; a dead one is dropped."""
         if self._is_alive(connection):
             self._idle_connections.append(connection)
         else:

@@ -52,7 +52,7 @@ SQLite's own 2 MiB an import would read most of these pages anew each time."""
 
 MAX_READER_CONNECTIONS = 3
 BUSY_TIMEOUT_SECONDS = 5.0
-"""How long to wait for another process to end its writing."""
+"""Seconds to wait for another process's write lock."""
 
 BUSY_RETRY_INTERVAL_SECONDS = 0.004
 INTERRUPT_RETRY_INTERVAL_SECONDS = 0.01
@@ -97,7 +97,7 @@ class SqliteDatabase(Database):
         compiled: CompiledStatement,
         argument_rows: Sequence[Arguments],
     ) -> T:
-        """Call the driver, its errors in the core's words."""
+        """Call the driver and translate its errors to the core's errors."""
         self.round_trips += 1
         try:
             return await _call_with_busy_retries(call, driver, compiled.sql, argument_rows)

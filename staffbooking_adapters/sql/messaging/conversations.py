@@ -122,7 +122,7 @@ last_readable_id = func.coalesce(conversation_members.c.left_id, conversations.c
 
 
 def is_online(user_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether somebody is connected to a node that is alive."""
+    """Whether a user is connected to a live node."""
     return exists().where(channel_connections.c.user_id == user_id, is_on_live_node)
 
 

@@ -1,5 +1,4 @@
-"""What is said is kept, under ids that rise in the order in which it can be seen; and who is
-in a conversation."""
+"""Writes messages, with ids that ascend in commit order, and conversation members."""
 
 from __future__ import annotations
 
@@ -107,7 +106,7 @@ GET_READ_MARK = Statement(select(conversation_members.c.read_id).where(*_IS_OWN_
 # Messages ---------------------------------------------------------------------------------
 
 MESSAGE_IDS_LOCK_KEY = 7_362_006
-"""The advisory lock that lets one at a time give ids to messages."""
+"""Key of the advisory lock that serializes the allocation of message ids."""
 
 LOCK_MESSAGE_IDS = Statement(
     postgresql=select(
@@ -354,7 +353,7 @@ class MessagesWriter(MessagesReader):
 
 
 def _message_params(messages: Sequence[NewMessage]) -> dict[str, Any]:
-    """The parameters of _SAID and of _SPOKEN."""
+    """The parameters of `_NEW_MESSAGE_ROWS` and `_CONVERSATION_UPDATE_ROWS`."""
     last_by_conversation = {
         each.conversation_id: (place, each) for place, each in enumerate(messages, 1)
     }
@@ -369,5 +368,5 @@ def _message_params(messages: Sequence[NewMessage]) -> dict[str, Any]:
 
 
 def _column_params(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
-    """The parameters of a rowset, a list for each name."""
+    """The parameters of `array_rows`: one list for each name."""
     return {f"each_{name}": [getattr(value, name) for value in values] for name in names}

@@ -64,7 +64,7 @@ mutes = Table(
     Column("kind", Text, nullable=False),
     PrimaryKeyConstraint("user_id", "kind"),
 )
-"""Kinds of notices that somebody does not want."""
+"""Notification kinds that a user has muted."""
 
 inquiries = Table(
     "inquiries",

@@ -60,7 +60,7 @@ partial_index(
     *(bookings.c.customer_id, bookings.c.event_ref),
     where=bookings.c.event_ref.is_not(None),
 )
-"""Who may be in a conversation is told by bookings."""
+"""Bookings determine who may be a member of a conversation."""
 
 # Messages ---------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ partial_index(
 
 is_admin = users.c.role == Role.ADMIN
 partial_index("ix_users_admins", users.c.id, where=is_admin)
-"""They get every event."""
+"""Admins receive every event."""
 
 # Deliveries -------------------------------------------------------------------------------
 

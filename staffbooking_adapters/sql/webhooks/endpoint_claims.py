@@ -90,7 +90,7 @@ def _select_first_due(kind: ColumnElement[bool], priority: int, limit: int) -> S
 
 @cache
 def due_deliveries_statement(limit: int) -> Statement:
-    """Of each endpoint those that are first in line, with their bytes."""
+    """Selects the first due deliveries of each claimed endpoint, with their bodies."""
     kinds = enumerate((is_retry, is_first_try))
     candidates = union_all(
         *(_select_first_due(kind, place, limit) for place, kind in kinds)

@@ -72,7 +72,7 @@ async def read_feed(
 # Placing ----------------------------------------------------------------------------------
 
 EVENT_POSITIONS_LOCK_KEY = 7_362_005
-"""The advisory lock that lets one at a time give positions."""
+"""Key of the advisory lock that serializes the allocation of feed positions."""
 
 LOCK_EVENT_POSITIONS = advisory_lock(EVENT_POSITIONS_LOCK_KEY)
 GET_LAST_POSITION = Statement(select(func.coalesce(func.max(events.c.position), 0)))

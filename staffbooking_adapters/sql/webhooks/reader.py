@@ -291,7 +291,7 @@ class WebhooksReader:
 
 
 def to_endpoint(row: Row) -> WebhookEndpoint:
-    """From the columns of ENDPOINT; what follows them is left."""
+    """Build an endpoint from `ENDPOINT_COLUMNS`; further columns are ignored."""
     return _map_endpoint((*row[:6], EndpointSecrets(*row[_SECRET_COLUMNS]), *row[9:]))
 
 
@@ -301,7 +301,7 @@ def to_subscriber(row: Row) -> EndpointSubscription:
 
 
 def to_delivery(row: Row) -> Delivery:
-    """From the columns of DELIVERY; what follows them is left."""
+    """Build a delivery from `DELIVERY_COLUMNS`; further columns are ignored."""
     next_at = None if row[_STATUS_INDEX] in FINISHED_DELIVERY_STATUSES else row[_NEXT_AT_INDEX]
     return _map_delivery((*row[:_NEXT_AT_INDEX], next_at, *row[_NEXT_AT_INDEX + 1 :]))
 

@@ -185,7 +185,7 @@ _IS_OF_ENDPOINT = deliveries.c.endpoint_id == bindparam("endpoint_id")
 
 
 DELIVERY_UPDATE_BATCH_SIZE = 1_000
-"""So many deliveries are moved by a statement, which has its time limit."""
+"""Maximum number of deliveries of each kind per statement, to stay within its timeout."""
 
 
 def _is_in_first_batch_of(*conditions: ColumnElement[bool]) -> BinaryExpression[bool]:
@@ -239,7 +239,7 @@ class WebhooksWriter(WebhooksReader):
     """Locks and writes webhook endpoints, feed positions and deliveries."""
 
     hints: set[Hint]
-    """What the unit of work will be worth a hint for, once it is committed."""
+    """Hints to send after the transaction commits."""
 
     async def add_endpoint(self, new_endpoint: NewWebhookEndpoint) -> WebhookEndpoint:
         fields = asdict(new_endpoint, recurse=False)
