@@ -60,15 +60,15 @@ log = logging.getLogger("staffbooking.channel")
 
 SOCKETIO_PATHS = ("/socket.io/", "/socket.io")
 _MAX_PACKETS_PER_REQUEST = 512
-"""Of one request: as events, so many would end a connection anyway."""
+"""Packets in one request: that many events would exceed the rate limit anyway."""
 _RESPONSE_CHUNK_BYTES = 64 * 1024
-"""Bytes of an answer that are sent at a time."""
+"""Bytes of a response that are sent at a time."""
 _TEXT_MEDIA_TYPE = b"text/plain; charset=UTF-8"
 
 _ALLOWED_METHODS = b"GET, POST, OPTIONS"
 _SAME_SITE_VALUES = (b"same-origin", b"none")
-"""Where a request comes from that names no origin, as browsers tell: a page of the service's
-own, or no page."""
+"""Accepted `Sec-Fetch-Site` values of requests without an origin: the service's own pages, or
+no page."""
 
 
 class SocketIoApp:
@@ -87,7 +87,7 @@ class SocketIoApp:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """What looks after connections ends with the context, and so do they."""
+        """Serve connections until the context ends; then close them."""
         try:
             yield
         finally:
@@ -98,13 +98,13 @@ class SocketIoApp:
                 await self._engine.shutdown()
 
     def retire(self) -> None:
-        """End the connections that are there: for a restart."""
+        """Close the open connections, for a restart."""
         for client in self._clients.values():
             client.close(CloseCode.RESTART, "restarting")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await receive()  # That somebody wants to connect: the scope says all of it.
+            await receive()  # The connect event, which adds nothing to the scope.
         else:
             send = self._with_cors_headers(scope, send)
         try:
@@ -138,7 +138,7 @@ class SocketIoApp:
         receive: Receive,
         send: Send,
     ) -> None:
-        """A new connection, if all is well."""
+        """Open a new connection if every check passes."""
         session, user = await authenticate_handshake(
             self._site, scope, self._allowed_origins, is_origin_required=False
         )
@@ -160,9 +160,9 @@ class SocketIoApp:
                 await self._hub.release(user.id)
 
     def _find_client(self, scope: Scope, kind: str, sid: str) -> SocketIoClient:
-        """The client of a connection; to others than its session there is none. Programs often
-        show the cookie to open something, and not when they poll: then the `sid` must do, which
-        nobody else was told."""
+        """Return the client of a connection, which only its own session can find. Programs often
+        send the cookie with the handshake but not with polls; without a cookie the secret `sid`
+        suffices."""
         token, client = find_session_token(scope["headers"]), self._clients.get(sid)
         if token is None and kind == "websocket":
             raise Unauthenticated("unauthenticated", "Sign in first")
@@ -190,11 +190,11 @@ class SocketIoApp:
                     await self._run_websocket(
                         client, EngineWebSocket(client, carrier, receive, send)
                     )
-        if reply is None and kind != "websocket":  # It was cut off.
+        if reply is None and kind != "websocket":  # The request was cancelled.
             raise NotFound("Connection")
 
     async def _poll(self, client: SocketIoClient, receive: Receive) -> Reply:
-        """Whatever waits for the client, or comes next; of a closed one, what is left."""
+        """Return the queued packets or the next ones; for a closed client, the remaining ones."""
         if client.is_closed:
             if rest := client.packet_queue.take_remaining():
                 return Reply(200, rest.encode(), media_type=_TEXT_MEDIA_TYPE)
@@ -208,7 +208,7 @@ class SocketIoApp:
     async def _receive_packets(
         self, client: SocketIoClient, scope: Scope, receive: Receive
     ) -> Reply:
-        """Take what the client has sent, packet by packet."""
+        """Process the packets of a request one by one."""
         raw = await request_body.read(Call(self._site, scope, receive))
         packets = raw.split(b"\x1e")
         if len(packets) > _MAX_PACKETS_PER_REQUEST:
@@ -223,7 +223,7 @@ class SocketIoApp:
         return Reply(200, b"ok", media_type=_TEXT_MEDIA_TYPE)
 
     async def _call_engine(self, client: SocketIoClient, method: str, body: bytes = b"") -> Reply:
-        """The engine's answer to a request."""
+        """Return the engine's response to a request."""
         answer: list[AsgiMessage] = []
 
         async def receive() -> AsgiMessage:
@@ -241,7 +241,7 @@ class SocketIoApp:
         return Reply(400, error_body("bad_handshake", "This connection takes no such request"))
 
     async def _send_in_chunks(self, reply: Reply, send: Send) -> None:
-        """Send an answer as fast as the client reads it."""
+        """Send a response as fast as the client reads it."""
 
         async def send_chunked(message: AsgiMessage) -> None:
             while len(message.get("body", b"")) > _RESPONSE_CHUNK_BYTES:
@@ -255,7 +255,7 @@ class SocketIoApp:
     async def _run_websocket(
         self, client: SocketIoClient, engine_websocket: EngineWebSocket
     ) -> None:
-        """Carry a client over a WebSocket, as long as that is open."""
+        """Serve a client over a WebSocket until that is closed."""
         is_new = not client.socket.is_attached
         try:
             await self._engine.handle_request(
@@ -274,7 +274,7 @@ class SocketIoApp:
                 client.socket.end_upgrade()
 
     def _with_cors_headers(self, scope: Scope, send: Send) -> Send:
-        """Let pages of allowed origins read the answers."""
+        """Let pages of allowed origins read the responses."""
         headers: list[Header] = [(b"vary", b"origin")]
         shown = [value for name, value in scope["headers"] if name == b"origin"]
         if len(shown) == 1 and shown[0].decode("latin-1") in self._allowed_origins:
@@ -298,7 +298,7 @@ class SocketIoApp:
         client = _client_from_environ(environ)
         client.attach_socket(sid)
         self._clients[sid] = client
-        if not self._hub.is_open:  # Since it was counted.
+        if not self._hub.is_open:  # It may have closed since the reservation.
             client.close(CloseCode.RESTART, "restarting")
         self._engine.start_background_task(self._supervise, client)
 
@@ -312,8 +312,7 @@ class SocketIoApp:
             await self._clean_up(client)
 
     async def _clean_up(self, client: SocketIoClient) -> None:
-        """The end of a client that was closed. As long as anything is kept for it, it has its
-        seat."""
+        """Clean up after a closed client. Its reservation lasts until nothing is kept for it."""
         try:
             if client.connection is not None:
                 self._hub.close(client.connection)
@@ -329,7 +328,7 @@ class SocketIoApp:
     # Socket.IO --------------------------------------------------------------------------
 
     async def _on_connect(self, sid: str, environ: Environ, auth: Any) -> None:
-        """A client connects."""
+        """Handle the Socket.IO connect of a client."""
         client = _client_from_environ(environ)
         connection = await open_or_close(client, client.user, self._open_connection(client))
         if connection is not None and client.is_open:
@@ -338,7 +337,7 @@ class SocketIoApp:
             self._hub.close(connection)
 
     async def _open_connection(self, client: SocketIoClient) -> ChannelConnection | None:
-        """Since the handshake its session may have ended: then there is none."""
+        """Open the connection, unless the session has ended since the handshake."""
         ports = self._site.ports
         caller = await ports.admission.authenticate_session(
             client.session.digest, ports.clock.wall()
@@ -349,11 +348,11 @@ class SocketIoApp:
         return await self._hub.open(caller.session, caller.user, client)
 
     async def _on_disconnect(self, sid: str, reason: str) -> None:
-        """A client disconnects."""
+        """Handle the disconnect of a client."""
         self._client_by_sid(sid).disconnect()
 
     async def _on_event(self, event: str, sid: str, *args: Any) -> Any:
-        """An event of a client; what is returned goes to the callback that came with it."""
+        """Handle an event of a client. The return value goes to the event's callback."""
         client = self._client_by_sid(sid)
         if client.connection is None or not client.is_open:
             return self._server.not_handled
@@ -376,7 +375,7 @@ def _client_from_environ(environ: Environ) -> SocketIoClient:
 
 
 async def _watch_disconnect(client: SocketIoClient, receive: Receive) -> None:
-    """Whoever hangs up while they wait to hear something is gone."""
+    """Disconnect a client that closes its HTTP connection while it polls."""
     while (await receive())["type"] != "http.disconnect":
         pass
     client.disconnect()

@@ -1,4 +1,4 @@
-"""A client of Socket.IO: one connection, over whichever requests and WebSockets it comes."""
+"""A Socket.IO client: one connection over any number of requests and WebSockets."""
 
 import math
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ from staffbooking_http.channel.socketio_engine import (
 )
 
 CLIENT_SCOPE_KEY = "staffbooking.client"
-"""Where the scope that the engine is shown has the client."""
+"""The key of the client in the scope that is passed to the engine."""
 MAX_QUEUED_BYTES = 256 * 1024
-"""Bytes that may wait for one client. While they are sent by polling there are up to four
-copies of them: together no more than may lie unread over `/ws`."""
+"""Bytes that may be queued for one client. Polling makes up to four copies of them, together no
+more than the limit of unread bytes at `/ws`."""
 _MAX_PACKETS_BEFORE_CONNECT = 32
-"""Packets of a client that has not connected yet: nobody else counts them."""
+"""Packets that a client may send before it has connected; no other limit counts them."""
 CONNECT_TIMEOUT_SECONDS = 10.0
 """Seconds that a client may take from Engine.IO's handshake to Socket.IO's."""
 UPGRADE_TIMEOUT_SECONDS = 10.0
-"""Seconds that a client may take to go over to a WebSocket that it opened."""
+"""Seconds that a client may take to upgrade to a WebSocket that it opened."""
 
 _DISCONNECT_PACKET = EncodedPacket("41")
-"""Of Socket.IO: who is told so does not come again by itself."""
+"""The Socket.IO disconnect packet. Clients that get it do not reconnect by themselves."""
 
 
 @define(eq=False)
@@ -55,7 +55,7 @@ class SocketIoClient:
     """Serializes its events over all transports."""
     _early_packet_count: int = 0
     _connect_scope: anyio.CancelScope = field(factory=anyio.CancelScope)
-    """The time that it has to connect."""
+    """Limits the time that the client may take to connect."""
     _closed: anyio.Event = field(factory=anyio.Event)
     _active_requests: dict[str, anyio.CancelScope] = field(factory=dict)
 
@@ -75,7 +75,7 @@ class SocketIoClient:
     def packet_queue(self) -> PacketQueue:
         return self.socket.packet_queue
 
-    # The pipe ---------------------------------------------------------------------------
+    # Packets ----------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
@@ -101,8 +101,7 @@ class SocketIoClient:
             await self.packet_queue.changed.wait()
 
     def accept_packet(self, packet: str | None) -> str:
-        """What the client has sent, as the engine may have it while the client is open. Its
-        answers, too, are to be read before the client goes on."""
+        """Filter a packet for the engine. Closes a client that sends without reading."""
         if self.packet_queue.unread_bytes > MAX_QUEUED_BYTES:
             self.close(CloseCode.SLOW, "too much lies unread")
         if self.connection is None:
@@ -111,42 +110,41 @@ class SocketIoClient:
                 self.close(CloseCode.FORBIDDEN, "too many packets")
         return filter_packet(packet, is_connected=self.connection is not None)
 
-    # Its end ----------------------------------------------------------------------------
+    # Closing ----------------------------------------------------------------------------
 
     def disconnect(self) -> None:
-        """The client has ended it, and reads no more."""
+        """Close after the client has disconnected; it reads no more."""
         if self.is_open:
             self.packet_queue.clear()
             self._close()
 
     def _close(self) -> None:
         self._closed.set()
-        self.packet_queue.put_nowait(None)  # After the last packet: the engine's writer ends here.
+        self.packet_queue.put_nowait(None)  # Ends the engine's writer after the last packet.
         self.packet_queue.notify_change()
 
     async def wait_until_closed(self) -> None:
-        """Until it is closed, also since it does not go on."""
+        """Wait until the client is closed. Closes it if it does not connect in time."""
         with self._connect_scope:
             await self._closed.wait()
         self.close(CloseCode.SLOW, "nothing was heard")
 
     async def wait_until_idle(self) -> None:
-        """Until all is read, and no request is under way any more."""
+        """Wait until everything is read and no request is in progress."""
         while self._active_requests or self.packet_queue.unread_bytes:
             await self.packet_queue.changed.wait()
 
     def abort(self) -> None:
-        """Wait no more for a client that was closed."""
+        """Stop waiting for a closed client."""
         for scope in self._active_requests.values():
             scope.cancel()
         self.packet_queue.clear()
 
-    # What carries it --------------------------------------------------------------------
+    # Transports ------------------------------------------------------------------------
 
     @contextmanager
     def track_request(self, request_kind: str) -> Iterator[anyio.CancelScope]:
-        """One request for the client, of which there is one of a kind at a time. It ends where
-        the client is cut off."""
+        """Track a request. A second one of the same kind at a time closes the client."""
         if request_kind in self._active_requests:
             self.close(CloseCode.SLOW, "one request at a time")
             raise HttpError(400, "bad_handshake", "There is such a request already")
@@ -160,7 +158,7 @@ class SocketIoClient:
                     self.packet_queue.notify_change()
 
     def build_engine_scope(self, request_kind: str, length: int = 0) -> Scope:
-        """A request of the client, as much of it as is the engine's business."""
+        """Build the scope of a request with only what the engine needs."""
         is_socket = request_kind == "websocket"
         query = f"EIO=4&transport={request_kind if is_socket else 'polling'}"
         if self.socket.is_attached:

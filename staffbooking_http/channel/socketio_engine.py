@@ -1,9 +1,9 @@
-"""python-socketio within bounds: what lies unread is counted, tasks end with the server, and
-packets are read to the letter. Whatever of it is not made for others is touched here alone.
+"""Adapts python-socketio: counts unread bytes, ends its tasks at shutdown, and parses packets
+strictly. Only this module uses private parts of the library.
 
-Its server swallows what it can't read, parses what nobody counts, keeps attachments of binary
-events without end, and calls its own handlers for events of their names: such packets never
-reach it.
+The library's server ignores malformed packets, parses packets that no limit counts, keeps
+attachments of binary events without limit, and calls its own handlers for events with reserved
+names. `filter_packet` and `_StrictPacket` keep such packets from it.
 """
 
 import asyncio
@@ -25,37 +25,37 @@ from staffbooking_http.api.errors import HttpError
 from staffbooking_http.channel.frames import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
 
 Environ: TypeAlias = dict[str, Any]
-"""Of the request that a client came by."""
+"""The environment of the handshake request."""
 
 log = logging.getLogger("staffbooking.channel.socketio")
-log.setLevel(logging.ERROR)  # Below it the library tells what people say to each other.
+log.setLevel(logging.ERROR)  # Lower levels log message texts.
 
 PING_INTERVAL_SECONDS = 20.0
 PONG_TIMEOUT_SECONDS = 20.0
-"""Seconds; who has gone without a word is noticed after both, and once more the latter."""
+"""Seconds to wait for a pong. A lost client is detected after a ping interval and two of these."""
 _MAX_PACKETS_PER_RESPONSE = 16
-"""Packets that clients take in one answer; those of python-socketio take no more."""
+"""Packets in one polling response; clients of python-socketio accept no more."""
 _PACKET_OVERHEAD_BYTES = 256
-"""What a packet takes besides its text."""
+"""Bytes of memory that a packet takes besides its text."""
 _NAMELESS_EVENT_PACKET = "42"
-"""The packet of an event without a name: in the place of whatever is no packet."""
+"""An event packet without a name. It replaces invalid packets."""
 
 UPGRADE_PACKETS = ("2probe", "5")
-"""Packets of Engine.IO by which a client goes over to a WebSocket."""
+"""Engine.IO packets by which a client upgrades to a WebSocket."""
 
 _PACKETS_BEFORE_CONNECT = re.compile(r"[13]|40.*", re.DOTALL)
-"""Those that it may send until it has connected as Socket.IO does: close, pong and that."""
+"""Packets allowed before the Socket.IO connect: close, pong and connect."""
 _PACKETS_AFTER_CONNECT = re.compile(r"[13]|41|4[25].*", re.DOTALL)
-"""And from then on: that it disconnects, and events. Binary ones are to be answered, too."""
+"""Packets allowed afterwards: close, pong, disconnect, and events, including binary ones."""
 _RESERVED_EVENT_NAMES = ("connect", "disconnect", "*")
-"""What python-socketio calls its own handlers by."""
+"""Event names for which python-socketio calls its own handlers."""
 
 
 def create_server(
     on_connect: Callable[[str, Environ], None], on_disconnect: Callable[[Environ], None]
 ) -> socketio.AsyncServer:
-    """A server that begins nothing before its first connection. It tells of each socket that
-    its engine has made, and is about to close or has lost."""
+    """Create a server that starts no task before its first connection. It reports each socket
+    that its engine opens, and each that is closing or lost."""
     return _CallbackServer(
         on_connect,
         on_disconnect,
@@ -74,21 +74,21 @@ def create_server(
 
 
 def filter_packet(text: str | None, *, is_connected: bool) -> str:
-    """A packet as the engine may have it; None is a binary one."""
+    """Return a packet that is safe for the engine; None stands for a binary packet."""
     allowed_packets = _PACKETS_AFTER_CONNECT if is_connected else _PACKETS_BEFORE_CONNECT
     return text if text is not None and allowed_packets.fullmatch(text) else _NAMELESS_EVENT_PACKET
 
 
 class PacketQueue(asyncio.Queue[Any]):
-    """Packets on their way to a client. The engine takes some of those that wait, and comes for
-    more when it has sent them: until then they are unread."""
+    """Outgoing packets of one client. Packets that the engine has taken count as unread until
+    it asks for more, which it does after sending them."""
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
         self.unread_bytes = 0
-        """Bytes."""
+        """Bytes of the packets that are queued or being sent."""
         self.changed = anyio.Event()
-        """Less is unread, or nothing ever will be."""
+        """Set when `unread_bytes` has decreased or the queue was cleared."""
         self._taken_sizes: list[int] = []
 
     async def get(self) -> Any:
@@ -101,13 +101,13 @@ class PacketQueue(asyncio.Queue[Any]):
         return super().get_nowait()
 
     def mark_sent(self) -> None:
-        """What was taken has been sent."""
+        """Stop counting the packets that were taken: they have been sent."""
         self.unread_bytes -= sum(self._taken_sizes)
         self._taken_sizes.clear()
         self.notify_change()
 
     def take_remaining(self) -> str:
-        """The next packets of a client that was closed, as one answer."""
+        """Return the next packets of a closed client, as one polling response."""
         self.mark_sent()
         packets = []
         while not self.empty() and len(self._taken_sizes) < _MAX_PACKETS_PER_RESPONSE:
@@ -116,7 +116,7 @@ class PacketQueue(asyncio.Queue[Any]):
         return "\x1e".join(packets)
 
     def clear(self) -> None:
-        """Nobody reads what waits, or was taken."""
+        """Drop all packets: nobody will read them."""
         while not self.empty():
             self._get()
         self.mark_sent()
@@ -141,7 +141,7 @@ def _packet_size(item: Any) -> int:
 
 @frozen
 class EncodedPacket:
-    """A packet as the engine asks it of a queue, encoded once for all whom it goes to."""
+    """A packet with the interface that the engine expects, encoded once for all recipients."""
 
     text: str
 
@@ -150,7 +150,7 @@ class EncodedPacket:
 
 
 class TrackedEngine(engineio.AsyncServer):
-    """python-engineio's server; all that it began ends with `shutdown`."""
+    """python-engineio's server; `shutdown` ends all its tasks."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -176,11 +176,11 @@ class TrackedEngine(engineio.AsyncServer):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.start_service_task = True  # Where it begins anew.
+        self.start_service_task = True  # The next connection starts it again.
 
 
 class EngineSocket:
-    """What the engine has of a client: nothing until the first handshake."""
+    """The engine's socket of one client; absent until the first handshake."""
 
     def __init__(self, engine: TrackedEngine) -> None:
         self._engine = engine
@@ -209,15 +209,15 @@ class EngineSocket:
 
     @property
     def is_upgraded(self) -> bool:
-        """Whether it is over a WebSocket."""
+        """Whether the client uses a WebSocket."""
         return bool(self._socket.upgraded)
 
     def end_upgrade(self) -> None:
-        """Where it failed the engine forgets that, and polls would wait for ever."""
+        """Reset a failed upgrade: the engine does not, and polls would wait forever."""
         self._socket.upgrading = False
 
     async def close(self) -> None:
-        """As a transport closes: a client that is told of it may not come again."""
+        """Close as a lost transport: a client told to disconnect might not reconnect."""
         await self._socket.close(wait=False, abort=True)
 
     def forget(self) -> None:
@@ -252,7 +252,7 @@ class _CallbackServer(socketio.AsyncServer):
 
 
 class _StrictJson:
-    """What comes is JSON to the letter, as it is in a frame."""
+    """Parses JSON as strictly as for frames."""
 
     dumps = staticmethod(json.dumps)
 
@@ -262,8 +262,7 @@ class _StrictJson:
 
 
 class _StrictPacket(packet.Packet):
-    """A packet of Socket.IO. One that is malformed, or announces anything binary, is an event
-    of no name."""
+    """A Socket.IO packet. A malformed or binary packet is parsed as an event without a name."""
 
     json = _StrictJson  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""WebSockets of the embedded server: uvicorn's, with bounds, and an `Outbound` that writes to the
+"""WebSockets of the embedded server: uvicorn's with limits, and an `Outbound` that writes to the
 socket directly, so that a broadcast frame is encoded and framed once."""
 
 import asyncio
@@ -23,18 +23,18 @@ from staffbooking_http.channel.outbound import (
 )
 
 _MAX_FRAGMENTS = 1024
-"""Of one message; empty ones take room, too."""
+"""Fragments of one message; empty fragments take memory, too."""
 _SEND_BUFFER_BYTES = 128 * 1024
-"""Bytes that the system keeps for a client, besides: left alone it would keep megabytes."""
+"""Bytes in the socket's send buffer; the system's default allows megabytes."""
 _MAX_HANDSHAKE_HEADERS = 100
 _MAX_HEADER_BYTES = 8000
-"""Bytes of its name and its value; uvicorn's handshake takes no longer ones."""
+"""Bytes of a header's name and value; uvicorn's handshake accepts no more."""
 
 _CONNECTION_HEADER = re.compile(rb"[\w-]+(\s*,\s*[\w-]+)*")
 
 
 def is_valid_handshake(url: bytes, headers: Sequence[Header]) -> bool:
-    """Whether a request that wants a WebSocket asks for it to the letter (RFC 6455, 4.2.1)."""
+    """Whether a WebSocket handshake is valid (RFC 6455, 4.2.1)."""
     found: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for name, value in headers:
         found[name].append(value)
@@ -79,10 +79,10 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if self.close_sent:
-            self.handshake_complete = True  # Refused is answered, and nothing to be logged.
+            self.handshake_complete = True  # A refusal is a response; uvicorn must not log it.
 
     def close_immediately(self, code: int, reason: str) -> None:
-        """Close it: what the client has sent, and sends, counts for nothing any more."""
+        """Close the WebSocket, and ignore all input from the client."""
         if self.handshake_complete:
             self.conn.send_close(code, reason)
             self._finish_close(code, reason)
@@ -90,7 +90,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.abort()
 
     def schedule_abort(self) -> None:
-        """Leave the client some time to read what was written; then cut it off."""
+        """Abort the connection after the client has had time to read the remaining output."""
         if self._abort_timer is None and not self.disconnected:
             self._abort_timer = self.loop.call_later(CLOSE_TIMEOUT_SECONDS, self.transport.abort)
 
@@ -107,7 +107,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         self.schedule_abort()
 
     def shutdown(self) -> None:
-        """At the end of the server. A handshake is answered as any request that is in flight."""
+        """Close at server shutdown. A handshake in progress is still answered."""
         if self.handshake_complete:
             super().shutdown()
 
@@ -126,10 +126,10 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
             self.close_immediately(CloseCode.SLOW, "too much lies unread")
 
     def handle_parser_exception(self) -> None:
-        """What came is no WebSocket any more. It is read on, and dropped, until the client has
-        read why: closed at once, it would be reset where it is still sending."""
+        """Handle a protocol violation. Input is read and dropped until the client has read the
+        close frame; closing at once would reset the connection of a client still sending."""
         closed = self.conn.close_sent
-        if closed is None:  # There is no WebSocket yet that could be closed.
+        if closed is None:  # The handshake is not complete.
             self.transport.abort()
         elif not self.close_sent:
             self._finish_close(closed.code, closed.reason)
