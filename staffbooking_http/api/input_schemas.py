@@ -1,4 +1,4 @@
-"""From the inputs of the core to JSON schemas: the bounds that the converter enforces."""
+"""JSON schemas of the core's input classes, with the bounds that the converter enforces."""
 
 import types
 from datetime import date
@@ -44,8 +44,8 @@ _FORM_KEYWORDS: dict[str, Schema] = {
 
 
 def class_schema(cls: type) -> Schema:
-    """The schema of an input; null is the same as absent unless it is told, unknown fields are
-    ignored."""
+    """Return the schema of an input class. Unknown fields are allowed. Null equals absent unless
+    the input class distinguishes them."""
     fields = field_schemas(cls)
     required = [name for name, (_, needed) in fields.items() if needed]
     schema: dict[str, Any] = {
@@ -56,7 +56,7 @@ def class_schema(cls: type) -> Schema:
 
 
 def field_schemas(cls: type) -> dict[str, tuple[Schema, bool]]:
-    """Each field with its schema, and whether it is required."""
+    """Return each field's schema, and whether it is required."""
     attrs.resolve_types(cls)
     return {
         field.name: (_field_schema(field), field.default is attrs.NOTHING)

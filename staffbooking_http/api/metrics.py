@@ -1,5 +1,5 @@
-"""Counts and durations of requests, the channel, the work that is due, and webhooks: a few
-additions a call, one look at the store in a while, families when scraped."""
+"""Metrics of requests, the channel, due work and webhooks. Recording a call costs a few additions;
+the store is queried rarely; metric families are built when scraped."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -39,7 +39,7 @@ _HISTOGRAM_BOUNDS_SECONDS = (
 
 
 class RequestMetrics:
-    """What became of the calls of one method and path."""
+    """Response counts and durations of one method and path."""
 
     __slots__ = ("buckets", "method", "path", "statuses", "total_seconds")
 
@@ -56,17 +56,17 @@ class RequestMetrics:
 
 
 class ChannelMetrics:
-    """What passes over the channel of this process."""
+    """Counts of the channel in this process."""
 
     __slots__ = ("open_connections", "sent_messages", "slow_disconnects")
 
     def __init__(self) -> None:
         self.open_connections = 0
-        """Those that are open."""
+        """Connections that are open now."""
         self.sent_messages = 0
-        """Told so far, to one connection each."""
+        """Messages sent so far, counted once per connection."""
         self.slow_disconnects = 0
-        """Connections that were closed since they did not read."""
+        """Connections that were closed because they did not read."""
 
 
 _BACKLOG_CACHE_PERIOD = timedelta(seconds=5)
@@ -74,15 +74,14 @@ _BACKLOG_CACHE_PERIOD = timedelta(seconds=5)
 
 @frozen
 class BacklogSnapshot:
-    """What waits to be done, by kind, and how webhooks fare."""
+    """Due work by kind, and the state of webhook deliveries."""
 
     backlogs: Sequence[Backlog]
     webhooks: WebhookStats
 
 
 class BacklogCache:
-    """Work as the store knows it, asked for once in a while: however many read the figures,
-    and however often, the store is spared."""
+    """Caches the backlog, so that the number of scrapes does not add to the store's load."""
 
     __slots__ = ("_fetched_at", "_snapshot")
 
@@ -91,7 +90,7 @@ class BacklogCache:
         self._snapshot: BacklogSnapshot | None = None
 
     async def get(self, ports: Ports) -> BacklogSnapshot | None:
-        """None while the store is out of reach."""
+        """Return the backlog, or None while the store is unavailable."""
         now = ports.clock.wall()
         if self._fetched_at is None or now - self._fetched_at >= _BACKLOG_CACHE_PERIOD:
             try:
@@ -109,7 +108,7 @@ def render_metrics(
     channel_metrics: ChannelMetrics,
     backlog: BacklogSnapshot | None,
 ) -> bytes:
-    """All figures as Prometheus reads them; without work, those of the process alone."""
+    """Encode all metrics for Prometheus; without a backlog, only those of the process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_RequestCollector([tally for tally in request_metrics if tally.statuses]))
     registry.register(_ChannelCollector(channel_metrics))

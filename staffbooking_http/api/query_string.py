@@ -1,4 +1,4 @@
-"""Query strings: what each endpoint takes, and the strict reading of it (CONTRACT 1)."""
+"""Query strings: the parameters of each endpoint, and their strict parser (CONTRACT 1)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from staffbooking_core.inputs import MAX_ID, AllowedCharacters, Id, IntegerBound
 T = TypeVar("T")
 
 MAX_CACHED_QUERY_BYTES = 256
-"""Bytes of a query that is worth remembering."""
+"""Longest query, in bytes, whose parsed input is cached."""
 
 _MAX_REPORTED_KEY_BYTES = 100
-"""Bytes of a key that we don't know, as an error names it."""
+"""Bytes of an unknown key that an error includes."""
 
 PageNumber = Annotated[int, IntegerBounds(1, 100_000)]
 PageSize = Annotated[int, IntegerBounds(1, 50)]
@@ -39,7 +39,7 @@ class BookingRole(StrEnum):
 
 @frozen(kw_only=True)
 class SearchCompanions:
-    """SPECIFICATION 4.2."""
+    """The search for companions (SPECIFICATION 4.2)."""
 
     location: Name | None = None
     service: Name | None = None
@@ -50,7 +50,7 @@ class SearchCompanions:
     limit: PageSize = 12
 
     def to_core(self, currency: Currency) -> CompanionQuery:
-        """The same in minor units: a bound finer than the currency moves inwards."""
+        """Convert prices to minor units. A bound finer than the currency is rounded inwards."""
         low, high = self.min_price, self.max_price
         return CompanionQuery(
             location=self.location,
@@ -65,7 +65,7 @@ class SearchCompanions:
 
 @frozen(kw_only=True)
 class ReadAvailability:
-    """SPECIFICATION 4.4."""
+    """Reading availability (SPECIFICATION 4.4)."""
 
     start_date: date
     end_date: date
@@ -73,7 +73,7 @@ class ReadAvailability:
 
 @frozen(kw_only=True)
 class ListBookings:
-    """CONTRACT 4, by key."""
+    """Listing bookings with an API key (CONTRACT 4)."""
 
     status: BookingStatus | None = None
     page: PageNumber = 1
@@ -82,14 +82,14 @@ class ListBookings:
 
 @frozen(kw_only=True)
 class ListMyBookings(ListBookings):
-    """CONTRACT 4, by session."""
+    """Listing one's bookings with a session (CONTRACT 4)."""
 
     role: BookingRole | None = None
 
 
 @frozen(kw_only=True)
 class ListReviews:
-    """CONTRACT 5."""
+    """Listing reviews (CONTRACT 5)."""
 
     page: PageNumber = 1
     limit: PageSize = 12
@@ -97,7 +97,7 @@ class ListReviews:
 
 @frozen(kw_only=True)
 class ListDeliveries:
-    """CONTRACT 7."""
+    """Listing webhook deliveries (CONTRACT 7)."""
 
     page: PageNumber = 1
     limit: PageSize = 12
@@ -105,16 +105,16 @@ class ListDeliveries:
 
 @frozen(kw_only=True)
 class ReadEvents:
-    """CONTRACT 7."""
+    """Reading the pull feed (CONTRACT 7)."""
 
     after: Annotated[str, TextBounds(100, 0, characters=AllowedCharacters.OPAQUE)] | None = None
-    """The id of the last event that was read; the feed's beginning unless given."""
+    """The id of the last event that was read. Default: the beginning of the feed."""
     limit: Annotated[int, IntegerBounds(1, 100)] = 50
 
 
 @frozen(kw_only=True)
 class ListConversations:
-    """CONTRACT 6."""
+    """Listing conversations (CONTRACT 6)."""
 
     page: PageNumber = 1
     limit: Annotated[int, IntegerBounds(1, 100)] = 100
@@ -122,20 +122,20 @@ class ListConversations:
 
 @frozen(kw_only=True)
 class ConnectQuery:
-    """Of the handshake at /ws."""
+    """The query of the handshake at `/ws`."""
 
     after: Annotated[int, IntegerBounds(0, MAX_ID)] | None = None
-    """The last message that the client has: it is told of what came after it, as if it asked
-    to resume, but with no race against what comes meanwhile."""
+    """The last message that the client has. Later messages are sent as after a resume request,
+    but without a race against new messages."""
 
 
 @frozen(kw_only=True)
 class ReadHistory:
-    """CONTRACT 6."""
+    """Reading the messages of a conversation (CONTRACT 6)."""
 
     before: Id | None = None
     after: Annotated[int, IntegerBounds(0, MAX_ID)] | None = None
-    """0 is the beginning."""
+    """Return messages after this id; 0 is the beginning."""
     limit: Annotated[int, IntegerBounds(1, 100)] = 50
 
 
@@ -144,14 +144,14 @@ def _to_minor_units(amount: Decimal, currency: Currency, rounding: str) -> int:
 
 
 def parse_query(cls: type[T], raw: bytes) -> T:
-    """The input that a query string holds. Raises MissingField and InvalidField."""
+    """Parse a query string. Raises MissingField and InvalidField."""
     parsed: T = (_parse_cached if len(raw) <= MAX_CACHED_QUERY_BYTES else _parse)(cls, raw)
     return parsed
 
 
 def parse_form(cls: type[T], raw: bytes) -> T:
-    """The input in a form, as `parse_query` but not cached. Unknown fields may repeat, since other
-    code reads them."""
+    """Parse a form as `parse_query` does, but without the cache. Unknown fields may repeat, since
+    other code reads them."""
     parsed: T = _parse(cls, raw, is_strict=False)
     return parsed
 
@@ -181,7 +181,7 @@ def _parse(cls: type, raw: bytes, *, is_strict: bool = True) -> Any:
 
 
 _parse_cached = lru_cache(maxsize=1024)(_parse)
-"""Queries come again and again, and what is made of them never changes."""
+"""Queries repeat, and parsed inputs are immutable."""
 
 
 @lru_cache(maxsize=16)

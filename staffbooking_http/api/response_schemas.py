@@ -1,7 +1,7 @@
-"""JSON schemas of what the interface answers, derived from the record classes of the core.
+"""JSON schemas of responses, derived from the record classes of the core.
 
-A class in `COMPONENTS` stands in the documents under its own name, and other schemas refer to
-it; any other record is written out where it is used.
+A class in `COMPONENTS` is a named component that other schemas refer to; any other record is
+written inline.
 """
 
 import types
@@ -140,7 +140,7 @@ def _record_schema(record: type) -> Schema:
 
 
 def enum_schema(members: Iterable[Any]) -> Schema:
-    """A text that is one of the values of an enumeration."""
+    """A string that is one of the values of an enumeration."""
     return {"type": "string", "enum": [str(member.value) for member in members]}
 
 
@@ -156,7 +156,7 @@ def nullable_schema(schema: Schema) -> Schema:
 def object_schema(
     fields: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None
 ) -> Schema:
-    """An object with these fields, and perhaps the optional ones; more may come later."""
+    """An object with required and optional fields; more may be added later."""
     return {
         "type": "object",
         "properties": {**fields, **(optional or {})},

@@ -1,4 +1,4 @@
-"""From a path to what is there: a trie of segments, built once."""
+"""Finds the value of a path, by a trie of segments that is built once."""
 
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
@@ -16,8 +16,8 @@ class _Node(Generic[T]):
 
 
 class Router(Generic[T]):
-    """Finds what was put at a path such as `/bookings/{id}`. A literal segment goes before a
-    parameter; a parameter is never empty; a trailing slash makes another path."""
+    """Finds the value of a path template such as `/bookings/{id}`. A literal segment takes
+    precedence over a parameter; a parameter is never empty; a trailing slash is significant."""
 
     def __init__(self, entries: Iterable[tuple[str, T]]) -> None:
         self._root: _Node[T] = _Node()
@@ -39,7 +39,7 @@ class Router(Generic[T]):
         return node
 
     def find(self, path: str) -> tuple[T, Sequence[str]] | None:
-        """What is at a path, and the texts of its parameters in their order."""
+        """Return the value at a path and the texts of its parameters in order."""
         if (entry := self._literal.get(path)) is not None:
             return entry, ()
         node, parameters = self._root, []

@@ -1,4 +1,4 @@
-"""The AsyncAPI 3.0 document of the channel, made of what the channel itself runs on
+"""The AsyncAPI 3.0 document of the channel, generated from the definitions that the channel uses
 (CONTRACT 6 and 9)."""
 
 from functools import cache
@@ -104,13 +104,13 @@ _SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {
 }
 
 _REPLY_EVENTS = (ServerEvent.ACK, ServerEvent.ERROR)
-"""They bear the `ref` of the frame that they answer."""
+"""Events that carry the `ref` of the frame that they answer."""
 
 _SUCCESS_REPLIES = {
     ClientEvent.SEND_MESSAGE: (ServerEvent.ACK,),
     ClientEvent.PRESENCE: (ServerEvent.PRESENCE,),
 }
-"""What a frame is answered by, where all is well, to who sent it alone."""
+"""The events that answer a successful frame, sent only to its sender."""
 
 _SHARED_ERROR_CODES = (
     "missing_field invalid_field content_blocked conversation_left rate_limited".split()
@@ -123,17 +123,17 @@ FRAME_ERROR_CODES = {
     "unavailable": "the service is out of reach for now: send it again",
     "internal": "a fault of ours",
 }
-"""Why a frame is refused, by code."""
+"""Descriptions of the errors that refuse a frame, by code."""
 
 
 @cache
 def encode_document(policy: Policy) -> bytes:
-    """The document as JSON."""
+    """Encode the document as JSON."""
     return codec.encode(build_document(policy))
 
 
 def build_document(policy: Policy) -> JsonObject:
-    """The whole document, as plain structures."""
+    """Build the document from plain structures."""
     base = urlsplit(policy.base_url)
     frames = [
         *(_client_event_message(event) for event in ClientEvent),
@@ -203,7 +203,7 @@ def _format_description(policy: Policy) -> str:
 
 
 def _client_event_message(event: ClientEvent) -> JsonObject:
-    """A frame of a client; its name says so, for some events go both ways."""
+    """Describe a client's frame. The message name includes the sender: some events go both ways."""
     return _event_message(
         f"client_{event}",
         event,
@@ -237,7 +237,7 @@ def _event_message(
 
 
 def _receive_operation(event: ClientEvent) -> JsonObject:
-    """What the service does with a frame of a client."""
+    """Describe the operation that receives a client's frame."""
     answers = [*_SUCCESS_REPLIES.get(event, ()), ServerEvent.ERROR]
     return {
         **_operation("receive", f"client_{event}", _CLIENT_EVENT_DESCRIPTIONS[event]),

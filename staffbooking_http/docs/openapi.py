@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the table that the service runs on (CONTRACT 9)."""
+"""The OpenAPI 3.1 document, generated from the table of endpoints (CONTRACT 9)."""
 
 import inspect
 import re
@@ -83,7 +83,7 @@ _STATUS_DESCRIPTIONS = {
 
 
 def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> JsonObject:
-    """The whole document, as plain structures."""
+    """Build the document from plain structures."""
     paths: dict[str, JsonObject] = {}
     policy_values = _policy_values(policy)
     for family, rows in families.items():
@@ -127,8 +127,8 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
 def _hosted_page_operation(
     name: str, summary: str, request_schema: Schema, response_schema: Schema
 ) -> JsonObject:
-    """Acting on a page of the simulated processor as a script. It belongs to the pages, not to
-    the table."""
+    """Describe how a script acts on a page of the simulated processor. The endpoint belongs to
+    the pages, not to the table."""
     return {
         "tags": ["Sandbox"],
         "operationId": f"post_sandbox_{name}",
@@ -182,7 +182,7 @@ _HOSTED_PAGES: JsonObject = {
 
 
 def _rule_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
-    """The codes of rules, which are told with the operations that they belong to."""
+    """Return the error codes of rules; the operations they belong to describe them."""
     codes = {code for rows in families.values() for row in rows for code in row.rule_codes}
     return sorted(codes - set(ERROR_CODE_DESCRIPTIONS))
 
@@ -211,10 +211,10 @@ def _format_rule(rule: RateLimit) -> str:
 
 
 def _policy_values(policy: Policy) -> JsonObject:
-    """What texts may name in braces: the figures of a deployment, with their units.
+    """Return the values of a deployment that texts may name in braces, with their units.
 
     Each limit of `policy.limits` gives `<name>_limit`, a number, `<name>_window` ("an hour", "15
-    minutes") and `<name>_rate`, what follows a number ("an hour", "in 15 minutes").
+    minutes") and `<name>_rate`, the text after a number ("an hour", "in 15 minutes").
     """
     values = {
         name: _format_value(name, value) for name, value in asdict(policy, recurse=False).items()
@@ -344,7 +344,7 @@ def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
 
 
 def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]:
-    """Every status that an operation may answer, in order, and what with."""
+    """Yield every response status of an operation, in order, with its schema."""
     error, faults = (
         type_schema(ErrorRecord),
         type_schema(InvalidInputRecord | ErrorRecord),
