@@ -1,4 +1,4 @@
-"""Uploads that are refused: by whom, in which order, with what; and nothing of them is stored."""
+"""Refused uploads: callers, order of checks, error answers; a refused upload stores nothing."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def body(*parts: bytes) -> dict[str, Any]:
 
 
 async def in_pieces(content: bytes, size: int = 1000) -> AsyncIterator[bytes]:
-    """As a client sends it that does not say how much will come."""
+    """The body in chunks, as from a client that sends no Content-Length."""
     for place in range(0, len(content), size):
         yield content[place : place + size]
 
 
 def are_free(world: HttpDeployment) -> bool:
-    """Whether nobody holds a turn."""
+    """Whether no upload slot is taken."""
     taken = world.app.site.upload_limiters[PATH]
     return not taken._bodies and taken._work_slots._value == upload_limits.MAX_CONCURRENT_UPLOADS
 
@@ -89,7 +89,7 @@ async def test_images_are_for_staff_with_a_session(
 async def test_a_page_of_somebody_else_uploads_nothing(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
-    """A form can be sent from anywhere, the token can't."""
+    """A form without the CSRF token is refused."""
     token = staff.headers.pop("x-csrf-token")
     error_body(await staff.post(PATH, **form(make_image_bytes())), 403, "csrf_failed")
     error_body(await staff.delete(f"{PATH}/a.jpg"), 403, "csrf_failed")
@@ -99,7 +99,7 @@ async def test_a_page_of_somebody_else_uploads_nothing(
 async def test_uploads_count_for_the_general_window(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
-    """Refused ones too, and a spent window goes before the body."""
+    """Refused uploads count too, and an exhausted window is reported before the body is read."""
     world.raise_limits(general=RateLimit("general", 2, HOUR))
     for left in (1, 0):
         answer = await staff.post(PATH, **form(b"no image"))
@@ -138,7 +138,7 @@ async def test_the_order_of_the_checks(world: HttpDeployment) -> None:
 async def test_a_file_is_bounded_to_the_byte(
     world: HttpDeployment, staff: httpx.AsyncClient, excess: int, declared: bool
 ) -> None:
-    """413 for more, also where the client does not say how much will come."""
+    """A larger file is 413, also when the client sends no Content-Length."""
     world.restart(policy=TINY)
     whole = HEAD + bytes(TINY.max_image_bytes + excess) + END
     content: Any = whole if declared else in_pieces(whole)
@@ -151,7 +151,7 @@ async def test_a_file_is_bounded_to_the_byte(
 
 
 async def test_texts_beside_a_file_have_a_bound_of_their_own(staff: httpx.AsyncClient) -> None:
-    """They can't take the place that a file may have."""
+    """Text fields have a bound separate from that of the file."""
     most = uploads.MAX_FORM_OVERHEAD_BYTES
     texts = {"x": "x" * (most // 2), "y": "y" * (most // 2)}
     error_body(await staff.post(PATH, data=texts, **form(b"none")), 422, "invalid_field")
@@ -163,7 +163,7 @@ async def test_texts_beside_a_file_have_a_bound_of_their_own(staff: httpx.AsyncC
 async def test_what_is_around_a_file_is_bounded(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
-    """Fields that nobody asked for, and what comes before and after the form."""
+    """Unknown fields, and data before and after the form, are bounded."""
     world.restart(policy=TINY)
     whole, much = (
         HEAD + make_image_bytes() + END,
@@ -190,14 +190,14 @@ async def test_what_is_around_a_file_is_bounded(
     ],
 )
 async def test_what_is_no_form_is_415(staff: httpx.AsyncClient, media: str | None) -> None:
-    """By what it is declared to be."""
+    """The declared media type decides."""
     headers = {} if media is None else {"content-type": media}
     answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
     error_body(answer, 415, "unsupported_media_type")
 
 
 async def test_two_types_are_no_type(staff: httpx.AsyncClient) -> None:
-    """Which of two counts is nobody's guess."""
+    """Two Content-Type headers are 415."""
     headers = [*MULTIPART.items()] * 2
     answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
     error_body(answer, 415, "unsupported_media_type")
@@ -232,7 +232,7 @@ async def test_a_broken_form_is_400(staff: httpx.AsyncClient, content: bytes) ->
 
 @pytest.mark.parametrize("boundary", ["", "; boundary=", '; boundary=""', "; boundary=l\xefne"])
 async def test_a_form_without_a_boundary_is_400(staff: httpx.AsyncClient, boundary: str) -> None:
-    """Nothing parts its fields, or nothing that may."""
+    """A missing or invalid boundary is 400."""
     headers = [(b"content-type", f"multipart/form-data{boundary}".encode("latin-1"))]
     answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
     error_body(answer, 400, "malformed_form")
@@ -261,7 +261,7 @@ async def test_a_form_without_the_file_is_400(staff: httpx.AsyncClient) -> None:
 
 
 async def test_two_files_are_422(staff: httpx.AsyncClient) -> None:
-    """Which of them is meant is nobody's guess."""
+    """Two files in one form are 422."""
     image = ("file", ("a.png", make_image_bytes(), "image/png"))
     answer = await staff.post(PATH, files=[image, image])
     assert "more than once" in error_body(answer, 422, "invalid_field")["errors"][0]["message"]
@@ -283,7 +283,7 @@ async def test_two_files_are_422(staff: httpx.AsyncClient) -> None:
     ids=["none", "gif", "svg", "pdf", "html", "cut", "bomb", "scans", "long"],
 )
 async def test_what_is_no_good_image_is_422(staff: httpx.AsyncClient, content: bytes) -> None:
-    """Whatever its name and type say."""
+    """The content decides, whatever the file name and type are."""
     answer = await staff.post(PATH, **form(content, "photo.jpg", "image/jpeg"))
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {"file"}

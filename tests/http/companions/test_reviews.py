@@ -97,7 +97,7 @@ async def test_a_booking_is_reviewed_from_both_sides(each_world: HttpDeployment)
 
 
 async def test_the_event_has_the_documented_shape(world: HttpDeployment) -> None:
-    """What is told to receivers is as the document says."""
+    """The review event matches the schema in the document."""
     booking, (customer, _) = await completed(world), await sides(world)
     json_body(await customer.post(about(booking), json={**LEAST, "comment": "Fine"}), 201)
     async with world.store.read_view() as view:
@@ -112,7 +112,7 @@ async def test_the_event_has_the_documented_shape(world: HttpDeployment) -> None
 
 
 async def test_a_second_review_is_one_too_many(each_world: HttpDeployment) -> None:
-    """400, also where the two come at once."""
+    """A second review by the same party is 400, also when both are sent concurrently."""
     booking, (customer, staff) = await completed(each_world), await sides(each_world)
     met: list[str] = []
 
@@ -130,7 +130,7 @@ async def test_a_second_review_is_one_too_many(each_world: HttpDeployment) -> No
 async def test_only_completed_bookings_are_reviewed(
     world: HttpDeployment, status: BookingStatus
 ) -> None:
-    """400 in every other status, for either side."""
+    """A review is 400 in every other booking status, for both parties."""
     booking = await completed(world, status=status)
     for side in await sides(world):
         error_body(await side.post(about(booking), json=LEAST), 400, "booking_not_completed")
@@ -148,7 +148,7 @@ async def test_who_booked_for_others_does_not_review(world: HttpDeployment) -> N
 
 @pytest.mark.parametrize("body", [b'{"rating":4}', b"{}", b"["])
 async def test_a_booking_of_others_is_404(world: HttpDeployment, body: bytes) -> None:
-    """As an unknown one and one that can't be are, whatever else is wrong."""
+    """A booking of other users is 404, like an unknown one, whatever else is wrong."""
     booking = await completed(world)
     stranger = await world.signed_in_client(world.stranger.id)
     customer, _ = await sides(world)
@@ -174,7 +174,7 @@ async def test_reviewing_takes_a_session(world: HttpDeployment) -> None:
 
 
 async def test_a_rating_is_required(world: HttpDeployment) -> None:
-    """It alone is; without it the rest is not judged."""
+    """A missing rating is reported alone; the other fields are not checked."""
     booking, (customer, _) = await completed(world), await sides(world)
     for body in ({}, {"rating": None}, {"comment": "Great", "punctuality": 9}):
         answer = await customer.post(about(booking), json=body)
@@ -204,7 +204,7 @@ async def test_every_wrong_field_is_told(world: HttpDeployment) -> None:
 
 
 async def test_the_form_goes_before_the_rules(world: HttpDeployment) -> None:
-    """What is wrong with the body is told before what is wrong with the booking."""
+    """Faults of the body are reported before faults of the booking's state."""
     booking, (customer, _) = await completed(world, status=BookingStatus.PAID), await sides(world)
     error_body(await customer.post(about(booking), json={"rating": 9}), 422, "invalid_field")
     error_body(await customer.post(about(booking), json={}), 400, "missing_field")
@@ -228,7 +228,8 @@ async def test_a_comment_may_be_empty_or_long(
 
 
 async def test_every_mark_is_kept_as_its_own(world: HttpDeployment) -> None:
-    """The four beside the rating, of either side, in the list and in the profile."""
+    """The four marks besides the rating are stored for both parties, and shown in lists and
+    profiles."""
     booking = await completed(world)
     one = dict(zip(("rating", *UNSAID[1:]), (3, 1, 2, 4, 5), strict=True))
     other = dict(zip(("rating", *UNSAID[1:]), (5, 4, 3, 2, 1), strict=True))
@@ -261,7 +262,7 @@ async def test_reviews_are_read_by_key_or_by_session(world: HttpDeployment) -> N
 
 
 async def test_a_key_beside_a_session_decides(world: HttpDeployment) -> None:
-    """The session is not looked at, whether it would do or not."""
+    """The key alone decides; the session is not checked."""
     path = f"/reviews/user/{world.companion.id}"
     stranger = await world.signed_in_client(world.stranger.id)
     stranger.headers["authorization"] = "Bearer ps_x"
@@ -272,7 +273,7 @@ async def test_a_key_beside_a_session_decides(world: HttpDeployment) -> None:
 
 
 async def test_reading_is_counted_by_key_and_by_user(world: HttpDeployment) -> None:
-    """In the general window of whoever asks, and shown on the answer."""
+    """Reading reviews counts in the caller's general window, which the answer shows."""
     world.raise_limits(general=RateLimit("general", 2, HOUR))
     path = f"/reviews/user/{world.companion.id}"
     program, browser = world.client_with_key(), await world.signed_in_client(world.subscriber.id)
@@ -283,7 +284,7 @@ async def test_reading_is_counted_by_key_and_by_user(world: HttpDeployment) -> N
 
 
 async def test_reviews_come_by_pages(world: HttpDeployment) -> None:
-    """The newest first, twelve unless another limit is given."""
+    """Reviews are listed newest first, 12 to a page by default."""
     made = [review_record(await add_review(world.store, await completed(world))) for _ in range(14)]
     path, client, newest = (
         f"/reviews/user/{world.companion.id}",
@@ -320,7 +321,7 @@ async def test_a_page_has_its_bounds(world: HttpDeployment, query: str) -> None:
 
 @pytest.mark.parametrize("number", ["999", "0", "01", "x", "-1", str(2**63)])
 async def test_an_unknown_user_is_404(world: HttpDeployment, number: str) -> None:
-    """One that is there has reviews, be they none."""
+    """An unknown user is 404; an existing user without reviews has an empty list."""
     client = world.client_with_key()
     error_body(await client.get(f"/reviews/user/{number}"), 404, "not_found")
     found = json_body(await client.get(f"/reviews/user/{world.admin.id}"))
@@ -328,7 +329,7 @@ async def test_an_unknown_user_is_404(world: HttpDeployment, number: str) -> Non
 
 
 async def test_reviews_of_hidden_people_are_listed(world: HttpDeployment) -> None:
-    """Those of who is disabled, and of who was never approved."""
+    """Reviews of disabled and never approved users are listed."""
     await add_review(world.store, await completed(world), Party.STAFF, rating=2)
     await administration.disable_user(world.ports, world.customer.email)
     client = world.client_with_key()
@@ -340,7 +341,7 @@ async def test_reviews_of_hidden_people_are_listed(world: HttpDeployment) -> Non
 
 
 async def test_a_response_is_given_once(each_world: HttpDeployment) -> None:
-    """The second is 400, also where they come at once."""
+    """A second response is 400, also when both are sent concurrently."""
     review = await add_review(each_world.store, await completed(each_world))
     _, staff = await sides(each_world)
     met: list[str] = []
@@ -377,7 +378,7 @@ async def test_only_the_staff_member_reviewed_responds(world: HttpDeployment) ->
 async def test_an_unknown_review_is_404(
     world: HttpDeployment, number: str, body: dict[str, str]
 ) -> None:
-    """Whatever is wrong with the body."""
+    """An unknown review is 404, whatever is wrong with the body."""
     _, staff = await sides(world)
     error_body(await staff.post(f"/reviews/{number}/respond", json=body), 404, "not_found")
 
@@ -430,7 +431,7 @@ async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: HttpDeploym
 
 
 async def test_a_store_that_is_away_is_503(world: HttpDeployment) -> None:
-    """As everywhere."""
+    """An unavailable store is 503."""
     customer, _ = await sides(world)
     world.restart(store=Failing(StoreUnavailable("gone")))
     there = world.client(**dict(customer.headers))

@@ -111,7 +111,7 @@ async def party(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> Party
 
 
 async def test_the_second_accept_opens_the_group(each_world: HttpDeployment) -> None:
-    """Not the first, nor any request; then it is there for all who are booked, and all talk."""
+    """The group opens at the second accepted booking; all booked companions can write in it."""
     party = await Party(each_world).settle()
     for place in range(3):
         await party.request(place)
@@ -147,7 +147,7 @@ async def test_the_second_accept_opens_the_group(each_world: HttpDeployment) -> 
 
 
 async def test_accepts_at_the_same_time_open_it_too(each_world: HttpDeployment) -> None:
-    """Each sees the other, whichever comes first, and nobody is left out."""
+    """Concurrent accepts add every companion to the group."""
     party = await Party(each_world).settle()
     for number in range(5):
         event = f"{EVENT} {number}"
@@ -169,7 +169,7 @@ async def test_accepts_at_the_same_time_open_it_too(each_world: HttpDeployment) 
 
 
 async def test_an_event_is_one_customers(party: Party) -> None:
-    """Bookings of others with the same reference, and of none, are no part of it."""
+    """Bookings of other customers with the same reference, or without one, are not in the group."""
     other = await add_user(party.world.store)
     browser = await party.world.signed_in_client(other.id)
     await party.accept(0)
@@ -184,7 +184,7 @@ async def test_an_event_is_one_customers(party: Party) -> None:
 
 
 async def test_each_event_has_its_group(party: Party) -> None:
-    """The same people may have several, beside their direct conversations."""
+    """The same people can share several groups, besides their direct conversations."""
     for event, start in (("One", "08:00"), ("Two", "18:00")):
         for place in (0, 1):
             await party.accept(place, event, start_time=start)
@@ -194,7 +194,7 @@ async def test_each_event_has_its_group(party: Party) -> None:
 
 
 async def test_a_declined_request_is_no_part_of_it(party: Party) -> None:
-    """Nor is a cancelled one: those count that are booked at the same time."""
+    """A declined or cancelled booking does not count towards the group."""
     declined = await party.request(1)
     json_body(await party.of(1).post(f"{declined}/decline"))
     first = await party.accept(0)
@@ -207,7 +207,7 @@ async def test_a_declined_request_is_no_part_of_it(party: Party) -> None:
 
 
 async def test_a_booking_through_the_api_counts(party: Party) -> None:
-    """Whoever books, the event is the customer's; who booked for them is not in the group."""
+    """The customer of an API booking joins the group; the user who made the booking does not."""
     await party.accept(0)
     body = party.world.request_body(companion_id=party.staff[1].id, event_ref=EVENT)
     made = json_body(await party.world.client_with_key().post("/api/v1/bookings", json=body), 201)
@@ -223,7 +223,7 @@ async def test_a_booking_through_the_api_counts(party: Party) -> None:
 
 
 async def test_who_accepts_later_joins(party: Party) -> None:
-    """And reads all that was said before."""
+    """A companion who joins later can read all earlier messages."""
     number = await party.group(0, 1)
     await send_to_conversation(party.customer, number, "Before")
     error_body(await party.of(2).get(f"/messages/conversation/{number}"), 404, "not_found")
@@ -263,7 +263,7 @@ async def test_who_is_cancelled_reads_until_then(party: Party) -> None:
 
 
 async def test_who_left_still_talks_to_the_customer(party: Party) -> None:
-    """In their direct conversation, which needs no more than a booking."""
+    """A companion who left can still write to the customer in their direct conversation."""
     number = await party.group(0, 1)
     [booking] = [one for one in await list_conversations(party.of(1)) if one["type"] == "direct"]
     json_body(await party.of(1).post(f"/messages/send/{party.world.customer.id}", json=HELLO), 201)
@@ -271,7 +271,7 @@ async def test_who_left_still_talks_to_the_customer(party: Party) -> None:
 
 
 async def test_who_comes_back_is_in_it_again(party: Party) -> None:
-    """With a new booking, and reads what was said meanwhile."""
+    """A new booking adds the companion again, with the messages sent in between."""
     await party.accept(0)
     path = await party.accept(1)
     [group] = await groups(party.customer)
@@ -287,7 +287,7 @@ async def test_who_comes_back_is_in_it_again(party: Party) -> None:
 
 
 async def test_one_of_two_bookings_is_enough_to_stay(party: Party) -> None:
-    """Who is booked twice for an event leaves it with the last of the two."""
+    """A companion with two bookings for an event leaves the group with the last of them."""
     number = await party.group(0, 1)
     second = await party.accept(1, start_time="08:00")
     [first] = [
@@ -349,8 +349,8 @@ async def test_expiry_takes_one_out(party: Party) -> None:
 
 
 async def test_contacts_pass_once_everybody_is_paid(party: Party) -> None:
-    """While one of those in it has never been paid by the customer, they are blocked for all;
-    blocked words always are."""
+    """Contact details are blocked for everyone until the customer has paid every member of the
+    group; blocked words are always blocked."""
     paths = [await party.accept(place) for place in (0, 1)]
     [group] = await groups(party.customer)
     there = f"/messages/conversation/{group['id']}"
@@ -396,7 +396,7 @@ async def test_a_stranger_finds_no_group(party: Party) -> None:
 
 @pytest.mark.parametrize("event_ref", ["Gala", "\N{PARTY POPPER} Fête <b>", "x" * 64])
 async def test_the_title_is_the_reference(party: Party, event_ref: str) -> None:
-    """To the letter."""
+    """The group title equals the booking reference."""
     for place in (0, 1):
         await party.accept(place, event_ref)
     for client in (party.customer, party.of(0), party.of(1)):

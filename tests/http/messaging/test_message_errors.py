@@ -89,7 +89,7 @@ async def test_messages_take_a_session(talk: HttpDeployment, method: str, path: 
 
 
 async def test_messages_are_counted_by_user(talk: HttpDeployment) -> None:
-    """In the general window, whichever path and session; the refused ones too."""
+    """Message requests, refused ones included, share the user's general window."""
     path = TO_USER.format(user=talk.companion.id)
     talk.raise_limits(general=RateLimit("general", 3, HOUR))
     one, two = (
@@ -106,8 +106,7 @@ async def test_messages_are_counted_by_user(talk: HttpDeployment) -> None:
 
 
 async def test_conversations_of_others_are_404(talk: HttpDeployment) -> None:
-    """For a stranger, an admin and who booked for others, as unknown ones are for all; to read
-    and to write, whatever else is wrong."""
+    """A conversation of other users is 404 for reading and writing, whatever else is wrong."""
     known = await place(talk, TO_CONVERSATION)
     customer, _ = await sign_in_parties(talk)
     strange = [
@@ -124,7 +123,7 @@ async def test_conversations_of_others_are_404(talk: HttpDeployment) -> None:
 
 
 async def test_an_unknown_user_is_404(talk: HttpDeployment) -> None:
-    """Whatever else is wrong."""
+    """An unknown user is 404, whatever else is wrong."""
     customer, _ = await sign_in_parties(talk)
     for number in ("999", "0", "01", "-1", "x", str(2**63 - 1), str(2**63)):
         for asked in BROKEN:
@@ -158,7 +157,7 @@ async def test_without_a_shared_booking_nothing_is_said(talk: HttpDeployment) ->
 
 
 async def test_nobody_writes_to_oneself(talk: HttpDeployment) -> None:
-    """400, once there is nothing else to say of the request."""
+    """A message to oneself is 400, after every other check."""
     customer, _ = await sign_in_parties(talk)
     path = TO_USER.format(user=talk.customer.id)
     error_body(await customer.post(path, json=HELLO), 400, "message_to_oneself")
@@ -171,7 +170,7 @@ async def test_nobody_writes_to_oneself(talk: HttpDeployment) -> None:
 
 @SENDING
 async def test_the_checks_have_their_order(talk: HttpDeployment, path: str) -> None:
-    """413, 415, 400 of what is no JSON, 400 of what is missing, 422."""
+    """The order of checks is 413, 415, 400 for invalid JSON, 400 for missing fields, 422."""
     customer, _ = await sign_in_parties(talk)
     path = await place(talk, path)
     plain = {"content-type": "text/plain"}
@@ -227,7 +226,7 @@ async def test_content_has_its_bounds(talk: HttpDeployment, path: str) -> None:
 
 
 async def test_a_page_of_conversations_has_its_bounds(talk: HttpDeployment) -> None:
-    """Every fault is told at once."""
+    """All faults of the query are reported together."""
     customer, _ = await sign_in_parties(talk)
     for query, wrong in (
         ("page=0", {"page"}),
@@ -243,7 +242,7 @@ async def test_a_page_of_conversations_has_its_bounds(talk: HttpDeployment) -> N
 
 
 async def test_a_page_of_history_has_its_bounds(talk: HttpDeployment) -> None:
-    """Every fault is told at once, and nothing is marked as read."""
+    """All faults of the query are reported together, and no message is marked as read."""
     customer, staff = await sign_in_parties(talk)
     number = (await send_message(staff, talk.customer.id))["conversation_id"]
     for query, wrong in (
@@ -282,7 +281,8 @@ async def blocked(client: httpx.AsyncClient, path: str, content: str) -> None:
 
 @SENDING
 async def test_blocked_words_are_never_said(talk: HttpDeployment, path: str) -> None:
-    """Before and after it is paid; the answer doesn't repeat them, and nothing is kept."""
+    """Blocked words are refused before and after payment; the answer omits them and nothing is
+    stored."""
     customer, staff = await sign_in_parties(talk)
     path = await place(talk, path)
     await blocked(customer, path, f"Oh {BLOCKED_TERM}")
@@ -296,7 +296,8 @@ async def test_blocked_words_are_never_said(talk: HttpDeployment, path: str) -> 
 async def test_contacts_pass_once_a_booking_is_paid(
     talk: HttpDeployment, status: BookingStatus
 ) -> None:
-    """Any booking of the pair that is paid, disputed or completed; from either side."""
+    """One paid, disputed or completed booking of the pair permits contact details in both
+    directions."""
     await add_booking(talk.store, talk.companion, talk.customer, status=status)
     await add_booking(talk.store, talk.companion, talk.customer, status=BookingStatus.CANCELLED)
     customer, staff = await sign_in_parties(talk)
@@ -316,7 +317,7 @@ async def test_contacts_pass_once_a_booking_is_paid(
 
 
 async def test_contacts_pass_by_pair(talk: HttpDeployment) -> None:
-    """What one of them was paid for opens nothing to anybody else."""
+    """A payment to one companion permits no contact details to another."""
     other, another = await add_companion(talk.store), await add_user(talk.store)
     await add_booking(talk.store, other, talk.customer, status=BookingStatus.PAID)
     await add_booking(talk.store, talk.companion, another, status=BookingStatus.PAID)
@@ -344,7 +345,7 @@ async def test_the_filter_that_ships_is_asked(talk: HttpDeployment) -> None:
 
 
 async def test_other_methods_are_405(talk: HttpDeployment) -> None:
-    """Messages are not changed and not taken back."""
+    """Messages can be neither changed nor deleted."""
     customer, _ = await sign_in_parties(talk)
     for path, allow in (
         ("/messages", "GET, HEAD, OPTIONS"),
@@ -358,7 +359,7 @@ async def test_other_methods_are_405(talk: HttpDeployment) -> None:
 
 
 async def test_there_is_nothing_beside_the_paths(talk: HttpDeployment) -> None:
-    """A slash more or a segment less is another path."""
+    """An additional slash or a missing segment gives an unknown path."""
     customer, _ = await sign_in_parties(talk)
     for tail in ("", "send", "send/", "conversation", "1", "conversation/1/", "send/1/2"):
         for method in ("GET", "POST"):
@@ -366,7 +367,7 @@ async def test_there_is_nothing_beside_the_paths(talk: HttpDeployment) -> None:
 
 
 async def test_a_store_that_is_away_is_503(talk: HttpDeployment) -> None:
-    """As everywhere."""
+    """An unavailable store is 503."""
     customer, _ = await sign_in_parties(talk)
     talk.restart(store=Failing(StoreUnavailable("gone")))
     there = talk.client(**dict(customer.headers))
