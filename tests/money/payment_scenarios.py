@@ -1,8 +1,9 @@
 """The whole service on one processor: bookings from their request to the last cent.
 
-A `Play` is a `Scene` whose processor is any of the benches: what its people, its bank and its
-network do is said once, and done at the fake as at Stripe. Time is real time here, since no
-real processor knows of another. Events come in only when the play brings them.
+A `PaymentScenario` is a `BookingScenario` on any `ProcessorBench`. Actions of people, banks
+and the network are written once and run on the fake processor and on Stripe alike. Time is real
+time, since a real processor has no other clock. Events arrive only when the scenario delivers
+them.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ CALL_FAULTS = (
 )
 
 REST_INTERVALS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, HOUR, HOUR, 21 * HOUR)
-"""After the first of them lost events have been caught up with, after the last all is done."""
+"""Lost events are recovered after the first one; all work is done after the last one."""
 
 
 NON_CALL_ATTRIBUTES = ("name", "min_amount", "parse_webhook")
@@ -99,18 +100,18 @@ class PaymentScenario(BookingScenario):
         self.pass_time(max(at - self.bench.clock.wall(), 0 * SECOND))
 
     async def drain(self) -> int:
-        """All due work, and the events that it brings about."""
+        """Run all due work and receive the resulting events."""
         done = 0
         while step := await super().drain() + await self.receive_events(await self.events_due()):
             done += step
         return done
 
     async def events_due(self) -> Sequence[SignedEvent]:
-        """What the processor sends now. Who takes it and does nothing has lost it."""
+        """Take the events that the processor sends now. Events not received are lost."""
         return await self.bench.outside_world.events()
 
     async def receive_events(self, events: Sequence[SignedEvent]) -> int:
-        """Take events in, as the webhook does; how many were new. Forged ones are refused."""
+        """Receive events as the webhook does and return the number of new ones."""
         new = 0
         for headers, body in events:
             with suppress(BadEventSignature):
@@ -129,13 +130,13 @@ class PaymentScenario(BookingScenario):
     # The client, the bank, the payee, the Dashboard -------------------------------------------
 
     async def processor_snapshot(self, booking: Booking) -> Snapshot:
-        """All that the processor has of a booking."""
+        """The processor's snapshot of a booking."""
         return await payments_reconciliation.get_snapshot(
             self.ports, booking.id, self.ports.policy.processor_timeout
         )
 
     async def checkout_page(self, booking: Booking) -> Checkout:
-        """The hosted page of a booking that the client would be sent to now."""
+        """The hosted page to which the client of a booking is redirected now."""
         await self.checkout(booking)
         return (await self.processor_snapshot(booking)).checkouts[-1]
 
@@ -144,7 +145,7 @@ class PaymentScenario(BookingScenario):
         await (world.decline(page) if outcome == "decline" else world.pay(page))
 
     async def pay_wrong_amount(self, booking: Booking, amount: int) -> None:
-        """Another amount is paid than was asked for: at the fake on a page of its own."""
+        """Pay an amount other than the requested one; the fake uses a separate page."""
         page = await self.checkout_page(booking)
         if self.is_stripe:
             stub_of(self.bench).pay(page.ref, amount)
@@ -198,13 +199,13 @@ class PaymentScenario(BookingScenario):
                 await self.fault(op, kind)
 
     async def lose_events(self) -> None:
-        """What the processor sends now, and soon once more, gets lost."""
+        """Lose the events that the processor sends now, and their redelivery."""
         for _ in range(2):
             await self.events_due()
             self.pass_time(31 * SECOND)
 
     def with_unreachable_processor(self) -> PaymentScenario:
-        """The same play while the processor is out of reach."""
+        """The same scenario with an unreachable processor."""
         dead: Any = UnreachableProcessor(self.bench.payments)
         return evolve(self, ports=evolve(self.ports, payments=dead))
 
@@ -214,7 +215,7 @@ class PaymentScenario(BookingScenario):
         return await self.bench.outside_world.balance()
 
     async def owed_by_account(self, booking: Booking) -> dict[Account, int]:
-        """What the ledger says is owed for a booking, by account."""
+        """Ledger balances of a booking by account."""
         async with self.ports.store.read_view() as view:
             sums = account_balances(await view.ledger.postings_of(booking.id))
         return {
@@ -224,7 +225,7 @@ class PaymentScenario(BookingScenario):
         }
 
     async def moved_by_kind(self, booking: Booking) -> dict[MovementKind, int]:
-        """What the processor's statement says was moved for a booking, but for fees."""
+        """Processor statement totals of a booking by movement kind, without fees."""
         found: dict[MovementKind, int] = {}
         async for line in self.bench.payments.statement():
             if line.intent_id == booking.id and line.kind is not MovementKind.FEE:
@@ -232,7 +233,7 @@ class PaymentScenario(BookingScenario):
         return found
 
     async def differences(self) -> list[str]:
-        """What a two-way reconciliation finds; nothing may be under way either."""
+        """Differences found by a two-way reconciliation, including pending operations."""
         found = [one async for one in statement.reconcile_statement(self.ports)]
         under_way = [
             f"{one.in_flight} under way"
@@ -242,14 +243,14 @@ class PaymentScenario(BookingScenario):
         return [one.text for one in found if isinstance(one, StatementDifference)] + under_way
 
     async def check(self) -> None:
-        """The ledger is right, and it is the processor's book to the unit."""
+        """The ledger is consistent and equals the processor's book to the minor unit."""
         assert await self.faults() == []
         assert await self.differences() == []
         async with self.ports.store.read_view() as view:
             assert await view.ledger.account_balance(Account.PROCESSOR_BALANCE) == await self.held()
 
     async def finish(self, booking: Booking) -> Booking:
-        """Let everything come to rest, check it, and see that nothing is owed any more."""
+        """Settle, check the ledger, and assert that nothing is owed any more."""
         await self.settle()
         await self.check()
         assert await self.owed_by_account(booking) == {}
@@ -259,7 +260,7 @@ class PaymentScenario(BookingScenario):
 async def make_payment_scenario(
     bench: ProcessorBench, policy: Policy = POLICY, *, onboarded: bool = True
 ) -> PaymentScenario:
-    """People of a deployment on this processor; the companion can be paid out unless said."""
+    """A scenario on this processor; the companion can receive payouts by default."""
     ports = memory_ports(policy, clock=bench.clock, payments=bench.payments, sandbox=None)
     scene = await make_booking_scenario(policy, ports)
     staff = await add_companion(ports.store, payout_account=None)

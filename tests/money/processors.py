@@ -1,8 +1,8 @@
 """The payment processors that the contract suite runs over, each with its outside world.
 
-A `Bench` is a processor together with what a test does to it as the client, as a bank, or as
-a bad network. Another processor joins by one more fixture in `conftest.py` that gives a
-`Bench`, and its name in `PROCESSORS`.
+A `ProcessorBench` is a processor plus the actions of its client, its bank and a bad network.
+To add a processor, add a fixture to `conftest.py` that returns a `ProcessorBench`, and add its
+name to `PROCESSORS`.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ COMPANION_ID = 2
 BASE_URL = "https://bookings.example.com"
 
 ON_EACH_PROCESSOR = pytest.mark.parametrize("bench", PROCESSORS, indirect=True)
-"""What a test holds for has to hold for every processor."""
+"""Processors over which every contract test runs."""
 
 _operation_ids = count(1)
 
 
 class ProcessorWorld(Protocol):
-    """Everybody but us."""
+    """Actions of everybody outside the platform."""
 
     async def pay(self, checkout: Checkout) -> None:
         """The client pays on the hosted page."""
@@ -69,27 +69,27 @@ class ProcessorWorld(Protocol):
         """The client's card is declined."""
 
     async def charge_back(self, intent_id: int, outcome: str) -> None:
-        """The client's bank takes the payment back (open), or decides: won, lost."""
+        """The client's bank opens a chargeback (open) or closes it: won, lost."""
 
     async def refund_by_hand(self, payment: Payment, amount: int) -> None:
-        """An operator gives money back without us."""
+        """An operator refunds a payment outside the platform."""
 
     async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
-        """An operator takes a payout back without us."""
+        """An operator reverses a payout outside the platform."""
 
     async def break_next(self, op: OperationKind, kind: str) -> None:
         """The next call of this kind fails: timeout_before, timeout_after, error_500,
         error_500_after, rate_limit, conflict, or refuse:CODE."""
 
     async def set_ready(self, payee_ref: str, ready: bool) -> None:
-        """The payee can be paid from now on, or cannot."""
+        """Enable or disable payouts to the payee."""
 
     async def events(self) -> Sequence[tuple[Mapping[str, str], bytes]]:
-        """What the processor has sent since it was asked last: headers and bodies."""
+        """Headers and bodies of the events sent since the previous call."""
         ...
 
     async def balance(self) -> int:
-        """What the platform holds at the processor."""
+        """The platform's balance at the processor."""
         ...
 
 
@@ -176,14 +176,14 @@ class StripeStubWorld:
 
 @frozen
 class ProcessorBench:
-    """A processor, the world around it, and the clock of both."""
+    """A processor, its outside world, and their common clock."""
 
     payments: PaymentProcessor
     outside_world: ProcessorWorld
     clock: VirtualClock
     checkouts: dict[int, tuple[tuple[str, int], ...]] = Factory(lambda: defaultdict(tuple))
     payment_refs: dict[int, tuple[str, ...]] = Factory(lambda: defaultdict(tuple))
-    """The pages of each intent, and payments that no page tells of, as the core knows them."""
+    """Pages of each intent, and payments without a page, as the core records them."""
 
     async def open_checkout(
         self, key: OperationKey | None = None, intent_id: int = INTENT_ID, amount: int = 20_000
@@ -212,7 +212,7 @@ class ProcessorBench:
         return await self.payments.refund(command, key, CALL_TIMEOUT_SECONDS)
 
     async def open_payee(self, ready: bool = True) -> PayeeState:
-        """The account of the companion, which is opened once."""
+        """The companion's account, opened on the first call."""
         key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
         opened = await self.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
         await self.outside_world.set_ready(opened.ref, ready)
@@ -240,13 +240,13 @@ def make_bench_on_book(
 
 
 def fake_processor_of(bench: ProcessorBench) -> FakeProcessor:
-    """The processor of a bench that is known to be the fake one."""
+    """The fake processor of a bench."""
     assert isinstance(bench.payments, FakeProcessor)
     return bench.payments
 
 
 def make_stripe_processor(stub: StripeStub, **given: Any) -> StripeProcessor:
-    """A processor on the stub; each fault of a call is seen, since nothing is sent again."""
+    """A processor on the stub without retries, so that each fault is visible."""
     defaults = {
         "secret_key": stub.api_key,
         "webhook_secrets": stub.secrets,
@@ -260,7 +260,7 @@ def make_stripe_processor(stub: StripeStub, **given: Any) -> StripeProcessor:
 
 @asynccontextmanager
 async def open_stripe_bench() -> AsyncIterator[ProcessorBench]:
-    """Stripe's adapter on a stub of Stripe, whose account is set up well."""
+    """Stripe's adapter on a stub of Stripe with a correctly configured account."""
     clock = VirtualClock(NOW)
     async with open_stub(clock.wall) as stub:
         url = f"{BASE_URL}/processor/stripe/webhook"
@@ -273,13 +273,13 @@ async def open_stripe_bench() -> AsyncIterator[ProcessorBench]:
 
 
 def stub_of(bench: ProcessorBench) -> StripeStub:
-    """The stub behind a bench that is known to be Stripe's."""
+    """The Stripe stub of a bench."""
     assert isinstance(bench.outside_world, StripeStubWorld)
     return bench.outside_world.stub
 
 
 async def due_event_ids(bench: ProcessorBench, limit: int = 100) -> list[str]:
-    """The ids of the events that the fake processor brings now."""
+    """Ids of the events that the fake processor delivers now."""
     return [
         json.loads(body)["id"]
         for _, body in await fake_processor_of(bench).sandbox.take_due_events(limit)
@@ -287,7 +287,7 @@ async def due_event_ids(bench: ProcessorBench, limit: int = 100) -> list[str]:
 
 
 async def create_fake_book_table(database: Database) -> None:
-    """Make the table of the fake's book, and its index."""
+    """Create the table of the fake's book and its index."""
     written: list[Any] = []
     engine = create_mock_engine(f"{database.dialect}://", lambda ddl, *_: written.append(ddl))
     fakepay_documents.create(engine, checkfirst=False)
@@ -298,7 +298,7 @@ async def create_fake_book_table(database: Database) -> None:
 def make_checkout_command(
     amount: int = 20_000, currency: str = "usd", now: datetime = NOW
 ) -> OpenCheckout:
-    """A page that lapses twelve hours later."""
+    """A command for a page that expires after twelve hours."""
     return OpenCheckout(
         amount=amount,
         currency=currency,
@@ -318,5 +318,5 @@ def make_payee_command(companion_id: int = COMPANION_ID) -> OpenPayee:
 def make_operation_key(
     kind: OperationKind, intent_id: int = INTENT_ID, generation: int = 1
 ) -> OperationKey:
-    """The key of an operation, another one each time."""
+    """A new operation key on each call."""
     return OperationKey(intent_id, next(_operation_ids), kind, generation)

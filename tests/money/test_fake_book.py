@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_sixteen_clients_pay_once(bench: ProcessorBench) -> None:
-    """Of sixteen who pay one page at once one pays, and the others are told so."""
+    """Of sixteen concurrent payments of one page exactly one succeeds."""
     checkout, pages = await bench.open_checkout(), []
 
     async def pay(_: int) -> None:
@@ -48,7 +48,7 @@ async def test_sixteen_clients_pay_once(bench: ProcessorBench) -> None:
 
 
 async def test_two_processes_see_one_truth(two: tuple[ProcessorBench, ProcessorBench]) -> None:
-    """What one process writes the other one reads, and their keys are the same keys."""
+    """Two processes share the book's documents and idempotency keys."""
     one, other = two
     key = make_operation_key(OperationKind.OPEN_CHECKOUT)
     checkout = await one.open_checkout(key)
@@ -76,7 +76,7 @@ async def test_two_processes_refund_once(two: tuple[ProcessorBench, ProcessorBen
 async def test_two_processes_stay_within_a_payment(
     two: tuple[ProcessorBench, ProcessorBench],
 ) -> None:
-    """Refunds with keys of their own race for what is left, and none gets more."""
+    """Concurrent refunds with different keys never exceed the payment."""
     payment = await two[0].make_payment(amount=20_000)
     refused = []
 
@@ -92,7 +92,7 @@ async def test_two_processes_stay_within_a_payment(
 
 
 async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorBench]) -> None:
-    """A fault strikes as often as it was told to, wherever it was set and wherever it hits."""
+    """A fault applies exactly as often as requested across both processes."""
     await fake_processor_of(two[0]).sandbox.add_fault("open_checkout", "rate_limit", 3)
     busy = []
 
@@ -107,7 +107,7 @@ async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorB
 
 
 async def test_an_event_is_taken_by_one(two: tuple[ProcessorBench, ProcessorBench]) -> None:
-    """Two workers that take events at once get each of them once between them."""
+    """Two concurrent workers together take each event once."""
     for number in range(4):
         await two[0].make_payment(intent_id=number + 1)
     taken: list[str] = []
@@ -131,7 +131,7 @@ class SlowBook(MemoryFakeDocumentStore):
 
 @pytest.mark.parametrize("book", [UnavailableBook(), SlowBook()])
 async def test_a_book_out_of_reach_is_unknown(book: FakeDocumentStore) -> None:
-    """Calls end in the port's words and in time, whatever happens to the book."""
+    """Calls on an unreachable book end in time with a port error."""
     payments = make_bench_on_book(book).payments
     with pytest.raises(Unknown):
         await payments.open_checkout(
@@ -140,13 +140,13 @@ async def test_a_book_out_of_reach_is_unknown(book: FakeDocumentStore) -> None:
 
 
 async def test_a_lost_book_has_no_snapshot() -> None:
-    """A snapshot that cannot be taken is unknown, never empty."""
+    """A snapshot of an unreachable book is unknown, never empty."""
     with pytest.raises(Unknown):
         await make_bench_on_book(UnavailableBook()).snapshot()
 
 
 async def test_a_raising_transaction_leaves_nothing(bench: ProcessorBench) -> None:
-    """What raises in a transaction of the book is undone, on every book."""
+    """An exception in a transaction rolls it back on every book."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def work(tx: FakeStoreTransaction) -> None:
@@ -160,7 +160,7 @@ async def test_a_raising_transaction_leaves_nothing(bench: ProcessorBench) -> No
 
 
 async def test_transactions_wait_for_a_name(bench: ProcessorBench) -> None:
-    """Who holds a name sees what the holder before has written, on every book."""
+    """The holder of a name sees the writes of the previous holder on every book."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def count_one(tx: FakeStoreTransaction) -> None:
@@ -180,7 +180,7 @@ async def put_numbers(tx: FakeStoreTransaction) -> None:
 
 
 async def test_documents_come_in_portions(bench: ProcessorBench) -> None:
-    """A hundred of what is due, five hundred beyond a key, within a transaction and after."""
+    """Due documents come by 100 and keyed ones by 500, in a transaction and after it."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def look(view: FakeStoreReader) -> list[int]:
@@ -200,7 +200,7 @@ async def test_documents_come_in_portions(bench: ProcessorBench) -> None:
 
 
 async def test_what_is_due_is_forgotten_at_once(bench: ProcessorBench) -> None:
-    """All of it, up to the very moment, and nothing of another kind or without a time."""
+    """All documents due by now are deleted; other kinds and undated ones are kept."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def work(tx: FakeStoreTransaction) -> None:
@@ -216,7 +216,7 @@ async def test_what_is_due_is_forgotten_at_once(bench: ProcessorBench) -> None:
 
 
 async def test_a_raising_transaction_brings_everything_back(bench: ProcessorBench) -> None:
-    """What it replaced, deleted and forgot is as it was, in all its orders."""
+    """A rollback restores replaced and deleted documents in every order."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
     await book.transact(put_numbers)
 

@@ -1,4 +1,4 @@
-"""How the fake processor misbehaves when asked to, and how it tells of changes."""
+"""Injected faults of the fake processor, and its events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def attempt(bench: ProcessorBench) -> str:
-    """What comes of opening a checkout, in one word."""
+    """Open a checkout and return the outcome as one word."""
     try:
         await bench.open_checkout()
     except (Busy, Unknown, ProcessorRefused) as error:
@@ -47,7 +47,7 @@ async def attempt(bench: ProcessorBench) -> str:
 
 
 async def test_faults_strike_in_their_order(bench: ProcessorBench) -> None:
-    """Each fault strikes its calls, the older first, and is used up by them."""
+    """Faults apply to their calls oldest first and are used up."""
     await fake_processor_of(bench).sandbox.add_fault("any", "rate_limit", 2)
     await fake_processor_of(bench).sandbox.add_fault("refund", "conflict", 1)
     await fake_processor_of(bench).sandbox.add_fault("open_checkout", "refuse", 1)
@@ -55,14 +55,14 @@ async def test_faults_strike_in_their_order(bench: ProcessorBench) -> None:
 
 
 async def test_faults_are_cleared(bench: ProcessorBench) -> None:
-    """Cleared faults strike no more."""
+    """Cleared faults no longer apply."""
     await fake_processor_of(bench).sandbox.add_fault("any", "timeout_before", 5)
     await fake_processor_of(bench).sandbox.clear_faults()
     assert await attempt(bench) == "done"
 
 
 async def test_a_fault_of_events_spares_calls(fake: ProcessorBench) -> None:
-    """Events have faults of their own."""
+    """A fault of events does not affect calls."""
     await fake_processor_of(fake).sandbox.add_fault("event", "drop", 1)
     assert await attempt(fake) == "done"
 
@@ -75,7 +75,7 @@ async def test_a_refusal_of_choice(fake: ProcessorBench, code: RefusalCode) -> N
 
 
 async def test_a_slow_call_is_answered(fake: ProcessorBench) -> None:
-    """Two seconds late, within the deadline, the answer still comes."""
+    """An answer delayed by two seconds within the deadline is returned."""
     await fake_processor_of(fake).sandbox.add_fault("open_checkout", "slow", 1)
     await fake.payments.open_checkout(
         make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 2.5
@@ -84,7 +84,7 @@ async def test_a_slow_call_is_answered(fake: ProcessorBench) -> None:
 
 
 async def test_a_slow_call_outlasts_a_short_deadline(fake: ProcessorBench) -> None:
-    """With less time than that the outcome is unknown, though it was executed."""
+    """A slow call past its deadline has an unknown outcome but is executed."""
     await fake_processor_of(fake).sandbox.add_fault("open_checkout", "slow", 1)
     with pytest.raises(Unknown):
         await fake.payments.open_checkout(
@@ -95,7 +95,7 @@ async def test_a_slow_call_outlasts_a_short_deadline(fake: ProcessorBench) -> No
 
 @pytest.mark.parametrize("kind", REFUND_PROGRESSIONS)
 async def test_a_refund_may_take_another_course(bench: ProcessorBench, kind: str) -> None:
-    """It stands as told at first, ends by itself, and an event tells of its end."""
+    """A refund starts in the injected status, ends by itself, and its end has an event."""
     payment = await bench.make_payment()
     await fake_processor_of(bench).sandbox.add_fault("refund", kind, 1)
     refund = await bench.refund(payment, 5_000)
@@ -126,7 +126,7 @@ async def test_a_refund_may_take_another_course(bench: ProcessorBench, kind: str
 async def test_an_unknown_fault_is_named(
     fake: ProcessorBench, op: str, kind: str, times: int, fields: list[str]
 ) -> None:
-    """Every wrong field is told at once."""
+    """A refusal names all wrong fields together."""
     with pytest.raises(InvalidField) as invalid:
         await fake_processor_of(fake).sandbox.add_fault(op, kind, times)
     assert [fault.field for fault in invalid.value.field_errors] == fields
@@ -135,7 +135,7 @@ async def test_an_unknown_fault_is_named(
 @pytest.mark.parametrize("op", [*OperationKind, "any"])
 @pytest.mark.parametrize("kind", CALL_FAULT_KINDS)
 async def test_every_published_fault_is_taken(fake: ProcessorBench, op: str, kind: str) -> None:
-    """Each op goes with each kind of a call's fault."""
+    """Every published op accepts every kind of call fault."""
     await fake_processor_of(fake).sandbox.add_fault(op, kind, 1)
 
 
@@ -143,7 +143,7 @@ async def test_every_published_fault_is_taken(fake: ProcessorBench, op: str, kin
 
 
 async def test_a_fault_may_strike_by_chance() -> None:
-    """Each call asks for one, by its op; those that were asked for come first."""
+    """Each call draws a random fault by its op; requested faults apply first."""
     asked, kinds = list[str](), ["rate_limit", "", "refuse:disputed"]
 
     def chance(op: str) -> str:
@@ -157,14 +157,14 @@ async def test_a_fault_may_strike_by_chance() -> None:
 
 
 async def test_events_are_struck_by_chance() -> None:
-    """Each that is to be brought asks as well."""
+    """Each event delivery draws a random fault."""
     bench = make_fake_bench(injector=lambda op: "drop" if op == "event" else "")
     await bench.open_checkout()
     assert await due_event_ids(bench) == []
 
 
 async def test_chance_keeps_to_the_faults_that_there_are() -> None:
-    """A kind that does not fit the op is a mistake of whoever asks for it."""
+    """A random fault whose kind does not fit the op raises an error."""
     bench = make_fake_bench(injector=lambda _: "drop")
     with pytest.raises(InvalidField):
         await bench.open_checkout()
@@ -174,13 +174,13 @@ async def test_chance_keeps_to_the_faults_that_there_are() -> None:
 
 
 async def test_each_change_has_an_event(bench: ProcessorBench) -> None:
-    """Opening, paying and refunding are told of, in their order, each by an id of its own."""
+    """Opening, paying and refunding each send an event with its own id, in order."""
     await bench.refund(await bench.make_payment(), 1)
     assert await due_event_ids(bench) == ["fev_12_000001", "fev_12_000002", "fev_12_000003"]
 
 
 async def test_nothing_new_has_no_event(fake: ProcessorBench) -> None:
-    """A repeat and a refusal change nothing, so they are not told of."""
+    """A repeat and a refusal send no event, since they change nothing."""
     payment, key = await fake.make_payment(), make_operation_key(OperationKind.REFUND)
     await fake.refund(payment, 20_000, key)
     told = len(await due_event_ids(fake))
@@ -191,8 +191,8 @@ async def test_nothing_new_has_no_event(fake: ProcessorBench) -> None:
 
 
 async def test_an_event_comes_twice(bench: ProcessorBench) -> None:
-    """Half a minute later an event is brought again, and then never more: who took it the
-    first time may have crashed."""
+    """An event is redelivered once after half a minute, since the first receiver may have
+    crashed."""
     await bench.open_checkout()
     first = await due_event_ids(bench)
     bench.clock.advance(29 * SECOND)
@@ -204,14 +204,14 @@ async def test_an_event_comes_twice(bench: ProcessorBench) -> None:
 
 
 async def test_events_come_in_portions(fake: ProcessorBench) -> None:
-    """No more are taken than were asked for, the oldest first."""
+    """At most the requested number of events is taken, oldest first."""
     await fake.refund(await fake.make_payment(), 1)
     assert await due_event_ids(fake, 2) == ["fev_12_000001", "fev_12_000002"]
     assert await due_event_ids(fake, 2) == ["fev_12_000003"]
 
 
 async def test_a_lapse_is_told_of(bench: ProcessorBench) -> None:
-    """A page that lapses is a change: the event comes with its time."""
+    """An expired page sends an event with the time of expiry."""
     await bench.open_checkout()
     await due_event_ids(bench)
     await bench.clock.set_business(NOW + 12 * HOUR)
@@ -231,7 +231,7 @@ async def test_a_lapse_is_told_of(bench: ProcessorBench) -> None:
 async def test_faults_of_events(
     bench: ProcessorBench, kind: str, first: list[str], later: list[str]
 ) -> None:
-    """Each kind does to the first of three events what its name says."""
+    """Each kind of fault affects the first of three events as named."""
     await bench.refund(await bench.make_payment(), 1)
     await fake_processor_of(bench).sandbox.add_fault("event", kind, 1)
     assert [event[-1] for event in await due_event_ids(bench)] == first
@@ -250,7 +250,7 @@ async def test_a_badly_signed_event_is_refused(fake: ProcessorBench) -> None:
 
 
 async def test_events_are_signed_by_the_wall(fake: ProcessorBench) -> None:
-    """However far business time is ahead, the signature is of now."""
+    """Event signatures use real time, however far business time is ahead."""
     await fake.clock.set_business(NOW + 72 * HOUR)
     command = evolve(make_checkout_command(), expires_at=NOW + 73 * HOUR)
     await fake.payments.open_checkout(
@@ -261,5 +261,5 @@ async def test_events_are_signed_by_the_wall(fake: ProcessorBench) -> None:
 
 
 def test_every_fault_of_an_event_is_known() -> None:
-    """The list of kinds is the list of those that are tested above."""
+    """The published event fault kinds are the ones tested above."""
     assert set(EVENT_FAULT_KINDS) == {"drop", "delay", "duplicate", "reorder", "bad_signature"}

@@ -1,4 +1,4 @@
-"""What the fake processor remembers and for how long: its events, and its answers under keys."""
+"""Retention of the fake processor's events and of its answers under idempotency keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def ids(bench: ProcessorBench, cursor: str | None = None) -> list[str]:
 
 
 async def test_changes_list_the_events(bench: ProcessorBench) -> None:
-    """In their order, pointing to where the events point, brought or not."""
+    """Changes list all events in order with their targets, delivered or not."""
     await bench.make_payment(intent_id=13)
     await bench.open_checkout(intent_id=9)
     nudges, _ = await changes(bench)
@@ -54,7 +54,7 @@ async def test_changes_list_the_events(bench: ProcessorBench) -> None:
 
 
 async def test_changes_list_payees(bench: ProcessorBench) -> None:
-    """They point to the account."""
+    """Changes of payees refer to the account."""
     key = make_operation_key(OperationKind.OPEN_PAYEE)
     payee = await bench.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
     await bench.outside_world.set_ready(payee.ref, False)
@@ -62,7 +62,7 @@ async def test_changes_list_payees(bench: ProcessorBench) -> None:
 
 
 async def test_a_cursor_goes_on(bench: ProcessorBench) -> None:
-    """What was listed is not listed again, and the end stays where it is."""
+    """A cursor skips the changes already listed and stays the same at the end."""
     await bench.open_checkout()
     _, cursor = await changes(bench)
     assert await changes(bench, cursor) == ([], cursor)
@@ -71,7 +71,7 @@ async def test_a_cursor_goes_on(bench: ProcessorBench) -> None:
 
 
 async def test_an_empty_log_has_a_cursor(bench: ProcessorBench) -> None:
-    """From which the first event is seen."""
+    """The cursor of an empty log precedes the first event."""
     nudges, cursor = await changes(bench)
     await bench.open_checkout()
     assert nudges == []
@@ -79,7 +79,7 @@ async def test_an_empty_log_has_a_cursor(bench: ProcessorBench) -> None:
 
 
 async def test_changes_come_in_pages(bench: ProcessorBench) -> None:
-    """Of a hundred, and none is missed between them."""
+    """Changes are listed in pages of 100 without gaps."""
     for intent_id in range(1, 122):
         await bench.open_checkout(intent_id=intent_id)
     first, cursor = await changes(bench)
@@ -90,7 +90,7 @@ async def test_changes_come_in_pages(bench: ProcessorBench) -> None:
 
 @pytest.mark.parametrize("kind", ["drop", "bad_signature"])
 async def test_a_lost_event_is_listed(bench: ProcessorBench, kind: str) -> None:
-    """That is what heals it."""
+    """A lost event is still listed in the changes."""
     await bench.open_checkout()
     await fake_processor_of(bench).sandbox.add_fault("event", kind, 1)
     await bench.outside_world.events()
@@ -100,14 +100,14 @@ async def test_a_lost_event_is_listed(bench: ProcessorBench, kind: str) -> None:
 
 
 async def test_a_lapse_is_listed(bench: ProcessorBench) -> None:
-    """Also what only time has changed, though nobody asked for events."""
+    """An expired page is listed even if no events were requested."""
     await bench.open_checkout()
     await bench.clock.set_business(NOW + 12 * HOUR)
     assert await ids(bench) == ["fev_12_000001", "fev_12_000002"]
 
 
 async def test_events_are_listed_for_a_month(bench: ProcessorBench) -> None:
-    """For 30 days of business time, not a second longer."""
+    """Events are listed for exactly 30 days of business time."""
     await bench.open_checkout()
     await bench.clock.set_business(NOW + 30 * DAY - SECOND)
     await bench.outside_world.events()
@@ -118,11 +118,11 @@ async def test_events_are_listed_for_a_month(bench: ProcessorBench) -> None:
 
 
 async def test_a_cursor_outlives_what_it_has_seen(bench: ProcessorBench) -> None:
-    """After all events were forgotten the next one is still beyond it."""
+    """A cursor stays valid after all its events were deleted."""
     await bench.open_payee()
     await bench.open_checkout()
     _, cursor = await changes(bench)
-    for _ in range(2):  # The page lapses, and that is forgotten as well.
+    for _ in range(2):  # The page expires; that event is deleted as well.
         await bench.clock.set_business(await bench.clock.business() + 31 * DAY)
         await bench.outside_world.events()
     assert await ids(bench) == []
@@ -131,8 +131,8 @@ async def test_a_cursor_outlives_what_it_has_seen(bench: ProcessorBench) -> None
 
 
 async def test_a_cursor_misses_nothing(two: tuple[ProcessorBench, ProcessorBench]) -> None:
-    """While two processes write at once, whoever follows the log sees each event once, in the
-    order in which the whole log shows them."""
+    """A reader that follows the log of two concurrent writers sees each event once and in
+    the order of the whole log."""
     found: list[str] = []
     cursor: str | None = None
 
@@ -154,7 +154,7 @@ async def test_a_cursor_misses_nothing(two: tuple[ProcessorBench, ProcessorBench
 
 
 async def test_an_answer_is_kept_for_a_day(bench: ProcessorBench) -> None:
-    """A second before its end a repeat still gets the first answer."""
+    """A repeat one second before the end of the day gets the first answer."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     first = await bench.refund(payment, 5_000, key)
     bench.clock.advance(DAY - SECOND)
@@ -164,8 +164,8 @@ async def test_an_answer_is_kept_for_a_day(bench: ProcessorBench) -> None:
 
 
 async def test_a_forgotten_key_moves_money_again(bench: ProcessorBench) -> None:
-    """That is the danger: after a day, however far business time is ahead, the same call is
-    another refund."""
+    """The same call makes a second refund after a day of real time, however far business time
+    is ahead."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.clock.set_business(NOW + 3 * DAY)
     first = await bench.refund(payment, 5_000, key)
@@ -176,7 +176,7 @@ async def test_a_forgotten_key_moves_money_again(bench: ProcessorBench) -> None:
 
 
 async def test_a_stored_error_is_forgotten_as_well(bench: ProcessorBench) -> None:
-    """After a day a key is as new."""
+    """A key with a stored error is usable again after a day."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, "error_500")
     with pytest.raises(Unknown):
@@ -186,7 +186,7 @@ async def test_a_stored_error_is_forgotten_as_well(bench: ProcessorBench) -> Non
 
 
 async def test_the_sandbox_clock_forgets_no_key(bench: ProcessorBench) -> None:
-    """Who sends again goes by real time, and so must the keys."""
+    """Keys expire by real time, as retries do; the sandbox clock does not affect them."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     first = await bench.refund(payment, 5_000, key)
     await bench.clock.set_business(NOW + 3 * DAY)
@@ -195,5 +195,5 @@ async def test_the_sandbox_clock_forgets_no_key(bench: ProcessorBench) -> None:
 
 
 def test_the_core_looks_up_before_a_key_is_forgotten() -> None:
-    """Its own patience ends earlier."""
+    """The core's retry period is shorter than the retention of keys."""
     assert OPERATION_KEY_LIFETIME < ANSWER_RETENTION

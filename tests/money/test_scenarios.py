@@ -1,6 +1,6 @@
-"""What happens to the money of whole bookings, on each processor in the same words.
+"""Money of whole bookings on each processor.
 
-Each ends with the ledger right and equal to the processor's book (`Play.end`).
+Each test ends with a ledger equal to the processor's book (`PaymentScenario.finish`).
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ async def test_a_chargeback_is_won(play: PaymentScenario) -> None:
 
 
 async def test_a_chargeback_is_lost(play: PaymentScenario) -> None:
-    """The bank has given the client everything: the booking is over, nobody gets more."""
+    """A lost chargeback before the payout ends the booking without further movements."""
     booking = await play.charge_back(await play.completed())
     await play.charge_back(booking, "lost")
     play.pass_time(3 * DAY)
@@ -239,7 +239,7 @@ async def test_a_payout_is_taken_back_for_good(play: PaymentScenario) -> None:
 
 
 async def test_a_debt_is_kept_from_the_next_payout(play: PaymentScenario) -> None:
-    """What could not be taken back is kept of the companion's next payout, to the unit."""
+    """An amount that could not be reversed is withheld from the companion's next payout."""
     first = await play.paid_out()
     await play.fault(OperationKind.REVERSE_PAYOUT, "refuse")
     await play.charge_back(first)
@@ -259,7 +259,7 @@ async def test_a_debt_is_kept_from_the_next_payout(play: PaymentScenario) -> Non
 
 
 async def test_a_payee_becomes_ready(play: PaymentScenario) -> None:
-    """A payout that the payee was not ready for goes out once the payee is."""
+    """A payout refused for an unready payee is made once the payee is ready."""
     await play.set_ready(False)
     booking = await play.paid_out()
     assert booking.payout_status is PayoutStatus.FAILED

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("kind", CALL_FAULTS)
 async def test_a_fault_of_each_call_heals(play: PaymentScenario, kind: str) -> None:
-    """Whatever befalls the first call of each kind, all money moves once."""
+    """All money moves once if the first call of each kind fails."""
     await play.fault_all(kind)
     unpaid = await play.accepted()
     await play.settle()
@@ -124,7 +124,7 @@ async def test_a_lost_event_is_caught_up_with(play: PaymentScenario) -> None:
 
 
 async def test_events_come_twice(play: PaymentScenario) -> None:
-    """An event that comes again is known, and does nothing."""
+    """A redelivered event has no effect."""
     booking = await play.accepted()
     await play.play(booking)
     events = await play.events_due()
@@ -157,7 +157,7 @@ async def test_events_come_in_any_order(play: PaymentScenario) -> None:
 
 
 async def test_a_forged_event_is_refused(play: PaymentScenario) -> None:
-    """A body that was not signed as it is, is not even noted."""
+    """An event with an invalid signature is not stored."""
     booking = await play.accepted()
     await play.play(booking)
     forged = [(headers, body + b" ") for headers, body in await play.events_due()]

@@ -1,4 +1,4 @@
-"""Stripe's webhooks: which are believed, and where they lead."""
+"""Verification of Stripe's webhooks and the objects they refer to."""
 
 from __future__ import annotations
 
@@ -116,13 +116,13 @@ def test_a_forged_signature_is_refused(header: str) -> None:
 
 
 def test_a_signature_is_of_its_bytes() -> None:
-    """The signature of one event does not carry another."""
+    """The signature of one event is invalid for another."""
     with pytest.raises(BadEventSignature):
         _read(BODY.replace(b"12", b"13"), _signature(BODY))
 
 
 def test_a_signature_is_of_its_time() -> None:
-    """An old event with a new time was signed by nobody."""
+    """An old event with a changed timestamp is refused."""
     now = _signature(BODY).partition(",")[0]
     old = _signature(BODY, after=-3600).partition(",")[2]
     with pytest.raises(BadEventSignature):
@@ -138,19 +138,19 @@ def test_a_replayed_event_is_refused(after: float) -> None:
 
 @pytest.mark.parametrize("after", [-300, 0, 300])
 def test_clocks_may_differ(after: float) -> None:
-    """Within five minutes either way it is."""
+    """A timestamp within five minutes either way is accepted."""
     assert _read(BODY, _signature(BODY, after=after)) == (NUDGE,)
 
 
 def test_a_header_that_comes_twice_is_refused() -> None:
-    """Two signatures under two spellings of one name are somebody's trick."""
+    """Two signature headers that differ only in case are refused."""
     headers = {"Stripe-Signature": _signature(BODY), "stripe-signature": _signature(BODY)}
     with pytest.raises(BadEventSignature):
         _processor().parse_webhook(headers, BODY, NOW)
 
 
 def test_without_a_secret_nothing_is_believed() -> None:
-    """A deployment that has none takes no event."""
+    """A deployment without a secret refuses every event."""
     processor = StripeProcessor("sk_test_1", (), "test", base_url="http://x", currency="usd")
     with pytest.raises(BadEventSignature):
         processor.parse_webhook({"Stripe-Signature": _signature(BODY, "")}, BODY, NOW)

@@ -1,6 +1,6 @@
 """What must hold after every step (RELIABILITY 3.2 and 6): our books, and the processor's own.
 
-Only what a step has changed is looked at again: rows are values, so a change is seen.
+Only changed rows are checked again; rows are immutable values, so changes are detected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.simulation.deployment import SimulationWorld
 
 
 class InvariantChecks:
-    """Remembers what was found right, as it was then."""
+    """Checks the invariants and caches the rows already checked."""
 
     def __init__(self, world: SimulationWorld) -> None:
         self._world = world
@@ -29,7 +29,7 @@ class InvariantChecks:
         self._checked_intents: dict[int, str] = {}
 
     async def find_faults(self) -> list[str]:
-        """What is wrong now, of all that was not looked at before."""
+        """Violations in the rows that were not checked before."""
         everything = await self._world.scene.audited_bookings()
         new = [
             one

@@ -1,7 +1,7 @@
-"""The deployment that a history happens to: in memory, on virtual time, and mortal.
+"""The simulated deployment: in memory, on virtual time, with crashes.
 
-A process may die wherever it does something that outlives it: before and after a call to the
-processor, before and after a commit. What it leaves behind is all that the next one has.
+A process may crash before and after each call to the processor and each commit. The next
+process starts from the stored state only.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Crash(BaseException):
 
 @define
 class CrashPlan:
-    """Where the process dies next, and how often it gets past that point before."""
+    """The next crash point, and the number of passes before the crash."""
 
     point: str = ""
     remaining_passes: int = 0
@@ -67,7 +67,7 @@ class CrashPlan:
 
 @frozen
 class CrashingStore:
-    """The store of a process that may die at its commits."""
+    """A store whose commits may crash the process."""
 
     inner: MemoryStore
     fate: CrashPlan
@@ -94,8 +94,8 @@ class CrashingStore:
 
 @frozen
 class CrashingProcessor:
-    """The processor as a process sees it that may die at its calls, and which sees that no
-    payout is ever asked for that the booking does not owe at that moment."""
+    """A processor whose calls may crash the process. It asserts that each requested payout
+    is owed by the booking at that moment."""
 
     inner: FakeProcessor
     store: MemoryStore
@@ -163,7 +163,7 @@ class SimulationWorld:
 
     @property
     def scene(self) -> SimulatedScenario:
-        """Where it does not matter who acts."""
+        """The scenario for actions that any person may take."""
         return self.scenes[0]
 
     @property

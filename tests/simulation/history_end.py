@@ -1,5 +1,5 @@
-"""The end of a history: faults stop, people decide what is open, and time passes. Then all
-work has ended, and the ledger is the processor's book, line by line.
+"""The end of a history: faults stop, people decide open cases, and time passes. Then no work
+is left, and the ledger equals the processor's book line by line.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def _onboard_companion(companion: SimulatedScenario) -> None:
 
 
 async def _drain_until_finished(scene: SimulatedScenario) -> None:
-    """Until no work is left."""
+    """Run due work until none is left."""
     for wait in SETTLE_INTERVALS:
         scene.pass_time(wait)
         await scene.drain()
@@ -83,7 +83,7 @@ async def _drain_until_finished(scene: SimulatedScenario) -> None:
 
 
 async def _next_due_time(scene: SimulatedScenario) -> datetime | None:
-    """When the last of what is under way will have come due; None where nothing is."""
+    """Due time of the last pending operation, or None without pending operations."""
     now = await scene.now()
     under_way = [
         one.booking for one in await scene.audited_bookings() if _is_under_way(one.booking)
@@ -101,7 +101,7 @@ def _is_under_way(booking: Booking) -> bool:
 
 
 async def _decide_open_cases(scene: SimulatedScenario, verdict: str) -> None:
-    """What waits for people: banks, operators."""
+    """Decide the cases that wait for banks and operators."""
     for one in await scene.audited_bookings():
         booking = one.booking
         known = await scene.fake.snapshot(IntentRefs(booking.id), 5.0)
@@ -112,7 +112,7 @@ async def _decide_open_cases(scene: SimulatedScenario, verdict: str) -> None:
         if booking.status is BookingStatus.DISPUTED:
             await scene.resolve(booking, Trigger.RELEASE)
         for decide in (payouts.release_payout, payouts.retry_payout, refunds.retry_refunds):
-            with suppress(RuleBroken):  # There is nothing of the kind.
+            with suppress(RuleBroken):  # No such case is open.
                 await decide(scene.ports, booking.code)
 
 

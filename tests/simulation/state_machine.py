@@ -1,7 +1,7 @@
 """The state machine: what people, the processor, the network and time may do, in any order.
 
-After each step the books are right, no time is sold twice, and the processor gave no more
-than it took. A history ends as `ending` says, and what it told as `mail` does.
+After each step the books are consistent, no time is sold twice, and the processor paid out no
+more than it received. `history_end` ends a history; `webhook_endpoints` checks its webhooks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 MAX_BOOKINGS = 6
 EXPECTED_ERRORS = (RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, ProcessorError)
-"""Answers that people may get."""
+"""Errors that callers may receive."""
 
 INITIAL_STAGES = (
     *("accepted", "paid", "soon", "disputed", "charged back", "cancelled"),
@@ -292,7 +292,7 @@ class MoneyMachine(RuleBasedStateMachine):
         amount=st.integers(1, 30_000),
     )
     def move_money_manually(self, number: int, what: str, amount: int) -> None:
-        """Somebody moves money on the processor's own pages."""
+        """An operator moves money in the processor's own dashboard."""
         scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
         dashboard = scene.fake.dashboard
         move = dashboard.refund if what == "refund" else dashboard.reverse_payout
@@ -320,8 +320,8 @@ class MoneyMachine(RuleBasedStateMachine):
         away=st.sampled_from([SECOND, HOUR, 25 * HOUR]),
     )
     def lose_response(self, number: int, kind: str, away: timedelta) -> None:
-        """Money is moved; the answer is lost, and the event that would tell, perhaps as the
-        last of a day."""
+        """Money moves, but the answer and its event are lost, perhaps at the end of
+        a day."""
         scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
         match booking.status:
             case BookingStatus.PAID:
@@ -345,7 +345,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(point=st.sampled_from(CRASH_POINTS), spared=st.integers(0, 4))
     def crash(self, point: str, spared: int) -> None:
-        """The process dies at this point when it comes there the next time, or later."""
+        """Crash the process at this point on its next or a later visit."""
         self.world.fate.point, self.world.fate.remaining_passes = point, spared
 
     # Receivers of webhooks ------------------------------------------------------------------
@@ -364,7 +364,7 @@ class MoneyMachine(RuleBasedStateMachine):
         spared=st.integers(0, 6),
     )
     def deliver_webhooks(self, retries: int, dies: str, spared: int) -> None:
-        """What is due is sent, with so many waits for retries, or until the process dies."""
+        """Send due webhooks with this many retry waits, or until the process crashes."""
         if dies:
             self.world.fate.point, self.world.fate.remaining_passes = dies, spared
         self.run_as_process(self.world.webhooks.deliver())
