@@ -65,7 +65,7 @@ def create(
         render.print_json({"key": key, "api_key": record})
     else:
         render.print_record({"key": key, **record})
-        render.print_note("The key is shown only this once.")
+        render.print_note("This is the only time that the key is shown.")
 
 
 @app.command("list")
