@@ -1,4 +1,4 @@
-"""All plays of the playbook."""
+"""All channel scenarios."""
 
 from __future__ import annotations
 

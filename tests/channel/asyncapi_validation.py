@@ -1,4 +1,4 @@
-"""Holds the frames of the channel to the AsyncAPI document."""
+"""Validates channel frames against the AsyncAPI document."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.support.builders import POLICY
 
 ASYNCAPI_DOCUMENT = asyncapi.build_document(POLICY)
 JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
-"""What the schemas of AsyncAPI are an extension of."""
+"""The JSON Schema dialect that AsyncAPI schemas extend."""
 
 
 @cache
 def payload_validator(name: str) -> Any:
-    """Of the payload of a message, by its name in the document."""
+    """The validator for the payload of a message, by the message's name in the document."""
     components = ASYNCAPI_DOCUMENT["components"]
     payload = components["messages"][name]["payload"]
     schema = {"$schema": JSON_SCHEMA_DIALECT, "components": components, **payload}
@@ -27,19 +27,19 @@ def payload_validator(name: str) -> Any:
 
 @define
 class FrameValidator:
-    """A critic who has read the document."""
+    """Validates frames against the document and records which messages occurred."""
 
     message_names: set[str] = field(factory=set)
-    """The names of messages that were sent, either way."""
+    """Names of the messages sent in either direction."""
 
     def validate_server_frame(self, frame: dict[str, Any]) -> None:
-        """The service has sent it."""
+        """Validate a frame that the service sent."""
         self._validate(frame["event"], frame)
         if frame["event"] == "error":
             assert frame["data"]["code"] in ASYNCAPI_DOCUMENT["x-codes"]
 
     def validate_client_frame(self, frame: dict[str, Any]) -> None:
-        """A client sends it, and does nothing wrong by it."""
+        """Validate a well-formed frame that a client sends."""
         self._validate(f"client_{frame['event']}", frame)
 
     def _validate(self, name: str, frame: dict[str, Any]) -> None:

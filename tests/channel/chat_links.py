@@ -1,4 +1,4 @@
-"""Who listens to a Chat, and the places where the chats of two processes meet."""
+"""Listeners on a chat, and the transports that connect the chats of two processes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.support.postgres import driver_url
 from tests.support.redis import RedisServer
 
 WAIT_TIMEOUT_SECONDS = 10.0
-"""Seconds; nobody waits so long unless something is wrong."""
+"""Seconds before a wait fails; a passing test never takes this long."""
 
 
 class RecordingListener:
-    """Ears that remember what they were told, the oldest first."""
+    """Records the broadcasts it receives, oldest first."""
 
     def __init__(self) -> None:
         self.stored_count = 0
-        """How often it was told that messages were stored."""
+        """Number of notifications that messages were stored."""
         self.broadcasts: list[Broadcast] = []
         self._changed = asyncio.Event()
 
@@ -41,20 +41,20 @@ class RecordingListener:
         self._changed.set()
 
     async def wait_until(self, condition: Callable[[], object]) -> None:
-        """Wait for something that word has to bring about."""
+        """Wait until a condition holds that a broadcast brings about."""
         with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
 
     async def wait_until_last(self, last: Broadcast) -> None:
-        """Wait for word after which there is none."""
+        """Wait for the final broadcast."""
         await self.wait_until(lambda: last in self.broadcasts[-1:])
 
 
 @asynccontextmanager
 async def listen_to(chat: PubSub) -> AsyncIterator[RecordingListener]:
-    """Somebody who hears what the others say."""
+    """A listener on the broadcasts of other processes."""
     listener = RecordingListener()
     async with chat.subscribe(listener):
         if isinstance(chat, SharedChat):
@@ -64,7 +64,7 @@ async def listen_to(chat: PubSub) -> AsyncIterator[RecordingListener]:
 
 @asynccontextmanager
 async def closing_chat(chat: LocalChat) -> AsyncIterator[LocalChat]:
-    """The chat of a process that runs until the end."""
+    """Run a chat and close it on exit."""
     try:
         yield chat
     finally:
@@ -76,18 +76,18 @@ def make_typing_broadcast(*to: int, **data: Any) -> Broadcast:
 
 
 class ChatTransport(Protocol):
-    """Where processes meet, as its operator sees it."""
+    """The shared transport between processes, with operator controls."""
 
     def wire(self) -> PubSubTransport:
-        """The wire of one more process."""
+        """A transport for one more process."""
         ...
 
     async def kill_connections(self, *, listening: bool) -> None:
-        """Cut all connections that listen, or all others."""
+        """Close all listening connections, or all others."""
         ...
 
     async def count_connections(self, *, listening: bool) -> int:
-        """How many connections listen, or don't."""
+        """Number of listening connections, or of all others."""
         ...
 
 

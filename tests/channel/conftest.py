@@ -1,4 +1,4 @@
-"""The world of a test, on the memory store or on each store in turn, and a server of it."""
+"""Fixtures: a deployment on the memory store or on each store, and its server."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["each_world", "opener", "world"]
 
 @pytest.fixture(autouse=True)
 def _long_linger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads why they are closed hangs up; nobody is cut off."""
+    """Lengthen the closing timeout, so that no client is cut off while it reads the close code."""
     monkeypatch.setattr(uvicorn_protocol, "CLOSE_TIMEOUT_SECONDS", 60.0)
 
 
 @pytest.fixture
 async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
-    """Our own server, of a deployment that is in no hurry to refuse anything."""
+    """The project's own server on a deployment with relaxed limits."""
     relax_limits(world)
     async with serve_channel(world.ports) as made:
         yield made

@@ -1,4 +1,4 @@
-"""A store that fails, and waits, where a test wants it to."""
+"""A store that fails or waits at points that a test chooses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Hook: TypeAlias = Callable[[], Awaitable[object]]
 
 
 async def do_nothing() -> None:
-    """What is done where no hook is set."""
+    """The default hook; does nothing."""
 
 
 @define
 class PauseHook:
-    """A hook that waits until it is let go."""
+    """A hook that blocks until it is released."""
 
     reached: anyio.Event = field(factory=anyio.Event)
     released: anyio.Event = field(factory=anyio.Event)
@@ -36,18 +36,18 @@ class PauseHook:
 
 
 class FlakyStore:
-    """The memory store; each hook is for one unit of work, or one look, and may raise."""
+    """The memory store with hooks; each hook runs once per unit of work or read, and may raise."""
 
     def __init__(self, policy: Policy = POLICY) -> None:
         self._store = MemoryStore(policy)
         self.fault: Exception | None = None
-        """What all that it is asked for ends with, while there is one."""
+        """The error that every call raises while it is set."""
         self.before_reading: Hook = do_nothing
         self.before: Hook = do_nothing
         self.after: Hook = do_nothing
-        """Once it is committed, and nobody knows yet."""
+        """Hook that runs after a commit, before the caller learns of it."""
         self.write_count = 0
-        """Units of work that were tried."""
+        """Number of units of work attempted."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

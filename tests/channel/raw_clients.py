@@ -1,4 +1,4 @@
-"""Clients that read only when they are told to: bare sockets that speak enough of WebSocket."""
+"""Clients that read only on request: bare sockets with a minimal WebSocket implementation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.channel_deployment import RECEIVE_TIMEOUT_SECONDS, ChannelSer
 
 
 class RawWebSocketClient:
-    """A client that reads only when it is told to, and then as bytes."""
+    """A client that reads only on request and returns raw bytes."""
 
     def __init__(self, wire: socket.socket) -> None:
         self.socket = wire
         self._loop = asyncio.get_running_loop()
 
     async def send(self, event: str, data: dict[str, Any]) -> None:
-        """A frame, masked with zeros."""
+        """Send an event in a frame masked with zeros."""
         text = json.dumps({"event": event, "data": data}).encode()
         assert len(text) < 126
         await self.write(bytes((0x81, 0x80 | len(text), 0, 0, 0, 0)) + text)
@@ -35,7 +35,7 @@ class RawWebSocketClient:
             await self._loop.sock_sendall(self.socket, data)
 
     async def read(self, max_bytes: int = 65536) -> bytes:
-        """What has come; nothing at the end."""
+        """Read the bytes received so far; empty at the end of the stream."""
         with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             return await self._loop.sock_recv(self.socket, max_bytes)
 
@@ -46,7 +46,7 @@ class RawWebSocketClient:
             assert part, got
 
     async def wait_closed(self) -> None:
-        """Until the service has hung up, whatever came before."""
+        """Discard all input until the service closes the connection."""
         try:
             while await self.read():
                 pass
@@ -58,7 +58,7 @@ class RawWebSocketClient:
 async def connect_idle_client(
     site: ChannelServer, user: User | Companion, token: str | None = None
 ) -> AsyncIterator[RawWebSocketClient]:
-    """A client that has been told what there is, and reads no more."""
+    """Connect a client that reads the initial frames and then stops reading."""
     token = token or await site.sign_in(user)
     wire = socket.socket()
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -78,7 +78,7 @@ async def connect_idle_client(
 
 
 async def wait_until_offline(world: HttpDeployment, who: User | Companion) -> None:
-    """Until the service knows of no connection of somebody."""
+    """Wait until the service counts no connection of a user."""
     with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
         while True:
             async with world.store.read_view() as view:

@@ -1,4 +1,4 @@
-"""How plays are put on: without a socket, over WebSocket, over Socket.IO."""
+"""Scenario drivers: without a socket, over WebSocket, over Socket.IO."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.support.channel_deployment import serve_channel
 
 @define
 class DirectOutbound:
-    """The service's end of a connection: what it sends is there at once."""
+    """The service's end of a connection; a sent frame is available at once."""
 
     received: asyncio.Queue[Frame | ConnectionEnded] = field(factory=asyncio.Queue)
     is_open: bool = True
@@ -59,7 +59,7 @@ class DirectOutbound:
 
 @frozen
 class DirectConnection:
-    """The client's end of it, right at the switchboard."""
+    """The client's end of a connection that calls the hub directly."""
 
     hub: ChannelHub
     connection: ChannelConnection
@@ -82,7 +82,7 @@ class DirectConnection:
 
 @asynccontextmanager
 async def connect_directly(ports: Ports) -> AsyncIterator[OpenConnection]:
-    """The switchboard alone."""
+    """Open connections to the hub without a transport."""
     switchboard = ChannelHub(ports)
 
     async def open_one(user: User, after: int | None) -> DirectConnection:
@@ -119,7 +119,7 @@ class WebSocketConnection:
 
 @asynccontextmanager
 async def connect_websocket(ports: Ports) -> AsyncIterator[OpenConnection]:
-    """At `/ws`."""
+    """Open connections at `/ws`."""
     async with serve_channel(ports) as site:
 
         async def open_one(user: User, after: int | None) -> WebSocketConnection:
@@ -140,13 +140,13 @@ async def connect_websocket(ports: Ports) -> AsyncIterator[OpenConnection]:
 
 @define
 class SocketIoConnection:
-    """Socket.IO knows no `ref`: what answers an event comes to its callback as well, in the
-    order in which the events were sent."""
+    """A Socket.IO connection. Socket.IO has no `ref`; each answer also goes to the callback of
+    its event, in the order in which the events were sent."""
 
     client: socketio.AsyncClient
     _received: deque[Frame] = field(factory=deque)
     _unacked_answers: deque[Frame] = field(factory=deque)
-    """Answers that no callback was called with yet."""
+    """Answers that are not yet matched with a callback."""
     _is_disconnected: bool = False
     _changed: asyncio.Event = field(factory=asyncio.Event)
 
@@ -188,7 +188,7 @@ class SocketIoConnection:
 
 @asynccontextmanager
 async def connect_socketio(ports: Ports) -> AsyncIterator[OpenConnection]:
-    """At `/socket.io`, where clients name the last message by `resume` alone."""
+    """Open connections at `/socket.io`, where clients name the last message only by `resume`."""
     async with serve_channel(ports) as site:
 
         async def open_one(user: User, after: int | None) -> SocketIoConnection:

@@ -1,8 +1,8 @@
-"""The playbook: scripts of what clients send over the channel, and what everybody is told then.
+"""Channel scenarios: scripts of the frames that clients send and the frames that each receives.
 
-They know of no transport: a play is put on a `Stage`, whose connections a driver opens. It ends
-with a curtain: whoever is still there is told the last words of their conversations, and nothing
-before them that the script doesn't have.
+Scenarios are independent of the transport: each runs on a `ScenarioStage`, whose connections a
+driver opens. At the end, every open connection is checked for frames that the script did not
+expect.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Frame: TypeAlias = dict[str, Any]
 Data: TypeAlias = Mapping[str, Any]
 
 UNKNOWN_ID = 10**9
-"""The id of nothing."""
+"""An id that does not exist."""
 FRAME_TIMEOUT_SECONDS = 20
-"""Seconds after which a frame that doesn't come never will."""
+"""Seconds after which a missing frame counts as not sent."""
 
 SCENARIO_POLICY: Mapping[str, Any] = {
     "presence_lease": HOUR,
@@ -46,7 +46,7 @@ SCENARIO_POLICY: Mapping[str, Any] = {
     "sessions_judged_every": SECOND / 20,
     "limits": evolve(POLICY.limits, channel=RateLimit("channel", 10_000, MINUTE)),
 }
-"""The clock stands until a play moves it: only what a play is about happens by itself."""
+"""The policy of scenarios. The clock stands still until a scenario advances it."""
 
 
 def make_frame(event: str, data: Data, ref: Any = None) -> Frame:
@@ -77,7 +77,7 @@ def read_frame(message: Data, by: ScenarioClient | User) -> Frame:
 
 
 class ConnectionEnded(Exception):
-    """The service has ended a connection; not every transport tells by which code."""
+    """The service closed a connection; not every transport reports the code."""
 
     def __init__(self, code: int | None) -> None:
         super().__init__(code)
@@ -85,21 +85,21 @@ class ConnectionEnded(Exception):
 
 
 class ScenarioConnection(Protocol):
-    """One connection of a client, whatever carries it."""
+    """One connection of a client over any transport."""
 
     async def send(self, frame: Frame) -> None: ...
 
     async def receive(self) -> Frame:
-        """The next frame. Raises HungUp after the last one."""
+        """The next frame. Raises `ConnectionEnded` after the last one."""
         ...
 
     async def close(self) -> None: ...
 
 
 OpenConnection: TypeAlias = Callable[[User, int | None], Awaitable[ScenarioConnection]]
-"""Opens a connection of somebody, who may name the last message that they have."""
+"""Opens a connection of a user, optionally resuming after a message id."""
 TransportDriver: TypeAlias = Callable[[Ports], AbstractAsyncContextManager[OpenConnection]]
-"""Opens the way to a service on some ports."""
+"""Starts a service on the given ports and yields its connection opener."""
 
 
 # Plays ------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Scenario:
 def scenario(
     **policy_changes: Any,
 ) -> Callable[[Callable[[ScenarioStage], Awaitable[None]]], Scenario]:
-    """Declare a script as a play; the figures are those of its deployment's policy."""
+    """Register a script as a scenario; the arguments override its deployment's policy."""
 
     def declare(act: Callable[[ScenarioStage], Awaitable[None]]) -> Scenario:
         return Scenario(act, evolve(POLICY, **{**SCENARIO_POLICY, **policy_changes}))
@@ -127,15 +127,15 @@ def scenario(
 
 
 def make_scenario_ports(play: Scenario) -> Ports:
-    """A deployment in memory that a play can be put on in."""
+    """An in-memory deployment for a scenario."""
     return memory_ports(play.policy, content_filter=SimpleContentFilter())
 
 
 async def run_scenario(
     play: Scenario, ports: Ports, connect: OpenConnection, validator: FrameValidator
 ) -> None:
-    """Put a play on, to its end. Ada books, Mia, Noa and Kim may be booked, Sam knows nobody;
-    others may be there too, who know none of them."""
+    """Run a scenario to its end. Ada is a customer; Mia, Noa and Kim are staff; Sam shares no
+    conversation with them. The store may hold other, unrelated users."""
     people = {name: await add_user(ports.store, first_name=name.title()) for name in ("ada", "sam")}
     for name in ("mia", "noa", "kim"):
         companion = await add_companion(ports.store, first_name=name.title())
@@ -158,7 +158,7 @@ async def run_scenario(
 
 @define
 class ScenarioStage:
-    """Where a play goes on: the service, the people and their connections."""
+    """State of a running scenario: the service, the users and their connections."""
 
     ports: Ports
     users: dict[str, User]
@@ -170,7 +170,7 @@ class ScenarioStage:
     # Behind the scenes ----------------------------------------------------------------------
 
     def booking_scenario(self, staff: str = "mia") -> BookingScenario:
-        """What Ada and one of the staff have to do with each other."""
+        """The booking scenario of Ada and one staff member."""
         ada, booked = actor_of(self.users["ada"]), actor_of(self.users[staff])
         return BookingScenario(self.ports, ada, booked, admin=booked)
 
@@ -178,7 +178,7 @@ class ScenarioStage:
         return await self.booking_scenario(staff).accepted(**given)
 
     async def open_conversation(self, staff: str = "mia", *, paid: bool = False) -> int:
-        """A conversation of Ada and one of the staff, who share a booking."""
+        """Open a conversation of Ada and one staff member, who share a booking."""
         await (self.booking_scenario(staff).paid() if paid else self.add_accepted_booking(staff))
         ada = actor_of(self.users["ada"])
         number = await messages.direct_conversation_with(self.ports, ada, self.users[staff].id)
@@ -187,21 +187,21 @@ class ScenarioStage:
         return number
 
     async def open_event_group(self) -> tuple[int, Booking]:
-        """The group of Ada, Mia and Noa, and Mia's booking."""
+        """Open the group of Ada, Mia and Noa; returns its id and Mia's booking."""
         booking = await self.add_accepted_booking("mia", event_ref="Gala")
         await self.add_accepted_booking("noa", event_ref="Gala")
         [number] = await self.list_groups()
         return number, booking
 
     async def list_groups(self) -> list[int]:
-        """Those of Ada."""
+        """Ids of Ada's groups."""
         found = await messages.list_conversations(self.ports, actor_of(self.users["ada"]), 1, 100)
         numbers = [each.conversation.id for each in found if each.conversation.event_ref]
         self._conversation_ids += numbers
         return numbers
 
     async def send_outside_channel(self, by: str, conversation: int, *contents: str) -> list[Data]:
-        """What somebody says without the channel."""
+        """Send messages of a user outside the channel."""
         letters = [MessageDraft(self.users[by].id, conversation, content) for content in contents]
         return [
             message_record(await messages.send_message(self.ports, letter)) for letter in letters
@@ -217,8 +217,8 @@ class ScenarioStage:
     # Entrances and exits --------------------------------------------------------------------
 
     async def connect(self, name: str, after: int | None = None) -> ScenarioClient:
-        """A connection of somebody, which was told `ready` and has not spoken; what came
-        `after` a message is told next."""
+        """Connect a user and receive `ready`; no frame is sent. Messages `after` the given id
+        follow."""
         user = self.users[name]
         player = ScenarioClient(user, await self._open_connection(user, after), self._validator)
         self.clients.append(player)
@@ -228,8 +228,8 @@ class ScenarioStage:
         return player
 
     async def connect_ready(self, *names: str) -> list[ScenarioClient]:
-        """Connections of people, who have resumed from the last message, and know who is
-        there."""
+        """Connect users who resume after the last message and have received the current
+        presence."""
         entered = [await self._connect_ready(name) for name in names]
         for player in self.clients:
             await player.receive_until_pause()
@@ -242,20 +242,20 @@ class ScenarioStage:
         return player
 
     async def disconnect(self, player: ScenarioClient) -> None:
-        """A client ends its connection."""
+        """Close a connection from the client's side."""
         self.clients.remove(player)
         await player.connection.close()
 
     async def expect_disconnect(self, player: ScenarioClient, code: CloseCode) -> None:
-        """The service ends a connection, without another word."""
+        """Expect the service to close a connection without a further frame."""
         with pytest.raises(ConnectionEnded) as end:
             await player.receive()
         assert end.value.code in (code, None)
         await self.disconnect(player)
 
     async def assert_no_pending_frames(self) -> None:
-        """Whoever is there is told the last words of each of their conversations, and nothing
-        else. What is said comes in order, so nothing was on its way before."""
+        """Send a final message to each conversation and expect every open connection to receive
+        only these. Frames arrive in order, so no other frame was pending."""
         for player in self.clients:
             assert await player.receive_until_pause() == []
         last: dict[int, list[Frame]] = {player.user.id: [] for player in self.clients}
@@ -275,13 +275,13 @@ class ScenarioStage:
 
 @define(eq=False)
 class ScenarioClient:
-    """One connection of somebody."""
+    """One connection of a user."""
 
     user: User
     connection: ScenarioConnection
     _validator: FrameValidator
     last_id: int = 0
-    """The last message at the time of the connection."""
+    """Id of the last message when the connection was opened."""
     _pause_numbers: count[int] = field(factory=count)
 
     @property
