@@ -61,7 +61,6 @@ class Batcher(Generic[_Item, _Result]):
                 results: Sequence[_Result | Exception]
                 try:
                     results = await self._flush(items)
-                    assert len(results) == len(items), "a flush returns one result per item"
                 except StoreUnavailable as error:
                     results = [error] * pending_count
                 except Exception as error:
@@ -69,6 +68,11 @@ class Batcher(Generic[_Item, _Result]):
                         one_by_one_count = len(items)
                         continue
                     results = [error]
+                else:
+                    if len(results) != len(items):
+                        # The flush may have changed something, so it is not repeated.
+                        wrong = AssertionError("a flush returns one result per item")
+                        results = [wrong] * len(items)
                 self._resolve_first(results)
                 one_by_one_count = max(0, one_by_one_count - len(results))
         finally:

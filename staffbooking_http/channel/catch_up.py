@@ -75,8 +75,8 @@ class CatchUp:
             while connection.phase is not ConnectionPhase.LIVE and connection.outbound.is_open:
                 await self._send_missed_page(connection)
         except Exception as error:
-            log_failure(f"user {connection.user_id} can't be told what was missed", error)
-            connection.outbound.close(CloseCode.SLOW, "come again")
+            log_failure(f"user {connection.user_id} could not catch up on missed messages", error)
+            connection.outbound.close(CloseCode.SLOW, "reconnect")
         finally:
             connection.is_catching_up = False
 

@@ -32,8 +32,8 @@ class ChannelConnection(ConnectionState):
             elif frame.frame.event is ServerEvent.NEW_MESSAGE:
                 self.metrics.sent_messages += 1
         except Exception as error:
-            log_failure(f"user {self.user_id} can't be told", error)
-            self.outbound.close(CloseCode.SLOW, "come again")
+            log_failure(f"user {self.user_id} could not be sent a frame", error)
+            self.outbound.close(CloseCode.SLOW, "reconnect")
 
 
 def log_failure(description: str, error: Exception) -> None:

@@ -53,7 +53,7 @@ async def open_or_close(
     except Exception as error:
         if not isinstance(error, StaffbookingError):
             log.exception("a connection of user %d could not be opened", user.id)
-        outbound.close(CloseCode.SLOW, "come again")
+        outbound.close(CloseCode.SLOW, "reconnect")
         return None
 
 

@@ -113,13 +113,16 @@ async def test_an_item_that_cannot_be_flushed_harms_no_other(
 
 
 async def test_a_flush_must_return_one_result_per_item() -> None:
-    """A flush that returns fewer results than items raises an error."""
+    """A flush that returns fewer results than items raises an error, and is not repeated."""
+    batches: list[str] = []
 
     async def flush(items: Sequence[str]) -> Sequence[str]:
+        batches.append("".join(items))
         return []
 
     batcher: Batcher[str, str] = Batcher(flush, max_batch_size=MAX_BATCH_SIZE)
     assert await results(await submit(batcher, "ab")) == [AssertionError] * 2
+    assert batches == ["ab"]
 
 
 async def test_an_unavailable_store_fails_all_that_wait(
