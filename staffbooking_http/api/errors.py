@@ -53,43 +53,43 @@ _STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
 
 
 ERROR_CODE_DESCRIPTIONS = {
-    "malformed_request": "what came is not HTTP",
+    "malformed_request": "the request is not HTTP",
     "malformed_json": "the body is not a JSON object, or has a key twice",
     "missing_field": "required fields are missing or null: `errors` lists them all",
     "invalid_field": "fields of the wrong type, bounds, format or meaning: `errors` lists them all",
     "content_blocked": "a message with words that are not allowed, or with contact or payment "
     "details before the booking is paid",
-    "body_timeout": "the body took more than 10 seconds to come",
+    "body_timeout": "the body took more than 10 seconds to arrive",
     "body_too_large": "the body is over 64 KiB, an event of the processor over 256 KiB, an image "
     "over {max_image_bytes}, a calendar over {max_calendar_bytes}",
     "unsupported_media_type": "the body is not declared as JSON in UTF-8, an upload not as "
     "multipart/form-data, a calendar not as text/calendar in UTF-8",
-    "malformed_form": "the body is not the form that it is declared to be",
+    "malformed_form": "the body is not a form of the declared type",
     "unauthenticated": "no credentials, or a session that has ended",
-    "invalid_api_key": "a key that is garbled, unknown, expired or revoked",
-    "session_required": "a key where a session is needed",
-    "bad_credentials": "the e-mail or the password is wrong, or the current password",
-    "permission_required": "the key lacks the permission",
-    "subscription_required": "its owner has no active enterprise subscription",
+    "invalid_api_key": "the API key is malformed, unknown, expired or revoked",
+    "session_required": "an API key was sent where a session is required",
+    "bad_credentials": "the e-mail, the password or the current password is wrong",
+    "permission_required": "the API key lacks the permission",
+    "subscription_required": "the owner of the API key has no active enterprise subscription",
     "csrf_failed": "X-CSRF-Token is missing or wrong",
-    "foreign_origin": "signing in, or opening the channel, from a page of somebody else's",
-    "wrong_party": "the other side of the booking may do this",
-    "no_shared_booking": "messages go between the customer and the companion of a booking",
-    "conversation_left": "who is not booked any more reads what was said, and says nothing",
+    "foreign_origin": "a page of another origin tried to sign in or to open the channel",
+    "wrong_party": "only the other party of the booking may do this",
+    "no_shared_booking": "only the customer and the companion of a booking write to each other",
+    "conversation_left": "a companion who is no longer booked can read the conversation, not write",
     "customers_only": "only customers book for themselves",
-    "staff_only": "only staff members keep a profile, are paid out to, and respond to reviews",
-    "bad_signature": "an event that the payment processor did not sign, or not just now",
-    "not_found": "no such path or thing, or somebody else's",
-    "method_not_allowed": "the path takes other methods: Allow lists them",
-    "upgrade_required": "the path is a WebSocket's",
-    "bad_handshake": "what came to Socket.IO is no request of Engine.IO 4, or not of now",
-    "rate_limited": "a window is spent: `retry_after` says for how many seconds",
+    "staff_only": "only staff members have a profile and payouts, and respond to reviews",
+    "bad_signature": "the signature of a processor event is wrong or too old",
+    "not_found": "the path or resource does not exist, or belongs to another user",
+    "method_not_allowed": "the path has no such method; the Allow header lists its methods",
+    "upgrade_required": "the path accepts WebSockets only",
+    "bad_handshake": "the Socket.IO request is not Engine.IO 4, or is out of sequence",
+    "rate_limited": "the rate limit is exceeded; `retry_after` is the wait in seconds",
     "processor_unavailable": "the payment processor is temporarily unavailable; try again",
-    "internal": "a fault of ours; the log tells more under `request_id`",
-    "unavailable": "the service is out of reach for now: see Retry-After",
+    "internal": "an internal error; the log has the details under `request_id`",
+    "unavailable": "the service is temporarily unavailable: see Retry-After",
 }
-"""What any call may be refused by, for the documents, with figures of the policy in braces; rules
-have codes of their own."""
+"""Descriptions of the error codes that any call may return, with policy figures in braces.
+Business rules have codes of their own."""
 
 
 class HttpError(Exception):

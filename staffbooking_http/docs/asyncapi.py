@@ -33,73 +33,71 @@ from staffbooking_http.channel.frames import CHANNEL_PATH, MAX_FRAME_BYTES, REQU
 JsonObject: TypeAlias = dict[str, Any]
 
 DESCRIPTION = """\
-Messages between the customers and the staff of bookings, who types, who is there, and what was
-read. Conversations and their history are in the OpenAPI document, `/openapi.json`.
+Messages between the customers and the staff of bookings, typing, presence and read marks.
+Conversations and their history are in the OpenAPI document, `/openapi.json`.
 
 A handshake needs the cookie of a session (401) and an `Origin` that is this service's or an
-allowed one (403); a user has at most {connections} connections (429). Who names the last message
-that they have, by `after`, is told at once of what came since, as by `resume`.
+allowed one (403); a user has at most {connections} connections (429). With `after`, the id of the
+last message that the client has, newer messages are sent at once, as after `resume`.
 
-A frame is JSON text of at most {bytes} bytes: `{{"event", "data", "ref"}}`; the `ref`, anything or
-nothing, comes back in the `ack` or `error` of that frame.
+A frame is JSON text of at most {bytes} bytes: `{{"event", "data", "ref"}}`; the optional `ref`, any
+JSON value, is repeated in the `ack` or `error` of that frame.
 
 A client may send {limit} frames in {window} seconds from the first; more are dropped with an error
 `rate_limited`, and the one after the {overrun}th ends the connection. The closing codes are
 {codes}.
 
-The same events come over Socket.IO at `/socket.io`: `data` is what an event carries there, and
-the data of the `ack` or `error` go to the callback that was given, too.
+Socket.IO at `/socket.io` has the same events with the same `data`; the data of an `ack` or `error`
+are also passed to the callback of the event.
 """
 
 _CLOSE_CODE_DESCRIPTIONS = {
     CloseCode.FORBIDDEN: "too many frames, or the session has ended",
-    CloseCode.TOO_BIG: "a frame was too long",
-    CloseCode.RESTART: "the service restarts: come again, and resume",
-    CloseCode.SLOW: "too much lay unread, or the service is out of reach: come again, and resume",
+    CloseCode.TOO_BIG: "a frame was too large",
+    CloseCode.RESTART: "the service restarts: reconnect and resume",
+    CloseCode.SLOW: "too much was unread, or the service is unavailable: reconnect and resume",
 }
 
 _CLIENT_EVENT_DESCRIPTIONS = {
-    ClientEvent.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is "
-    "told by an `ack` or an `error`; with a `client_message_id` it may be sent again, and "
+    ClientEvent.SEND_MESSAGE: "Send a message to a conversation. An `ack` confirms that it is "
+    "stored, an `error` that it is not; with a `client_message_id` it can be sent again and "
     "is stored once",
-    ClientEvent.TYPING: "You type in a conversation, or do no more; to be sent again while it "
-    "goes on",
-    ClientEvent.READ: "You have read a conversation up to a message",
-    ClientEvent.PRESENCE: "Ask who of some people is there: people with whom you share a "
-    "conversation",
-    ClientEvent.RESUME: "Ask for all messages newer than one, over all conversations; 0 for "
-    "every one",
+    ClientEvent.TYPING: "Typing in a conversation has started or stopped; send it again while "
+    "typing continues",
+    ClientEvent.READ: "Mark a conversation as read up to a message",
+    ClientEvent.PRESENCE: "Query the presence of users with whom you share a conversation",
+    ClientEvent.RESUME: "Request all messages newer than this id, in all conversations; 0 for all",
 }
 
 _SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {
     ServerEvent.READY: (
         type_schema(ReadyRecord),
-        "The first frame: who you are, and the last message that you may read, 0 with none",
+        "The first frame: your user id, and the id of the last message that you may read, or 0",
     ),
     ServerEvent.NEW_MESSAGE: (
         type_schema(MessageRecord),
-        "Somebody has said something; to each connection of each participant, the sender's too",
+        "A new message; sent to every connection of every participant, including the sender",
     ),
     ServerEvent.TYPING: (
         type_schema(TypingRecord),
-        "Somebody else types, or does no more",
+        "Another participant started or stopped typing",
     ),
     ServerEvent.PRESENCE: (
         type_schema(PresenceRecord),
-        "Somebody with whom you share a conversation has come or gone, or was asked for",
+        "The presence of a user with whom you share a conversation changed, or was queried",
     ),
     ServerEvent.READ: (
         type_schema(ReadMarkRecord),
-        "A participant, perhaps yourself elsewhere, has read up to a message",
+        "A participant, or another connection of yours, has read up to a message",
     ),
     ServerEvent.ACK: (
         type_schema(AckRecord),
-        "What you said is stored, and survives whatever happens",
+        "The message is stored durably",
     ),
     ServerEvent.ERROR: (
         type_schema(FrameErrorRecord),
-        "A frame was refused; `x-codes` lists why. Nothing came of it, only after `unavailable` "
-        "and `internal` nobody knows",
+        "A frame was refused; `x-codes` lists the codes. It had no effect; after `unavailable` "
+        "and `internal` its effect is unknown",
     ),
 }
 
@@ -116,12 +114,12 @@ _SHARED_ERROR_CODES = (
     "missing_field invalid_field content_blocked conversation_left rate_limited".split()
 )
 FRAME_ERROR_CODES = {
-    "bad_frame": "the frame is binary, no JSON object, nested too deep, or has no event",
-    "unknown_event": "there is no event of this name",
+    "bad_frame": "the frame is binary, not a JSON object, nested too deeply, or has no event",
+    "unknown_event": "no event has this name",
     **{code: ERROR_CODE_DESCRIPTIONS[code] for code in _SHARED_ERROR_CODES},
-    "not_found": "no such conversation, message or person, or one of others",
-    "unavailable": "the service is out of reach for now: send it again",
-    "internal": "a fault of ours",
+    "not_found": "the conversation, message or user does not exist, or is not yours",
+    "unavailable": "the service is temporarily unavailable: send it again",
+    "internal": "an internal error",
 }
 """Descriptions of the errors that refuse a frame, by code."""
 

@@ -48,11 +48,11 @@ DESCRIPTION = """\
 Search staff, request bookings and follow them from acceptance to payout.
 
 Errors are `{"error", "code"}`; `code` is stable, `x-codes` lists all. Missing fields are 400
-`missing_field`, wrong ones 422 `invalid_field`, both with `errors`, each naming its `field`:
-every fault at once. Where a field's schema does not take null, null is the same as no field.
-Texts hold no control characters and no bidi controls; long ones (comments, responses,
+`missing_field`, invalid ones 422 `invalid_field`, both with `errors`, which names every faulty
+`field` at once. Where a field's schema does not allow null, null is the same as no field.
+Texts contain no control characters and no bidi controls; long ones (comments, responses,
 descriptions, messages) may have tabs and line breaks, messages also bidi embeddings and isolates.
-Limits are fixed windows from their first hit: {limits}. Every answer bears `X-RateLimit-Limit`,
+Limits are fixed windows from their first hit: {limits}. Every response has `X-RateLimit-Limit`,
 `X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
 Money is a JSON number in {currency}; times are UTC with `Z`.
 """
@@ -67,17 +67,17 @@ _STATUS_DESCRIPTIONS = {
     200: "Success",
     201: "Created",
     204: "No content",
-    304: "Not modified: you have it already",
-    400: "Malformed, something required is missing, or a rule forbids it",
+    304: "Not modified since the version that you have",
+    400: "Malformed, a required field is missing, or a business rule forbids it",
     401: "No or bad credentials",
     403: "Wrong permission, role, tier, side or CSRF token",
-    404: "There is no such thing, or it is somebody else's",
+    404: "The resource does not exist, or belongs to another user",
     413: "The body is too large",
-    415: "The body is of another type than it must be",
+    415: "The body has the wrong content type",
     422: "Some fields are not valid; every one is named",
-    426: "A WebSocket: ask for an upgrade",
+    426: "A WebSocket: request an upgrade",
     429: "Limit exceeded",
-    500: "A fault of ours, or the payment processor is out of reach",
+    500: "An internal error, or the payment processor is unavailable",
     503: "The service is temporarily unavailable",
 }
 

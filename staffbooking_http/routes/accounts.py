@@ -54,7 +54,7 @@ def _success_reply(status: int = 200) -> Reply:
     SessionAccess(),
     summary="Change the password",
     description="All other sessions end; API keys and the calendar feed stay. Wrong current "
-    "passwords count as failed logins do.",
+    "passwords count as failed logins.",
     body=ChangePassword,
     response_schema=_SUCCESS_SCHEMA,
     rule_codes=("bad_credentials",),
@@ -70,7 +70,7 @@ async def change_password(call: Call) -> Reply:
     "POST",
     "/auth/forgot-password",
     SignedOutAccess(),
-    summary="Have a link sent by which a password can be set",
+    summary="Send a link to set a new password",
     description="The answer is the same whether there is such an account or not. At most "
     "{reset_account_limit} times {reset_account_rate} for an account, and {reset_address_limit} "
     "times from an address.",
@@ -86,7 +86,7 @@ async def forgot_password(call: Call) -> Reply:
     "POST",
     "/auth/reset-password",
     SignedOutAccess(),
-    summary="Set a password by the token of a mail",
+    summary="Set a password with the token of a mail",
     description="The token works once, for {reset_lifetime}. All sessions end; API keys and the "
     "calendar feed stay.",
     body=ResetPassword,
@@ -105,7 +105,7 @@ async def reset_password(call: Call) -> Reply:
     "GET",
     "/auth/sessions",
     SessionAccess(),
-    summary="Where one is signed in",
+    summary="List your sessions",
     description="The newest first.",
     response_schema=reply_schema(sessions=list[SessionRecord]),
 )
@@ -119,7 +119,7 @@ async def list_sessions(call: Call) -> Reply:
     "DELETE",
     "/auth/sessions/{id}",
     SessionAccess(),
-    summary="Sign out somewhere else",
+    summary="End one of your sessions",
     response_schema=_SUCCESS_SCHEMA,
     not_found_name="Session",
 )
@@ -132,7 +132,7 @@ async def end_session(call: Call) -> Reply:
     "DELETE",
     "/auth/sessions",
     SessionAccess(),
-    summary="Sign out everywhere else",
+    summary="End all your other sessions",
     response_schema=_SUCCESS_SCHEMA,
 )
 async def end_other_sessions(call: Call) -> Reply:
@@ -147,7 +147,7 @@ async def end_other_sessions(call: Call) -> Reply:
     "POST",
     "/auth/verification",
     SessionAccess(),
-    summary="Have the link sent again that confirms the address",
+    summary="Send the confirmation link of your address again",
     description="At most {verification_limit} times {verification_rate}, and "
     "{verification_address_limit} times from an address.",
     response_schema=_SUCCESS_SCHEMA,
@@ -162,7 +162,7 @@ async def send_verification(call: Call) -> Reply:
     "POST",
     "/auth/verify-email",
     SignedOutAccess(),
-    summary="Confirm the address by the token of a mail",
+    summary="Confirm your address with the token of a mail",
     description="The token works once, for {verification_lifetime}.",
     body=VerifyEmail,
     response_schema=reply_schema(success=Success, user=UserRecord),
@@ -185,7 +185,7 @@ def _choices_reply(chosen: dict[NotificationKind, bool]) -> Reply:
     "GET",
     "/account/notifications",
     SessionAccess(),
-    summary="What one is told by mail, of what one may refuse",
+    summary="Read which optional mails you get",
     response_schema=_CHOICES_SCHEMA,
 )
 async def read_notification_choices(call: Call) -> Reply:
@@ -196,8 +196,8 @@ async def read_notification_choices(call: Call) -> Reply:
     "PUT",
     "/account/notifications",
     SessionAccess(),
-    summary="Choose what to be told by mail",
-    description="What is left out stays as it is.",
+    summary="Choose which optional mails you get",
+    description="Absent fields keep their values.",
     body=ChangeNotificationPreferences,
     response_schema=_CHOICES_SCHEMA,
 )
@@ -214,9 +214,9 @@ async def choose_notifications(call: Call) -> Reply:
     "GET",
     "/account/export",
     SessionAccess(),
-    summary="All that is kept about oneself",
-    description="Records as they stand elsewhere in the interface; a profile that never was is "
-    "null. Secrets are not in it. The answer comes as it is made: one that breaks off is no JSON. "
+    summary="Export all data kept about you",
+    description="The records of the other endpoints; a profile that does not exist is null. "
+    "It has no secrets. The response is streamed: an interrupted one is not valid JSON. "
     "At most {export_limit} times {export_rate}.",
     rate_limit_name="export",
     response_schema=type_schema(PersonalDataRecord),
@@ -232,9 +232,9 @@ async def export_data(call: Call) -> Reply:
     "POST",
     "/account/erase",
     SessionAccess(),
-    summary="Be forgotten",
-    description="Names, addresses, messages, profile, images, keys and sessions are erased, for "
-    "good. Bookings stay, without a name. Wrong passwords count as failed logins do.",
+    summary="Erase your account",
+    description="Names, addresses, messages, profile, images, keys and sessions are erased "
+    "permanently. Bookings stay, without a name. Wrong passwords count as failed logins.",
     body=EraseAccount,
     response_schema=_SUCCESS_SCHEMA,
     rule_codes=("bad_credentials", "open_bookings"),
@@ -252,7 +252,7 @@ async def erase_account(call: Call) -> Reply:
     "POST",
     "/contact",
     SignedOutAccess(),
-    summary="Ask the operators",
+    summary="Send an inquiry to the operators",
     body=SubmitInquiry,
     status=201,
     rate_limit_name="contact",

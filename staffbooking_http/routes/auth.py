@@ -23,9 +23,9 @@ log = logging.getLogger("staffbooking.http")
     "/auth/register",
     SignedOutAccess(),
     summary="Sign up",
-    description="Makes an account; it does not sign in. A link to confirm the e-mail is sent, but "
+    description="Creates an account without signing in. A link to confirm the e-mail is sent, but "
     "only for the first {register_address_limit} accounts in {register_address_window} from a "
-    "network address: the others can have it sent by `/auth/verification`.",
+    "network address: the others can request it at `/auth/verification`.",
     body=Register,
     status=201,
     response_schema=reply_schema(success=Success, user=UserRecord),
@@ -78,7 +78,7 @@ async def logout(call: Call) -> Reply:
     "GET",
     "/auth/session",
     SessionAccess(),
-    summary="Who is signed in",
+    summary="Read the current session",
     response_schema=reply_schema(user=UserRecord, csrf_token=str),
 )
 async def read_session(call: Call) -> Reply:

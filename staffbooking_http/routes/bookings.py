@@ -112,7 +112,7 @@ request_by_session = endpoint(
     "/api/v1/bookings/{code}",
     ApiKeyAccess(Permission.READ),
     summary="Read a booking by its code",
-    description="Whoever has no part in it gets `booking_code`, `status` and `event_date`.",
+    description="Callers who are not a party get `booking_code`, `status` and `event_date` only.",
     response_schema=reply_schema(booking=BookingRecord | BookingGlimpseRecord),
     not_found_name=_RESOURCE_NAME,
 )
@@ -132,7 +132,7 @@ async def read_by_code(call: Call) -> Reply:
     "/bookings/{id}",
     SessionAccess(),
     summary="Read a booking",
-    description="With the customer's priority rebooking, where there is one to use.",
+    description="Includes the customer's unused priority rebooking, if there is one.",
     response_schema=reply_schema(booking=BookingRecord, rebooking=RebookingRecord | None),
     not_found_name=_RESOURCE_NAME,
 )
@@ -162,7 +162,7 @@ async def _list_bookings(call: Call, role: str | None) -> Reply:
     "GET",
     "/api/v1/bookings",
     ApiKeyAccess(Permission.READ),
-    summary="List the bookings that you are a party of, or made",
+    summary="List the bookings that you are a party of or created",
     query=ListBookings,
     response_schema=_BOOKING_PAGE_SCHEMA,
 )
@@ -175,7 +175,7 @@ async def list_by_key(call: Call) -> Reply:
     "/bookings",
     SessionAccess(),
     summary="List your bookings",
-    description="The newest event first; before all, a staff member's priority requests.",
+    description="The latest event first; for staff members, priority requests come first.",
     query=ListMyBookings,
     response_schema=_BOOKING_PAGE_SCHEMA,
 )
@@ -243,7 +243,7 @@ confirm = _transition_endpoint(
     "/bookings/{id}/accept",
     SessionAccess(),
     summary="Accept a request",
-    description="Takes the slot: other requests that overlap it are cancelled.",
+    description="Takes the slot; overlapping requests are cancelled.",
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=("booking_not_pending", "event_started", "companion_unavailable"),
     not_found_name=_RESOURCE_NAME,
@@ -258,7 +258,7 @@ async def accept(call: Call) -> Reply:
     "/bookings/{id}/checkout",
     SessionAccess(),
     summary="Open the hosted checkout",
-    description="Safe to repeat. 500 `processor_unavailable` where the processor is away.",
+    description="Safe to repeat. 500 `processor_unavailable` if the processor is unavailable.",
     response_schema=reply_schema(
         success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
     ),
@@ -276,8 +276,8 @@ async def checkout(call: Call) -> Reply:
     "GET",
     "/bookings/{id}/cancellation-quote",
     SessionAccess(),
-    summary="Ask what cancelling would give back",
-    description="The quote holds for {quote_lifetime}, handed back to `cancel`.",
+    summary="Quote the refund of a cancellation",
+    description="The quote is valid for {quote_lifetime}; pass it to `cancel`.",
     response_schema=type_schema(CancellationQuoteRecord),
     rule_codes=("booking_not_cancellable",),
     not_found_name=_RESOURCE_NAME,
@@ -292,7 +292,7 @@ async def read_cancellation_quote(call: Call) -> Reply:
     "/bookings/{id}/cancel",
     SessionAccess(),
     summary="Cancel a booking",
-    description="Refunds by the published table, or exactly as the quote says.",
+    description="Refunds by the published table, or exactly as quoted.",
     body=CancelBooking,
     is_body_optional=True,
     check_target=_authorization_check(Trigger.CANCEL),

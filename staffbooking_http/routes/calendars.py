@@ -38,7 +38,7 @@ def feed_url(call: Call, secret: str) -> str:
     "/staff/calendar-feed",
     _STAFF_SESSION,
     summary="See whether your bookings have a calendar feed",
-    description="Its address is told once, when it is made.",
+    description="The address is shown once, when the feed is created.",
     response_schema=reply_schema(feed=CalendarFeedRecord | None),
     rule_codes=("staff_only",),
 )
@@ -51,10 +51,10 @@ async def read_feed(call: Call) -> Reply:
     "POST",
     "/staff/calendar-feed",
     _STAFF_SESSION,
-    summary="Make a calendar feed of your bookings, or a new one in its place",
+    summary="Create or replace the calendar feed of your bookings",
     description=(
-        "Whoever knows the address sees your bookings, with place and client's name: give it to "
-        "your calendar program only. The one before stops working at once."
+        "The address gives access to your bookings, with place and client's name: enter it in "
+        "your calendar program only. The previous address stops working at once."
     ),
     status=201,
     response_schema=reply_schema(success=Success, url=str, feed=CalendarFeedRecord),
@@ -88,9 +88,9 @@ async def revoke_feed(call: Call) -> Reply:
     SecretPathAccess(),
     summary="Read a calendar feed",
     description=(
-        "The companion's bookings but cancelled ones, from {feed_history} back on: a request is "
-        "tentative and takes no time. The secret is the only credential. With `If-None-Match` "
-        "the answer is 304."
+        "The companion's bookings of the last {feed_history} and all later ones, without cancelled "
+        "ones: a request is tentative and does not block time. The secret is the only credential. "
+        "With `If-None-Match` the response is 304."
     ),
     response_schema={"type": "string", "description": "iCalendar (RFC 5545)"},
     response_media_type=_ICALENDAR_MEDIA_TYPE,
@@ -116,13 +116,13 @@ async def download_feed(call: Call) -> Reply:
     "POST",
     "/staff/busy-times",
     _STAFF_SESSION,
-    summary="Take your busy times from a calendar file",
+    summary="Import your busy times from a calendar file",
     description=(
-        "In the place of all that were taken before: events that are not transparent or "
-        "cancelled, with their repetitions, from yesterday to `until`, and busy periods. Whole "
-        "days, and times with no zone, are of your time zone. At those times you are not found "
-        "and not booked; what is booked stays booked, and requests may still be accepted. "
-        "Nothing else of the file is kept, and nothing at all where it is refused."
+        "Replaces the busy times of earlier imports by events that are not transparent or "
+        "cancelled, with their repetitions, from yesterday to `until`, and by busy periods. Whole "
+        "days and times without a zone are in your time zone. At those times you are not found "
+        "and cannot be requested; bookings stay, and requests can still be accepted. "
+        "Nothing else of the file is stored; a refused file changes nothing."
     ),
     max_raw_bytes="max_calendar_bytes",
     raw_media_type=_ICALENDAR_MEDIA_TYPE,
@@ -140,8 +140,8 @@ async def set_busy_times(call: Call) -> Reply:
     "GET",
     "/staff/busy-times",
     _STAFF_SESSION,
-    summary="List the busy times that were taken from your calendar",
-    description="Those that meet are one. `until` is the day up to which they were looked for.",
+    summary="List the busy times imported from your calendar",
+    description="Adjacent ones are merged. `until` is the last imported day.",
     response_schema=reply_schema(busy_times=list[BusyTimeRecord], until=Date | None),
     rule_codes=("staff_only",),
 )
@@ -155,7 +155,7 @@ async def list_busy_times(call: Call) -> Reply:
     "DELETE",
     "/staff/busy-times",
     _STAFF_SESSION,
-    summary="Forget your busy times",
+    summary="Delete your imported busy times",
     response_schema=reply_schema(success=Success),
     rule_codes=("staff_only",),
 )

@@ -21,9 +21,9 @@ _UPGRADE_HEADERS = (
     CHANNEL_PATH,
     PublicAccess(),
     summary="The real-time channel",
-    description="A WebSocket, for whoever has a session: 401 without one, 403 for a page of a "
-    "foreign origin or of none, 429 for more than {max_connections} connections of a "
-    "user. What goes over it is in the AsyncAPI document, `/asyncapi.json`.",
+    description="A WebSocket that requires a session: 401 without one, 403 for a missing or "
+    "foreign Origin, 429 for more than {max_connections} connections of a "
+    "user. The AsyncAPI document, `/asyncapi.json`, describes its events.",
     response_schema=type_schema(ErrorRecord),
     status=426,
 )

@@ -25,7 +25,7 @@ from staffbooking_http.api.response_schemas import (
     "/api/v1/companions",
     ApiKeyAccess(Permission.READ),
     summary="Search available staff members",
-    description="By rating, then number of reviews, then id. All filters given must hold.",
+    description="Ordered by rating, number of reviews, and id. Results match all given filters.",
     query=SearchCompanions,
     response_schema=reply_schema(
         companions=list[CompanionSummaryRecord], page=int, limit=int, has_more=bool

@@ -26,9 +26,9 @@ _IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
     _STAFF_SESSION,
     summary="Upload an image",
     description=(
-        "For `profile_photo` and for the `image` of portfolio items, which hold the path that "
-        "you get. Kept is what is seen, upright and at most 2,048 pixels a side: no metadata, "
-        "no further frames. At most 50 megapixels as JPEG, 25 as PNG or WebP."
+        "For `profile_photo` and for the `image` of portfolio items, which take the returned "
+        "path. The image is re-encoded upright with at most 2,048 pixels a side, without metadata "
+        "and further frames. At most 50 megapixels as JPEG, 25 as PNG or WebP."
     ),
     has_file=True,
     is_upload_limited=True,
@@ -81,8 +81,8 @@ async def delete_image(call: Call) -> Reply:
     PublicAccess(),
     summary="Show an image",
     description=(
-        "For everybody who knows its name, which can't be guessed. It may be kept for ever: with "
-        "`If-None-Match` the answer is 304."
+        "Public by a name that cannot be guessed. It never changes and can be cached; with "
+        "`If-None-Match` the response is 304."
     ),
     response_schema={"description": "JPEG, PNG or WebP"},
     response_media_type="image/*",

@@ -19,8 +19,8 @@ from staffbooking_http.api.response_schemas import (
     "/api/keys",
     SessionAccess(check_user=api_keys.check_subscription),
     summary="Create an API key",
-    description="The key itself is shown this once. An account has at most {max_active_keys} "
-    "active ones.",
+    description="The key itself is shown only in this response. An account has at most "
+    "{max_active_keys} active ones.",
     body=CreateApiKey,
     status=201,
     response_schema=reply_schema(

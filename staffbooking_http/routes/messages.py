@@ -40,9 +40,9 @@ def _sent_reply(message: Message) -> Reply:
     SessionAccess(),
     summary="List your conversations",
     description=(
-        "One with everybody with whom you share a booking, and the groups of events; the one "
-        "updated last first. A group is there once two of its bookings are accepted; who is not "
-        "booked any more still reads what was said until then."
+        "One conversation with each user with whom you share a booking, and the groups of "
+        "events; the latest update first. A group exists once two of its bookings are accepted; a "
+        "companion who is no longer booked can read its messages up to that time."
     ),
     query=ListConversations,
     response_schema=reply_schema(conversations=list[ConversationRecord], has_more=bool),
@@ -65,8 +65,9 @@ async def _check_readable(call: Call) -> Reply:
     SessionAccess(),
     summary="Read the messages of a conversation",
     description=(
-        "Oldest first: the last ones, those before `before`, or those next after `after`; with "
-        "both, those between. `has_more` tells of more that way. What is shown is marked as read."
+        "Oldest first: the latest messages, those before `before`, or those after `after`; "
+        "with both, those between. `has_more` says whether more follow in that direction. The "
+        "returned messages are marked as read."
     ),
     query=ReadHistory,
     check_target=_check_readable,
@@ -131,7 +132,7 @@ async def _check_writable(call: Call) -> Reply:
     "/messages/conversation/{id}",
     SessionAccess(),
     summary="Send a message to a conversation",
-    description="To all who are in it now." + _REFUSAL_DESCRIPTION,
+    description="Sent to all current members." + _REFUSAL_DESCRIPTION,
     body=SendMessage,
     status=201,
     check_target=_check_writable,

@@ -31,7 +31,7 @@ async def check_liveness(_: Call) -> Reply:
     "/readyz",
     PublicAccess(),
     summary="Can the service work?",
-    description="503 while the database or its schema is not there.",
+    description="503 while the database or its schema is missing.",
     response_schema=_OK_SCHEMA,
 )
 async def check_readiness(call: Call) -> Reply:
@@ -44,7 +44,7 @@ async def check_readiness(call: Call) -> Reply:
     "GET",
     "/metrics",
     PublicAccess(),
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
     description="Requests by route and status, the channel, due work by kind, and webhooks.",
     response_schema={"type": "string"},
     response_media_type="text/plain",

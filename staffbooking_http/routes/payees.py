@@ -29,8 +29,8 @@ def _payout_account_record(call: Call, payee: Payee | None) -> PayoutAccountReco
     "GET",
     "/staff/payout-account",
     SessionAccess(check_user=require_staff),
-    summary="See how your payout account stands",
-    description="`needs` names what the payment processor still asks for.",
+    summary="Read the status of your payout account",
+    description="`needs` lists what the payment processor still requires.",
     response_schema=reply_schema(payout_account=PayoutAccountRecord),
     rule_codes=("staff_only",),
 )
@@ -43,10 +43,10 @@ async def read_payout_account(call: Call) -> Reply:
     "POST",
     "/staff/payout-account",
     SessionAccess(check_user=require_staff),
-    summary="Open your payout account, or go on with it",
+    summary="Open or continue your payout account",
     description=(
-        "`onboarding_url` is a page of the payment processor, for one visit: ask again for the "
-        "next. 500 `processor_unavailable` where the processor is away; safe to repeat."
+        "`onboarding_url` is a page of the payment processor for a single visit; call again for "
+        "another. 500 `processor_unavailable` if the processor is unavailable; safe to repeat."
     ),
     body=OpenPayoutAccount,
     is_body_optional=True,

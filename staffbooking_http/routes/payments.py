@@ -20,10 +20,10 @@ async def _check_provider(call: Call) -> Reply:
     "POST",
     "/processor/{provider}/webhook",
     PublicAccess(),
-    summary="Take an event of the payment processor",
+    summary="Receive an event of the payment processor",
     description=(
-        "For the processor that the deployment pays by. `received` says how much of it was new; "
-        "an answer of 200 means that it is stored. It is signed over its raw body."
+        "For the deployment's payment processor. `received` is the number of new events; "
+        "200 means that they are stored. The signature covers the raw body."
     ),
     max_raw_bytes=MAX_PROCESSOR_EVENT_BYTES,
     check_target=_check_provider,

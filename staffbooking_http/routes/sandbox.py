@@ -98,7 +98,7 @@ async def set_chargeback(call: Call) -> Reply:
     "POST",
     "/sandbox/payments/faults",
     PublicAccess(),
-    summary="Make the processor misbehave",
+    summary="Inject faults into the simulated processor",
     description=(
         "`op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, any, "
         "event. `kind` of calls: timeout_before, timeout_after, error_500, error_500_after, "

@@ -28,7 +28,7 @@ _RESOURCE_NAME = "Portfolio item"
     "/staff/profile",
     _STAFF_SESSION,
     summary="Read your profile",
-    description="`missing` names what it still needs before it can be approved.",
+    description="`missing` lists the fields that approval still requires.",
     response_schema=reply_schema(profile=ProfileRecord),
     rule_codes=("staff_only",),
 )
@@ -44,7 +44,7 @@ async def read_profile(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Change your profile",
     description=(
-        "What is left out stays as it is. An operator approves a new profile; later changes "
+        "Absent fields keep their values. An operator approves a new profile; later changes "
         "keep the approval. An image under `media/` must be one that you uploaded."
     ),
     body=ChangeProfile,
@@ -65,7 +65,7 @@ async def change_profile(call: Call) -> Reply:
     "/staff/availability",
     _STAFF_SESSION,
     summary="Read the hours that you set",
-    description="Before any booking. No weekly hours at all mean free all day.",
+    description="The hours as set, without bookings. No weekly hours at all mean free all day.",
     response_schema=reply_schema(availability=AvailabilityRecord),
     rule_codes=("staff_only",),
 )
@@ -81,8 +81,8 @@ async def read_availability(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Replace the hours that you set",
     description=(
-        "Local times of the timezone. An override rules its date in place of the weekly hours; "
-        "without slots it is a day off. What is left out stays as it is, and so do bookings."
+        "Local times of the timezone. An override replaces the weekly hours of its date; "
+        "without slots it is a day off. Absent fields keep their values; bookings stay."
     ),
     body=SetAvailability,
     response_schema=reply_schema(success=Success, availability=AvailabilityRecord),
@@ -102,7 +102,7 @@ async def set_availability(call: Call) -> Reply:
     "/staff/portfolio",
     _STAFF_SESSION,
     summary="List your portfolio",
-    description="The newest first. Others see what is approved.",
+    description="The newest first. Other users see approved items only.",
     response_schema=reply_schema(items=list[OwnPortfolioItemRecord]),
     rule_codes=("staff_only",),
 )
@@ -116,8 +116,7 @@ async def list_portfolio(call: Call) -> Reply:
     "/staff/portfolio",
     _STAFF_SESSION,
     summary="Add an item to your portfolio",
-    description="It waits for an operator's approval. A portfolio has at most "
-    "{max_portfolio_items} items.",
+    description="An operator must approve it. A portfolio has at most {max_portfolio_items} items.",
     body=AddPortfolioItem,
     status=201,
     response_schema=reply_schema(success=Success, item=OwnPortfolioItemRecord),
@@ -132,7 +131,7 @@ async def add_item(call: Call) -> Reply:
     "DELETE",
     "/staff/portfolio/{id}",
     _STAFF_SESSION,
-    summary="Take an item out of your portfolio",
+    summary="Remove an item from your portfolio",
     response_schema=reply_schema(success=Success),
     rule_codes=("staff_only",),
     not_found_name=_RESOURCE_NAME,

@@ -59,9 +59,9 @@ async def _check_owner(call: Call) -> Reply:
     _WRITE_ACCESS,
     summary="Register a webhook endpoint",
     description=(
-        "An https URL that leads to public addresses. It gets the events of bookings that you "
-        "are a party of or made; all five unless `events` says which. The secret is shown this "
-        "once. A user has at most {max_webhooks}."
+        "An https URL of a public address. It gets the events of bookings that you are a party "
+        "of or created: those in `events`, or all five. The secret is shown only in this "
+        "response. A user has at most {max_webhooks}."
     ),
     body=CreateWebhook,
     status=201,
@@ -93,9 +93,9 @@ async def list_webhooks(call: Call) -> Reply:
     _WRITE_ACCESS,
     summary="Change, pause or enable a webhook endpoint",
     description=(
-        "Absent fields stay as they are; an empty `description` removes it. Without `active` its "
-        "deliveries are held, for {webhook_held_retention} at most; made active again, "
-        "also after it was disabled, it gets them, and its count of failures starts anew."
+        "Absent fields keep their values; an empty `description` removes it. With `active` false "
+        "its deliveries are held, for at most {webhook_held_retention}; activated again, also "
+        "after it was disabled, it gets them, and its failure count is reset."
     ),
     body=ChangeWebhook,
     check_target=_check_owner,
@@ -130,10 +130,10 @@ async def delete_webhook(call: Call) -> Reply:
     "POST",
     "/api/webhooks/{id}/rotate-secret",
     _WRITE_ACCESS,
-    summary="Make a new secret",
+    summary="Create a new secret",
     description=(
-        "It is shown this once. Until `previous_valid_until`, or until it is activated, "
-        "`X-Webhook-Signature` is still by the old secret, and `webhook-signature` by both."
+        "It is shown only in this response. Until `previous_valid_until`, or until it is "
+        "activated, `X-Webhook-Signature` uses the old secret and `webhook-signature` both."
     ),
     response_schema=reply_schema(success=Success, secret=_Secret, previous_valid_until=Timestamp),
     not_found_name=_RESOURCE_NAME,
@@ -150,7 +150,7 @@ async def rotate_secret(call: Call) -> Reply:
     "POST",
     "/api/webhooks/{id}/activate-secret",
     _WRITE_ACCESS,
-    summary="Sign with the new secret alone, from now on",
+    summary="Sign with the new secret only, from now on",
     response_schema=_WEBHOOK_REPLY_SCHEMA,
     rule_codes=("no_rotation",),
     not_found_name=_RESOURCE_NAME,
@@ -169,8 +169,8 @@ async def activate_secret(call: Call) -> Reply:
     _WRITE_ACCESS,
     summary="Send a test event now",
     description=(
-        "One attempt, also where the endpoint is paused or disabled; its failure counts "
-        "nowhere. `success` says whether it was received."
+        "One attempt, even if the endpoint is paused or disabled; a failure is not counted. "
+        "`success` says whether it was received."
     ),
     response_schema=reply_schema(success=bool, delivery=WebhookTestRecord),
     not_found_name=_RESOURCE_NAME,
@@ -206,10 +206,10 @@ async def list_deliveries(call: Call) -> Reply:
     "POST",
     "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver",
     _WRITE_ACCESS,
-    summary="Send an event once more",
+    summary="Redeliver an event",
     description=(
-        "The same id and bytes, with the usual retries, at once: or once the endpoint is active "
-        "again. It never counts as a failure. One that is still on its way is left as it is."
+        "The same id and bytes, with the usual retries, at once, or when the endpoint is active "
+        "again. A failure is not counted. A delivery that is still pending is left unchanged."
     ),
     response_schema=reply_schema(success=Success, delivery=DeliveryRecord),
     not_found_name="Delivery",
@@ -230,8 +230,8 @@ async def redeliver(call: Call) -> Reply:
     ApiKeyOrSessionAccess(Permission.READ, check_subscription),
     summary="Read the events that webhooks deliver",
     description=(
-        "Your own, an admin's are all; the oldest first. Ask again with the id of the last one "
-        "as `after`: what a receiver missed is here, and nothing ever slips in before."
+        "Your own events, for admins all; the oldest first. Pass the id of the last one as "
+        "`after` for the next page: no event is ever inserted before one that was returned."
     ),
     query=ReadEvents,
     response_schema=reply_schema(events=list[EventRecord], has_more=bool),

@@ -68,7 +68,7 @@ def test_figures_are_those_of_the_deployment() -> None:
         for method, path, operation in operations(document)
     }
     assert told["POST", "/staff/portfolio"].endswith("at most 7 items.")
-    assert "from 9 days back on" in told["GET", "/calendars/{secret}.ics"]
+    assert "of the last 9 days and all later ones" in told["GET", "/calendars/{secret}.ics"]
     assert "once, for 30 minutes." in told["POST", "/auth/reset-password"]
     assert "once, for 7 days." in told["POST", "/auth/verify-email"]
     assert told["POST", "/bookings"].startswith("4 in 20 minutes. ")
