@@ -1,4 +1,4 @@
-"""The table: every endpoint of the interface, one module a family."""
+"""The table of all endpoints, one module for each family."""
 
 from types import ModuleType
 
@@ -45,4 +45,4 @@ ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {
 }
 
 SANDBOX_ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {"Sandbox": _endpoints_of(sandbox)}
-"""Served only where payments are simulated."""
+"""Endpoints that exist only where payments are simulated."""

@@ -1,5 +1,5 @@
-"""One's own account: passwords, sessions, the address, what one is told, one's data; and the
-contact form (CONTRACT 2 and 8)."""
+"""The user's own account: passwords, sessions, email address, notifications, personal data; and
+the contact form (CONTRACT 2 and 8)."""
 
 from attrs import asdict
 
@@ -173,7 +173,7 @@ async def verify_email(call: Call) -> Reply:
     return Reply(200, codec.encode({"success": True, "user": user_record(user)}))
 
 
-# What one is told -----------------------------------------------------------------------
+# Notifications --------------------------------------------------------------------------
 
 
 def _choices_reply(chosen: dict[NotificationKind, bool]) -> Reply:
@@ -207,7 +207,7 @@ async def choose_notifications(call: Call) -> Reply:
     return _choices_reply(await notifications.set_preferences(call.ports, call.user.id, wanted))
 
 
-# One's data -----------------------------------------------------------------------------
+# Personal data --------------------------------------------------------------------------
 
 
 @endpoint(

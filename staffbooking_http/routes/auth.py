@@ -1,4 +1,4 @@
-"""Signing up, in and out (CONTRACT 2)."""
+"""Sign-up, sign-in and sign-out (CONTRACT 2)."""
 
 import logging
 
@@ -36,7 +36,7 @@ async def register(call: Call) -> Reply:
 
 
 async def sign_up(call: Call, given: Register) -> User:
-    """Make an account, from the interface or a page. Raises InvalidField."""
+    """Create an account, for the API or a page. Raises InvalidField."""
     may_ask = await sessions.may_send_verification(call.ports, rate_limits.address_key(call))
     user = await sessions.register_user(call.ports, given, asks_verification=may_ask)
     if not may_ask:

@@ -1,4 +1,4 @@
-"""Bookings: requesting, reading, and what the parties do with them (CONTRACT 4)."""
+"""Bookings: requesting, reading, and the actions of the parties (CONTRACT 4)."""
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.codec import RawJson
@@ -187,7 +187,7 @@ async def list_by_session(call: Call) -> Reply:
 
 
 def _authorization_check(trigger: Trigger) -> Handler:
-    """Finds the booking for a call that something else is wrong with."""
+    """Return a handler that only authorizes the call, for calls that are otherwise invalid."""
 
     async def check(call: Call) -> Reply:
         await actions.authorize(call.ports, call.actor, call.path_id(_RESOURCE_NAME), trigger)
@@ -199,7 +199,7 @@ def _authorization_check(trigger: Trigger) -> Handler:
 def _transition_endpoint(
     path_segment: str, trigger: Trigger, summary: str, *codes: str
 ) -> Endpoint:
-    """An operation that needs no more than who and when."""
+    """Return the endpoint of a transition that takes no input."""
 
     @endpoint(
         "POST",

@@ -1,4 +1,4 @@
-"""Calendars of other programs: the feed of a companion's bookings, and busy times (CONTRACT 3)."""
+"""External calendars: the feed of a companion's bookings, and busy times (CONTRACT 3)."""
 
 import hashlib
 
@@ -23,13 +23,13 @@ _STAFF_SESSION = SessionAccess(check_user=require_staff)
 _ICALENDAR_MEDIA_TYPE = "text/calendar"
 _FEED_SUFFIX = ".ics"
 _FEED_CACHE_CONTROL = b"private, max-age=300"
-"""For so long whoever follows a feed may do with what they have."""
+"""Subscribers may cache a feed for five minutes."""
 
 # The feed -------------------------------------------------------------------------------
 
 
 def feed_url(call: Call, secret: str) -> str:
-    """Where a feed is followed."""
+    """Return the URL of a calendar feed."""
     return f"{call.ports.policy.base_url}/calendars/{secret}{_FEED_SUFFIX}"
 
 

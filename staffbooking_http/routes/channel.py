@@ -1,4 +1,4 @@
-"""The address of the real-time channel, as whoever does not ask for a WebSocket finds it."""
+"""The response at the channel's path to requests that are no WebSocket handshake."""
 
 from typing import NoReturn
 

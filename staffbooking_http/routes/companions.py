@@ -1,4 +1,4 @@
-"""Finding companions (SPECIFICATION 4.2 to 4.4). Summaries and details are ready-made bytes."""
+"""Finding companions (SPECIFICATION 4.2 to 4.4). Summaries and details are pre-encoded."""
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.codec import RawJson

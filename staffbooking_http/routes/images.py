@@ -1,4 +1,4 @@
-"""Images: uploading them, and showing them to everybody (CONTRACT 3)."""
+"""Images: uploads and public downloads (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.companions.portfolio import ImageKind, image_kind_of
@@ -15,9 +15,9 @@ from staffbooking_http.api.response_schemas import (
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
 
 _IMAGE_CACHE_CONTROL = b"public, max-age=31536000, immutable"
-"""Under its name an image never changes."""
+"""The image of a name never changes."""
 _IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
-"""Whatever a browser may take an image for, it runs and loads nothing."""
+"""Keeps browsers from running or loading anything, whatever type they detect."""
 
 
 @endpoint(

@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, what does it do: for whoever runs the service (CONTRACT 9)."""
+"""Liveness, readiness and metrics, for operators (CONTRACT 9)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Payout accounts: where staff members are paid out to (CONTRACT 3)."""
+"""Payout accounts of staff members (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.payees import Payee, PayeeStatus
@@ -14,7 +14,7 @@ from staffbooking_http.api.response_schemas import (
 
 
 def _payout_account_record(call: Call, payee: Payee | None) -> PayoutAccountRecord:
-    """How the account stands; `message` says why it was refused."""
+    """Return the state of the account; `message` is the reason of a refusal."""
     status = PayeeStatus.NONE if payee is None else payee.status
     return {
         "status": status,

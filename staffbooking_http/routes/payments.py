@@ -1,4 +1,4 @@
-"""Events of the payment processor: taken as they come, believed by their signature alone."""
+"""Events of the payment processor, authenticated only by their signature."""
 
 from staffbooking_adapters import codec
 from staffbooking_core.errors import NotFound
@@ -40,7 +40,7 @@ async def receive_processor_event(call: Call) -> Reply:
 
 
 def _decode_headers(call: Call) -> dict[str, str]:
-    """By their names in lower case, byte for byte; what came twice is a list, as HTTP has it."""
+    """Decode the headers as Latin-1. Values of repeated headers are joined with commas."""
     texts: dict[str, str] = {}
     for raw_name, raw_value in call.scope["headers"]:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")

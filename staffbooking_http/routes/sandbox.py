@@ -1,4 +1,4 @@
-"""The test bench over HTTP: the clock, and a processor that misbehaves (CONTRACT 9)."""
+"""The sandbox over HTTP: the clock, chargebacks and processor faults (CONTRACT 9)."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -29,7 +29,7 @@ class ChargebackOutcome(StrEnum):
 
 @frozen(kw_only=True)
 class ClockRequest:
-    """One of the two."""
+    """Exactly one field is required."""
 
     advance_seconds: Annotated[int, IntegerBounds(-_CENTURY_SECONDS, _CENTURY_SECONDS)] | None = (
         None
@@ -45,7 +45,7 @@ class ChargebackRequest:
 
 @frozen(kw_only=True)
 class FaultRequest:
-    """Which ops and kinds there are, the processor says itself."""
+    """The processor validates `op` and `kind`."""
 
     op: Annotated[str, TextBounds(64)]
     kind: Annotated[str, TextBounds(64)]

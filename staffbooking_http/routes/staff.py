@@ -1,4 +1,4 @@
-"""What staff members keep of themselves: profile, hours, portfolio (CONTRACT 3)."""
+"""A staff member's own profile, working hours and portfolio (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile, SetAvailability

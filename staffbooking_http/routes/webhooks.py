@@ -1,6 +1,6 @@
-"""Webhook endpoints of one's own, their deliveries, and the pull feed (CONTRACT 7).
+"""The user's own webhook endpoints, their deliveries, and the pull feed (CONTRACT 7).
 
-Admins too have only their own here: everybody's are for operators, at the command line.
+Admins, too, see only their own endpoints; operators manage all of them at the command line.
 """
 
 from typing import Annotated

@@ -104,7 +104,7 @@ async def test_a_forgotten_password_is_set_by_a_mail(each_world: HttpDeployment)
 
 
 async def test_a_forgotten_password_tells_nobody_who_is_here(world: HttpDeployment) -> None:
-    """The answer for an unknown address is the same to the letter, and no mail goes out."""
+    """An unknown address gets the identical answer, and no mail is sent."""
     client = world.client()
     answers = [
         await client.post("/auth/forgot-password", json={"email": email})
@@ -117,7 +117,7 @@ async def test_a_forgotten_password_tells_nobody_who_is_here(world: HttpDeployme
 
 
 async def test_links_are_throttled(world: HttpDeployment) -> None:
-    """The fourth in an hour for one account is 429."""
+    """The fourth mail in an hour for one account is 429."""
     client, given = world.client(), {"email": "ada@example.com"}
     for _ in range(3):
         json_body(await client.post("/auth/forgot-password", json=given))
@@ -169,7 +169,7 @@ async def test_sessions_are_listed_and_ended(each_world: HttpDeployment) -> None
 
 
 async def test_a_session_of_somebody_else_is_404(world: HttpDeployment) -> None:
-    """Like one that never was; it stays."""
+    """A session of another user is 404, like an unknown one, and remains."""
     here, other = await sign_in(world), await world.signed_in_client(world.stranger.id)
     [theirs] = json_body(await other.get("/auth/sessions"))["sessions"]
     for name in (theirs["id"], "nothing", "0"):
@@ -197,7 +197,7 @@ async def test_an_address_is_confirmed(each_world: HttpDeployment) -> None:
 
 
 async def test_the_link_is_sent_again(world: HttpDeployment) -> None:
-    """Three times an hour."""
+    """The confirmation link can be sent again three times an hour."""
     here = await sign_in(world)
     for _ in range(3):
         json_body(await here.post("/auth/verification"))
@@ -280,7 +280,7 @@ async def unread(*_: object) -> AsyncIterator[list[Any]]:
 
 
 async def test_what_is_kept_is_asked_for_seldom(each_world: HttpDeployment) -> None:
-    """Ten times an hour, whatever else one asks."""
+    """The export is limited to ten an hour, separately from other requests."""
     here = await sign_in(each_world)
     for left in range(9, -1, -1):
         answer = await here.get("/account/export")
@@ -370,7 +370,7 @@ async def test_a_question_spends_the_general_window_too(world: HttpDeployment) -
 async def test_a_wrong_question_is_refused(
     world: HttpDeployment, given: dict[str, Any], status: int, named: set[str] | None
 ) -> None:
-    """Every fault at once; nothing is kept or sent."""
+    """All faults are reported together; nothing is stored or sent."""
     answer = await world.client().post("/contact", json={**QUESTION, **given})
     assert answer.status_code == status
     assert error_fields(answer) == (named or set(given))

@@ -1,4 +1,4 @@
-"""Calls that bring files: how many at a time, and whom slow ones keep waiting."""
+"""Upload limits: concurrent files, and isolation of other users from slow senders."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Slow:
 async def test_few_files_are_kept_in_memory_at_a_time(
     world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who comes when the turns are taken waits, and in the end comes again; then it goes on."""
+    """An upload waits while all slots are taken, and is asked to retry after the waiting time."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
     slow = Slow()
     world.restart(image_processor=slow)
@@ -83,7 +83,7 @@ async def test_one_user_does_not_hold_all_turns(
 async def test_files_of_one_user_come_one_after_the_other(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
-    """Who sends more at once than are let in gets an answer to each."""
+    """Every one of a user's concurrent uploads gets an answer."""
     answers = []
 
     async def send() -> None:

@@ -31,7 +31,7 @@ RESET = int((NOW + 15 * MINUTE).timestamp())
 
 
 async def test_the_authorization_header_decides(world: HttpDeployment) -> None:
-    """With it the cookie is not looked at: neither to help it out nor to overrule it."""
+    """With an Authorization header the cookie is ignored."""
     await register_endpoint(world.client_with_key())
     browser = await world.signed_in_client(world.subscriber.id)
     browser.headers["authorization"] = f"Bearer {make_api_key_text()}"
@@ -58,7 +58,7 @@ async def test_a_session_needs_its_token_to_change_anything(world: HttpDeploymen
 
 @pytest.mark.parametrize("subscription", [Subscription.NONE, Subscription.BASIC])
 async def test_a_subscription_is_needed(world: HttpDeployment, subscription: Subscription) -> None:
-    """By key and by session, to read as well."""
+    """A subscription is required for keys and sessions, for reading too."""
     user = await add_subscriber(world.store, subscription=subscription)
     for client in (
         world.client_with_key(await world.add_api_key(user)),
@@ -201,7 +201,7 @@ async def test_keys_and_sessions_of_a_user_share_it(each_world: HttpDeployment) 
 
 
 async def test_what_is_not_permitted_is_not_counted(world: HttpDeployment) -> None:
-    """Neither without the permission nor without the token."""
+    """A call without the permission or the CSRF token spends no window."""
     reader = world.client_with_key(await world.add_api_key(world.subscriber, Permission.READ))
     browser = await world.signed_in_client(world.subscriber.id)
     del browser.headers["x-csrf-token"]
