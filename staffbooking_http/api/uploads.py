@@ -123,7 +123,7 @@ class _FormParser:
             self._file_count += self._is_file
             if not self._is_file:
                 self._other_fields.append((event.name or "", bytearray()))
-            # A page's form without a file chosen sends a nameless one of no bytes.
+            # Without a chosen file, browsers send an empty part with an empty file name.
             elif event.filename != "":
                 self._file = BytesIO()
                 self._media = (event.content_type or "").lower()
