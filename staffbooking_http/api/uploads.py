@@ -17,7 +17,7 @@ from staffbooking_http.api.errors import HttpError
 
 FILE_FIELD = "file"
 MAX_FORM_OVERHEAD_BYTES = 64 * 1024
-"""Bytes of a form besides the file: boundaries, headers, other fields."""
+"""Maximum bytes of a form in addition to the file: boundaries, headers, other fields."""
 _MAX_FORM_PARTS = 50
 UPLOAD_TIMEOUT_SECONDS = 60.0
 """Seconds that a file may take to arrive."""
