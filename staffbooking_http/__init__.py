@@ -1,6 +1,6 @@
-"""The HTTP runner: it translates requests into use-cases and results into answers.
+"""The HTTP interface: translates requests into use-case calls and results into responses.
 
-`create_app(ports, ...)` is the application. It is loaded at first use.
+`create_app(ports, ...)` returns the application. It is imported on first use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,8 @@
-"""The service as a Litestar application: pages, plugins, middleware and lifespan are Litestar's.
+"""The service as a Litestar application, which serves the pages and supports plugins, middleware
+and a lifespan.
 
-Every request is looked up in one table of endpoints and pages first. Endpoints, the channel and
-unknown paths are answered without Litestar, in the shapes of the contract (decision 0003).
+Each request is first looked up in one table of endpoints and pages. Endpoints, the channel and
+unknown paths are handled without Litestar, in the contract's formats (decision 0003).
 """
 
 from collections.abc import (
@@ -58,7 +59,7 @@ Lifespan: TypeAlias = Callable[[Litestar], AbstractAsyncContextManager[Any]]
 
 @frozen
 class PageResource:
-    """The entry of a page in the table: the methods that it takes."""
+    """The table entry of a page: its allowed methods."""
 
     methods: Sequence[str]
     allow: bytes
@@ -69,7 +70,7 @@ class PageResource:
 
 TableEntry: TypeAlias = Resource | PageResource | SocketIoApp | WebSocketApp
 Found: TypeAlias = tuple[TableEntry, Sequence[str]] | None
-"""An entry with the texts of the path's parameters."""
+"""A table entry and the values of the path's parameters."""
 
 
 def create_app(
@@ -81,11 +82,12 @@ def create_app(
     middleware: Sequence[Middleware] = (),
     lifespan: Sequence[Lifespan] = (),
 ) -> "StaffbookingApp":
-    """The service as a Litestar application, on ports that stay open while it serves.
+    """The service as a Litestar application. The ports must stay open while it serves.
 
     `allowed_origins` may open the channel, in addition to the base URL's origin.
-    `plugins`, `middleware` and `lifespan` are Litestar's; the middleware wraps endpoints, the
-    channel and pages. Mounted below a prefix, the base URL of the policy ends in that prefix.
+    `plugins`, `middleware` and `lifespan` are passed to Litestar; the middleware wraps endpoints,
+    the channel and pages. If the service is mounted below a prefix, the policy's base URL must end
+    in that prefix.
     """
     policy = ports.policy
     families = {**ENDPOINTS_BY_TAG}
@@ -117,7 +119,7 @@ def create_app(
 class StaffbookingApp(Litestar):
     """The application that `create_app` composes. The channel is open during the lifespan.
 
-    Further routes may be registered: they are Litestar's, and get nothing of the service's.
+    Further routes may be registered. Litestar handles them without the service's pipeline.
     """
 
     def __init__(
@@ -166,17 +168,17 @@ class StaffbookingApp(Litestar):
 
     @asynccontextmanager
     async def _run_channel(self) -> AsyncIterator[None]:
-        """Keep the channel open; when the context ends, its connections do."""
+        """Keep the channel open; close its connections when the context ends."""
         async with self._socketio.running(), self.hub.running():
             yield
 
     async def retire(self) -> None:
-        """Refuse new connections of the channel and close the open ones, before a restart."""
+        """Refuse new channel connections and close the open ones, before a restart."""
         self._socketio.retire()
         await self.hub.retire()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request or a WebSocket, or run the lifespan."""
+        """Handle a request or a WebSocket, or run the lifespan."""
         if scope["type"] == "lifespan":
             await super().__call__(scope, receive, send)
             return
@@ -192,8 +194,8 @@ class StaffbookingApp(Litestar):
             await self._answer_through_middleware(self._middleware_stack, scope, receive, send)
 
     def _has_litestar_route(self, scope: Scope) -> bool:
-        """Whether a registered route is there. Litestar ignores doubled and trailing slashes;
-        a path of the service's own is unknown when spelled so."""
+        """Whether a further route matches. Litestar ignores doubled and trailing slashes; with
+        them, a path of the service itself is unknown."""
         path = normalize_path(scope["path"])
         if self._tables[scope["type"]].find(path) is not None:
             return False
@@ -206,7 +208,7 @@ class StaffbookingApp(Litestar):
         return True
 
     def _answer(self, found: Found, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Answer without Litestar: endpoints, the channel and unknown paths."""
+        """Respond without Litestar: endpoints, the channel and unknown paths."""
         if found is None:
             return self._answer_unknown_path(scope, receive, send)
         entry, params = found
@@ -225,7 +227,7 @@ class StaffbookingApp(Litestar):
             await send_error(self.site, scope, send, unknown_path_error(), "no route")
 
     def _build_middleware_stack(self) -> AsgiApp | None:
-        """What Litestar wraps around its routes, around the rest of the table; None if nothing."""
+        """Wrap the configured middleware around what `_answer` handles; None without middleware."""
         if not self.middleware:
             return None
 
@@ -243,7 +245,7 @@ class StaffbookingApp(Litestar):
     async def _answer_through_middleware(
         self, stack: AsgiApp, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer as Litestar would call a route's middleware; errors of that are answered too."""
+        """Call the middleware as Litestar calls a route's. Its errors get error responses."""
         is_started = False
 
         async def note_start(message: AsgiMessage) -> None:
@@ -262,7 +264,7 @@ class StaffbookingApp(Litestar):
             await send_error(self.site, scope, send, error, "middleware")
 
     async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let Litestar answer, with the headers of pages; HEAD is GET without a body."""
+        """Let Litestar respond, with the headers of pages; HEAD is GET without a body."""
         request_id, omits_body = next(self.site.request_ids), scope["method"] == "HEAD"
 
         async def send_with_headers(message: AsgiMessage) -> None:
@@ -282,7 +284,7 @@ class StaffbookingApp(Litestar):
         return (*self._page_security_headers, (b"x-request-id", request_id.encode()))
 
     def _prefix_location(self, header: Header) -> Header:
-        """Pages redirect to paths of the service, wherever that is mounted."""
+        """Prefix the target of a page's redirect with the path at which the service is mounted."""
         name, value = header
         if name == b"location" and value.startswith(b"/"):
             return name, self._base_path.encode() + value
@@ -290,7 +292,7 @@ class StaffbookingApp(Litestar):
 
 
 API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
-"""A JSON response in a browser loads nothing and cannot be framed."""
+"""The policy of JSON responses: a browser loads nothing for them and shows them in no frame."""
 
 
 def security_headers(policy: Policy, content_policy: str) -> tuple[Header, ...]:

@@ -1,5 +1,5 @@
 """For other ASGI servers: `staffbooking_http.main:create_app` is an application factory that
-reads the environment, opens its ports with the server's lifespan, and closes them after."""
+reads the environment. The application's ports are open during the server's lifespan."""
 
 import os
 from collections.abc import AsyncIterator
@@ -43,5 +43,5 @@ class StandaloneApp:
 
 
 def create_app() -> StandaloneApp:
-    """The application of the environment's settings."""
+    """The application, with settings from the environment. Raises SettingsError."""
     return StandaloneApp(load_settings(os.environ))

@@ -62,7 +62,7 @@ async def fill_database(ports: Ports) -> None:
 
 
 def _sign_in_users() -> tuple[CreateUser, ...]:
-    """The accounts besides staff, the admin last."""
+    """The accounts that are not staff, the admin last."""
     return (
         _create_user_command(CUSTOMER_EMAIL, "Clara", "Winter", Role.CUSTOMER),
         _create_user_command("second.customer@demo.test", "Marcus", "Bell", Role.CUSTOMER),

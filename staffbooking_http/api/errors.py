@@ -197,7 +197,7 @@ def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
 
 
 def _framework_error_reply(error: HTTPException) -> Reply:
-    """The answer to an error of Litestar's, or of a middleware or route that somebody added."""
+    """The response to an HTTP exception of Litestar, or of added middleware or routes."""
     code = responses.get(error.status_code, "error").lower().replace(" ", "_")
     headers = tuple(
         (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()

@@ -56,7 +56,7 @@ class RequestMetrics:
 
 
 class ChannelMetrics:
-    """Counts of the channel in this process."""
+    """Counters of the channel in this process."""
 
     __slots__ = ("open_connections", "sent_messages", "slow_disconnects")
 
@@ -125,10 +125,12 @@ class _RequestCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         name = "staffbooking_http"
         counted = CounterMetricFamily(
-            f"{name}_requests", "Requests answered", labels=("method", "path", "status")
+            f"{name}_requests",
+            "Responses by method, path and status",
+            labels=("method", "path", "status"),
         )
         took = HistogramMetricFamily(
-            f"{name}_request_seconds", "Time until the answer", labels=("method", "path")
+            f"{name}_request_seconds", "Duration of requests in seconds", labels=("method", "path")
         )
         for tally in self._request_metrics:
             labels = [tally.method, tally.path]
@@ -149,10 +151,12 @@ class _ChannelCollector(Collector):
             f"{name}_connections", "Open connections of the channel", traffic.open_connections
         )
         yield CounterMetricFamily(
-            f"{name}_messages", "Messages told, to one connection each", traffic.sent_messages
+            f"{name}_messages", "Messages sent, counted once per connection", traffic.sent_messages
         )
         yield CounterMetricFamily(
-            f"{name}_slow", "Connections closed since they did not read", traffic.slow_disconnects
+            f"{name}_slow",
+            "Connections closed because the client did not read",
+            traffic.slow_disconnects,
         )
 
 
@@ -162,9 +166,11 @@ class _BacklogCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         name = "staffbooking_due_work"
-        waiting = GaugeMetricFamily(name, "Work that is due and not done yet", labels=("kind",))
+        waiting = GaugeMetricFamily(name, "Number of due work items", labels=("kind",))
         oldest = GaugeMetricFamily(
-            f"{name}_oldest_seconds", "How late the oldest of it is", labels=("kind",)
+            f"{name}_oldest_seconds",
+            "Seconds by which the oldest due item is overdue",
+            labels=("kind",),
         )
         for row in self._rows:
             waiting.add_metric([row.kind], row.count)
@@ -180,22 +186,26 @@ class _WebhookCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         name, figures = "staffbooking_webhook", self._statistics
         attempts = CounterMetricFamily(
-            f"{name}_attempts", "Attempts to deliver a webhook", labels=("outcome",)
+            f"{name}_attempts", "Webhook delivery attempts by outcome", labels=("outcome",)
         )
         attempts.add_metric(["succeeded"], figures.succeeded)
         attempts.add_metric(["failed"], figures.failed)
         deliveries = GaugeMetricFamily(
-            f"{name}_deliveries", "Deliveries that are not done yet", labels=("status",)
+            f"{name}_deliveries", "Unfinished webhook deliveries by status", labels=("status",)
         )
         deliveries.add_metric(["pending"], figures.pending)
         deliveries.add_metric(["held"], figures.held)
         yield attempts
         yield deliveries
         yield GaugeMetricFamily(
-            f"{name}_lag_seconds", "How late the most overdue delivery is", figures.lag
+            f"{name}_lag_seconds",
+            "Seconds by which the oldest due delivery is overdue",
+            figures.lag,
         )
         yield GaugeMetricFamily(
-            f"{name}_events_unplaced", "Events that no worker has taken up", figures.unplaced
+            f"{name}_events_unplaced",
+            "Events not yet published to feeds and endpoints",
+            figures.unplaced,
         )
 
 

@@ -39,7 +39,7 @@ from staffbooking_http.api.metrics import RequestMetrics
 
 @frozen
 class Route:
-    """An endpoint as it stands in one application."""
+    """An endpoint in one application, with its rate limit rules and metrics."""
 
     endpoint: Endpoint
     rules: tuple[RateLimit, ...]
@@ -47,12 +47,12 @@ class Route:
 
 
 def allow_header(methods: Iterable[str]) -> bytes:
-    """The value of `Allow` where a path takes these methods: OPTIONS is answered everywhere."""
+    """The value of the `Allow` header for these methods; OPTIONS is allowed on every path."""
     return ", ".join((*methods, "OPTIONS")).encode()
 
 
 class Resource:
-    """What is at one path: a route for each method."""
+    """The routes of one path, by method."""
 
     def __init__(self, site: AppContext, endpoints: Sequence[Endpoint]) -> None:
         limits_policy = site.ports.policy.limits
@@ -70,7 +70,7 @@ class Resource:
 
 
 class Pipeline:
-    """Answers calls of the interface. Nothing that it answers is left to a framework."""
+    """Handles calls of the API from start to end, without the web framework."""
 
     def __init__(self, site: AppContext) -> None:
         self.site = site
@@ -85,7 +85,7 @@ class Pipeline:
         resource: Resource | None,
         params: Sequence[str] = (),
     ) -> None:
-        """Answer one call to a resource, or to nothing."""
+        """Handle one call; the resource is None for an unknown path."""
         call = Call(self.site, scope, receive)
         call.params = params
         route = None if resource is None else resource.routes.get(scope["method"])
@@ -114,8 +114,8 @@ class Pipeline:
 async def send_reply(
     send: Send, reply: Reply, headers: Sequence[Header], *, omits_body: bool = False
 ) -> None:
-    """Send a reply. A 204 and a 304 have no content, so no length; HEAD has the length of its
-    GET."""
+    """Send a reply. 204 and 304 have neither Content-Type nor Content-Length; HEAD has the
+    Content-Length of GET."""
     content: tuple[Header, ...] = ()
     if reply.status not in (204, 304):
         content = ((b"content-type", reply.media_type),)
@@ -162,7 +162,7 @@ async def _run_handler(call: Call, endpoint: Endpoint) -> Reply:
 
 
 async def _read_input(call: Call, endpoint: Endpoint) -> Call:
-    """The call, with what it gives."""
+    """Read and validate the input into `parsed_input`; returns the call."""
     if endpoint.max_raw_bytes is not None:
         call.parsed_input = await request_body.read(
             call, endpoint.raw_byte_limit(call.ports.policy)

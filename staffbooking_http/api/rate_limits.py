@@ -1,4 +1,4 @@
-"""Windows of requests as HTTP knows them: whose they are, and the headers (CONTRACT 8)."""
+"""Rate limits of HTTP calls: subjects, counting and response headers (CONTRACT 8)."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -16,7 +16,7 @@ _RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-
 
 
 def headers(verdict: RateLimitDecision) -> tuple[Header, Header, Header]:
-    """The three headers that every response of the interface bears (SPECIFICATION 8)."""
+    """The three rate limit headers of a response (SPECIFICATION 8)."""
     limit, remaining, reset = _RATE_LIMIT_HEADER_NAMES
     return (
         (limit, b"%d" % verdict.limit),
@@ -43,7 +43,7 @@ async def count_user(call: Call, user_id: int) -> None:
 
 
 async def count_address(call: Call) -> None:
-    """Count in the general window of the caller's address, where nobody is signed in."""
+    """Count the call in the general window of the client's address. Raises RateLimitExceeded."""
     rule = call.ports.policy.limits.general
     apply_verdicts(
         call, [await call.ports.admission.count_hit(_general_window_key(call), rule, call.now)]
@@ -56,7 +56,8 @@ def address_subject(call: Call) -> str:
 
 
 def apply_verdicts(call: Call, verdicts: Sequence[RateLimitDecision]) -> None:
-    """Take note of what the counting gave: the headers show the most specific window."""
+    """Set the call's verdict to the first decision, that of the most specific limit. Raises
+    RateLimitExceeded if any limit is exceeded."""
     call.verdict = verdicts[0]
     for verdict in verdicts:
         if not verdict.allowed:
@@ -64,14 +65,14 @@ def apply_verdicts(call: Call, verdicts: Sequence[RateLimitDecision]) -> None:
 
 
 async def current_verdict(call: Call) -> RateLimitDecision:
-    """The window that the answer tells of: that of the address, uncounted, where the call
-    was refused before it was counted."""
+    """The decision shown in the response headers. If the call was refused before it was counted,
+    that is the general window of the address, without a hit."""
     if call.verdict is not None:
         return call.verdict
     rule = call.ports.policy.limits.general
     try:
         return await call.ports.admission.peek(_general_window_key(call), rule, call.now)
-    except StoreUnavailable:  # An answer is never lost for its headers.
+    except StoreUnavailable:  # Headers must not fail the response.
         return rate_limits.peek(None, call.now, rule)
 
 
@@ -80,8 +81,8 @@ def _general_window_key(call: Call) -> str:
 
 
 def address_key(call: Call) -> str:
-    """The counted address: an IPv4 address, or the /64 network of an IPv6 address, since one
-    machine may hold all of that network."""
+    """The key of the client's address: an IPv4 address, or the /64 network of an IPv6 address,
+    because one machine may use all of that network."""
     nearest = _client_address(call)
     if isinstance(nearest, IPv6Address):
         return f"{IPv6Address(int(nearest) >> 64 << 64)}/64"
@@ -89,8 +90,8 @@ def address_key(call: Call) -> str:
 
 
 def _client_address(call: Call) -> Address | None:
-    """The address of the caller, as far as it can be believed: of X-Forwarded-For counts what
-    trusted proxies wrote, which is its end."""
+    """The client's address. If the peer is a trusted proxy, it is the last address in
+    X-Forwarded-For that is not a trusted proxy's."""
     peer = call.scope.get("client")
     address_found = _parse_address(peer[0]) if peer else None
     if address_found is None or not _is_trusted_proxy(address_found, call.site.trusted_proxies):

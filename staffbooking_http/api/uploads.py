@@ -17,7 +17,7 @@ from staffbooking_http.api.errors import HttpError
 
 FILE_FIELD = "file"
 MAX_FORM_OVERHEAD_BYTES = 64 * 1024
-"""Bytes of a form besides the file: boundaries, headers, other fields."""
+"""Maximum bytes of a form in addition to the file: boundaries, headers, other fields."""
 _MAX_FORM_PARTS = 50
 UPLOAD_TIMEOUT_SECONDS = 60.0
 """Seconds that a file may take to arrive."""
@@ -123,7 +123,7 @@ class _FormParser:
             self._file_count += self._is_file
             if not self._is_file:
                 self._other_fields.append((event.name or "", bytearray()))
-            # A page's form without a file chosen sends a nameless one of no bytes.
+            # Without a chosen file, browsers send an empty part with an empty file name.
             elif event.filename != "":
                 self._file = BytesIO()
                 self._media = (event.content_type or "").lower()

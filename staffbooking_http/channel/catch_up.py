@@ -16,7 +16,7 @@ from staffbooking_http.channel.connection import ChannelConnection, log_failure
 from staffbooking_http.channel.frames import EncodedFrame
 
 TICK_INTERVAL = timedelta(milliseconds=250)
-"""Between checks for expired periods: of resuming, typing and presence."""
+"""The interval between checks for expired resume, typing and presence periods."""
 
 
 class CatchUp:
@@ -29,11 +29,11 @@ class CatchUp:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._silent_connections: list[tuple[ChannelConnection, int]] = []
-        """Connections that have sent nothing yet, with the ticks that remain to them."""
+        """Connections that have sent nothing yet, with the ticks left in their grace period."""
         self._tasks: TaskGroup | None = None
 
     def open(self, tasks: TaskGroup) -> None:
-        """Run catch-ups in this task group until `close`."""
+        """Use this task group for catch-ups until `close`."""
         self._tasks = tasks
 
     def close(self) -> None:

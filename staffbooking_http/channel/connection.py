@@ -1,4 +1,4 @@
-"""A connection of the channel in this process: its session, and what carries its frames."""
+"""A channel connection of this process."""
 
 import logging
 
@@ -16,7 +16,7 @@ log = logging.getLogger("staffbooking.channel")
 
 @define(eq=False, kw_only=True)
 class ChannelConnection(ConnectionState):
-    """One connection of a user, whatever transport carries its frames."""
+    """One connection of a user, over any transport."""
 
     session: Session
     outbound: Outbound
@@ -37,7 +37,7 @@ class ChannelConnection(ConnectionState):
 
 
 def log_failure(description: str, error: Exception) -> None:
-    """A warning for an error of the service, such as an outage; else an error with its trace."""
+    """Log a StaffbookingError as a warning, and any other error with its traceback."""
     if isinstance(error, StaffbookingError):
         log.warning("%s: %s", description, error)
     else:

@@ -1,8 +1,8 @@
-"""Delivery: stored messages and broadcasts reach the connections of this process.
+"""Delivers stored messages and broadcasts to the connections of this process.
 
-Messages come one way only: the process reads the messages of all conversations in the order of
-their ids, from its cursor on, and sends each to the connections of its recipients. The pub/sub
-only wakes it; it also polls.
+Messages are always read from the store: the process reads those of all conversations in the order
+of ids, from its cursor on, and sends each to the connections of its recipients. The pub/sub only
+wakes it; it also polls.
 """
 
 from datetime import timedelta
@@ -18,7 +18,7 @@ from staffbooking_http.channel.connection import ChannelConnection, log_failure
 from staffbooking_http.channel.frames import EncodedFrame
 
 TAIL_POLL_INTERVAL = timedelta(seconds=1)
-"""Between polls for messages that the pub/sub did not announce."""
+"""The interval between polls for messages that the pub/sub did not announce."""
 
 
 class ChannelDelivery:
@@ -41,7 +41,7 @@ class ChannelDelivery:
                     for message in found:
                         self._send_message(message)
                         cursor = message.id
-                        await anyio.lowlevel.checkpoint()  # Lets the sockets be written.
+                        await anyio.lowlevel.checkpoint()  # Lets the sockets be written to.
             except Exception as error:
                 log_failure("messages can't be read", error)
                 await anyio.sleep(TAIL_POLL_INTERVAL.total_seconds())
@@ -59,7 +59,7 @@ class ChannelDelivery:
         self._send_broadcast(broadcast)
 
     async def expire_typing(self) -> None:
-        """Broadcast that users have stopped typing whose last sign of it is too old."""
+        """Broadcast that users have stopped typing if their last typing event has expired."""
         for broadcast in self._connections.expire_typing(self._ports.clock.wall()):
             self._send_broadcast(broadcast)
 

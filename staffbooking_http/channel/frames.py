@@ -57,7 +57,7 @@ def parse_frame(text: str) -> tuple[ClientRequest | StaffbookingError, Any]:
 
 
 def parse_request(event: str, data: Any) -> ClientRequest | StaffbookingError:
-    """The client's request, or the error in it."""
+    """Parse an event into its request; returns the error if it is invalid."""
     if event not in REQUEST_CLASSES:
         return UnknownClientEvent()
     if not isinstance(data, dict):
@@ -76,19 +76,19 @@ class EncodedFrame:
 
     @cached_property
     def json_bytes(self) -> bytes:
-        """As JSON."""
+        """The JSON text."""
         frame = self.frame
         answered = {} if frame.ref is None else {"ref": frame.ref}
         return codec.encode({"event": frame.event, "data": frame.data, **answered})
 
     @cached_property
     def socketio_packet(self) -> str:
-        """As a message of Engine.IO (protocol 4) that is an event of Socket.IO (protocol 5)."""
+        """A Socket.IO event (protocol 5) in an Engine.IO message (protocol 4)."""
         return "42" + codec.encode([self.frame.event, self.frame.data]).decode()
 
     @cached_property
     def websocket_frame(self) -> bytes:
-        """As a whole WebSocket frame from the service (RFC 6455, 5.2)."""
+        """A complete, unmasked WebSocket text frame (RFC 6455, 5.2)."""
         size = len(self.json_bytes)
         if size < 126:
             return bytes((0x81, size)) + self.json_bytes

@@ -23,15 +23,15 @@ _DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
 
 
 def normalize_origins(origins: Iterable[str]) -> frozenset[str]:
-    """The origins whose pages may open connections, in one spelling each."""
+    """The allowed origins in normalized form: lower case, without default ports."""
     return frozenset(map(_normalize_origin, origins))
 
 
 async def authenticate_handshake(
     site: AppContext, scope: Scope, allowed_origins: Collection[str], *, is_origin_required: bool
 ) -> tuple[Session, User]:
-    """The session and user of the cookie. Raises Unauthenticated without an active session, then
-    Forbidden for a foreign origin or a missing required one; StoreUnavailable."""
+    """The session and user of the cookie. Raises Unauthenticated without an active session,
+    Forbidden for a foreign origin or a missing required one, and StoreUnavailable."""
     if _header_values(scope, b"authorization"):
         raise Unauthenticated("session_required", "This takes a session, not an API key")
     now = site.ports.clock.wall()

@@ -1,4 +1,4 @@
-"""The connections of one process, whatever their transport: opened, counted, closed."""
+"""The connections of one process, over all transports: opened, counted, closed."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -29,14 +29,15 @@ from staffbooking_http.channel.presence import Presence
 from staffbooking_http.channel.request_handler import RequestHandler
 
 _LEAVE_TIMEOUT_SECONDS = 2.0
-"""Seconds that ending the process's presence may take."""
+"""Maximum seconds for removing the process's presence."""
 
 
 class ChannelHub:
     """Opens and closes connections, and receives their frames. Open while `running`.
 
-    Each connection is first reserved; then it is opened, its frames are received one after the
-    other, and it is closed; at last it is released.
+    1. Each connection is first reserved, which counts it against the user's limit.
+    2. It is opened, its frames are received one at a time, and it is closed.
+    3. It is released.
     """
 
     def __init__(self, ports: Ports) -> None:
@@ -54,8 +55,8 @@ class ChannelHub:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Deliver messages and broadcasts, and watch the connections, until the context ends;
-        then all connections are closed, and clients reconnect elsewhere."""
+        """Deliver messages and broadcasts, and watch the connections, until the context ends.
+        Then close all connections, so that clients reconnect to another process."""
         async with anyio.create_task_group() as tasks, self._ports.pubsub.subscribe(self._delivery):
             self.is_open = True
             self._catch_up.open(tasks)
@@ -78,7 +79,7 @@ class ChannelHub:
                     await self.retire()
 
     async def retire(self) -> None:
-        """Take no more connections, and close the open ones: for a restart."""
+        """Refuse new connections and close the open ones, before a restart."""
         if not self.is_open:
             return
         self.is_open = False
@@ -89,27 +90,27 @@ class ChannelHub:
             await _run_logging_errors(self._presence.leave)
 
     async def reserve(self, user: User) -> None:
-        """Count a connection that is about to be opened; `release` it exactly once. Raises
-        RateLimitExceeded if the user has too many, and StoreUnavailable."""
+        """Count a connection that is about to be opened; call `release` exactly once for it.
+        Raises RateLimitExceeded if the user has too many, and StoreUnavailable."""
         if not self.is_open:
             raise StoreUnavailable("the channel is closed")
         await self._presence.add_connection(user.id)
 
     async def release(self, user_id: int) -> None:
-        """Count a reserved connection no longer, whether or not it was opened."""
+        """Stop counting a reserved connection, whether or not it was opened."""
         await self._presence.remove_connection(user_id)
 
     async def open(
         self, session: Session, user: User, outbound: Outbound, after: int | None = None
     ) -> ChannelConnection:
-        """Open a reserved connection: it is sent `ready`, and from then on what is new; first
-        the messages `after` one, if that is given."""
+        """Open a reserved connection: send it `ready`, then the stored messages after the id
+        `after` if given, then new messages and broadcasts."""
         connection = ChannelConnection(
             user.id, user.name, session=session, outbound=outbound, metrics=self.metrics
         )
         self._connections.add(connection)
         self.metrics.open_connections += 1
-        if not self.is_open:  # It was when the connection was reserved.
+        if not self.is_open:  # It was closed after the reservation.
             outbound.close(CloseCode.RESTART, "restarting")
         try:
             await open_missing_conversations(self._ports, user.id)
@@ -128,7 +129,7 @@ class ChannelHub:
         return connection
 
     def close(self, connection: ChannelConnection) -> None:
-        """Forget a connection that was opened."""
+        """Remove an opened connection."""
         self._connections.remove(connection)
         self.metrics.open_connections -= 1
 
@@ -138,8 +139,8 @@ class ChannelHub:
         request: ClientRequest | StaffbookingError,
         ref: Any = None,
     ) -> Frame | None:
-        """Take a client's request, or what was wrong with its frame. Returns the ack or error
-        that the client was sent, if any."""
+        """Handle a client's request, or the error in its frame. Returns the ack or error that
+        was sent, if any."""
         policy = self._ports.policy
         step: ReceiveResult[ClientRequest] = connection.receive(
             request, ref, self._ports.clock.wall(), policy.limits.channel, policy.channel_overrun
@@ -163,7 +164,7 @@ class ChannelHub:
 
 
 async def _run_periodically(interval: timedelta, work: Callable[[], Awaitable[None]]) -> None:
-    """Run something again and again, each time this long after the last run has ended."""
+    """Repeat `work`, waiting for `interval` before each run; errors are logged."""
     while True:
         await anyio.sleep(interval.total_seconds())
         await _run_logging_errors(work)

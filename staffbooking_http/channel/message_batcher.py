@@ -1,4 +1,4 @@
-"""Batching of messages: those waiting at the same time are stored in one transaction."""
+"""Stores messages in batches: those waiting at the same time share one transaction."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ MESSAGE_BATCH_SIZE = 64
 
 
 class MessageBatcher:
-    """Stores what arrives while a transaction runs in the next one: under load the commit, and
-    the lock under which ids are allocated, are shared."""
+    """Stores messages that arrive during a transaction together in the next one. Under load they
+    share the commit and the lock that serializes the allocation of ids."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._batcher = Batcher(self._store_batch, max_batch_size=MESSAGE_BATCH_SIZE)
 
     async def send(self, draft: MessageDraft) -> Message:
-        """As `usecases.messages.send_message`. A message whose sender is cancelled may be
-        stored all the same."""
+        """Store a message as `messages.send_message` does, with its errors. If the caller is
+        cancelled, the message may still be stored."""
         return await self._batcher.submit(await messages.screen_message(self._ports, draft))
 
     async def _store_batch(

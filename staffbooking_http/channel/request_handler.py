@@ -1,4 +1,4 @@
-"""Requests of clients over the channel, carried out by the use-cases."""
+"""Executes clients' channel requests with the use-cases."""
 
 import logging
 from typing import Any
@@ -41,7 +41,7 @@ class InternalChannelError(StaffbookingError):
 
 
 class RequestHandler:
-    """Carries out the requests of clients."""
+    """Executes clients' requests."""
 
     def __init__(self, ports: Ports, catch_up: CatchUp) -> None:
         self._ports = ports
@@ -51,7 +51,7 @@ class RequestHandler:
     async def handle(
         self, connection: ChannelConnection, request: ClientRequest, ref: Any
     ) -> Frame | None:
-        """The ack or error to send, if any; it raises nothing."""
+        """Execute a request; returns the ack or error frame to send, if any. Raises nothing."""
         try:
             connection.session = await sessions.touch_session(self._ports, connection.session)
             return await self._execute(connection, request, ref)

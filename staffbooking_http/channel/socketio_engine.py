@@ -1,5 +1,5 @@
 """Adapts python-socketio: counts unread bytes, ends its tasks at shutdown, and parses packets
-strictly. Only this module uses private parts of the library.
+strictly. Only this module overrides private methods of the library.
 
 The library's server ignores malformed packets, parses packets that no limit counts, keeps
 attachments of binary events without limit, and calls its own handlers for events with reserved
@@ -32,11 +32,12 @@ log.setLevel(logging.ERROR)  # Lower levels log message texts.
 
 PING_INTERVAL_SECONDS = 20.0
 PONG_TIMEOUT_SECONDS = 20.0
-"""Seconds to wait for a pong. A lost client is detected after a ping interval and two of these."""
+"""Seconds to wait for a pong. As the engine checks each socket once in this time, a lost client is
+detected within the ping interval plus twice this timeout."""
 _MAX_PACKETS_PER_RESPONSE = 16
-"""Packets in one polling response; clients of python-socketio accept no more."""
+"""Maximum packets in one polling response, the most that python-socketio clients accept."""
 _PACKET_OVERHEAD_BYTES = 256
-"""Bytes of memory that a packet takes besides its text."""
+"""Estimated bytes of memory per packet besides its text."""
 _NAMELESS_EVENT_PACKET = "42"
 """An event packet without a name. It replaces invalid packets."""
 
@@ -44,9 +45,11 @@ UPGRADE_PACKETS = ("2probe", "5")
 """Engine.IO packets by which a client upgrades to a WebSocket."""
 
 _PACKETS_BEFORE_CONNECT = re.compile(r"[13]|40.*", re.DOTALL)
-"""Packets allowed before the Socket.IO connect: close, pong and connect."""
+"""Packets allowed before the Socket.IO connect: Engine.IO close (1) and pong (3), and Socket.IO
+connect (40)."""
 _PACKETS_AFTER_CONNECT = re.compile(r"[13]|41|4[25].*", re.DOTALL)
-"""Packets allowed afterwards: close, pong, disconnect, and events, including binary ones."""
+"""Packets allowed afterwards: Engine.IO close (1) and pong (3), and Socket.IO disconnect (41),
+event (42) and binary event (45)."""
 _RESERVED_EVENT_NAMES = ("connect", "disconnect", "*")
 """Event names for which python-socketio calls its own handlers."""
 
@@ -54,8 +57,8 @@ _RESERVED_EVENT_NAMES = ("connect", "disconnect", "*")
 def create_server(
     on_connect: Callable[[str, Environ], None], on_disconnect: Callable[[Environ], None]
 ) -> socketio.AsyncServer:
-    """Create a server that starts no task before its first connection. It reports each socket
-    that its engine opens, and each that is closing or lost."""
+    """Create a server, which starts no task before its first connection. It calls `on_connect` for
+    each socket that the engine opens, and `on_disconnect` for each that closes or is lost."""
     return _CallbackServer(
         on_connect,
         on_disconnect,
@@ -74,7 +77,7 @@ def create_server(
 
 
 def filter_packet(text: str | None, *, is_connected: bool) -> str:
-    """Return a packet that is safe for the engine; None stands for a binary packet."""
+    """Return the packet if it is allowed, else an event without a name. A None packet is binary."""
     allowed_packets = _PACKETS_AFTER_CONNECT if is_connected else _PACKETS_BEFORE_CONNECT
     return text if text is not None and allowed_packets.fullmatch(text) else _NAMELESS_EVENT_PACKET
 
@@ -176,7 +179,7 @@ class TrackedEngine(engineio.AsyncServer):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.start_service_task = True  # The next connection starts it again.
+        self.start_service_task = True  # Makes the next connection start the service task again.
 
 
 class EngineSocket:
@@ -217,7 +220,7 @@ class EngineSocket:
         self._socket.upgrading = False
 
     async def close(self) -> None:
-        """Close as a lost transport: a client told to disconnect might not reconnect."""
+        """Close without a close packet: a client that receives one might not reconnect."""
         await self._socket.close(wait=False, abort=True)
 
     def forget(self) -> None:
@@ -252,7 +255,7 @@ class _CallbackServer(socketio.AsyncServer):
 
 
 class _StrictJson:
-    """Parses JSON as strictly as for frames."""
+    """Parses JSON as strictly as WebSocket frames are parsed."""
 
     dumps = staticmethod(json.dumps)
 

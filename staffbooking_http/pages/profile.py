@@ -185,7 +185,7 @@ def _format_field(value: Any) -> str:
 
 
 async def _profile_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """The template context beside the form."""
+    """The template context except the form."""
     currency = call.ports.policy.currency
     companion = await profiles.get_profile(call.ports, visitor.actor)
     profile = profile_record(companion, currency)
@@ -338,7 +338,7 @@ async def remove_portfolio_item(request: PageRequest) -> Redirect:
 
 
 async def _portfolio_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
-    """The template context beside the form."""
+    """The template context except the form."""
     found = await profiles.list_portfolio_items(call.ports, visitor.actor)
     return {
         "items": [own_portfolio_record(item) for item in found],

@@ -294,7 +294,7 @@ def _booking_path(booking: Booking) -> str:
 
 
 async def _request_context(call: Call) -> dict[str, Any]:
-    """The template context of the form beside the draft."""
+    """The template context of the form, except the draft."""
     policy = call.ports.policy
     return {
         **await _companion_context(call),

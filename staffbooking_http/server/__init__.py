@@ -1,1 +1,1 @@
-"""The server process."""
+"""The embedded server and its maintenance mode."""

@@ -12,7 +12,7 @@ from staffbooking_http.routes.operations import OK_BODY
 
 
 class MaintenanceApp:
-    """An application that is alive but not ready: it answers 503 to all but `/healthz`."""
+    """An application that is alive but not ready: it responds 503 to all but `/healthz`."""
 
     def __init__(self, policy: Policy) -> None:
         self._base_path = base_path(policy)

@@ -22,27 +22,27 @@ from staffbooking_http.channel.uvicorn_protocol import BoundedWebSocketProtocol,
 from staffbooking_http.server.maintenance import MaintenanceApp
 
 _SHUTDOWN_TIMEOUT_SECONDS = 15
-"""Seconds that requests in flight have to end, once the server is asked to stop."""
+"""Seconds for requests in flight to finish after the server is asked to stop."""
 HEAD_TIMEOUT_SECONDS = 5.0
 """Seconds that the head of a request may take to arrive."""
 _MAX_HEAD_BYTES = 64 * 1024
 UNREAD_TIMEOUT_SECONDS = 60.0
-"""Seconds in which a client must read some of its unread response. The kernel's send buffer is
-not counted."""
+"""Seconds in which a client must read part of its unread response. The kernel's send buffer is not
+counted."""
 READINESS_CHECK_INTERVAL_SECONDS = 1.0
 """Seconds between readiness checks."""
 _LISTEN_BACKLOG_SIZE = 2048
 MAX_CONNECTIONS = 4000
-"""The limit for HTTP and the channel together."""
+"""Maximum open connections of HTTP and the channel together."""
 WEBSOCKET_PING_INTERVAL_SECONDS = 20.0
-"""Seconds between pings of an open WebSocket; one that does not answer for as long is cut off."""
+"""Seconds between pings of a WebSocket, and seconds to wait for a pong before it is closed."""
 _RESERVED_OPEN_FILES = 500
-"""Files that a process may have open besides its connections."""
+"""Open files reserved for uses other than connections."""
 
 
 def open_listening_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; clients wait in its backlog until it is served. Port 0 takes a free one.
-    Raises OSError if the port is not available."""
+    """A listening socket; clients wait in its backlog until it is served. Port 0 selects a free
+    port. Raises OSError if the port is not available."""
     listening = socket.create_server(
         (host, port), family=_address_family(host), backlog=_LISTEN_BACKLOG_SIZE
     )
@@ -60,9 +60,9 @@ async def serve(
     ports: Ports | None = None,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until `stop` is set, then let what is in flight end. The socket stays the caller's.
+    """Serve until `stop` is set, then finish the requests in flight. The caller keeps the socket.
 
-    Opens ports of its own unless some are given. `task_status` is started with the port.
+    Opens the ports if none are given. `task_status` is started with the port number.
     """
     raise_open_file_limit(MAX_CONNECTIONS + _RESERVED_OPEN_FILES)
     async with AsyncExitStack() as stack:
@@ -90,8 +90,8 @@ async def serve_maintenance(
     stop: anyio.Event,
     is_ready: Callable[[], Awaitable[bool]],
 ) -> None:
-    """Answer 503 to all but the liveness check (CONTRACT 9), until `is_ready` or `stop`. The socket
-    stays the caller's: clients that connect afterwards wait in its backlog for `serve`."""
+    """Respond 503 to all but the liveness check (CONTRACT 9), until `is_ready` returns true or
+    `stop` is set. The caller keeps the socket: later clients wait in its backlog for `serve`."""
     server = _SignalFreeServer(_uvicorn_config(MaintenanceApp(policy)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_when_ready, server, stop, is_ready)
@@ -194,8 +194,8 @@ class _SignalFreeServer(uvicorn.Server):
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1, with bounds on the head of a request and on connections, and
-    with answers of the contract's shape where no request comes about."""
+    """uvicorn's HTTP/1.1 protocol, with limits on request heads and connections, and with error
+    bodies in the contract's format for input that is not a request."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
@@ -232,7 +232,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _should_upgrade(self) -> bool:
-        """A handshake that is not well-formed is a request like any other."""
+        """Whether to upgrade. An invalid handshake is handled as an ordinary request."""
         return (
             super()._should_upgrade()
             and (self.parser.get_method(), self.parser.get_http_version()) == (b"GET", "1.1")
@@ -256,7 +256,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def _respond_and_close(self, status: int, body: bytes, extra_headers: bytes = b"") -> None:
-        """Answer without a request, and close."""
+        """Send an error response without a request, then close the connection."""
         head = (
             b"content-type: application/json\r\nx-content-type-options: nosniff\r\n"
             b"cache-control: no-store\r\nconnection: close\r\n"

@@ -16,7 +16,7 @@ from staffbooking_adapters.sql.schema.bookings import api_keys
 from staffbooking_core.errors import StoreUnavailable
 
 WRITE_INTERVAL_SECONDS = 5.0
-"""Seconds from a use to its writing."""
+"""Maximum seconds from a use to its write."""
 
 _USED_KEYS = array_rows("used", id=("key_ids", BigInt), at=("times", Instant))
 _USED_AT = select(_USED_KEYS.c.at).where(_USED_KEYS.c.id == api_keys.c.id).scalar_subquery()
@@ -50,7 +50,7 @@ class ApiKeyUsageRecorder:
             )
 
     async def close(self) -> None:
-        """Write what is not written yet, unless the database is gone."""
+        """Write the remaining uses. They are lost if the database is unavailable."""
         if self._timer is not None:
             self._timer.cancel()
         if self._write_task is not None:
@@ -70,7 +70,7 @@ class ApiKeyUsageRecorder:
                 SAVE_KEY_USAGE, key_ids=list(uses), times=list(uses.values())
             )
         except StoreUnavailable:
-            return  # The next use has them written too.
+            return  # They stay recorded, and the next use starts another write.
         for key_id, at in uses.items():
             if self.unwritten_uses[key_id] == at:
                 del self.unwritten_uses[key_id]

@@ -1,4 +1,4 @@
-"""The callers of API keys: found in one statement, on PostgreSQL counted in it as well."""
+"""Finds the callers of API keys; on PostgreSQL the same statement counts rate limit hits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from staffbooking_core.ports import ApiKeyCaller
 
 @frozen
 class ApiKeyHit:
-    """A rule's window of a key, to be counted if the key may be used for `permission`."""
+    """A hit of an API key under a rule, counted only if the key grants `permission`."""
 
     digest: str
     permission: Permission | None
@@ -76,11 +76,11 @@ _API_KEY_HIT_ROWS = array_rows(
     n=("asked_numbers", BigInt),
     resets_at=("asked_ends", Instant),
 )
-"""Of each `permission`, "" stands for none."""
+"""The permission "" means that none is required."""
 
 
 def _is_permitted(callers: CTE) -> ColumnElement[bool]:
-    """What `accounts.judge_key` decides of a key for what is asked."""
+    """The condition of `check_api_key` in SQL, for each hit row."""
     now, caller = bindparam("now", type_=Instant), callers.c
     is_admin = caller.owner_role == Role.ADMIN
     comma = literal_column("','", Text())
@@ -148,7 +148,7 @@ async def find_callers_and_count_hits(
     hits: Mapping[str, HitCount],
     now: datetime,
 ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow]]:
-    """Find callers by digest, and count hits; return the counted windows by scope."""
+    """Find callers and count hits. Returns the callers by digest and the windows by scope."""
     rows = await connection.fetch_all(
         FIND_CALLERS_AND_COUNT_HITS,
         **hit_parameters(hits, now),
@@ -167,6 +167,6 @@ async def find_callers_and_count_hits(
 
 @lru_cache(maxsize=4096)
 def _to_caller(row: Row) -> tuple[str, ApiKeyCaller]:
-    """The same row makes the same caller: most requests show a key that was just read."""
+    """The digest and the caller of a row. Cached, because keys are used repeatedly."""
     digest: str = row[3]
     return digest, ApiKeyCaller(to_api_key(row), to_user(row[len(API_KEY_COLUMNS) :]))

@@ -1,7 +1,7 @@
-"""Windows of requests, counted by the database: one row a scope, exact over all processes.
+"""Rate limit windows in the database: one row per scope, exact across all processes.
 
-They live apart from what is worth keeping. On PostgreSQL it is a table whose writes are not
-waited for; on SQLite a file of its own beside the main one, made when it is missed.
+Their commits do not wait for the disk. On PostgreSQL they are a table of the main database; on
+SQLite they have a separate file, created on open if it does not exist.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ rate_windows = Table(
     Column("scope", Text, primary_key=True),
     Column("count", BigInt, nullable=False),
     Column("resets_at", Instant, nullable=False),
-    # Each row changes all the time: room on its page spares the index.
+    # Free space in each page lets frequent updates leave the index unchanged (HOT updates).
     postgresql_with={"fillfactor": 50},
 )
 
@@ -61,7 +61,7 @@ WINDOW_COLUMNS = (rate_windows.c.scope, rate_windows.c.count, rate_windows.c.res
 def count_hits_upsert(
     hits: Select[tuple[str, int, datetime]],
 ) -> ReturningInsert[str, int, datetime]:
-    """Count hits, each row a scope, a number and the end of a window that begins now."""
+    """Count hits: rows of a scope, a number of hits, and the end of a window that begins now."""
     upsert_hits = upsert(rate_windows).from_select(list(rate_windows.c.keys()), hits)
     excluded, is_ended = (
         upsert_hits.excluded,

@@ -118,7 +118,7 @@ class AccountsReader:
 
     connection: Connection
     unwritten_key_uses: Mapping[int, datetime]
-    """When keys were used last, as far as that is not written yet."""
+    """The last use of API keys by id, if not written to the database yet."""
 
     async def user(self, user_id: int) -> User | None:
         return to_user.map_optional(await self.connection.fetch_one(GET_USER, user_id=user_id))
@@ -226,5 +226,5 @@ class AccountsWriter(AccountsReader):
 
 
 def _to_session_and_user(row: Row) -> tuple[Session, User]:
-    """From the columns of a session and its user."""
+    """Build a session and its user from `SESSION_COLUMNS` and `USER_COLUMNS`."""
     return to_session(row), to_user(row[len(SESSION_COLUMNS) :])

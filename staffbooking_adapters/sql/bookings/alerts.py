@@ -1,4 +1,4 @@
-"""Alerts about bookings, for operators."""
+"""Alerts to operators about bookings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AlertsReader:
 
 @frozen
 class AlertsWriter(AlertsReader):
-    """Takes alerts that operators have not received yet, and marks them as taken."""
+    """Takes alerts that are not sent yet and marks them as sent."""
 
     async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
         rows = await self.connection.fetch_all(take_alerts_statement(min(limit, MAX_CLAIM_SIZE)))

@@ -13,8 +13,8 @@ from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.bookings import counters
 
 ID_BLOCK_SIZE = 32
-"""So many are drawn at a time, since each draw is a commit; the rest of a block is lost
-with the process."""
+"""Number of ids allocated at once, because each allocation is a commit. Unused ids of a block are
+lost when the process ends."""
 
 ALLOCATE_IDS = Statement(
     sqlite=update(counters)
@@ -26,13 +26,13 @@ ALLOCATE_IDS = Statement(
 
 @define
 class BookingIdAllocator:
-    """SQLite's; PostgreSQL has a sequence."""
+    """Allocates booking ids on SQLite; PostgreSQL uses a sequence."""
 
     _allocated_ids: chain[int] = field(factory=chain)
 
     async def allocate(self, connection: Connection) -> int:
         if not isinstance(connection, Database):
-            # In a unit of work, whose rollback would give a block away twice.
+            # A rollback of this transaction would allocate the same block a second time.
             booking_id: int = await connection.fetch_value(ALLOCATE_IDS, many=1)
             return booking_id
         while (allocated_id := next(self._allocated_ids, None)) is None:

@@ -1,4 +1,4 @@
-"""Ledger postings: written once; the database seals their sum."""
+"""Ledger postings: append-only; database triggers check that the legs sum to zero."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _LEG_ROWS = array_rows(
 _LEG_COLUMNS = list(_LEG_ROWS.c.keys())
 _INSERTED_POSTINGS = _INSERT_POSTINGS.returning(ledger_postings.c.key).cte("posted")
 
-# PostgreSQL has both in one statement, and a key's repeat fails as such. SQLite wants the
-# legs first, and the posting that seals them.
+# PostgreSQL writes both in one statement, and a repeated key violates the unique key of
+# postings. SQLite needs the legs first: the insert of the posting checks them.
 ADD_POSTINGS_WITH_LEGS = Statement(
     postgresql=insert(ledger_legs).from_select(
         _LEG_COLUMNS,
@@ -61,7 +61,7 @@ POSTINGS_OF = Statement(
 
 
 async def add_postings(connection: Connection, postings: Sequence[Posting]) -> None:
-    """Append postings with their legs, in a unit of work."""
+    """Append postings with their legs. Must run in a transaction."""
     legs = [
         (posting.key, n, leg.account, leg.amount)
         for posting in postings
@@ -84,7 +84,7 @@ async def add_postings(connection: Connection, postings: Sequence[Posting]) -> N
 async def list_postings_of(
     connection: Connection, booking_ids: Iterable[int]
 ) -> dict[int, tuple[Posting, ...]]:
-    """The postings of bookings, each one's in the order of their making."""
+    """The postings by booking id, each booking's in the order of insertion."""
     rows = await connection.fetch_all(POSTINGS_OF, booking_ids=list(booking_ids))
     found: dict[int, tuple[Posting, ...]] = {}
     for (booking_id, key, at), legs in groupby(rows, key=itemgetter(0, 1, 2)):

@@ -1,4 +1,4 @@
-"""Bookings: reads of one, of lists and of the context a request is decided on."""
+"""Bookings: single reads, lists, and the context of booking requests."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _request_context_statement(customer: ColumnElement[bool]) -> Statement:
             .order_by(bookings.c.starts_at)
         )
 
-    # SQLite's number is drawn before.
+    # On SQLite `BookingIdAllocator` provides the id.
     select_with_next_id = select_context(booking_numbers.next_value())
     return Statement(
         postgresql=select_with_next_id, sqlite=select_context(literal_column("0", BigInt))
@@ -184,20 +184,20 @@ _IS_SIDE_OF_USER = {
 
 @frozen
 class BookingListVariant:
-    """What sort of list it is; each shape is one statement."""
+    """The filters and page size of a list. Each variant is one statement."""
 
     sides: frozenset[Party] | None
-    """None: everybody's bookings."""
+    """The parties that the user may be; None for the bookings of all users."""
     has_status: bool
     priority_first: bool
     size: int
     has_offset: bool
-    """Whether it begins after an offset."""
+    """Whether the page starts at an offset."""
 
 
 @cache
 def bookings_page(variant: BookingListVariant) -> Statement:
-    """A page of bookings: the newest of each side are put together, then sorted."""
+    """A page of bookings: the newest of each party are combined, then sorted."""
     sides = (
         [] if variant.sides is None else [_IS_SIDE_OF_USER[side] for side in sorted(variant.sides)]
     )
@@ -234,7 +234,7 @@ def _select_newest_ids(
 
 @cache
 def companion_bookings_since(size: int) -> Statement:
-    """Bookings of a companion, the soonest first, and behind them requests."""
+    """A companion's bookings: confirmed ones by start, then pending ones by start."""
     requests = bookings.c.status == BookingStatus.PENDING
     is_confirmed = bookings.c.status.in_(sorted(CONFIRMED_STATUSES))
     page_ids = union_all(
@@ -325,7 +325,7 @@ class BookingsReader:
     async def bookings_since(
         self, companion_id: int, since: datetime, limit: int
     ) -> Sequence[Booking]:
-        # A booking lasts a day at most, and the index knows when it starts.
+        # A booking lasts at most a day. The lower bound of its start lets the index be used.
         params = {"companion_id": companion_id, "first": since - DAY, "since": since}
         rows = await self.connection.fetch_all(companion_bookings_since(page_size(limit)), **params)
         found = [to_booking(row) for row in rows[:limit]]
@@ -338,7 +338,7 @@ class BookingsReader:
         customer_id: int | None,
         day: date,
     ) -> BookingRequestContext:
-        # The local day begins at most a day from UTC's, and the booking ends 24 h after it.
+        # The local day starts within 24 h of the UTC day, and a booking ends within 24 h after it.
         midnight = datetime.combine(day, time(), UTC)
         by_email = customer_email is not None
         rows = await self.connection.fetch_all(
@@ -401,7 +401,7 @@ def _to_bookable(row: Sequence[Any], rows: Sequence[Row]) -> BookableCompanion:
 
 
 def booking_row(booking: Booking) -> dict[str, Any]:
-    """The values of BOOKING by name."""
+    """The values of `BOOKING_COLUMNS` by name."""
     row = {column.name: getattr(booking, column.name) for column in BOOKING_COLUMNS}
     row["timeline"] = codec.dump(booking.timeline, tuple[TimelineEntry, ...])
     row["intent"] = None if booking.intent is None else codec.dump(booking.intent)

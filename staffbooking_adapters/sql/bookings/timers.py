@@ -1,4 +1,4 @@
-"""Timers of bookings: which ones are due, claimed and deferred."""
+"""Booking timers: claims due ones and defers them."""
 
 from __future__ import annotations
 

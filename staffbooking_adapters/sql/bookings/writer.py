@@ -1,4 +1,4 @@
-"""Bookings: writes each transition with all its rows, or none of them."""
+"""Bookings: writes each transition with all its rows atomically."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ from staffbooking_core.ports import PARTY_DISABLED, BookingWrite, Hint, Rebookin
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
 
-# Whoever disables or erases a party of a new booking came before, and is waited for and seen
-# here, or comes after, and sees the booking. The lock is shared: bookings don't wait for each
-# other.
+# Serializes a new booking with disabling or erasing its parties: an earlier change is visible
+# here, and a later one sees the booking. The lock is shared, so that bookings do not wait for
+# each other.
 _LOCKED_PARTIES = (
     select(users.c.disabled_at)
     .where(
@@ -180,7 +180,7 @@ USE_CREDIT = Statement(
 
 @frozen
 class _BookingWriteVariant:
-    """Which rows come with a step; each shape is one statement."""
+    """The kinds of rows in a booking write. Each variant is one statement."""
 
     is_new: bool
     has_timer: bool
@@ -218,7 +218,11 @@ def _booking_write_statement(variant: _BookingWriteVariant) -> CompositeStatemen
 async def save_booking_write(
     connection: Connection, booking_write: BookingWrite, policy: Policy, is_new: bool
 ) -> None:
-    """Save a step; without postings it is one statement on PostgreSQL."""
+    """Save a transition with its rows; without postings it is one statement on PostgreSQL.
+
+    Raises ConstraintViolated for a new booking with a disabled party, and Conflict for a changed
+    version.
+    """
     variant = _BookingWriteVariant(
         is_new=is_new,
         has_timer=booking_write.due is not None,
@@ -238,7 +242,7 @@ async def save_booking_write(
 
 
 def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[str, Any]:
-    """The parameters of every row that comes with a step."""
+    """The parameters of all rows of a booking write."""
     rows = {
         **reading.booking_row(booking_write.booking),
         "at": booking_write.operations_due_at,
@@ -272,11 +276,11 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
 
 @frozen
 class BookingsWriter(BookingsReader):
-    """Locks and writes bookings, each with all its rows."""
+    """Locks and writes bookings with all their rows."""
 
     policy: Policy
     hints: set[Hint]
-    """What the unit of work will be worth a hint for, once it is committed."""
+    """Hints to send after the transaction commits."""
 
     async def lock_booking(self, booking_id: int) -> Booking | None:
         return to_booking.map_optional(

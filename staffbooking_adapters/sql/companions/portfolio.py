@@ -1,4 +1,4 @@
-"""What staff members keep of themselves: portfolio, images, the address of their feed."""
+"""Portfolio items, images and calendar feed addresses of staff members."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def orphaned_files_after(size: int) -> Statement:
 
 @cache
 def portfolio_items_after(size: int, has_status: bool) -> Statement:
-    """Items of all companions, or those of one status."""
+    """Items of all companions by id, optionally of one status."""
     items = select(*PORTFOLIO_ITEM_COLUMNS).where(portfolio_items.c.id > bindparam("after_id"))
     if has_status:
         items = items.where(portfolio_items.c.status == bindparam("status"))
@@ -113,7 +113,7 @@ def portfolio_items_after(size: int, has_status: bool) -> Statement:
 
 @frozen
 class PortfolioReader:
-    """Reads portfolio items, images and orphaned files."""
+    """Reads portfolio items, images, orphaned files and calendar feeds."""
 
     connection: Connection
 
@@ -159,7 +159,7 @@ class PortfolioReader:
 
 @frozen
 class PortfolioWriter(PortfolioReader):
-    """Writes portfolio items and images."""
+    """Writes portfolio items, images and calendar feeds."""
 
     async def add_portfolio_item(self, item: NewPortfolioItem) -> PortfolioItem:
         fields_by_name = asdict(item, recurse=False)

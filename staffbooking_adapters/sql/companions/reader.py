@@ -1,4 +1,4 @@
-"""Companions with their ready-made answers, and what searches look at."""
+"""Companions: stored summaries and details, searches and availability."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
 
 MAX_PRICE = 2**63 - 1
-"""Above every price."""
+"""The upper bound of prices if a search has none."""
 
 
 def parse_texts(text: str) -> tuple[str, ...]:
-    """From a JSON array of texts."""
+    """Parse a JSON array of strings."""
     return tuple(codec.decode(text))
 
 
@@ -88,7 +88,7 @@ _SLOT_COLUMNS = (bookings.c.starts_at, bookings.c.ends_at)
 
 
 def holds_slot_of_companion(companion_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Of a booking: it holds time of that companion, within `first` and `last`."""
+    """Whether a booking holds time of the companion between the parameters `first` and `last`."""
     return and_(
         bookings.c.companion_id == companion_id,
         holds_slot,
@@ -149,7 +149,7 @@ def companions_after(size: int) -> Statement:
 
 @cache
 def rebooking_candidates_page(size: int) -> Statement:
-    """Companions of a service with a free hour on a day, and what is taken of their time."""
+    """Companions who offer a service and have a free hour on a day, with their busy slots."""
 
     def select_candidates(dialect: Any) -> Any:
         page = ranked_companions_page(
@@ -271,7 +271,7 @@ class CompanionsWriter(CompanionsReader):
 
 
 def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int) -> dict[str, Any]:
-    """What a statement of this shape asks for."""
+    """The parameters of a search statement of this variant."""
     params: dict[str, Any] = {}
     if variant.has_location:
         params["place"] = substring_pattern(normalize_text(query.location or ""))
@@ -288,7 +288,7 @@ def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int
 
 
 def _most_common_spelling(spellings: Sequence[Row]) -> tuple[str, int]:
-    """The most usual spelling of a service, and how many offer it."""
+    """The most common spelling of a service, and the number of companions who offer it."""
     most_common = max(spellings, key=itemgetter(2))
     return most_common[1], sum(count for _, _, count in spellings)
 
@@ -302,5 +302,5 @@ def _to_candidate(rows: Sequence[Row]) -> RebookingCandidate:
 
 
 def to_busy_intervals(rows: Iterable[Row]) -> tuple[Interval, ...]:
-    """From rows that end with a span of time, or with none where nothing is held."""
+    """Build intervals from the last two columns of rows; rows without an interval are skipped."""
     return tuple(Interval(row[-2], row[-1]) for row in rows if row[-1] is not None)

@@ -64,7 +64,7 @@ def reviews_after(size: int) -> Statement:
 
 @cache
 def newest_reviews_of(size: int) -> Statement:
-    """The newest reviews of a person, after so many that are newer."""
+    """The newest visible reviews of a user, after an offset."""
     return Statement(
         select(*REVIEW_COLUMNS)
         .where(reviews.c.reviewee_id == bindparam("user_id"), is_visible_review)

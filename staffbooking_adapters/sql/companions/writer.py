@@ -1,7 +1,6 @@
-"""Companions into their tables, many at a time: ready-made answers, what searches look at, and
-the marks on their days.
+"""Writes companions in batches: stored summaries and details, search rows and day marks.
 
-However many there are, the statements are as many as for one.
+On PostgreSQL the number of statements does not depend on the size of the batch.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ LIST_PORTFOLIO_ITEMS = Statement(
 
 @cache
 def newest_reviews_statement(size: int) -> Statement:
-    """The newest reviews of each of some people; not windows, which would read all of them."""
+    """The newest reviews of each companion. A window function would read all reviews."""
     companion_ids = array_rows("given", id=("known", BigInt))
     is_listed = and_(reviews.c.reviewee_id == companion_ids.c.id, is_visible_review)
     best = select(*REVIEW_COLUMNS).where(is_listed).order_by(reviews.c.id.desc()).limit(size)
@@ -90,7 +89,7 @@ def newest_reviews_statement(size: int) -> Statement:
     )
 
 
-# What is written --------------------------------------------------------------------------
+# Statements -------------------------------------------------------------------------------
 
 _COMPANION_ROWS = batch_rows("given", **{column.name: column.type for column in companions.c})
 _UPSERT_COMPANIONS = upsert(companions).from_select(
@@ -141,7 +140,7 @@ def _search_rows_statement() -> BatchStatement:
 
 
 def _insert_single_search_row() -> Insert:
-    """The same of a single row, without a join: SQLite would make a table of the row for it."""
+    """The insert of one row. Without a join, for which SQLite would materialize the row."""
     is_location = and_(
         locations.c.city_folded == bindparam("city", type_=Text()),
         locations.c.country_folded == bindparam("country", type_=Text()),
@@ -172,7 +171,7 @@ async def save_companions(
     connection: Connection, policy: Policy, companions_to_save: Sequence[Companion]
 ) -> None:
     """Insert or replace companions of different ids."""
-    # What is taken is read once the rows are held: who takes more then waits to mark it.
+    # Busy slots are read after locking: a later booking waits for the lock before marking days.
     locked_rows = await connection.fetch_all(
         LOCK_COMPANIONS, ids=[companion.id for companion in companions_to_save]
     )
@@ -210,7 +209,7 @@ async def save_companions(
 
 
 async def mark_days(connection: Connection, days: Iterable[tuple[int, date, bool]]) -> None:
-    """Say of days of companions whether they have a free hour."""
+    """Save day marks: whether a companion has a free hour on a day."""
     await MARK_DAYS.execute(
         connection,
         [{"companion_id": number, "day": day, "free": free} for number, day, free in days],
@@ -219,7 +218,7 @@ async def mark_days(connection: Connection, days: Iterable[tuple[int, date, bool
 
 @frozen
 class _CompanionDetails:
-    """What belongs to companions that are known already, by their ids."""
+    """Related rows of existing companions, by companion id."""
 
     busy: Mapping[int, Sequence[Interval]]
     reviews: Mapping[int, Sequence[Review]]
@@ -271,7 +270,7 @@ _companion_field_values = field_values_getter(Companion)
 
 @frozen
 class _StoredCalendar:
-    """What is kept of a calendar."""
+    """The stored form of a calendar."""
 
     text: str
     weekday_mask: int
@@ -318,7 +317,8 @@ def _companion_row(
 def _location_and_service_params(
     companions_to_save: Sequence[Companion],
 ) -> dict[str, Sequence[str]]:
-    """The places and services that they name, each once, in one order for all who write."""
+    """The distinct locations and services of companions, sorted so that all writers lock rows in
+    the same order."""
     places = sorted({_folded_location(companion) for companion in companions_to_save})
     return {
         "cities": [city for city, _ in places],
@@ -332,7 +332,8 @@ def _location_and_service_params(
 def _search_rows(
     companion: Companion, stored_calendar: _StoredCalendar
 ) -> Iterator[dict[str, Any]]:
-    """A row for each service of a listed companion, by its first spelling, and one for any."""
+    """The search rows of a listed companion: one per service with its first spelling, and one for
+    searches without a service."""
     if not companion.is_listed:
         return
     city, country = _folded_location(companion)
@@ -357,5 +358,5 @@ def _folded_location(companion: Companion) -> tuple[str, str]:
 
 
 def _search_rank(companion: Companion) -> int:
-    """Ascending in the order of CONTRACT 3, but for the id."""
+    """A number that ascends in the search order of CONTRACT 3; ties are ordered by id."""
     return -(int(companion.rating_avg * 100) << 40) - companion.total_reviews

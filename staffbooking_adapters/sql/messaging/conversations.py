@@ -1,4 +1,4 @@
-"""Conversations as they are read: with their members, and as one of these finds them."""
+"""Reads of conversations: with their members, and as overviews for one member."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _ONLINE_OFFSET = _MEMBER_OFFSET + len(_MEMBER_NAME_COLUMNS) + len(_MEMBER_STATE_
 _USER_ID = bindparam("user_id", type_=BigInt)
 is_conversation_open = conversations.c.opened
 
-# One, with its members --------------------------------------------------------------------
+# One conversation with its members --------------------------------------------------------
 
 _IS_CONVERSATION = conversations.c.id == bindparam("conversation_id")
 _IS_IN_CONVERSATIONS = in_array(conversations.c.id, "conversation_ids")
@@ -97,7 +97,7 @@ LOCK_GROUP_CONVERSATION = Statement(
 
 
 def to_conversations(rows: Sequence[Row]) -> list[Conversation]:
-    """From rows of members, those of each conversation together."""
+    """Build conversations from member rows that are grouped by conversation."""
     return [
         _to_conversation(list(conversation_rows))
         for _, conversation_rows in groupby(rows, key=itemgetter(0))
@@ -115,10 +115,10 @@ def _to_member(row: Row) -> ConversationMember:
     return ConversationMember(user_id, name, read_id, left_id, disabled_at is not None)
 
 
-# As a member finds them -------------------------------------------------------------------
+# Overviews for one member -----------------------------------------------------------------
 
 last_readable_id = func.coalesce(conversation_members.c.left_id, conversations.c.last_id)
-"""The last message of a conversation that a member may read."""
+"""The id of the last message of a conversation that a member may read."""
 
 
 def is_online(user_id: ColumnElement[int]) -> ColumnElement[bool]:
@@ -127,8 +127,8 @@ def is_online(user_id: ColumnElement[int]) -> ColumnElement[bool]:
 
 
 def _overview_statement(page: Subquery) -> Statement:
-    """The members of some conversations; what only the reader wants to know stands in the row
-    of theirs."""
+    """The member rows of a page of conversations. Only the reader's own row has the number of
+    unread messages, the booking code and the last message."""
     is_reader = conversation_members.c.user_id == _USER_ID
     last_id = func.coalesce(conversation_members.c.left_id, page.c.last_id)
     last_message = messages.alias("last")
@@ -195,7 +195,7 @@ _LAST_MESSAGE_OFFSET = _ONLINE_OFFSET + 3
 
 
 def to_overviews(rows: Sequence[Row], user_id: int) -> list[ConversationOverview]:
-    """Of the conversations in which the user has a place."""
+    """Build overviews of the conversations of which the user is a member."""
     row_groups = (
         list(conversation_rows) for _, conversation_rows in groupby(rows, key=itemgetter(0))
     )
@@ -222,7 +222,7 @@ def _to_overview(rows: Sequence[Row], own_row: Row) -> ConversationOverview:
     )
 
 
-# Who may talk with whom -------------------------------------------------------------------
+# Customer and companion pairs -------------------------------------------------------------
 
 _PARTY_COLUMNS = (bookings.c.customer_id, bookings.c.companion_id)
 

@@ -212,7 +212,7 @@ class PresenceWriter(PresenceReader):
 
 
 def _to_presence(row: Row, now: datetime) -> UserPresence:
-    """An expired lease ends its connections even if the node is not deleted yet."""
+    """Build a presence. Connections of a node with an expired lease do not count."""
     user_id, seen_at, lease_until = row
     if lease_until is None or lease_until > now:
         return UserPresence(user_id, lease_until is not None, seen_at)

@@ -15,14 +15,14 @@ NOTIFY_CHAT = notify_statement(CHAT_CHANNEL)
 
 
 class PostgresPubSubTransport:
-    """Publishes payloads to all subscribers of the database (`chat.shared.PubSubTransport`).
+    """Publishes payloads to all subscribers of the database (a `PubSubTransport`).
 
     Payloads are sent outside of any transaction, on a separate connection, so that NOTIFY and
     transactions do not wait for each other. A process that only publishes does not listen.
     """
 
     def __init__(self, url: str) -> None:
-        """`url` is the database's address; nothing is opened before the first use."""
+        """`url` is the database's URL; connections are opened on first use."""
         self._database = PostgresDatabase(make_url(url), pool_size=1, synchronous="OFF")
 
     async def publish(self, payload: bytes) -> None:

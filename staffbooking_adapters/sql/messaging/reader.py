@@ -1,4 +1,4 @@
-"""Messages: reads of one conversation, of all and of one reader."""
+"""Messages: reads by conversation, by user, and of all conversations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GET_LAST_MESSAGE_ID_OF_USER = Statement(
 
 
 NOTIFIED_MESSAGES_COUNTER = "messages_told"
-"""The counter of how far it was decided who is told of messages by mail."""
+"""Name of the counter that stores the id of the last message processed for notification emails."""
 GET_NOTIFIED_MESSAGE_ID = Statement(
     select(counters.c.value).where(counters.c.name == NOTIFIED_MESSAGES_COUNTER)
 )
@@ -78,9 +78,9 @@ def all_messages_after(size: int) -> Statement:
 
 @cache
 def readable_messages_after(size: int) -> Statement:
-    """The next messages of a user, whatever the history: no conversation gives more of them
-    than are wanted, nor do more conversations give any than those whose own next message is
-    among the first."""
+    """The next messages that a user may read. The cost does not grow with the history: only the
+    `size` conversations whose next messages are the oldest are read, up to `size` messages each.
+    """
     after = messages.c.id > _AFTER_ID
     first_unread_id = select(func.min(messages.c.id)).where(
         messages.c.conversation_id == conversation_members.c.conversation_id, after

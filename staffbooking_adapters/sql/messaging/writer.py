@@ -114,7 +114,8 @@ LOCK_MESSAGE_IDS = Statement(
         func.set_config("idle_in_transaction_session_timeout", "2s", true()),
     )
 )
-"""A process that stops dead just now keeps all others waiting: not for long."""
+"""Locks the allocation of message ids. The idle timeout of 2 s limits how long a process that
+stalls with the lock blocks all others."""
 
 _CLIENT_ID_FIELDS = ("conversation_id", "sender_id", "client_id")
 _CLIENT_ID_ROWS = array_rows(
@@ -163,7 +164,7 @@ _UPDATE_CONVERSATIONS = (
 
 
 def _insert_messages_and_update_conversations() -> Select[tuple[int]]:
-    """PostgreSQL's: both parts see the messages as they were before."""
+    """Both writes in one statement on PostgreSQL. Both read the last id of before the statement."""
     added = _INSERT_MESSAGES.cte("added")
     return select(added.c.id).add_cte(_UPDATE_CONVERSATIONS.cte("moved"))
 
@@ -174,7 +175,7 @@ ADD_MESSAGES = Statement(
 )
 
 
-# Who is told of them by mail --------------------------------------------------------------
+# Notification emails ----------------------------------------------------------------------
 
 _IS_NOTIFIED_MESSAGES_COUNTER = counters.c.name == NOTIFIED_MESSAGES_COUNTER
 LOCK_NOTIFIED_MESSAGE_ID = Statement(
@@ -332,7 +333,8 @@ class MessagesWriter(MessagesReader):
         )
 
     async def _add_conversation(self, **fields: Any) -> int | None:
-        """The id of a conversation, unless it is there; who makes it now is waited for."""
+        """Add a conversation and return its id, or None if it exists. Waits for concurrent
+        inserts."""
         conversation_id: int | None = await self.connection.fetch_value(ADD_CONVERSATION, **fields)
         return conversation_id
 
@@ -345,7 +347,7 @@ class MessagesWriter(MessagesReader):
         )
 
     async def _read_conversations(self, conversation_ids: Sequence[int]) -> list[Conversation]:
-        """As they are now, after the statement that has locked them."""
+        """Read locked conversations. The separate statement sees commits before the lock."""
         rows = await self.connection.fetch_all(
             reading.LIST_CONVERSATIONS_BY_ID, conversation_ids=list(conversation_ids)
         )

@@ -1,4 +1,4 @@
-"""What people are to be told, what they refuse to be told, and what they ask."""
+"""Notifications, muted notification kinds, and inquiries."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _AT_PARAM = bindparam("at", type_=Instant)
 
 
 def insert_notifications(condition: ColumnElement[bool]) -> Insert:
-    """The notifications in the parameters of `notification_params`, due at the parameter `at`,
-    if the condition holds."""
+    """Insert the notifications of `notification_params`, due at the parameter `at`, if the
+    condition holds."""
     return insert(notices).from_select(
         [*(column.name for column in NOTIFICATION_COLUMNS), "at", "due_at", "attempts"],
         select(*_NOTIFICATION_ROWS.c, _AT_PARAM, _AT_PARAM, literal_column("0")).where(condition),
@@ -97,7 +97,7 @@ def inquiries_after(size: int) -> Statement:
 
 
 def notification_params(notifications: Sequence[Notification]) -> dict[str, list[object]]:
-    """The parameters of `add_told`, but for the time."""
+    """The parameters of `insert_notifications` except `at`."""
     return {
         f"notice_{c.name}s": [getattr(each, c.name) for each in notifications]
         for c in NOTIFICATION_COLUMNS
@@ -112,7 +112,7 @@ class NotificationsReader:
 
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
         rows = await self.connection.fetch_all(MUTES_OF, user_id=user_id)
-        # Another version may know kinds that this one doesn't.
+        # Another version of the service may have stored kinds that this version does not know.
         return frozenset(NotificationKind(kind) for (kind,) in rows if kind in _KINDS)
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
@@ -122,7 +122,7 @@ class NotificationsReader:
 
 @frozen
 class NotificationsWriter(NotificationsReader):
-    """Writes and claims notifications; mutes and unmutes kinds."""
+    """Writes and claims notifications; mutes and unmutes kinds; adds inquiries."""
 
     async def add_notifications(
         self, notifications: Sequence[Notification], due_at: datetime

@@ -1,1 +1,1 @@
-"""Operations, payees and statements in SQL."""
+"""Payment operations, payees, ledger reads and processor events in SQL."""

@@ -1,7 +1,7 @@
 """The cash postings of all bookings, for the comparison with the processor's statement.
 
-All bookings are gone through, so a batch is one statement, of one moment: rows of several
-sorts, put together by booking.
+A batch is one statement, so that its data is consistent: rows of several types, grouped by
+booking.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _POSTING_BOOKING_ID, _AMOUNT = ledger_postings.c.booking_id, ledger_legs.c.amoun
 _IS_CASH = ledger_legs.c.account == Account.PROCESSOR_BALANCE
 
 _BOOKING_ROW, _POSTING_ROW, _REFERENCE_ROW, _IN_FLIGHT_ROW = range(4)
-"""The sorts of rows, in the order in which they come of each booking."""
+"""Types of rows, in their order within a booking."""
 
 _ZERO = literal_column("0", BigInt)
 _NO_TIME = literal_column("NULL", Instant)
@@ -108,7 +108,7 @@ def _select_cash_book_rows(
 async def read_cash_books(
     connection: Connection, after_id: int, limit: int
 ) -> Sequence[CashPostings]:
-    """A batch of bookings that have an intent, by id."""
+    """The cash postings of the next bookings that have a payment intent, by id."""
     rows = await connection.fetch_all(cash_book_rows(page_size(limit)), after_id=after_id)
     return [_to_cash_book(booking_id, found) for booking_id, found in groupby(rows, itemgetter(0))][
         :limit

@@ -1,4 +1,4 @@
-"""The inbox of the processor's events."""
+"""The inbox of processor events."""
 
 from __future__ import annotations
 

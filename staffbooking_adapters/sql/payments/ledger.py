@@ -1,4 +1,4 @@
-"""Ledger reads: of one booking, and over all bookings for audits."""
+"""Ledger reads: postings of a booking, balances, and batches of bookings for audits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations: which ones are due, claimed and saved."""
+"""Payment operations: reads, claims and writes."""
 
 from __future__ import annotations
 
@@ -203,6 +203,6 @@ class OperationsWriter(OperationsReader):
 
 
 def to_operation(row: Row) -> Operation:
-    """From the values of OPERATION_COLUMNS."""
+    """Build an operation from `OPERATION_COLUMNS`."""
     command = codec.load_command(OperationKind(row[2]), row[4])
     return _map_operation((*row[:4], command, *row[5:]))

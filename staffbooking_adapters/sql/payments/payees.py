@@ -1,4 +1,4 @@
-"""Payees: the staff members' accounts at the processor, and the work on them."""
+"""Payees, the accounts of staff members at the processor: reads, claims and writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The fake processor's book on SQL: one table of documents, transactions of its own.
+"""The fake processor's documents in SQL: one table, with transactions separate from the store's.
 
-On PostgreSQL a name is held by an advisory lock, which spares the rows that are not there
-yet; on SQLite a unit of work has the whole file to itself.
+On PostgreSQL an advisory lock on a name also covers documents that do not exist yet. On SQLite a
+transaction locks the whole file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_DUE_DOCUMENTS = 100
 MAX_LISTED_DOCUMENTS = 500
 
 _ADVISORY_LOCK_CLASS = 1_717_660
-"""Keeps these locks apart from all others: PostgreSQL locks pairs of numbers by themselves."""
+"""First key of the advisory locks. PostgreSQL keeps two-key locks separate from one-key locks."""
 
 _IS_DOCUMENT = (documents.c.kind == bindparam("kind")) & (documents.c.key == bindparam("key"))
 _UPSERT_DOCUMENT = upsert(documents).values(
@@ -106,7 +106,7 @@ class SqlFakeDocuments:
 
 
 class SqlFakeDocumentStore:
-    """Shared by all processes that have the database open."""
+    """Documents in the database, shared by all processes that open it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Endpoints claimed with a lease, together with the deliveries that are due at each."""
+"""Claims endpoints with a lease, together with the due deliveries of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: positions in the feeds that readers poll."""
+"""Feed positions of events, and pages of the feed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def feed_page(size: int, is_for_reader: bool) -> Statement:
 async def find_event_position(
     connection: Connection, event_id: str, reader_id: int | None
 ) -> int | None:
-    """Where an event stands in its reader's feed; the reader None sees all events."""
+    """The position of an event in the feed of a reader; reader None is the feed of all events."""
     reader_params = {} if reader_id is None else {"reader": reader_id}
     statement = GET_EVENT_POSITION_FOR_READER if reader_params else GET_EVENT_POSITION
     found: int | None = await connection.fetch_value(statement, event_id=event_id, **reader_params)
@@ -61,7 +61,7 @@ async def find_event_position(
 async def read_feed(
     connection: Connection, reader_id: int | None, after: int, limit: int
 ) -> list[bytes]:
-    """The envelopes beyond a position, in their order."""
+    """The envelopes after a position, in order of position."""
     reader_params = {} if reader_id is None else {"reader": reader_id}
     rows = await connection.fetch_all(
         feed_page(page_size(limit), bool(reader_params)), after=after, **reader_params
@@ -69,7 +69,7 @@ async def read_feed(
     return [body for (body,) in rows[:limit]]
 
 
-# Placing ----------------------------------------------------------------------------------
+# Allocating positions ---------------------------------------------------------------------
 
 EVENT_POSITIONS_LOCK_KEY = 7_362_005
 """Key of the advisory lock that serializes the allocation of feed positions."""
@@ -116,7 +116,7 @@ ADD_EVENT_READERS = Statement(
 
 
 async def lock_event_positions(connection: Connection) -> int:
-    """The last position that was given; nobody else gives one until the unit of work ends."""
+    """Lock the allocation of positions until the transaction ends, and return the last position."""
     await connection.execute(LOCK_EVENT_POSITIONS)
     last: int = await connection.fetch_value(GET_LAST_POSITION)
     return last
@@ -127,7 +127,7 @@ async def has_unsequenced_events(connection: Connection) -> bool:
 
 
 async def list_unsequenced_events(connection: Connection, limit: int) -> list[PublishedEvent]:
-    """The first ones made, with all others of their bookings."""
+    """The oldest events without a position, with all others of the same bookings."""
     rows = await connection.fetch_all(unsequenced_events(min(limit, MAX_CLAIM_SIZE)))
     return [
         PublishedEvent(

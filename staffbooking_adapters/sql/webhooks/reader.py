@@ -54,7 +54,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.ports import WebhookStats
 
 
-@cache  # There are 31 of them.
+@cache  # Five event names have at most 32 combinations.
 def _parse_event_names(text: str) -> frozenset[EventName]:
     return frozenset(map(EventName, filter(None, text.split(","))))
 
@@ -94,8 +94,8 @@ def endpoints_after(size: int) -> Statement:
 
 
 def _select_holding_endpoints() -> Select[tuple[int]]:
-    """The endpoints with deliveries held, in the order of ids: found one after the other,
-    however many deliveries each of them has."""
+    """The ids of endpoints with held deliveries, ascending. A recursive query that reads one index
+    entry per endpoint, however many deliveries the endpoint has."""
     first = func.min(deliveries.c.endpoint_id).label("id")
     after = deliveries.c.endpoint_id > bindparam("after_id", type_=BigInt)
     found = select(first).where(is_held_delivery, after).cte("holders", recursive=True)
@@ -157,14 +157,14 @@ def attempts_since(size: int) -> Statement:
     )
 
 
-# What is due ------------------------------------------------------------------------------
+# Due times --------------------------------------------------------------------------------
 
 
 def first_pending_due_at(
     endpoint_id: ColumnElement[int], is_clamped_to_now: bool
 ) -> ColumnElement[datetime]:
-    """When the first pending delivery of an endpoint is due, and with `no_earlier` now where
-    that is in the past."""
+    """The due time of an endpoint's first pending delivery; a past time becomes now if
+    `is_clamped_to_now`."""
     first = func.min(deliveries.c.next_at).label("next_at")
     either = union_all(
         *(
@@ -296,7 +296,7 @@ def to_endpoint(row: Row) -> WebhookEndpoint:
 
 
 def to_subscriber(row: Row) -> EndpointSubscription:
-    """From the columns of SUBSCRIBER."""
+    """Build a subscription from the columns of `SELECT_SUBSCRIBERS`."""
     return EndpointSubscription(to_endpoint(row), to_user(row[len(ENDPOINT_COLUMNS) :]))
 
 
@@ -307,6 +307,6 @@ def to_delivery(row: Row) -> Delivery:
 
 
 def _to_attempts(rows: Sequence[Row]) -> list[DeliveryAttempt]:
-    """From rows that end with an attempt of the same delivery, or with none."""
+    """Build attempts from the last columns of a delivery's rows; rows without one are skipped."""
     made = [row[len(DELIVERY_COLUMNS) :] for row in rows]
     return [to_attempt(row) for row in made if row[0] is not None]

@@ -1,7 +1,7 @@
-"""Events on their way to webhook endpoints: placed, fanned out, settled, held.
+"""Webhook endpoints and deliveries: writes.
 
-An endpoint's next turn is computed by a statement of its own, after the one that locked its
-row: so it sees what others committed before, and nothing that is pending is left without.
+The next due time of an endpoint is computed by a separate statement, after the one that locked its
+row. It therefore sees all deliveries that were committed before, and none is left unscheduled.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ LOCK_ENDPOINT = Statement(
 )
 SAVE_ENDPOINT = Statement(update(endpoints).values(_ENDPOINT_VALUES).where(_IS_ENDPOINT))
 
-# Fanning out ------------------------------------------------------------------------------
+# Creating deliveries ----------------------------------------------------------------------
 
 _REQUESTED_USERS = array_rows("asked", id=("user_ids", BigInt))
 _SUBSCRIBED_OWNERS = union(select(_REQUESTED_USERS.c.id), select(users.c.id).where(is_admin))
@@ -189,7 +189,8 @@ DELIVERY_UPDATE_BATCH_SIZE = 1_000
 
 
 def _is_in_first_batch_of(*conditions: ColumnElement[bool]) -> BinaryExpression[bool]:
-    """Those of an endpoint, up to a bite of each kind, which has its own index."""
+    """Whether a delivery is in the first batch of the endpoint's deliveries that meet a condition.
+    Each condition has its own index."""
     limited_ids = (
         select(deliveries.c.id)
         .where(_IS_OF_ENDPOINT, kind)
@@ -257,7 +258,7 @@ class WebhooksWriter(WebhooksReader):
         ]
         await self.connection.execute_many(SAVE_ENDPOINT, rows)
 
-    # Placing ----------------------------------------------------------------------------
+    # Feed positions and new deliveries --------------------------------------------------
 
     async def lock_feed(self) -> int:
         return await feed.lock_event_positions(self.connection)
@@ -373,7 +374,7 @@ class WebhooksWriter(WebhooksReader):
 
 
 def _endpoint_params(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    """The parameters of _ENDPOINT_VALUES."""
+    """The parameters of `_ENDPOINT_VALUES`."""
     row = asdict(endpoint, recurse=False)
     del row["id"]
     secrets = row.pop("secrets")
@@ -387,5 +388,5 @@ def _endpoint_params(endpoint: WebhookEndpoint) -> dict[str, Any]:
 
 
 def _column_params(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
-    """The parameters of a rowset, a list for each name."""
+    """The parameters of `array_rows`: one list for each name."""
     return {f"each_{name}": [getattr(value, name) for value in values] for name in names}
