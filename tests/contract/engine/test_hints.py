@@ -65,7 +65,7 @@ async def start_listening(hints: LocalHints) -> int:
 
 
 async def test_a_hint_wakes_every_process(processes: list[LocalHints]) -> None:
-    """A hint is counted once, and only as its kind, by every start_listening process."""
+    """A hint is counted once, and only as its kind, by every listening process."""
     for each in processes:
         await start_listening(each)
     before = [(each.count(Hint.EVENTS), each.count(Hint.DELIVERIES)) for each in processes]
@@ -98,7 +98,7 @@ async def test_starting_to_listen_counts_each_hint_once(processes: list[LocalHin
 async def test_giving_hints_does_not_listen(
     processes: list[LocalHints], postgres: Database
 ) -> None:
-    """Giving hints opens no start_listening connection."""
+    """Giving hints opens no listening connection."""
     giving, waiting, _ = processes
     before = await start_listening(waiting)
     giving.give(Hint.EVENTS)
@@ -178,7 +178,7 @@ class DeadListenerFirst(PostgresDatabase):
 async def test_an_unresponsive_listener_is_replaced(
     postgres_url: str, processes: list[LocalHints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start_listening connection that does not answer its heartbeat is replaced."""
+    """A listening connection that does not answer its heartbeat is replaced."""
     monkeypatch.setattr("staffbooking_adapters.sql.engine.listen.HEARTBEAT_INTERVAL_SECONDS", 0)
     monkeypatch.setattr("staffbooking_adapters.listening.RETRY_DELAYS_SECONDS", (0,))
     database = DeadListenerFirst(make_url(postgres_url), 2)
@@ -244,7 +244,7 @@ def test_an_unreachable_database_is_retried_with_backoff() -> None:
 
 
 def test_a_wait_after_close_does_not_listen() -> None:
-    """A wait after `close` opens no start_listening connection."""
+    """A wait after `close` opens no listening connection."""
     database: Any = UnreachableDatabase(successful_attempt=1)
 
     async def work() -> None:
