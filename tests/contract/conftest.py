@@ -13,7 +13,7 @@ from tests.support.postgres import PostgresServer, database_name
 
 @pytest.fixture(params=STORES.values(), ids=list(STORES))
 def open_store(request: pytest.FixtureRequest) -> StoreOpener:
-    """How the store of this run is opened."""
+    """The opener of one store of `STORES`."""
     opener: StoreOpener = request.param
     return opener
 

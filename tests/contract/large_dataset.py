@@ -1,5 +1,5 @@
-"""Twenty thousand companions and bookings, with what moved of their money, what is told of them
-and what is said about them, written by the database itself in a moment."""
+"""INSERT statements for 20,000 companions and bookings, with payments, ledger, events, reviews,
+webhooks and messages; the database generates the rows itself."""
 
 from __future__ import annotations
 
@@ -174,11 +174,11 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
     (messaging.channel_connections, ROW_COUNT, {"user_id": "i", "node": "'n' || i % 20"}),
     (messaging.last_seen, ROW_COUNT, {"user_id": "i", "at": "{hour}"}),
 ]
-"""What is filled with something of its own in each table; all else is filled anyhow."""
+"""Tables, numbers of rows, and SQL expressions of columns; `_default_value` gives the rest."""
 
 
 def insert_statements(dialect: str) -> Iterator[str]:
-    """INSERTs in the words of a database."""
+    """The INSERT statements of all tables in a database's dialect."""
     for table, many, given in _TABLE_ROWS:
         columns = {
             column.name: given.get(column.name) or _default_value(column.type, dialect)

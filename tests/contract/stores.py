@@ -1,7 +1,7 @@
 """The stores that the contract suite runs over.
 
 A store is one entry of `STORES`: its name, and a context manager that opens it empty, with
-`POLICY`, and closes it. It may ask the test's request for other fixtures (a database).
+`POLICY`, and closes it. It can request other fixtures, such as a database, from the test.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _TABLES = [*fakepay_documents.metadata.tables.values(), *rate_windows_metadata.t
 _TABLES_WITH_SEQUENCE = [table.name for table in _TABLES if table.autoincrement_column is not None]
 RESET_SQL = "; ".join(
     (
-        "SET LOCAL session_replication_role = replica",  # the ledger refuses it otherwise
+        "SET LOCAL session_replication_role = replica",  # disables the ledger's triggers
         *(f"DELETE FROM {table.name}" for table in _TABLES),
         *(f"SELECT setval('{name}_id_seq', 1, false)" for name in _TABLES_WITH_SEQUENCE),
         "SELECT setval('booking_numbers', 1, false)",
@@ -66,11 +66,11 @@ RESET_SQL = "; ".join(
         "INSERT INTO counters VALUES ('messages_told', 0)",
     )
 )
-"""Makes the session's database as good as new, much faster than a new one is made."""
+"""Empties the session's database and resets its sequences; faster than creating a database."""
 
 
 def store_url(request: pytest.FixtureRequest, name: str) -> str:
-    """Where a test's store of this name has its rows, for another process to open."""
+    """The database URL of a test's store of this name, to open it as another process."""
     if name == "sqlite":
         return f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'store.db'}"
     migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
@@ -94,6 +94,6 @@ STORES: dict[str, StoreOpener] = {
 
 
 async def read_store(store: Store, query: Callable[[ReadView], Awaitable[Any]]) -> Any:
-    """The answer to one question, as `Store.run_transaction` gives that of a unit of work."""
+    """The result of one query, in a read view of its own."""
     async with store.read_view() as view:
         return await query(view)

@@ -1,4 +1,4 @@
-"""Of somebody who is forgotten no store keeps a word, but where it is said that it does."""
+"""Erasure leaves no personal data in any store, except in the tables named here."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from tests.support.memory_deployment import (
 pytestmark = pytest.mark.anyio
 
 EXCEPTED = {"events", "answers", "notices", "deliveries", "webhook_deliveries"}
-"""What was told to others was told; answers and notices go away by themselves."""
+"""Tables that keep data: published events and their deliveries, and rows that expire."""
 
-SAID = "hush"
-"""In all that somebody wrote."""
+TEXT = "hush"
+"""A word in all texts of the person."""
 
 
-async def make_people(store: OpenStore) -> tuple[BookingScenario, dict[str, User]]:
-    """A customer and a companion whose addresses are known to be theirs."""
+async def add_parties(store: OpenStore) -> tuple[BookingScenario, dict[str, User]]:
+    """A scenario of a customer and a companion with verified e-mails, and their users."""
     ports = memory_ports(store=store)
     scene = await make_booking_scenario(ports=ports)
     customer = await add_user(store, email="Zelda@Example.com", first_name="Zelda")
@@ -59,23 +59,23 @@ async def make_people(store: OpenStore) -> tuple[BookingScenario, dict[str, User
     return evolve(scene, customer=actor_of(customer), staff=actor_of(companion)), proved
 
 
-async def say_all(scene: BookingScenario, party: str, user: User) -> None:
-    """A booking to its payout, and whatever a party can leave behind."""
-    ports, words = scene.ports, {"location": SAID, "event_ref": SAID} if party == "customer" else {}
+async def write_personal_data(scene: BookingScenario, party: str, user: User) -> None:
+    """Take a booking to its payout, and write data of each kind that a party can leave."""
+    ports, words = scene.ports, {"location": TEXT, "event_ref": TEXT} if party == "customer" else {}
     booking = await scene.paid_out(**words)
     for name, one, other in (
         ("customer", scene.customer, scene.staff),
         ("staff", scene.staff, scene.customer),
     ):
-        said = SAID if name == party else "hello"
+        said = TEXT if name == party else "hello"
         await messages.send_to_user(ports, one, other.user_id, said)
         given = SubmitReview(rating=5, comment=said)
         review = await reviews.submit_review(ports, one, booking.id, given)
         if name == "customer":
-            response = RespondToReview(response=SAID if party == "staff" else "hello")
+            response = RespondToReview(response=TEXT if party == "staff" else "hello")
             await reviews.respond_to_review(ports, scene.staff, review.id, response)
     await inquiries.submit_inquiry(
-        ports, SubmitInquiry(name=user.name, email=user.email.upper(), message=SAID)
+        ports, SubmitInquiry(name=user.name, email=user.email.upper(), message=TEXT)
     )
     payee = make_payee(user.id)
     payee = evolve(payee, command=evolve(payee.command, email=user.email, name=user.name))
@@ -93,8 +93,8 @@ async def say_all(scene: BookingScenario, party: str, user: User) -> None:
     await scene.drain()
 
 
-async def kept(store: OpenStore) -> dict[str, str]:
-    """All rows of each table, as text in small letters."""
+async def table_contents(store: OpenStore) -> dict[str, str]:
+    """The rows of each table as lower-case text."""
     if isinstance(store, MemoryStore):
         state = store._committed.state
         tables = {each.name: getattr(state, each.name) for each in fields(MemoryState)}
@@ -113,27 +113,29 @@ def _text(rows: Rows[Any, Any]) -> str:
 
 
 @pytest.mark.parametrize("party", ["customer", "staff"])
-async def test_no_table_knows_who_is_forgotten(store: OpenStore, party: str) -> None:
-    """Neither a name, nor an address, nor a word, whatever its case."""
-    scene, persons = await make_people(store)
+async def test_no_table_contains_erased_data(store: OpenStore, party: str) -> None:
+    """After erasure no table but `EXCEPTED` contains the person's name, e-mail or texts."""
+    scene, persons = await add_parties(store)
     user = persons[party]
-    await say_all(scene, party, user)
-    private = (user.first_name.lower(), user.email.lower(), SAID)
-    before = await kept(store)
+    await write_personal_data(scene, party, user)
+    private = (user.first_name.lower(), user.email.lower(), TEXT)
+    before = await table_contents(store)
     assert all(any(word in rows for rows in before.values()) for word in private)
     await privacy.erase_person(scene.ports, user.id)
     assert await scene.faults() == []
-    after = await kept(store)
-    knows = {name for name, rows in after.items() if any(word in rows for word in private)}
-    assert knows <= EXCEPTED
+    after = await table_contents(store)
+    tables_with_data = {
+        name for name, rows in after.items() if any(word in rows for word in private)
+    }
+    assert tables_with_data <= EXCEPTED
     async with store.read_view() as view:
         [presence] = await view.presence.presence([user.id], NOW)
     assert presence.last_seen is None
 
 
-async def test_one_word_stands_for_a_name(store: OpenStore) -> None:
-    """As the title of a conversation, and of who is in it."""
-    scene, _ = await make_people(store)
+async def test_an_erased_name_is_replaced(store: OpenStore) -> None:
+    """An erased person is named `Erased` in a conversation's title and participants."""
+    scene, _ = await add_parties(store)
     await scene.paid_out()
     await messages.send_to_user(scene.ports, scene.customer, scene.staff.user_id, "hello")
     await privacy.erase_person(scene.ports, scene.staff.user_id)

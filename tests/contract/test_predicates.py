@@ -1,4 +1,4 @@
-"""Each predicate of the domain holds for exactly the rows that each store finds by it."""
+"""The conditions of each store select exactly the rows for which the domain's predicates hold."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ random_samples = settings(
 
 @frozen
 class Sample:
-    """What was written: bookings of one companion, with their timers and operations."""
+    """The written rows: bookings of one companion, with their timers and operations."""
 
     payee: Payee
     bookings: list[Booking] = field(factory=list)
@@ -132,7 +132,7 @@ class Sample:
 
 
 async def write_sample(store, rows, payee_due_at):
-    """The rows in the store, of a companion and a customer who have nothing else there."""
+    """Write the rows for a new companion and a new customer."""
     companion, customer = await add_companion(store), await add_user(store)
     sample = Sample(make_payee(companion.id, next_at=payee_due_at))
 
@@ -172,9 +172,7 @@ def ids(rows: Sequence[Any]) -> list[int]:
 
 @random_samples
 @given(rows=SAMPLES, payee_due_at=st.sampled_from((None, *MOMENTS)))
-async def test_what_a_store_lists_of_money_is_what_the_domain_says(
-    open_store, request, rows, payee_due_at
-):
+async def test_money_queries_match_the_domain(open_store, request, rows, payee_due_at):
     """Payouts, debts, refunds, payments and work are found by the domain's predicates."""
     async with open_store(request) as store:
         sample = await write_sample(store, rows, payee_due_at)
@@ -206,7 +204,7 @@ async def test_what_a_store_lists_of_money_is_what_the_domain_says(
 
 
 def expected_backlog(sample: Sample) -> dict[str, tuple[int, float]]:
-    """How many of each kind are due at NOW, and for how many seconds the first of them."""
+    """By kind, the number of rows due at NOW and the age of the oldest in seconds."""
     ages: dict[str, list[timedelta]] = defaultdict(list)
     for operation in sample.operations:
         if operation.is_due(NOW):
@@ -291,7 +289,7 @@ async def check_conditions(store, table, conditions, rows):
 
 @pytest.fixture(params=sorted(STORES.keys() - {"memory"}))
 def open_database(request):
-    """How the SQL store of this run is opened."""
+    """The opener of one SQL store of `STORES`."""
     return STORES[request.param]
 
 
@@ -310,7 +308,7 @@ async def test_conditions_on_bookings_and_operations_are_the_predicates(
 
 
 async def write_deliveries(store):
-    """Deliveries of each status, before their first try and after it."""
+    """Write deliveries of each status, before and after the first try."""
     endpoint = await add_endpoint(store)
     cases = list(product(DeliveryStatus, (0, 1)))
     await add_deliveries(store, *(make_new_delivery(endpoint.id) for _ in cases))
@@ -331,7 +329,7 @@ async def test_conditions_on_deliveries_are_the_predicates(open_database, reques
 
 
 async def test_finished_deliveries_are_deleted_in_time(store):
-    """Once their retention is over, finished deliveries go away and no others."""
+    """After the retention period finished deliveries are deleted, and no others."""
     endpoint, rows = await write_deliveries(store)
     await store.delete_expired(NOW + POLICY.webhook_delivery_retention, POLICY)
     left = await deliveries_of(store, endpoint)
@@ -339,7 +337,7 @@ async def test_finished_deliveries_are_deleted_in_time(store):
 
 
 async def test_the_condition_on_companions_is_the_predicate(open_database, request):
-    """Searches list exactly the companions that are approved and active."""
+    """The SQL condition `is_listed` selects exactly the listed companions."""
     async with open_database(request) as store:
         cases = product(Approval, (True, False))
         rows = [await add_companion(store, approval=one, active=other) for one, other in cases]
@@ -348,7 +346,7 @@ async def test_the_condition_on_companions_is_the_predicate(open_database, reque
 
 
 async def test_expired_sessions_are_deleted(store):
-    """Exactly those sessions go away that were unused for too long or have lived their time."""
+    """`delete_expired` deletes exactly the sessions for which `is_session_expired` holds."""
     user = await add_user(store)
     idle, lifetime = POLICY.session_idle, POLICY.session_lifetime
     ages = (timedelta(), SECOND, -SECOND)

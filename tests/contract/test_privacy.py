@@ -39,12 +39,12 @@ async def read(store, work):
         return list(await work(view))
 
 
-async def forget(store, user):
-    gone = erase_user(user, NOW)
+async def erase_person(store, user):
+    erased_user = erase_user(user, NOW)
 
     async def unit(tx):
-        await tx.accounts.save_user(gone)
-        await tx.personal_data.erase(gone, user.email)
+        await tx.accounts.save_user(erased_user)
+        await tx.personal_data.erase(erased_user, user.email)
 
     await store.run_transaction(unit)
 
@@ -59,34 +59,34 @@ async def mia(store):
     return await add_companion(store)
 
 
-async def test_bookings_are_found_by_either_side(store, ada, mia):
-    """And by who made them for others, whose they are not when they are held to be changed."""
+async def test_bookings_are_found_by_each_party(store, ada, mia):
+    """A user's bookings are those as customer, companion or booker; the last are not locked."""
     one = await add_booking(store, mia, ada)
     two = await add_booking(store, await add_companion(store), ada)
     other = await add_booking(store, mia, await add_user(store), booked_by=ada.id)
-    own = await add_booking(store, None, ada, booked_by=ada.id)
+    own_booking = await add_booking(store, None, ada, booked_by=ada.id)
     found = await read(store, lambda view: view.personal_data.bookings_of(ada.id, 0, 9))
-    assert found == [one, two, other, own]
+    assert found == [one, two, other, own_booking]
     assert await read(store, lambda view: view.personal_data.bookings_of(mia.id, 0, 9)) == [
         one,
         other,
     ]
     locked = await store.run_transaction(lambda tx: tx.personal_data.lock_bookings_of(ada.id))
-    assert list(locked) == [one, two, own]
+    assert list(locked) == [one, two, own_booking]
 
 
-async def test_what_somebody_wrote_is_found(store, ada, mia):
-    """Reviews, messages, and questions from their address; nobody else's."""
+async def test_written_texts_are_found(store, ada, mia):
+    """Reviews, messages and inquiries are found by their author only."""
     booking = await add_booking(store, mia, ada, status=BookingStatus.COMPLETED)
     written = await add_review(store, booking)
     received = await add_review(store, booking, Party.STAFF)
-    talk = await add_direct(store)
-    talk_of_ada = await add_direct(store, companion=mia.id, customer=ada)
-    await add_messages_by(store, talk, "not mine")
-    [mine] = await add_messages_by(store, talk_of_ada, "mine", by=ada.id)
-    await add_messages_by(store, talk_of_ada, "theirs", by=mia.id)
-    asked = await ask(store, "Ada@Example.com")
-    await ask(store, "sam@example.com")
+    conversation = await add_direct(store)
+    conversation_of_ada = await add_direct(store, companion=mia.id, customer=ada)
+    await add_messages_by(store, conversation, "not mine")
+    [mine] = await add_messages_by(store, conversation_of_ada, "mine", by=ada.id)
+    await add_messages_by(store, conversation_of_ada, "theirs", by=mia.id)
+    submitted = await submit_inquiry(store, "Ada@Example.com")
+    await submit_inquiry(store, "sam@example.com")
     assert await read(store, lambda view: view.personal_data.reviews_written_by(ada.id, 0, 9)) == [
         written
     ]
@@ -97,23 +97,23 @@ async def test_what_somebody_wrote_is_found(store, ada, mia):
         mine
     ]
     assert await read(store, lambda view: view.personal_data.inquiries_from("ADA@example.com")) == [
-        asked
+        submitted
     ]
 
 
-async def test_what_is_kept_has_pages(store, ada, mia):
+async def test_personal_data_has_pages(store, ada, mia):
     """Personal data is read in pages by id above the given one, up to the limit."""
     booked = [await add_booking(store, mia, ada, status=BookingStatus.COMPLETED) for _ in range(3)]
     reviewed = [await add_review(store, booking) for booking in booked]
-    talk = await add_direct(store)
-    said = await add_messages_by(store, talk, "one", "two", "three")
+    conversation = await add_direct(store)
+    messages = await add_messages_by(store, conversation, "one", "two", "three")
     for user in (ada, mia):
-        await has_pages(store, "bookings_of", user.id, booked)
-    await has_pages(store, "reviews_written_by", ada.id, reviewed)
-    await has_pages(store, "messages_sent_by", said[0].sender_id, said)
+        await check_pages(store, "bookings_of", user.id, booked)
+    await check_pages(store, "reviews_written_by", ada.id, reviewed)
+    await check_pages(store, "messages_sent_by", messages[0].sender_id, messages)
 
 
-async def has_pages(store, name, user_id, rows):
+async def check_pages(store, name, user_id, rows):
     async with store.read_view() as view:
         page = partial(getattr(view.personal_data, name), user_id)
         first, second, third = rows
@@ -123,8 +123,8 @@ async def has_pages(store, name, user_id, rows):
         assert await page(third.id, 9) == []
 
 
-async def test_whom_one_reviewed_is_found(store, ada, mia):
-    """Each once, rising."""
+async def test_reviewees_are_found(store, ada, mia):
+    """The ids of the users whom a user reviewed are distinct and ascending."""
     other = await add_companion(store)
     for companion in (other, mia, other):
         booking = await add_booking(store, companion, ada, status=BookingStatus.COMPLETED)
@@ -137,36 +137,36 @@ async def test_whom_one_reviewed_is_found(store, ada, mia):
     assert await read(store, lambda view: view.personal_data.reviewee_ids_of(mia.id)) == [ada.id]
 
 
-async def ask(store, email):
+async def submit_inquiry(store, email):
     new = NewInquiry("Ada", email, "", "How much?", NOW)
     return await store.run_transaction(lambda tx: tx.notifications.add_inquiry(new))
 
 
 @pytest.mark.parametrize("side", ["customer", "companion"])
-async def test_bookings_forget_a_side(store, ada, mia, side):
-    """Erasing a side changes all of its bookings by the domain's rules, and no others."""
-    said: dict[str, Any] = {
+async def test_a_party_is_erased_from_bookings(store, ada, mia, side):
+    """Erasing a party changes all of its bookings by `erase_party_from_booking`, and no others."""
+    booking_fields: dict[str, Any] = {
         "cancel_reason": "rain",
         "dispute_reason": "late",
         "status": BookingStatus.CANCELLED,
     }
     parties = [(by, by) for by in (Party.CUSTOMER, Party.STAFF, Party.SYSTEM)]
     mine = [
-        await add_booking(store, mia, ada, cancelled_by=one, disputed_by=two, **said)
+        await add_booking(store, mia, ada, cancelled_by=one, disputed_by=two, **booking_fields)
         for one, two in [*parties, (None, None)]
     ]
     other = await add_booking(store)
     async with store.read_view() as view:
         user = ada if side == "customer" else await view.accounts.user(mia.id)
-    await forget(store, user)
-    left = await read(store, lambda view: view.personal_data.bookings_of(user.id, 0, 9))
-    assert left == [erase_party_from_booking(booking, user.id) for booking in mine]
+    await erase_person(store, user)
+    remaining = await read(store, lambda view: view.personal_data.bookings_of(user.id, 0, 9))
+    assert remaining == [erase_party_from_booking(booking, user.id) for booking in mine]
     async with store.read_view() as view:
         assert await view.bookings.booking(other.id) == other
 
 
 def texts(kind):
-    """One for each field of a class that may hold a text or none."""
+    """A text for each field of a class that has the type `str | None`."""
     found = [field.name for field in fields(kind) if field.type == "str | None"]
     return {name: f"hush {name}" for name in found}
 
@@ -179,15 +179,15 @@ async def full_review(store, booking, by):
 
 
 @pytest.mark.parametrize("side", ["customer", "companion"])
-async def test_every_text_is_forgotten_as_the_domain_says(store, ada, mia, side):
-    """A store that has the rules in words of its own has the same, also for fields to come."""
+async def test_every_text_is_erased_by_the_domain_rules(store, ada, mia, side):
+    """Erasure changes every optional text of bookings and reviews as the domain's functions do."""
     async with store.read_view() as view:
         user = ada if side == "customer" else await view.accounts.user(mia.id)
     party = Party.CUSTOMER if side == "customer" else Party.STAFF
-    said: dict[str, Any] = {**texts(Booking), "cancelled_by": party, "disputed_by": party}
-    booking = await add_booking(store, mia, ada, status=BookingStatus.CANCELLED, **said)
+    booking_fields: dict[str, Any] = {**texts(Booking), "cancelled_by": party, "disputed_by": party}
+    booking = await add_booking(store, mia, ada, status=BookingStatus.CANCELLED, **booking_fields)
     reviews = [await full_review(store, booking, by) for by in (Party.CUSTOMER, Party.STAFF)]
-    await forget(store, user)
+    await erase_person(store, user)
     async with store.read_view() as view:
         assert await view.bookings.booking(booking.id) == erase_party_from_booking(booking, user.id)
         for review in reviews:
@@ -195,46 +195,48 @@ async def test_every_text_is_forgotten_as_the_domain_says(store, ada, mia, side)
         assert await view.accounts.user(user.id) == erase_user(user, NOW)
 
 
-async def test_words_lose_their_names(store, ada, mia):
-    """What they say goes, too; others' stay."""
+async def test_reviews_and_messages_are_erased(store, ada, mia):
+    """Erasure replaces the name and text of a person's reviews and messages only."""
     booking = await add_booking(store, mia, ada, status=BookingStatus.COMPLETED)
     written = await add_review(store, booking, comment="fine")
     received = await add_review(store, booking, Party.STAFF, comment="fine")
-    talk = await add_direct(store, companion=mia.id, customer=ada)
-    [mine] = await add_messages_by(store, talk, "hush", by=ada.id)
-    [theirs] = await add_messages_by(store, talk, "hello", by=mia.id)
-    await forget(store, ada)
+    conversation = await add_direct(store, companion=mia.id, customer=ada)
+    [mine] = await add_messages_by(store, conversation, "hush", by=ada.id)
+    [theirs] = await add_messages_by(store, conversation, "hello", by=mia.id)
+    await erase_person(store, ada)
     async with store.read_view() as view:
         unsigned = evolve(written, reviewer_name="Erased", comment="Erased")
         assert await view.reviews.review(written.id) == unsigned
         assert await view.reviews.review(received.id) == received
-        said = evolve(mine, sender_name="Erased", content="Erased")
-        assert list(await view.messages.all_messages_after(0, 10)) == [said, theirs]
+        changed = evolve(mine, sender_name="Erased", content="Erased")
+        assert list(await view.messages.all_messages_after(0, 10)) == [changed, theirs]
 
 
-async def test_what_was_theirs_alone_is_gone(store, mia):
+async def test_personal_rows_are_deleted(store, mia):
     """Erasure deletes the user's sessions, keys, portfolio, feed, mutes and inquiries only."""
     async with store.read_view() as view:
         user = await view.accounts.user(mia.id)
     other = await add_companion(store)
     for each in (mia, other):
-        await own(store, each.id)
-    await ask(store, user.email)
-    await forget(store, user)
-    assert await owned(store, mia.id) == [0, 0, 0, None, 0]
-    assert await owned(store, other.id) == [1, 1, 1, NOW, 1]
+        await add_personal_rows(store, each.id)
+    await submit_inquiry(store, user.email)
+    await erase_person(store, user)
+    assert await count_personal_rows(store, mia.id) == [0, 0, 0, None, 0]
+    assert await count_personal_rows(store, other.id) == [1, 1, 1, NOW, 1]
     assert await read(store, lambda view: view.personal_data.inquiries_from(user.email)) == []
 
 
-async def test_the_number_of_an_erased_question_is_not_given_again(store, mia):
-    """Neither to the next one, which would take another's place or be listed by nobody, nor to
-    one that comes after all were erased."""
+async def test_the_id_of_an_erased_inquiry_is_not_reused(store, mia):
+    """The id of an erased inquiry is not reused, so a later one is listed after it."""
     async with store.read_view() as view:
         user = await view.accounts.user(mia.id)
-    first, kept = await ask(store, user.email), await ask(store, "sam@example.com")
-    last = await ask(store, user.email)
-    await forget(store, user)
-    later = await ask(store, "sam@example.com")
+    first, kept = (
+        await submit_inquiry(store, user.email),
+        await submit_inquiry(store, "sam@example.com"),
+    )
+    last = await submit_inquiry(store, user.email)
+    await erase_person(store, user)
+    later = await submit_inquiry(store, "sam@example.com")
     assert first.id < kept.id < last.id < later.id
     assert await read(store, lambda view: view.notifications.inquiries(0, 9)) == [kept, later]
     assert await read(store, lambda view: view.notifications.inquiries(last.id, 9)) == [later]
@@ -251,19 +253,19 @@ async def skipped(store):
     return [row.email for row in rows]
 
 
-async def test_skipped_rows_lose_an_address(store, ada):
-    """Whatever its case, and no other; none where it is not known to be theirs."""
+async def test_skipped_rows_lose_an_erased_email(store, ada):
+    """Erasure clears an e-mail of skipped rows in any case, and none if none is given."""
     emails = ["ADA@example.com", "ada@EXAMPLE.com", "bo@example.com", None]
     await skip(store, *emails)
-    gone = erase_user(ada, NOW)
-    await store.run_transaction(lambda unit: unit.personal_data.erase(gone, None))
+    erased_user = erase_user(ada, NOW)
+    await store.run_transaction(lambda unit: unit.personal_data.erase(erased_user, None))
     assert await skipped(store) == emails
-    await store.run_transaction(lambda unit: unit.personal_data.erase(gone, ada.email))
+    await store.run_transaction(lambda unit: unit.personal_data.erase(erased_user, ada.email))
     assert await skipped(store) == [None, None, "bo@example.com", None]
 
 
-async def own(store, user_id):
-    """One of everything."""
+async def add_personal_rows(store, user_id):
+    """Add one row of each kind that belongs to one user."""
     await add_session(store, user_id)
     await add_api_key(store, user_id)
     await add_portfolio_item(store, user_id)
@@ -275,8 +277,8 @@ async def own(store, user_id):
     await store.run_transaction(unit)
 
 
-async def owned(store, user_id):
-    """How much there is of each."""
+async def count_personal_rows(store, user_id):
+    """The number of the user's rows of each kind; for the calendar feed, its creation time."""
     async with store.read_view() as view:
         return [
             len(await view.accounts.sessions_of(user_id)),

@@ -1,7 +1,7 @@
-"""Many at the same moment, in two processes, on each database: the rules hold all the same.
+"""Concurrent callers in two processes on each database keep the rules of the domain.
 
-A second store on the same database stands for the second process. Callers wait for each
-other at a barrier, and take turns in the store that they use.
+A second store on the same database represents the second process. Callers start together at a
+barrier, and use the two stores alternately.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ pytestmark = pytest.mark.anyio
 
 CALLERS = int(os.environ.get("RACE_CALLERS", "16"))
 ROUNDS = int(os.environ.get("RACE_ROUNDS", "10"))
-"""Races show themselves in one round or another; `make soak` runs many more."""
+"""Rounds of each test, since not every round has a race; `make soak` runs many more."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -72,26 +72,26 @@ async def processes(request):
 
 @pytest.fixture
 async def ports(processes):
-    """The ports of either process."""
+    """The ports of the two processes."""
     return [
         memory_ports(store=store, admission=store.admission, clock=VirtualClock(NOW, store=store))
         for store in processes
     ]
 
 
-async def new_scenes(ports):
-    """New people, seen from either process."""
+async def new_scenarios(ports):
+    """A scenario of new users, in both processes."""
     scene = await make_booking_scenario(ports=ports[0])
     return scene, evolve(scene, ports=ports[1])
 
 
-def by_turns(each_of, many=CALLERS):
-    """So many of them, one after the other and again from the first."""
+def alternate(each_of, many=CALLERS):
+    """The first `many` items of the sequence repeated."""
     return list(islice(cycle(each_of), many))
 
 
 async def at_once(calls):
-    """What each of the calls comes to, an error or an answer, all begun together."""
+    """The result or the error of each call, all started together."""
     barrier = asyncio.Barrier(len(calls))
 
     async def run(call):
@@ -104,7 +104,7 @@ async def at_once(calls):
     return await asyncio.gather(*map(run, calls))
 
 
-def won(results):
+def successes(results):
     return [result for result in results if not isinstance(result, Exception)]
 
 
@@ -112,17 +112,17 @@ async def statuses(scene, bookings):
     return Counter([(await scene.booking(booking)).status for booking in bookings])
 
 
-async def test_of_rival_requests_one_is_accepted(ports):
-    """Each is accepted by several at once; one gets the slot, the others lose it."""
+async def test_one_of_overlapping_requests_is_accepted(ports):
+    """Concurrent accepts of overlapping requests accept one and cancel the others."""
     for _ in range(ROUNDS):
-        scenes = await new_scenes(ports)
+        scenes = await new_scenarios(ports)
         scene = scenes[0]
         rivals = [await scene.request(start_time=f"{10 + n}:00") for n in range(4)]
         calls = [
             partial(each.accept, booking)
-            for each, booking in zip(by_turns(scenes), by_turns(rivals), strict=True)
+            for each, booking in zip(alternate(scenes), alternate(rivals), strict=True)
         ]
-        assert len(won(await at_once(calls))) == 1
+        assert len(successes(await at_once(calls))) == 1
         assert await statuses(scene, rivals) == {
             BookingStatus.ACCEPTED: 1,
             BookingStatus.CANCELLED: 3,
@@ -131,45 +131,45 @@ async def test_of_rival_requests_one_is_accepted(ports):
 
 
 async def test_a_request_is_decided_once(ports):
-    """Accepted, declined and cancelled at the same moment it becomes one of them."""
+    """Of concurrent accepts and declines of one request exactly one succeeds."""
     for _ in range(ROUNDS):
-        scenes = await new_scenes(ports)
+        scenes = await new_scenarios(ports)
         scene = scenes[0]
         booking = await scene.request()
         calls = []
-        for n, each in enumerate(by_turns(scenes)):
+        for n, each in enumerate(alternate(scenes)):
             decline = partial(each.move, booking, Trigger.DECLINE, each.staff)
             calls.append(decline if n % 3 else partial(each.accept, booking))
-        (winner,) = won(await at_once(calls))
+        (winner,) = successes(await at_once(calls))
         found = await scene.booking(booking)
         assert (found.version, found.status) == (2, winner.status)
         assert await scene.events(booking) == list(range(1, found.events + 1))
 
 
-async def test_a_sixth_key_is_refused(ports):
-    """However many are asked for at once, the account has five."""
+async def test_concurrent_keys_stay_within_the_limit(ports):
+    """Concurrent creation of API keys stops at `max_active_keys`."""
     wanted = CreateApiKey(name="Till", permissions=(Permission.READ,))
     for _ in range(ROUNDS):
         user = await add_user(ports[0].store, subscription=Subscription.ENTERPRISE)
-        calls = [partial(api_keys.create, each, user, wanted) for each in by_turns(ports)]
-        assert len(won(await at_once(calls))) == POLICY.max_active_keys
+        calls = [partial(api_keys.create, each, user, wanted) for each in alternate(ports)]
+        assert len(successes(await at_once(calls))) == POLICY.max_active_keys
         assert len(await api_keys.list_keys(ports[1], user)) == POLICY.max_active_keys
 
 
 async def test_equal_calls_make_one_booking(processes):
-    """Of those with the same idempotency key one is kept, the others are told so."""
+    """Of concurrent bookings with one idempotency key one is stored."""
     customer = await add_user(processes[0])
     for _ in range(ROUNDS):
         companion, change = await add_companion(processes[0]), {"response": make_stored_response()}
         add = partial(add_booking, companion=companion, customer=customer, change=change)
-        results = await at_once([partial(add, store) for store in by_turns(processes)])
-        assert len(won(results)) == 1
+        results = await at_once([partial(add, store) for store in alternate(processes)])
+        assert len(successes(results)) == 1
         refused = {each.constraint for each in results if isinstance(each, ConstraintViolated)}
         assert refused == {IDEMPOTENCY_KEY_TAKEN}
 
 
 async def test_each_operation_is_claimed_once(processes):
-    """Many claimers get different ones, and of a booking with several only the first."""
+    """Concurrent claims return the first operation of each booking, once."""
     companion, customer = await add_companion(processes[0]), await add_user(processes[0])
     orders = {"orders": (make_refund_order(1), make_refund_order(2))}
     add = partial(add_booking, processes[0], companion, customer, change=orders)
@@ -182,7 +182,7 @@ async def test_each_operation_is_claimed_once(processes):
 
     for _ in range(ROUNDS):
         bookings = [await add() for _ in range(10)]
-        stores = enumerate(by_turns(processes))
+        stores = enumerate(alternate(processes))
         batches = await at_once([partial(claim, store, 1 + n % 3) for n, store in stores])
         claimed = [
             operation for batch in [*batches, await claim(processes[0], 50)] for operation in batch
@@ -193,7 +193,7 @@ async def test_each_operation_is_claimed_once(processes):
 
 
 async def test_each_timer_is_claimed_once(processes):
-    """By one of many, and all of those that are due by somebody."""
+    """Concurrent claims return each due timer once."""
     companion, customer = await add_companion(processes[0]), await add_user(processes[0])
     add = partial(add_booking, processes[0], companion, customer)
     due = NOW + 9 * DAY
@@ -204,18 +204,18 @@ async def test_each_timer_is_claimed_once(processes):
 
     for _ in range(ROUNDS):
         bookings = [await add() for _ in range(20)]
-        batches = await at_once([partial(claim, store) for store in by_turns(processes)])
+        batches = await at_once([partial(claim, store) for store in alternate(processes)])
         claimed = [timer for batch in [*batches, await claim(processes[1], 50)] for timer in batch]
         found = sorted(timer.booking_id for timer in claimed)
         assert found == [booking.id for booking in bookings]
 
 
 async def test_hits_are_exact_over_processes(processes):
-    """As many pass as the limit says, whichever process counts them."""
+    """Concurrent hits in two processes are counted exactly."""
     rule = RateLimit("general", 25, HOUR)
     for number in range(ROUNDS):
         scope = f"general:user:{number}"
-        stores = by_turns(processes, 60)
+        stores = alternate(processes, 60)
         hits = [partial(store.admission.count_hit, scope, rule, NOW) for store in stores]
         verdicts = await at_once(hits)
         assert sum(verdict.allowed for verdict in verdicts) == 25
@@ -223,26 +223,26 @@ async def test_hits_are_exact_over_processes(processes):
 
 
 @pytest.mark.parametrize("party", ["customer", "staff"])
-async def test_who_is_forgotten_has_no_open_bookings(ports, party):
-    """Requested by some while one side is erased: either they stay for it, or none is stored."""
+async def test_an_erased_party_has_no_open_bookings(ports, party):
+    """Of concurrent requests and an erasure of a party, either requests or the erasure succeed."""
     for _ in range(ROUNDS):
-        scenes = await new_scenes(ports)
+        scenes = await new_scenarios(ports)
         number = getattr(scenes[0], party).user_id
         calls = [partial(privacy.erase_person, ports[1], number)]
-        results = await at_once([*calls, *(each.request for each in by_turns(scenes, 4))])
+        results = await at_once([*calls, *(each.request for each in alternate(scenes, 4))])
         async with ports[0].store.read_view() as view:
             user = await view.accounts.user(number)
             stored = await view.personal_data.bookings_of(number, 0, 500)
         assert (user.erased_at is None) == bool(stored)
-        assert len(won(results)) == (len(stored) or 1)
+        assert len(successes(results)) == (len(stored) or 1)
 
 
 @pytest.mark.parametrize("party", ["customer", "staff"])
-async def test_who_is_forgotten_leaves_no_review(ports, party):
-    """Written while they are erased: its words go with their name, or it is not stored."""
+async def test_an_erased_author_leaves_no_review_text(ports, party):
+    """A review submitted during its author's erasure is stored without its text or not at all."""
     wanted = SubmitReview(rating=4, comment="Splendid")
     for _ in range(ROUNDS):
-        scene, elsewhere = await new_scenes(ports)
+        scene, elsewhere = await new_scenarios(ports)
         booking = await scene.paid_out(event_date=(await scene.now()).date() + 2 * DAY)
         actor = getattr(scene, party)
         erasing = partial(privacy.erase_person, scene.ports, actor.user_id)
@@ -255,8 +255,8 @@ async def test_who_is_forgotten_leaves_no_review(ports, party):
         }
 
 
-async def test_no_step_of_a_booking_is_lost(processes):
-    """Units of work that read, decide and save come one after the other."""
+async def test_no_write_of_a_booking_is_lost(processes):
+    """Concurrent transactions that read and save one booking all take effect."""
     booking = await add_booking(processes[0])
 
     async def unit(tx):
@@ -266,32 +266,32 @@ async def test_no_step_of_a_booking_is_lost(processes):
         )
 
     for _ in range(ROUNDS):
-        await at_once([partial(store.run_transaction, unit) for store in by_turns(processes)])
+        await at_once([partial(store.run_transaction, unit) for store in alternate(processes)])
     found = await read_store(processes[1], lambda view: view.bookings.booking(booking.id))
     assert (found.version, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
 
 
 async def test_no_change_of_a_companion_is_lost(ports):
-    """Suspended, disabled and renamed at the same moment it is all three."""
+    """A companion that is disabled and suspended concurrently is both."""
     for _ in range(ROUNDS):
         companion = await add_companion(ports[0].store)
         async with ports[0].store.read_view() as view:
             user = await view.accounts.user(companion.id)
         calls: list[Any] = [
-            partial(administration.disable_user, each, user.email) for each in by_turns(ports, 5)
+            partial(administration.disable_user, each, user.email) for each in alternate(ports, 5)
         ]
         calls += [
             partial(administration.set_approval, each, companion.id, Approval.SUSPENDED)
-            for each in by_turns(ports, 5)
+            for each in alternate(ports, 5)
         ]
-        assert len(won(await at_once(calls))) == 10
+        assert len(successes(await at_once(calls))) == 10
         async with ports[1].store.read_view() as view:
             found = await view.companions.companion(companion.id)
         assert found == evolve(companion, active=False, approval=Approval.SUSPENDED)
 
 
-async def test_searches_by_date_survive_a_race(processes):
-    """Bookings come while the companion changes its hours: what is found is still true."""
+async def test_searches_by_date_are_exact_after_a_race(processes):
+    """After concurrent bookings and changes of hours, a search finds the days with a free hour."""
     customer = await add_user(processes[0])
     days = [(NOW + n * DAY).date() for n in range(1, 9)]
     for number in range(ROUNDS):
@@ -299,7 +299,7 @@ async def test_searches_by_date_survive_a_race(processes):
         hours = [make_calendar(days=range(n)) for n in (7, 6, 5, 4)]
         calls: list[Any] = [
             partial(change_companion, store, companion, calendar=each)
-            for store, each in zip(by_turns(processes, 4), hours, strict=True)
+            for store, each in zip(alternate(processes, 4), hours, strict=True)
         ]
         starts = [datetime.combine(day, time(9), UTC) for day in days]
         calls += [
@@ -311,9 +311,9 @@ async def test_searches_by_date_survive_a_race(processes):
                 starts_at=at,
                 duration_hours=7 + n % 2,
             )
-            for n, (store, at) in enumerate(zip(by_turns(processes, 8), starts, strict=True))
+            for n, (store, at) in enumerate(zip(alternate(processes, 8), starts, strict=True))
         ]
-        assert len(won(await at_once(calls))) == 12
+        assert len(successes(await at_once(calls))) == 12
         async with processes[1].read_view() as view:
             agenda = await view.companions.availability(companion.id, NOW, NOW + 10 * DAY)
             found = [

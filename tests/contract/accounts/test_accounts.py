@@ -42,7 +42,7 @@ async def save_user(store, user, **fields):
 # Users ------------------------------------------------------------------------------------
 
 
-async def test_a_user_comes_back_as_it_was_added(store):
+async def test_a_user_is_stored_as_added(store):
     """A user is stored with every field, times to the microsecond."""
     new = make_new_user(
         email="Zoë.O'Neil@Example.com",
@@ -213,14 +213,14 @@ async def test_an_unknown_session_is_none(store):
     assert await read_store(store, lambda view: view.accounts.session(session.digest)) is None
 
 
-async def test_a_session_is_read_as_it_is(store):
+async def test_an_expired_session_is_still_read(store):
     """The store returns old sessions too: it does not judge whether they are valid."""
     user = await add_user(store)
     session = await add_session(store, user.id, created_at=NOW - 400 * DAY)
     assert await read_store(store, lambda view: view.accounts.session(session.digest)) is not None
 
 
-async def test_touching_a_session_says_when_it_was_seen(store):
+async def test_touching_a_session_updates_seen_at(store):
     """Touching a session changes its `seen_at` only; an unknown session changes nothing."""
     user = await add_user(store)
     session, other = await add_session(store, user.id), await add_session(store, user.id)
@@ -281,7 +281,7 @@ async def test_sessions_of_a_user_are_listed(store):
 # API keys ---------------------------------------------------------------------------------
 
 
-async def test_a_key_comes_back_as_it_was_added(store):
+async def test_a_key_is_stored_as_added(store):
     """An API key is stored with every field; a new key is neither used nor revoked."""
     user = await add_user(store)
     new = make_new_api_key(

@@ -62,7 +62,7 @@ async def test_a_key_is_admitted_with_its_owner(store):
     ]
 
 
-async def test_a_keys_use_is_noted(store):
+async def test_the_last_use_of_a_key_is_stored(store):
     """Admission stores the time of the key's last use."""
     owner = await add_subscriber(store)
     key, other = await add_api_key(store, owner.id), await add_api_key(store, owner.id)
@@ -134,8 +134,8 @@ async def test_a_key_needs_the_permission(store):
     assert await counted(store, key) == 2
 
 
-async def test_an_admins_key_may_everything(store):
-    """An admin's key passes without permissions and without a subscription."""
+async def test_an_admins_key_needs_no_permission(store):
+    """An admin's key is admitted without the required permission and without a subscription."""
     admin = await add_user(store, role=Role.ADMIN)
     key = await add_api_key(store, admin.id, permissions=frozenset({READ}))
     caller, _ = await by_key(store, key, BOOK)
@@ -152,7 +152,7 @@ async def test_a_revocation_is_seen_at_once(store):
 
 
 async def test_a_lost_subscription_is_seen_at_once(store):
-    """A lost or restored subscription and a disabled owner take effect at once."""
+    """A lost or restored subscription and a disabled owner take effect on the next call."""
     owner = await add_subscriber(store)
     key = await add_api_key(store, owner.id)
     for change, error in (
@@ -170,7 +170,7 @@ async def test_a_lost_subscription_is_seen_at_once(store):
 # Windows of keys --------------------------------------------------------------------------
 
 
-async def test_an_exceeded_window_is_a_verdict(store):
+async def test_an_exceeded_limit_is_a_verdict(store):
     """A call over the limit gets a verdict with the retry time and raises no error."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     verdicts = [(await by_key(store, key, rules=(BOOKINGS,)))[1][0] for _ in range(4)]
@@ -180,7 +180,7 @@ async def test_an_exceeded_window_is_a_verdict(store):
     )
 
 
-async def test_calls_at_once_are_counted_exactly(store):
+async def test_concurrent_calls_are_counted_exactly(store):
     """Of 100 concurrent calls exactly as many pass as the limit allows."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     rule = RateLimit("general", 37, HOUR)
@@ -201,7 +201,7 @@ async def test_keys_and_rules_have_windows_of_their_own(store):
 
 
 async def test_refused_calls_among_others_are_not_counted(store):
-    """Concurrent calls of valid and invalid keys each get their own answer."""
+    """Of concurrent calls with valid and invalid keys, only those with valid keys are counted."""
     owner = await add_subscriber(store)
     good = await add_api_key(store, owner.id)
     weak = await add_api_key(store, owner.id, permissions=frozenset({READ}))
@@ -214,7 +214,7 @@ async def test_refused_calls_among_others_are_not_counted(store):
     assert [await counted(store, key) for key in (good, weak, revoked)] == [3, 0, 0]
 
 
-async def test_a_keys_window_begins_anew(store):
+async def test_a_new_window_has_the_whole_limit(store):
     """The whole limit is available again when the window ends."""
     key = await add_api_key(store, (await add_subscriber(store)).id)
     for _ in range(3):
@@ -228,7 +228,7 @@ async def test_a_keys_window_begins_anew(store):
 # Sessions ---------------------------------------------------------------------------------
 
 
-async def test_a_session_signs_its_user_in(store):
+async def test_a_session_authenticates_its_user(store):
     """The caller is the stored session and its stored user."""
     user = await add_user(store)
     session = await add_session(store, user.id)
@@ -237,7 +237,7 @@ async def test_a_session_signs_its_user_in(store):
 
 
 @pytest.mark.parametrize("case", ["unknown", "idle", "old", "disabled", "ended"])
-async def test_a_session_that_has_ended_signs_nobody_in(store, case):
+async def test_an_invalid_session_is_refused(store, case):
     """An unknown, idle, expired or ended session, or a disabled user's, is refused."""
     user = await add_user(store, created_at=NOW)
     times = {
@@ -263,7 +263,7 @@ async def test_a_session_lasts_to_its_last_second(store):
     assert await store.admission.authenticate_session(session.digest, NOW) is not None
 
 
-async def test_sessions_at_once_each_find_their_user(store):
+async def test_concurrent_sessions_find_their_users(store):
     """Concurrent session lookups each find their own user."""
     users = [await add_user(store) for _ in range(5)]
     sessions = [await add_session(store, user.id) for user in users]
@@ -310,7 +310,7 @@ async def test_scopes_are_counted_apart(store):
     assert left == [1] * len(scopes)
 
 
-async def test_hits_at_once_are_counted_exactly(store):
+async def test_concurrent_hits_are_counted_exactly(store):
     """Concurrent hits over several scopes are counted exactly."""
     rule = RateLimit("general", 20, HOUR)
     hits = [store.admission.count_hit(f"scope:{n % 3}", rule, NOW) for n in range(90)]
@@ -318,7 +318,7 @@ async def test_hits_at_once_are_counted_exactly(store):
     assert [sum(each.allowed for each in verdicts[n::3]) for n in range(3)] == [20, 20, 20]
 
 
-async def test_looking_does_not_count(store):
+async def test_peeking_counts_no_hit(store):
     """Peeking at a window returns its figures and counts no hit."""
     fresh = await store.admission.peek("a", BOOKINGS, NOW)
     await store.admission.count_hit("a", BOOKINGS, NOW)

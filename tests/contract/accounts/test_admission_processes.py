@@ -36,7 +36,7 @@ async def by_key(store, key, now=NOW):
     return await store.admission.authenticate_api_key(key.digest, Permission.READ, (RULE,), now)
 
 
-async def test_a_key_has_one_window_over_processes(sql_store, other):
+async def test_processes_share_the_window_of_a_key(sql_store, other):
     """Hits that one process counts are visible to the other."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     remaining = [(await by_key(each, key))[1][0].remaining for each in (sql_store, other) * 2]
@@ -53,7 +53,7 @@ async def test_a_revocation_holds_for_every_process(sql_store, other):
         await by_key(other, key)
 
 
-async def test_the_use_of_a_key_outlives_the_process(sql_store, request):
+async def test_closing_a_store_saves_the_last_use_of_keys(sql_store, request):
     """Closing the store writes the newest time of use of each key."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     async with open_sql_store(store_url(request, sql_store.database.dialect)) as process:
@@ -63,8 +63,8 @@ async def test_the_use_of_a_key_outlives_the_process(sql_store, request):
     assert found.last_used_at == NOW + HOUR
 
 
-async def test_a_caller_who_leaves_holds_nobody_up(sql_store):
-    """A cancelled caller's hit counts, and concurrent hits continue."""
+async def test_a_cancelled_caller_blocks_no_other(sql_store):
+    """A cancelled caller's hit is counted, and concurrent hits get their verdicts."""
     hits = [
         asyncio.ensure_future(sql_store.admission.count_hit("scope", RULE, NOW)) for _ in range(4)
     ]
@@ -78,8 +78,8 @@ async def test_a_caller_who_leaves_holds_nobody_up(sql_store):
 # Out of reach -----------------------------------------------------------------------------
 
 
-async def test_without_the_windows_a_process_counts_alone(sql_store):
-    """A process without the windows' database admits no more than the limit by itself."""
+async def test_without_windows_hits_are_counted_in_memory(sql_store):
+    """Without the windows' database a process counts hits in memory, up to the same limit."""
     await sql_store.admission.counter_database.close()
     hits = [sql_store.admission.count_hit("scope", RULE, NOW) for _ in range(8)]
     verdicts = await asyncio.gather(*hits)
@@ -89,8 +89,8 @@ async def test_without_the_windows_a_process_counts_alone(sql_store):
     assert (looked.remaining, looked.allowed, fresh.remaining) == (0, False, 4)
 
 
-async def test_without_the_windows_keys_are_counted_alone_or_not_known(sql_store):
-    """SQLite still knows its keys, which are in another file; PostgreSQL does not."""
+async def test_without_windows_only_sqlite_admits_keys(sql_store):
+    """Without the windows' database SQLite counts keys in memory, and PostgreSQL raises."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await sql_store.admission.counter_database.close()
     if sql_store.database.dialect == "sqlite":
@@ -102,7 +102,7 @@ async def test_without_the_windows_keys_are_counted_alone_or_not_known(sql_store
 
 
 async def test_a_lost_database_is_unavailable(sql_store):
-    """A lost database raises an error: no caller is identified or refused as unknown."""
+    """Without its databases a store raises StoreUnavailable for keys, sessions and deletion."""
     key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await sql_store.admission.counter_database.close()
     await sql_store.database.close()

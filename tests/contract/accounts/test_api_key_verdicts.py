@@ -1,4 +1,4 @@
-"""The SQL statements and the process judge API keys as `accounts.judge_key` does."""
+"""Admission by each store accepts and refuses API keys as `check_api_key` does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 RULE = RateLimit("general", 5, HOUR)
 ENDS = (None, NOW + SECOND, NOW)
-"""Of a key or a subscription: never, not yet, just now."""
+"""Ends of a key or a subscription: none, in the future, and now."""
 GRANTED: tuple[frozenset[Permission], ...] = (
     frozenset(),
     frozenset({Permission.READ}),
@@ -28,7 +28,7 @@ ASKED = (None, Permission.READ, Permission.BOOK)
 
 
 async def add_keys(tx):
-    """Adds keys of every kind, each with an owner of every kind."""
+    """Add each kind of key for each kind of owner."""
     for role, tier, ends, disabled_at in product(Role, Subscription, ENDS, (None, NOW)):
         new = make_new_user(role=role, subscription=tier, subscription_expires_at=ends)
         owner = evolve(await tx.accounts.add_user(new), disabled_at=disabled_at)
@@ -41,7 +41,7 @@ async def add_keys(tx):
             yield evolve(key, revoked_at=revoked_at), owner
 
 
-def judged(key, owner, permission):
+def expected_code(key, owner, permission):
     """The error code of the refusal, or None where the key is valid."""
     try:
         check_api_key(key, owner, permission, NOW)
@@ -54,8 +54,8 @@ def code(result):
     return result.code if isinstance(result, StaffbookingError) else None
 
 
-async def test_every_judgement_agrees(store):
-    """Each key, owner and permission gets the same refusal, or a hit that is counted."""
+async def test_admission_agrees_with_check_api_key(store):
+    """Each call gets the error code of `check_api_key`, or counts one hit."""
 
     async def unit(tx):
         return [each async for each in add_keys(tx)]
@@ -65,7 +65,7 @@ async def test_every_judgement_agrees(store):
     by_key = store.admission.authenticate_api_key
     calls = [by_key(key.digest, permission, (RULE,), NOW) for (key, _), permission in asked]
     results = await asyncio.gather(*calls, return_exceptions=True)
-    expected = [judged(key, owner, permission) for (key, owner), permission in asked]
+    expected = [expected_code(key, owner, permission) for (key, owner), permission in asked]
     assert [code(result) for result in results] == expected
     assert {None, "invalid_api_key", "subscription_required", "permission_required"} == {*expected}
 

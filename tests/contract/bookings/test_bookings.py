@@ -1,4 +1,4 @@
-"""Bookings with all that is saved with them, on every store alike."""
+"""Contract of the stores: bookings, their slots, and lists of bookings."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ FINE = NOW + timedelta(microseconds=123_456)
 START = NOW + 2 * DAY
 
 
-def everything(booked_by):
-    """Every field that a booking may have, set."""
+def optional_fields(booked_by):
+    """Values for every optional field of a booking."""
     entry = TimelineEntry(
         FINE, BookingStatus.PENDING, BookingStatus.ACCEPTED, Trigger.ACCEPT, Party.STAFF
     )
@@ -101,10 +101,10 @@ async def listed(store, user=None, **given):
 # One booking ------------------------------------------------------------------------------
 
 
-async def test_a_booking_comes_back_as_it_was_added(store):
-    """Every field is kept, times to the microsecond, by id and by code."""
+async def test_a_booking_is_stored_as_added(store):
+    """A booking is stored with every field, and found by id and by code."""
     agency = await add_user(store)
-    booking = await add_booking(store, **everything(agency.id))
+    booking = await add_booking(store, **optional_fields(agency.id))
     assert await find(store, booking) == booking
     assert (
         await read_store(store, lambda view: view.bookings.booking_by_code(booking.code)) == booking
@@ -115,13 +115,13 @@ async def test_a_booking_comes_back_as_it_was_added(store):
 
 
 async def test_an_unset_field_stays_unset(store):
-    """A plain request has no agency, intent, reasons or later times."""
+    """A booking without optional fields is stored unchanged."""
     booking = await add_booking(store)
     assert await find(store, booking) == booking
 
 
 async def test_an_unknown_booking_is_none(store):
-    """Codes compare to the letter."""
+    """An unknown id or a code in other letter case gives None."""
     booking = await add_booking(store, code="BKABCDEFGHJKMN")
     async with store.read_view() as view:
         assert await view.bookings.booking(booking.id + 1) is None
@@ -132,7 +132,7 @@ async def test_an_unknown_booking_is_none(store):
 
 
 async def test_a_code_is_used_once(store):
-    """A second booking of the same code is refused and leaves nothing."""
+    """A second booking with the same code raises ConstraintViolated and is not stored."""
     booking = await add_booking(store)
     with pytest.raises(ConstraintViolated) as caught:
         await add_booking(store, code=booking.code)
@@ -140,19 +140,19 @@ async def test_a_code_is_used_once(store):
     assert await listed(store) == [booking.id]
 
 
-async def test_a_number_is_used_once(store):
-    """Two bookings can't have one id."""
+async def test_an_id_is_used_once(store):
+    """A second booking with the same id raises ConstraintViolated and leaves the first."""
     booking = await add_booking(store)
     with pytest.raises(ConstraintViolated):
         await add_booking(store, id=booking.id)
     assert await find(store, booking) == booking
 
 
-async def test_a_saved_step_is_the_booking(store):
-    """Every field may change with the next version."""
+async def test_a_saved_booking_replaces_the_stored_one(store):
+    """Saving the next version of a booking can set and clear its fields."""
     agency, booking = await add_user(store), await add_booking(store)
     changed = await save_booking(
-        store, next_version(booking, status=BookingStatus.PAID, **everything(agency.id))
+        store, next_version(booking, status=BookingStatus.PAID, **optional_fields(agency.id))
     )
     assert await find(store, booking) == changed
     cleared = await save_booking(
@@ -162,16 +162,16 @@ async def test_a_saved_step_is_the_booking(store):
 
 
 @pytest.mark.parametrize("version", [1, 3])
-async def test_a_step_follows_the_stored_version(store, version):
-    """Saving what was decided on another version is a conflict, and changes nothing."""
+async def test_a_stale_version_is_a_conflict(store, version):
+    """Saving a version that is not the next one raises Conflict and changes nothing."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
         await save_booking(store, next_version(booking, version=version))
     assert await find(store, booking) == booking
 
 
-async def test_a_step_needs_its_booking(store):
-    """Saving a booking that was never added is a conflict."""
+async def test_saving_an_unknown_booking_is_a_conflict(store):
+    """Saving a booking that was never added raises Conflict."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
         await save_booking(store, next_version(booking, id=booking.id + 1, code="BKANOTHER00000"))
@@ -182,8 +182,8 @@ async def test_a_step_needs_its_booking(store):
 
 @pytest.mark.parametrize("status", sorted(SLOT_HOLDING_STATUSES))
 @pytest.mark.parametrize("hours", [-3, 0, 1, 3])
-async def test_a_held_slot_is_held_alone(store, status, hours):
-    """Neither a new booking nor a step may hold time that another holds."""
+async def test_a_held_slot_cannot_be_taken(store, status, hours):
+    """Adding or saving a booking that overlaps a held slot raises BOOKING_OVERLAP."""
     companion = await add_companion(store)
     await add_booking(store, companion, status=status, starts_at=START)
     starts_at = START + hours * HOUR
@@ -198,7 +198,7 @@ async def test_a_held_slot_is_held_alone(store, status, hours):
 
 @pytest.mark.parametrize("hours", [-4, 4])
 async def test_slots_may_touch(store, hours):
-    """One booking's end is no part of it."""
+    """Bookings that only touch can both hold their slots."""
     companion = await add_companion(store)
     await add_booking(store, companion, status=BookingStatus.PAID, starts_at=START)
     await add_booking(
@@ -209,7 +209,7 @@ async def test_slots_may_touch(store, hours):
 
 @pytest.mark.parametrize("status", sorted(set(BookingStatus) - SLOT_HOLDING_STATUSES))
 async def test_only_some_statuses_hold_the_slot(store, status):
-    """Pending, completed and cancelled bookings are in nobody's way."""
+    """A booking whose status does not hold the slot does not block others."""
     companion = await add_companion(store)
     await add_booking(store, companion, status=status)
     await add_booking(store, companion, status=BookingStatus.PAID)
@@ -217,15 +217,15 @@ async def test_only_some_statuses_hold_the_slot(store, status):
     assert len(await listed(store)) == 3
 
 
-async def test_a_slot_is_one_companions(store):
-    """Different companions may work at the same time."""
+async def test_companions_have_separate_slots(store):
+    """Bookings of different companions can overlap."""
     await add_booking(store, status=BookingStatus.PAID)
     await add_booking(store, status=BookingStatus.PAID)
     assert len(await listed(store)) == 2
 
 
 async def test_a_released_slot_may_be_taken(store):
-    """Once a booking is cancelled, another may hold its time; it can't come back then."""
+    """The slot of a cancelled booking can be taken, and then the cancelled one cannot hold it."""
     companion = await add_companion(store)
     booking = await add_booking(store, companion, status=BookingStatus.ACCEPTED)
     cancelled = await save_booking(store, next_version(booking, status=BookingStatus.CANCELLED))
@@ -235,15 +235,15 @@ async def test_a_released_slot_may_be_taken(store):
     assert caught.value.constraint == BOOKING_OVERLAP
 
 
-async def test_a_booking_is_not_in_its_own_way(store):
-    """Its next step holds the same slot."""
+async def test_a_booking_does_not_overlap_itself(store):
+    """A booking can be saved with another status that holds the same slot."""
     booking = await add_booking(store, status=BookingStatus.ACCEPTED)
     paid = await save_booking(store, next_version(booking, status=BookingStatus.PAID))
     assert await find(store, booking) == paid
 
 
-async def test_contenders_want_the_same_time(store):
-    """The booking and the pending ones that overlap it, of its companion, by id."""
+async def test_competing_bookings_overlap(store):
+    """Competing bookings are the booking and the overlapping pending ones of its companion."""
     companion = await add_companion(store)
     first = await add_booking(store, companion, starts_at=START + HOUR)
     mine = await add_booking(store, companion, starts_at=START)
@@ -256,8 +256,8 @@ async def test_contenders_want_the_same_time(store):
     assert list(found) == [first, mine, last]
 
 
-async def test_a_booking_contends_whatever_its_status(store):
-    """The booking asked for is among them also when it is not pending any more."""
+async def test_a_booking_competes_in_any_status(store):
+    """The competing bookings include the booking itself in any status."""
     booking = await add_booking(store, status=BookingStatus.PAID)
     found = await store.run_transaction(
         lambda unit: unit.bookings.lock_competing_bookings(booking.id)
@@ -265,8 +265,8 @@ async def test_a_booking_contends_whatever_its_status(store):
     assert list(found) == [booking]
 
 
-async def test_an_unknown_booking_has_no_contenders(store):
-    """Nothing is held for a booking that is not there."""
+async def test_an_unknown_booking_has_no_competitors(store):
+    """An unknown booking has no competing bookings."""
     assert (
         list(await store.run_transaction(lambda unit: unit.bookings.lock_competing_bookings(404)))
         == []
@@ -276,16 +276,16 @@ async def test_an_unknown_booking_has_no_contenders(store):
 # Lists ------------------------------------------------------------------------------------
 
 
-async def test_the_newest_event_comes_first(store):
-    """By start, and of one start by id, descending; all bookings where no user is named."""
+async def test_the_latest_booking_is_listed_first(store):
+    """Without a user, all bookings are listed by start and id, descending."""
     soon = await add_booking(store, starts_at=START)
     twin = await add_booking(store, starts_at=START)
     late = await add_booking(store, starts_at=START + DAY)
     assert await listed(store) == [late.id, twin.id, soon.id]
 
 
-async def test_a_user_sees_the_bookings_of_each_side(store):
-    """As customer, as staff member and as the agency that booked; each once."""
+async def test_a_user_lists_the_bookings_of_each_side(store):
+    """A user's list has bookings as customer, staff member and booker, or of the given sides."""
     companion, agency = await add_companion(store), await add_user(store)
     staff = await read_store(store, lambda view: view.accounts.user(companion.id))
     customer = await add_user(store)
@@ -303,8 +303,8 @@ async def test_a_user_sees_the_bookings_of_each_side(store):
     assert await listed(store, staff, sides=frozenset({Party.API})) == []
 
 
-async def test_a_list_may_be_of_one_status(store):
-    """Alone or together with a user."""
+async def test_a_list_can_be_of_one_status(store):
+    """A list can be restricted to one status, with or without a user."""
     customer = await add_user(store)
     for status in BookingStatus:
         await add_booking(store, None, customer, status=status)
@@ -315,8 +315,8 @@ async def test_a_list_may_be_of_one_status(store):
 
 
 @pytest.mark.parametrize("priority_first", [False, True])
-async def test_pending_priority_requests_may_come_first(store, priority_first):
-    """Only while they are pending; among themselves the newest event is first."""
+async def test_pending_priority_requests_can_come_first(store, priority_first):
+    """With `priority_first` pending priority requests are listed first, each part by start."""
     companion = await add_companion(store)
     kinds: list[dict[str, Any]] = [
         {"starts_at": START, "priority": True},
@@ -332,20 +332,20 @@ async def test_pending_priority_requests_may_come_first(store, priority_first):
 
 @pytest.mark.parametrize("priority_first", [False, True])
 async def test_pages_of_bookings_join(store, priority_first):
-    """Each page has up to one row more than its limit, also where starts are equal."""
+    """Each page has its `limit` rows and the first row of the next page."""
     companion, customer = await add_companion(store), await add_user(store)
     for n in range(11):
         starts_at = START + n % 3 * DAY
         await add_booking(store, companion, customer, starts_at=starts_at, priority=n % 2 == 0)
     order = {"priority_first": priority_first}
-    everything = await listed(store, customer, limit=50, **order)
+    all_ids = await listed(store, customer, limit=50, **order)
     pages = [await listed(store, customer, page=n, limit=4, **order) for n in (1, 2, 3, 4)]
-    assert pages == [everything[:5], everything[4:9], everything[8:], []]
-    assert len(everything) == 11
+    assert pages == [all_ids[:5], all_ids[4:9], all_ids[8:], []]
+    assert len(all_ids) == 11
 
 
-async def test_bookings_since_a_time_are_the_soonest(store):
-    """What ends after it, by start and number; no more than asked for, and nobody else's."""
+async def test_bookings_since_a_time_are_ordered_by_start(store):
+    """`bookings_since` gives up to `limit` bookings of a companion that end later, by start."""
     companion = await add_companion(store)
     await add_booking(store, starts_at=START)
     later = await add_booking(store, companion, starts_at=START + DAY)
@@ -361,9 +361,9 @@ async def test_bookings_since_a_time_are_the_soonest(store):
             assert found == wanted[:limit]
 
 
-async def test_requests_push_no_booking_out(store):
-    """However many are sooner: where not all have room, what was accepted goes first, whatever
-    became of it."""
+async def test_accepted_bookings_precede_requests_in_the_limit(store):
+    """Within the limit of `bookings_since`, bookings that were accepted take precedence over
+    earlier requests."""
     companion, customer = await add_companion(store), await add_user(store)
     requests = [
         await add_booking(store, companion, customer, starts_at=START + n * HOUR) for n in range(4)
@@ -383,7 +383,7 @@ async def test_requests_push_no_booking_out(store):
 
 @pytest.mark.parametrize("status", BookingStatus)
 async def test_bookings_since_a_time_are_not_cancelled(store, status):
-    """Whatever else became of them, they are among them."""
+    """`bookings_since` gives bookings of every status but cancelled."""
     booking = await add_booking(store, starts_at=START, status=status)
     found = await read_store(
         store, lambda view: view.bookings.bookings_since(booking.companion_id, START, 5)

@@ -12,10 +12,10 @@ from tests.support.webhooks import add_delivery, add_endpoint
 pytestmark = pytest.mark.anyio
 
 
-async def test_of_a_notice_that_was_told(store):
-    """The id of a sent notification is not reused: mailboxes drop a second mail of one Message-
-    ID."""
-    lease, numbers = make_lease(NOW), []
+async def test_the_id_of_a_sent_notification_is_not_reused(store):
+    """The id of a sent notification is not reused: mail clients drop a second e-mail with the same
+    Message-ID."""
+    lease, sent_ids = make_lease(NOW), []
     for _ in range(2):
         await add_notification(store)
         [due] = await store.run_transaction(
@@ -24,11 +24,11 @@ async def test_of_a_notice_that_was_told(store):
         await store.run_transaction(
             lambda tx, due=due: tx.notifications.finish_notification(due.id, lease)
         )
-        numbers.append(due.id)
-    assert numbers[0] < numbers[1]
+        sent_ids.append(due.id)
+    assert sent_ids[0] < sent_ids[1]
 
 
-async def test_of_a_delivery_that_was_swept(store):
+async def test_the_id_of_a_deleted_delivery_is_not_reused(store):
     """The id of a deleted delivery is not reused, so its owner never sees another one under it."""
     endpoint = await add_endpoint(store)
     first = await add_delivery(store, endpoint, status=DeliveryStatus.SUCCEEDED)
@@ -36,7 +36,7 @@ async def test_of_a_delivery_that_was_swept(store):
     assert (await add_delivery(store, endpoint)).id > first.id
 
 
-async def test_of_a_key_that_was_erased(store):
+async def test_the_id_of_an_erased_key_is_not_reused(store):
     """The id of an erased key is not reused, so revoking by it revokes no other key."""
     user, other = await add_user(store), await add_user(store)
     first = await add_api_key(store, user.id)

@@ -1,5 +1,5 @@
-"""What a booking request reads and leaves behind, on every store alike: its context,
-events, kept answers and credits."""
+"""Contract of the stores: the context of booking requests, events, stored responses, and
+rebooking credits."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ async def context(store, companion_id=0, email=None, customer_id=None, day=DATE)
 # The context of a request -----------------------------------------------------------------
 
 
-async def test_a_context_tells_what_a_request_needs(store):
-    """Of the companion just what a request is decided on, with the full name."""
+async def test_a_context_has_what_a_request_needs(store):
+    """A request's context has the companion's name, rates, services, calendar and busy time."""
     calendar = make_calendar("Asia/Tokyo", days=range(5))
     companion = await add_companion(store, calendar=calendar, first_name="Mia", last_name="Berg")
     booking = await add_booking(store, companion, status=BookingStatus.PAID, starts_at=START)
@@ -68,14 +68,14 @@ async def test_a_context_tells_what_a_request_needs(store):
 
 @pytest.mark.parametrize("hidden", [{"approval": Approval.PENDING}, {"active": False}])
 async def test_only_a_listed_companion_is_bookable(store, hidden):
-    """Others are as unknown as one that was never there."""
+    """The context of a request has None for an unlisted or unknown companion."""
     companion = await add_companion(store, **hidden)
     assert (await context(store, companion.id)).companion is None
     assert (await context(store, companion.id + 1)).companion is None
 
 
 async def test_a_customer_is_found_by_email_or_id(store):
-    """By e-mail in any case; whoever it is, of whatever role; nobody where none is named."""
+    """The customer is found by e-mail in any case or by id, and is None if unknown or not given."""
     user = await add_user(store, email="ada@example.com", role=Role.ADMIN)
     assert (await context(store, email="ADA@example.com")).customer == user
     assert (await context(store, customer_id=user.id)).customer == user
@@ -85,8 +85,8 @@ async def test_a_customer_is_found_by_email_or_id(store):
 
 
 @pytest.mark.parametrize("timezone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-async def test_a_context_sees_all_time_that_a_request_could_touch(store, timezone):
-    """From the first hour of the local day to 24 h after its last, wherever in the world."""
+async def test_a_context_covers_every_time_zone(store, timezone):
+    """Busy time covers the local day and the 24 hours after it, in any time zone."""
     companion = await add_companion(store, calendar=make_calendar(timezone))
     offset = {"UTC": 0, "Pacific/Kiritimati": -14, "Pacific/Pago_Pago": 11}[timezone] * HOUR
     midnight = START.replace(hour=0) + offset
@@ -99,8 +99,8 @@ async def test_a_context_sees_all_time_that_a_request_could_touch(store, timezon
     assert [span.starts_at for span in found.companion.busy] == edges
 
 
-async def test_a_context_leaves_out_what_is_far(store):
-    """Bookings of other weeks, of others, and such as hold nothing are not told."""
+async def test_a_context_excludes_other_busy_time(store):
+    """Busy time has no distant or cancelled bookings, and none of other companions."""
     companion = await add_companion(store)
     for days in (-8, 8):
         await add_booking(store, companion, status=BookingStatus.PAID, starts_at=START + days * DAY)
@@ -109,32 +109,32 @@ async def test_a_context_leaves_out_what_is_far(store):
     assert (await context(store, companion.id)).companion.busy == ()
 
 
-async def test_each_context_has_a_number_of_its_own(store):
-    """Numbers rise, are never given twice, and may stay unused."""
-    numbers = [await next_booking_id(store) for _ in range(3)]
+async def test_reserved_booking_ids_are_unique(store):
+    """Reserved booking ids increase, also when some stay unused."""
+    booking_ids = [await next_booking_id(store) for _ in range(3)]
     booking = await add_booking(store)
-    numbers += [booking.id, await next_booking_id(store)]
-    assert numbers == sorted(set(numbers))
-    assert numbers[0] > 0
+    booking_ids += [booking.id, await next_booking_id(store)]
+    assert booking_ids == sorted(set(booking_ids))
+    assert booking_ids[0] > 0
 
 
 # Events -----------------------------------------------------------------------------------
 
 
 async def test_an_event_is_encoded_once(store):
-    """What receivers get is the envelope as it was when the step was saved."""
+    """An event is stored as its encoded envelope."""
     booking = make_booking(id=await next_booking_id(store))
     companion, customer = await add_companion(store), await add_user(store)
     booking = evolve(booking, companion_id=companion.id, customer_id=customer.id)
     event = make_event(booking)
     await store.add_booking(make_booking_write(booking, event=event))
-    told = await read_store(store, lambda view: view.bookings.events_of(booking.id))
-    assert list(told) == [(1, codec.encode(event.envelope))]
-    assert b'"price":400.00,' in told[0][1]
+    stored_events = await read_store(store, lambda view: view.bookings.events_of(booking.id))
+    assert list(stored_events) == [(1, codec.encode(event.envelope))]
+    assert b'"price":400.00,' in stored_events[0][1]
 
 
 async def test_events_are_in_order(store):
-    """By sequence, each booking's own; a step without an event adds none."""
+    """A booking's events are listed by sequence, and a write without an event adds none."""
     booking, other = await add_booking(store), await add_booking(store)
     second = make_event(booking, sequence=2)
     third = make_event(booking, sequence=3)
@@ -149,60 +149,62 @@ async def test_events_are_in_order(store):
         assert list(await view.bookings.events_of(other.id)) == []
 
 
-# Kept answers -----------------------------------------------------------------------------
+# Stored responses ------------------------------------------------------------------------
 
 
-async def keep(store, answer):
+async def add_response(store, answer):
     await store.run_transaction(lambda unit: unit.idempotency.save_response(answer))
     return answer
 
 
-async def kept(store, answer, now=NOW):
+async def find_response(store, answer, now=NOW):
     return await read_store(
         store, lambda view: view.idempotency.stored_response(answer.scope, answer.key, now)
     )
 
 
-async def test_an_answer_is_kept_byte_for_byte(store):
-    """Found by its scope and key, whatever bytes it has."""
-    answer = await keep(
+async def test_a_response_is_stored_byte_for_byte(store):
+    """A response is stored byte for byte, and found by its exact scope and key."""
+    answer = await add_response(
         store, make_stored_response(body=bytes(range(256)), fingerprint=b"\xff\x00" * 16)
     )
-    assert await kept(store, answer) == answer
-    assert await kept(store, evolve(answer, scope="key:2")) is None
-    assert await kept(store, evolve(answer, key=answer.key.upper())) is None
+    assert await find_response(store, answer) == answer
+    assert await find_response(store, evolve(answer, scope="key:2")) is None
+    assert await find_response(store, evolve(answer, key=answer.key.upper())) is None
 
 
-async def test_an_answer_expires(store):
-    """At its very moment it is not given any more."""
-    answer = await keep(store, make_stored_response())
-    assert await kept(store, answer, answer.expires_at - SECOND) == answer
-    assert await kept(store, answer, answer.expires_at) is None
+async def test_a_response_expires(store):
+    """A stored response is found before `expires_at`, and not at it."""
+    answer = await add_response(store, make_stored_response())
+    assert await find_response(store, answer, answer.expires_at - SECOND) == answer
+    assert await find_response(store, answer, answer.expires_at) is None
 
 
-async def test_the_first_answer_stays(store):
-    """A second one for the same scope and key is refused; another scope's is not."""
-    answer = await keep(store, make_stored_response())
-    await keep(store, evolve(answer, scope="key:2", body=b"another"))
+async def test_the_first_response_stays(store):
+    """A second response for a scope and key raises IDEMPOTENCY_KEY_TAKEN and changes nothing."""
+    answer = await add_response(store, make_stored_response())
+    await add_response(store, evolve(answer, scope="key:2", body=b"another"))
     with pytest.raises(ConstraintViolated) as caught:
-        await keep(store, evolve(answer, body=b"second", expires_at=answer.expires_at + HOUR))
+        await add_response(
+            store, evolve(answer, body=b"second", expires_at=answer.expires_at + HOUR)
+        )
     assert caught.value.constraint == IDEMPOTENCY_KEY_TAKEN
-    assert await kept(store, answer) == answer
+    assert await find_response(store, answer) == answer
 
 
-async def test_an_expired_answer_is_replaced(store):
-    """Made when the first has expired, the second one counts."""
-    answer = await keep(store, make_stored_response())
+async def test_an_expired_response_is_replaced(store):
+    """A response that expires a lifetime later replaces an expired one."""
+    answer = await add_response(store, make_stored_response())
     later = answer.expires_at + POLICY.idempotency_lifetime
-    second = await keep(store, evolve(answer, body=b"second", expires_at=later))
-    assert await kept(store, answer, answer.expires_at) == second
+    second = await add_response(store, evolve(answer, body=b"second", expires_at=later))
+    assert await find_response(store, answer, answer.expires_at) == second
 
 
-async def test_a_booking_is_added_with_its_answer(store):
-    """Both or neither: where an answer is kept already, there is no booking either."""
+async def test_a_booking_is_added_with_its_response(store):
+    """A booking is stored with its response, and not stored if the key is taken."""
     answer = make_stored_response()
     await add_booking(store, change={"response": answer})
-    assert await kept(store, answer) == answer
+    assert await find_response(store, answer) == answer
     companion, customer = await add_companion(store), await add_user(store)
     with pytest.raises(ConstraintViolated) as caught:
         await add_booking(
@@ -217,7 +219,7 @@ async def test_a_booking_is_added_with_its_answer(store):
 
 
 async def test_a_credit_is_granted_with_a_cancellation(store):
-    """It is found by the cancelled booking's id; other bookings have none."""
+    """A rebooking credit is stored with the cancelled booking, and other bookings have none."""
     booking, other = await add_booking(store), await add_booking(store)
     credit = make_rebooking_credit(booking)
     await save_booking(
@@ -229,7 +231,7 @@ async def test_a_credit_is_granted_with_a_cancellation(store):
 
 
 async def test_a_credit_is_used_once(store):
-    """The second use is refused, and the first stays noted."""
+    """The first use of a credit is stored, and a second use returns False."""
     booking, first, second = [await add_booking(store) for _ in range(3)]
     credit = make_rebooking_credit(booking)
     await save_booking(
@@ -245,7 +247,7 @@ async def test_a_credit_is_used_once(store):
 
 
 async def test_a_credit_that_was_never_granted_cannot_be_used(store):
-    """There is nothing to use up."""
+    """Using a credit that was never granted returns False."""
     booking = await add_booking(store)
     used = await store.run_transaction(
         lambda unit: unit.bookings.use_rebooking_credit(make_rebooking_credit(booking), booking.id)

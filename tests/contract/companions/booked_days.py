@@ -1,4 +1,4 @@
-"""Bookings put into a store the way the use-cases do it: with the marks on their days."""
+"""Adds and cancels bookings as the use-cases do: with the marks of their days."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.builders import (
 async def add_accepted_booking(
     store: Store, companion: Companion, customer_id: int, **given: Any
 ) -> Booking:
-    """An accepted booking of a companion, with its days marked."""
+    """Add an accepted booking of a companion, with the marks of its days."""
     given = {
         "status": BookingStatus.ACCEPTED,
         "companion_id": companion.id,
@@ -42,7 +42,7 @@ async def add_accepted_booking(
 
 
 async def cancel_booking(store: Store, booking: Booking) -> None:
-    """The booking is cancelled, and its days marked anew."""
+    """Cancel a booking, and save the marks of its days."""
     cancelled = next_version(booking, status=BookingStatus.CANCELLED)
 
     async def unit(tx: Transaction) -> None:
@@ -53,7 +53,7 @@ async def cancel_booking(store: Store, booking: Booking) -> None:
 
 
 async def change_companion(store: Store, companion: Companion, **fields: Any) -> Companion:
-    """The companion with other fields, saved."""
+    """Save the companion with other fields, and return it."""
     changed = evolve(companion, **fields)
     await store.run_transaction(lambda unit: unit.companions.save_companion(changed))
     return changed

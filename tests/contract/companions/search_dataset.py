@@ -1,4 +1,4 @@
-"""Companions of every sort to be searched, and what the contract says of a search."""
+"""Generated companions for search tests, and a brute-force search as the reference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SERVICES = ["Gala dinner", "GALA DINNER", "gala", "Größe", "GRÖSSE", "Trade, 
 
 
 OVERRIDE_DATES = (date(2027, 3, 1), date(2027, 3, 6))
-"""A Monday and a Saturday, on which some have other hours than on all others."""
+"""A Monday and a Saturday on which some companions have an override."""
 
 
 def fold_text(text):
@@ -42,35 +42,35 @@ def fold_text(text):
 
 
 def make_companions(seed, count=60):
-    """Companions of every sort, the same for the same seed."""
-    chance = random.Random(seed)
+    """Generated companions, the same for the same seed."""
+    rng = random.Random(seed)
     for number in range(count):
         city, country = LOCATIONS[number % len(LOCATIONS)]
-        reviews = chance.choice([0, 0, 1, 2, 3, 8, 200])
+        reviews = rng.choice([0, 0, 1, 2, 3, 8, 200])
         yield make_companion(
             first_name=f"N{number}",
             location_city=city,
             location_country=country,
-            hourly_rate=chance.choice([1, 4_999, 5_000, 5_001, 20_000]),
-            service_types=tuple(chance.sample(SERVICES, chance.randint(0, 3))),
+            hourly_rate=rng.choice([1, 4_999, 5_000, 5_001, 20_000]),
+            service_types=tuple(rng.sample(SERVICES, rng.randint(0, 3))),
             calendar=make_calendar(
-                days=chance.choice([(), range(5), (5, 6), (0,)]), overrides=make_overrides(chance)
+                days=rng.choice([(), range(5), (5, 6), (0,)]), overrides=make_overrides(rng)
             ),
             total_reviews=reviews,
-            rating_sum=sum(chance.randint(1, 5) for _ in range(reviews)),
-            approval=chance.choice([Approval.APPROVED] * 6 + [Approval.PENDING]),
-            active=chance.random() < 0.9,
+            rating_sum=sum(rng.randint(1, 5) for _ in range(reviews)),
+            approval=rng.choice([Approval.APPROVED] * 6 + [Approval.PENDING]),
+            active=rng.random() < 0.9,
         )
 
 
-def make_overrides(chance):
-    kinds = {day: chance.choice("same same free busy".split()) for day in OVERRIDE_DATES}
+def make_overrides(rng):
+    kinds = {day: rng.choice("same same free busy".split()) for day in OVERRIDE_DATES}
     slots = {"free": (Slot(600, 720),), "busy": ()}
     return tuple(DateOverride(day, slots[kind]) for day, kind in kinds.items() if kind in slots)
 
 
 async def add_companions(store, companions):
-    """Many companions at once, with their users."""
+    """Add companions with their users in one transaction."""
 
     async def unit(tx):
         added = []
@@ -85,7 +85,7 @@ async def add_companions(store, companions):
 
 
 def brute_force_search(companions, query):
-    """What the contract says of a search, in the plainest way: ids in order."""
+    """The ids that a search must give, in order, by filtering all companions."""
     found = [companion for companion in companions if matches_query(companion, query)]
     return [companion.id for companion in sorted(found, key=rank_key)]
 

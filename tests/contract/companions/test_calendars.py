@@ -1,4 +1,4 @@
-"""Busy times and calendar feeds, on every store alike: what is taken elsewhere is not found."""
+"""Contract of the stores: busy times of companions, and calendar feeds."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WEEK = [MONDAY + n * DAY for n in range(7)]
 LATER = NOW + timedelta(hours=1, microseconds=5)
 
 
-def taken(day, start=0, hours=24):
+def interval(day, start=0, hours=24):
     begin = datetime(day.year, day.month, day.day, start, tzinfo=UTC)
     return Interval(begin, begin + hours * HOUR)
 
 
 async def open_days(store, companion, days=WEEK):
-    """Those of the days on which a search finds the companion."""
+    """The given days on which a search finds any companion."""
     found = []
     for day in days:
         async with store.read_view() as view:
@@ -40,14 +40,14 @@ async def open_days(store, companion, days=WEEK):
     return found
 
 
-async def take(store, companion, *busy):
-    """The companion with these busy times, saved."""
+async def save_busy(store, companion, *busy):
+    """Save the companion with these busy times, and return it."""
     return await change_companion(store, companion, calendar=evolve(companion.calendar, busy=busy))
 
 
-async def test_busy_times_come_back(store):
-    """With the day up to which they are known, as a companion's and in its agenda."""
-    calendar = make_calendar(busy=(taken(WEEK[1], 9, 2),), busy_until=date(2029, 3, 2))
+async def test_busy_times_are_stored(store):
+    """A companion and its agenda have the stored busy times and `busy_until`."""
+    calendar = make_calendar(busy=(interval(WEEK[1], 9, 2),), busy_until=date(2029, 3, 2))
     companion = await add_companion(store, calendar=calendar)
     found = await read_store(store, lambda view: view.companions.companion(companion.id))
     agenda = await read_store(
@@ -57,8 +57,8 @@ async def test_busy_times_come_back(store):
 
 
 async def test_a_request_sees_busy_times(store):
-    """They are in what a booking request is decided on."""
-    calendar = Calendar("UTC", busy=(taken(WEEK[1]),))
+    """The context of a booking request has the companion's busy times."""
+    calendar = Calendar("UTC", busy=(interval(WEEK[1]),))
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
     context = await read_store(
         store,
@@ -67,48 +67,52 @@ async def test_a_request_sees_busy_times(store):
     assert context.companion.calendar == calendar
 
 
-async def test_whoever_is_busy_all_day_is_not_found(store):
-    """Imported times hide their days as bookings do, and no other day."""
+async def test_a_companion_busy_all_day_is_not_found(store):
+    """A search finds no companion on the days that a busy time fills, and on all others."""
     companion = await add_companion(store)
-    await take(store, companion, taken(WEEK[2], hours=48))
+    await save_busy(store, companion, interval(WEEK[2], hours=48))
     assert await open_days(store, companion) == [*WEEK[:2], *WEEK[4:]]
 
 
-async def test_an_hour_that_is_left_is_found(store):
-    """A day is open while a booking and busy times leave an hour of it."""
+async def test_a_day_with_a_free_hour_is_found(store):
+    """A day is found while a booking and busy times leave one free hour."""
     calendar = make_calendar(days=range(5))
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
-    await add_accepted_booking(store, companion, customer.id, starts_at=taken(WEEK[1], 9).starts_at)
-    one = await take(store, companion, taken(WEEK[1], 13, 3))
+    await add_accepted_booking(
+        store, companion, customer.id, starts_at=interval(WEEK[1], 9).starts_at
+    )
+    one = await save_busy(store, companion, interval(WEEK[1], 13, 3))
     left = await open_days(store, companion)
-    await take(store, one, taken(WEEK[1], 13, 4))
+    await save_busy(store, one, interval(WEEK[1], 13, 4))
     assert (left, await open_days(store, companion)) == (WEEK[:5], [WEEK[0], *WEEK[2:5]])
 
 
-async def test_forgotten_busy_times_hide_nothing(store):
-    """New ones take the place of all that were there before."""
-    companion = await take(store, await add_companion(store), taken(WEEK[0]), taken(WEEK[3]))
-    companion = await take(store, companion, taken(WEEK[5]))
+async def test_removed_busy_times_hide_nothing(store):
+    """Busy times that a save removes no longer hide their days."""
+    companion = await save_busy(
+        store, await add_companion(store), interval(WEEK[0]), interval(WEEK[3])
+    )
+    companion = await save_busy(store, companion, interval(WEEK[5]))
     replaced = await open_days(store, companion)
-    await take(store, companion)
+    await save_busy(store, companion)
     assert replaced == [*WEEK[:5], WEEK[6]]
     assert await open_days(store, companion) == WEEK
 
 
-async def test_a_cancelled_booking_gives_no_busy_day_back(store):
-    """Its day is free of bookings then, but still taken elsewhere."""
+async def test_a_cancelled_booking_leaves_busy_times(store):
+    """A day filled by a busy time stays hidden when a booking on it is cancelled."""
     companion, customer = await add_companion(store), await add_user(store)
     booking = await add_accepted_booking(
-        store, companion, customer.id, starts_at=taken(WEEK[1]).starts_at
+        store, companion, customer.id, starts_at=interval(WEEK[1]).starts_at
     )
-    await take(store, companion, taken(WEEK[1], hours=24))
+    await save_busy(store, companion, interval(WEEK[1], hours=24))
     await cancel_booking(store, booking)
     assert await open_days(store, companion) == [WEEK[0], *WEEK[2:]]
 
 
-async def test_stand_ins_are_not_busy_elsewhere(store):
-    """Nobody is proposed for a day on which they are busy."""
-    companion = await take(store, await add_companion(store), taken(WEEK[1]))
+async def test_rebooking_candidates_are_not_busy(store):
+    """A companion is no rebooking candidate for a day that a busy time fills."""
+    companion = await save_busy(store, await add_companion(store), interval(WEEK[1]))
     service = companion.service_types[0]
     for day, found in ((WEEK[0], [companion.id]), (WEEK[1], [])):
         async with store.read_view() as view:
@@ -119,9 +123,9 @@ async def test_stand_ins_are_not_busy_elsewhere(store):
 
 
 async def test_an_import_in_bulk_marks_busy_days(store):
-    """Companions who are known already are saved another way, and hidden on the same days."""
+    """`save_staff_members` hides an existing companion on the days that busy times fill."""
     companion, free = await add_companion(store), await add_companion(store)
-    calendar = evolve(companion.calendar, busy=(taken(WEEK[3]),))
+    calendar = evolve(companion.calendar, busy=(interval(WEEK[3]),))
 
     async def unit(tx):
         user = await tx.accounts.user(companion.id)
@@ -132,15 +136,15 @@ async def test_an_import_in_bulk_marks_busy_days(store):
     assert await open_days(store, companion) == [*WEEK[:3], *WEEK[4:]]
 
 
-async def test_searches_tell_the_truth_of_busy_times(store):
-    """Of chance companions with chance busy times, those with a free hour are found."""
-    chance = random.Random(7)
+async def test_searches_respect_random_busy_times(store):
+    """A search finds companions with random busy times on exactly the days with a free hour."""
+    rng = random.Random(7)
     for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles", "Europe/Berlin"):
         busy = [
-            Interval(at, at + chance.randint(1, 60) * HOUR)
-            for at in (taken(MONDAY).starts_at + chance.randint(0, 240) * HOUR for _ in range(4))
+            Interval(at, at + rng.randint(1, 60) * HOUR)
+            for at in (interval(MONDAY).starts_at + rng.randint(0, 240) * HOUR for _ in range(4))
         ]
-        calendar = make_calendar(zone, days=chance.sample(range(7), 5), busy=tuple(busy))
+        calendar = make_calendar(zone, days=rng.sample(range(7), 5), busy=tuple(busy))
         companion = await add_companion(store, calendar=calendar)
         days = [MONDAY + n * DAY for n in range(14)]
         found = await open_days(store, companion, days)
@@ -168,7 +172,7 @@ async def since(store, companion):
 
 
 async def test_a_feed_is_found_by_its_digest(store):
-    """By all of it: another one finds nothing."""
+    """A feed's digest gives its owner and creation time, and another digest gives None."""
     companion = await add_companion(store)
     await save_feed(store, companion, b"\x01" * 32, LATER)
     assert await owner(store, b"\x01" * 32) == companion.id
@@ -176,8 +180,8 @@ async def test_a_feed_is_found_by_its_digest(store):
     assert await owner(store, b"\x02" * 32) is None
 
 
-async def test_a_new_feed_takes_the_place_of_the_old(store):
-    """A companion has one at a time."""
+async def test_a_new_feed_replaces_the_old(store):
+    """A companion's new feed replaces its old one."""
     companion = await add_companion(store)
     await save_feed(store, companion, b"\x01" * 32)
     await save_feed(store, companion, b"\x02" * 32, LATER)
@@ -189,7 +193,7 @@ async def test_a_new_feed_takes_the_place_of_the_old(store):
 
 
 async def test_a_removed_feed_is_gone(store):
-    """That of the other companion stays; removing none is nothing."""
+    """Removing a feed, once or twice, removes only that companion's feed."""
     one, other = await add_companion(store), await add_companion(store)
     await save_feed(store, one, b"\x01" * 32)
     await save_feed(store, other, b"\x02" * 32)

@@ -1,4 +1,4 @@
-"""Companions and their agendas, on every store alike; searches are in `test_store_search`."""
+"""Contract of the stores: companions and their agendas. Searches are in `test_search`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def agenda_of(store, companion, first=NOW - DAY, last=NOW + 10 * DAY):
 # One companion ----------------------------------------------------------------------------
 
 
-async def test_a_companion_comes_back_as_it_was_saved(store):
+async def test_a_companion_is_stored_as_saved(store):
     """A companion is stored with every field and the whole calendar."""
     companion = await add_companion(store, **COMPLETE)
     assert (
@@ -88,7 +88,7 @@ async def test_a_companion_comes_back_as_it_was_saved(store):
 
 
 async def test_an_unset_field_stays_unset(store):
-    """None comes back as None, an empty tuple as an empty tuple."""
+    """None is stored as None, and an empty tuple as an empty tuple."""
     bare = {"daily_rate": None, "service_types": (), "languages": (), "years_experience": None}
     companion = await add_companion(store, **bare)
     assert (
@@ -116,8 +116,8 @@ async def test_saving_again_replaces(store):
     assert detail == codec.encode(companion_detail(changed, POLICY.currency))
 
 
-async def test_the_detail_is_ready_made(store):
-    """The record of the contract, by the one codec, with exact decimals."""
+async def test_the_detail_is_stored_encoded(store):
+    """The stored detail is the encoded detail record, with exact decimals."""
     companion = await add_companion(store, **COMPLETE)
     detail = await read_store(store, lambda view: view.companions.detail(companion.id))
     assert detail == codec.encode(companion_detail(companion, POLICY.currency))
@@ -153,8 +153,8 @@ async def test_companions_are_listed_by_id(store):
 # Agendas ----------------------------------------------------------------------------------
 
 
-async def test_an_agenda_has_the_calendar_and_what_is_taken(store):
-    """The busy intervals are those of bookings that hold their slot, in order."""
+async def test_an_agenda_has_the_calendar_and_busy_times(store):
+    """An agenda has the calendar, and the intervals of accepted bookings by start."""
     companion = await add_companion(store, calendar=CALENDAR)
     customer = await add_user(store)
     late = await add_accepted_booking(store, companion, customer.id, starts_at=NOW + 5 * DAY)
@@ -165,22 +165,22 @@ async def test_an_agenda_has_the_calendar_and_what_is_taken(store):
 
 @pytest.mark.parametrize("status", BookingStatus)
 async def test_only_accepted_paid_and_disputed_bookings_take_time(store, status):
-    """A pending, completed or cancelled booking leaves its time free."""
+    """A booking is busy time exactly while its status is in `SLOT_HOLDING_STATUSES`."""
     companion = await add_companion(store)
     await add_booking(store, companion, status=status)
     agenda = await agenda_of(store, companion)
     assert bool(agenda.busy) == (status in SLOT_HOLDING_STATUSES)
 
 
-async def test_an_agenda_is_one_companions(store):
+async def test_an_agenda_has_no_bookings_of_others(store):
     """An agenda leaves out bookings of other companions."""
     companion, other = await add_companion(store), await add_companion(store)
     await add_booking(store, other, status=BookingStatus.PAID)
     assert (await agenda_of(store, companion)).busy == ()
 
 
-async def test_an_agenda_ends(store):
-    """Bookings that lie wholly outside of the time asked for are left out, others are in."""
+async def test_an_agenda_covers_the_requested_period(store):
+    """An agenda has the bookings that overlap the requested period, and no others."""
     companion, customer = await add_companion(store), await add_user(store)
     starts = [NOW + n * DAY for n in range(1, 6)]
     for starts_at in starts:
@@ -191,8 +191,8 @@ async def test_an_agenda_ends(store):
     assert [span.starts_at for span in agenda.busy] == starts[1:4]
 
 
-async def test_busy_time_is_within_what_is_asked_for(store):
-    """A unit of work sees what overlaps, and not what only touches the edge."""
+async def test_busy_intervals_overlap_the_period(store):
+    """`busy_intervals` gives bookings that overlap the period, and none that only touch it."""
     companion, customer = await add_companion(store), await add_user(store)
     booking = await add_accepted_booking(store, companion, customer.id)
     first, last = booking.starts_at, booking.ends_at
@@ -212,8 +212,8 @@ async def test_busy_time_is_within_what_is_asked_for(store):
     assert await store.run_transaction(unit) == [0, 0, 1, 1, 1]
 
 
-async def test_a_unit_of_work_sees_what_it_has_taken(store):
-    """The busy time follows a booking at once, before anything is committed."""
+async def test_a_cancelled_booking_leaves_the_agenda(store):
+    """The agenda has no busy time for a cancelled booking."""
     companion, customer = await add_companion(store), await add_user(store)
     booking = await add_accepted_booking(store, companion, customer.id)
     await cancel_booking(store, booking)
@@ -224,7 +224,7 @@ async def test_a_unit_of_work_sees_what_it_has_taken(store):
 
 
 async def test_services_are_counted_regardless_of_case(store):
-    """By name, each in its most usual spelling, with how many companions offer it."""
+    """Services are counted regardless of case, by name, in their most frequent spelling."""
     for names in (
         ("Gala dinner", "trade fair"),
         ("gala dinner",),
@@ -250,7 +250,7 @@ async def test_a_companion_counts_once_for_a_service(store):
 
 
 async def test_services_of_unlisted_companions_do_not_count(store):
-    """Neither as offered nor in the number; with nobody listed there are none."""
+    """The services of a companion are counted only when it is listed."""
     hidden = await add_companion(store, approval=Approval.PENDING, service_types=("Gala",))
     assert list(await read_store(store, lambda view: view.companions.service_type_counts())) == []
     await change_companion(store, hidden, approval=Approval.APPROVED, service_types=("Fair",))
@@ -259,8 +259,8 @@ async def test_services_of_unlisted_companions_do_not_count(store):
     ]
 
 
-async def test_services_are_named_as_the_best_spell_them(store):
-    """By name; those of nobody who is listed are left out."""
+async def test_service_names_are_spelled_as_by_the_best_companion(store):
+    """Service names of listed companions are sorted, and spelled as by the best-ranked one."""
     for names in (("Gala", "fair"), ("gala", "Übersetzen"), ("ÜBERSETZEN", "GALA", "Übersetzen")):
         await add_companion(store, service_types=names)
     await add_companion(store, approval=Approval.PENDING, service_types=("Concert",))
@@ -276,7 +276,7 @@ async def test_services_are_named_as_the_best_spell_them(store):
 
 
 async def test_candidates_are_free_on_the_day(store):
-    """Listed companions of the service with a free hour, best first, each with its agenda."""
+    """Candidates are listed companions of a service with a free hour, best first, with agendas."""
     customer, day = await add_user(store), (NOW + 2 * DAY).date()
     good = await add_companion(store, rating_sum=4, total_reviews=1)
     best = await add_companion(store, rating_sum=5, total_reviews=1)

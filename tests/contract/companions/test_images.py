@@ -34,7 +34,7 @@ async def names(store, owner_id):
     return [image.name for image in found]
 
 
-async def test_an_image_comes_back_as_it_was_added(store):
+async def test_an_image_is_stored_as_added(store):
     """An image is stored with every field, the time to the microsecond."""
     owner = await add_user(store)
     image = make_image(owner.id, "Abc_-9.webp", size=2**40, created_at=FINE)
@@ -43,7 +43,7 @@ async def test_an_image_comes_back_as_it_was_added(store):
     assert list(await read_store(store, lambda view: view.portfolio.images_of(owner.id))) == [image]
 
 
-async def test_names_are_known_to_the_letter(store):
+async def test_image_names_compare_exactly(store):
     """Image names compare exactly."""
     owner = await add_user(store)
     await add(store, make_image(owner.id, "abc.jpg"))
@@ -65,39 +65,39 @@ async def test_images_are_listed_for_their_owner(store):
     assert await names(store, (await add_user(store)).id) == []
 
 
-async def drop(store, *names):
+async def delete(store, *names):
     await store.run_transaction(lambda unit: unit.portfolio.delete_images(names))
 
 
-async def left(store, after="", limit=10):
+async def orphaned_names(store, after="", limit=10):
     return list(await read_store(store, lambda view: view.portfolio.orphaned_files(after, limit)))
 
 
-async def test_a_dropped_image_is_gone(store):
-    """Dropping an image removes it alone; an unknown one is no error and leaves no file."""
+async def test_a_deleted_image_is_gone(store):
+    """Deleting images removes only these, and an unknown name leaves no orphaned file."""
     owner = await add_user(store)
     await add(store, make_image(owner.id, "a.jpg"), make_image(owner.id, "b.jpg"))
     for _ in range(2):
-        await drop(store, "a.jpg", "none.jpg")
+        await delete(store, "a.jpg", "none.jpg")
     assert await find(store, "a.jpg") is None
     assert await names(store, owner.id) == ["b.jpg"]
-    assert await left(store) == ["a.jpg"]
+    assert await orphaned_names(store) == ["a.jpg"]
 
 
-async def test_files_of_dropped_images_are_left(store):
-    """By name, page by page, until they are known to be gone."""
+async def test_files_of_deleted_images_are_orphaned(store):
+    """The files of deleted images are listed by name, in pages, until `delete_orphaned_file`."""
     owner = await add_user(store)
     await add(store, *(make_image(owner.id, f"{name}.jpg") for name in "cabd"))
-    await drop(store, "c.jpg", "a.jpg", "b.jpg")
-    assert await left(store) == ["a.jpg", "b.jpg", "c.jpg"]
-    assert await left(store, limit=2) == ["a.jpg", "b.jpg"]
-    assert await left(store, "b.jpg") == ["c.jpg"]
+    await delete(store, "c.jpg", "a.jpg", "b.jpg")
+    assert await orphaned_names(store) == ["a.jpg", "b.jpg", "c.jpg"]
+    assert await orphaned_names(store, limit=2) == ["a.jpg", "b.jpg"]
+    assert await orphaned_names(store, "b.jpg") == ["c.jpg"]
     for _ in range(2):
         await store.run_transaction(lambda unit: unit.portfolio.delete_orphaned_file("b.jpg"))
-    assert await left(store) == ["a.jpg", "c.jpg"]
+    assert await orphaned_names(store) == ["a.jpg", "c.jpg"]
 
 
-async def test_what_fails_changes_no_images(store):
+async def test_a_rollback_changes_no_images(store):
     """A rolled-back transaction neither adds nor removes images."""
     owner = await add_user(store)
     await add(store, make_image(owner.id, "a.jpg"))
@@ -110,7 +110,7 @@ async def test_what_fails_changes_no_images(store):
     with pytest.raises(ZeroDivisionError):
         await store.run_transaction(failing)
     assert await names(store, owner.id) == ["a.jpg"]
-    assert await left(store) == []
+    assert await orphaned_names(store) == []
 
 
 async def test_a_unit_of_work_sees_its_own_images(store):

@@ -1,4 +1,4 @@
-"""Imports, on every store alike: progress, and staff members many at a time."""
+"""Contract of the stores: progress of imports, and staff members saved in batches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SKIPPED = [
 # Progress -------------------------------------------------------------------------------
 
 
-async def of_file(store, fingerprint=PROGRESS.fingerprint):
+async def stored_progress(store, fingerprint=PROGRESS.fingerprint):
     kept = await store.run_transaction(lambda unit: unit.imports.lock_progress(fingerprint))
     return kept, list(
         await read_store(store, lambda view: view.imports.skipped_rows(fingerprint, 0, 100))
@@ -63,40 +63,40 @@ async def save(store, progress, skipped=()):
     await store.run_transaction(lambda unit: unit.imports.save_progress(progress, skipped))
 
 
-async def test_progress_comes_back_as_it_was_saved(store):
-    """With the rows that stayed out, by lines; another file has none."""
+async def test_progress_is_stored_as_saved(store):
+    """Progress is stored with its skipped rows by line, and another file has none."""
     await save(store, PROGRESS, SKIPPED[::-1])
-    assert await of_file(store) == (PROGRESS, SKIPPED)
-    assert await of_file(store, "cd" * 32) == (None, [])
+    assert await stored_progress(store) == (PROGRESS, SKIPPED)
+    assert await stored_progress(store, "cd" * 32) == (None, [])
 
 
-async def test_progress_goes_on(store):
-    """Saving it again replaces it; more rows that stayed out come to those before."""
+async def test_progress_is_replaced(store):
+    """Saving progress again replaces it, and adds the given skipped rows."""
     await save(store, PROGRESS, SKIPPED[:2])
     later = evolve(PROGRESS, line=9, imported=7, updated=8, skipped=9, at=NOW)
     await save(store, later, SKIPPED[2:])
-    assert await of_file(store) == (later, SKIPPED)
+    assert await stored_progress(store) == (later, SKIPPED)
 
 
 async def test_skipped_rows_have_pages(store):
-    """Each begins above a line, and has a limit."""
+    """A page of skipped rows begins above a line, and has a limit."""
     await save(store, PROGRESS, SKIPPED)
     page = read_store(store, lambda view: view.imports.skipped_rows(PROGRESS.fingerprint, 1, 1))
     assert list(await page) == SKIPPED[1:2]
 
 
-async def test_a_forgotten_file_leaves_nothing(store):
-    """Others stay as they are."""
+async def test_deleted_progress_leaves_nothing(store):
+    """Deleting progress deletes it with its skipped rows, and no progress of another file."""
     other = evolve(PROGRESS, fingerprint="cd" * 32)
     for progress in (PROGRESS, other):
         await save(store, progress, SKIPPED)
     await store.run_transaction(lambda unit: unit.imports.delete_progress(PROGRESS.fingerprint))
-    assert await of_file(store) == (None, [])
-    assert await of_file(store, other.fingerprint) == (other, SKIPPED)
+    assert await stored_progress(store) == (None, [])
+    assert await stored_progress(store, other.fingerprint) == (other, SKIPPED)
 
 
-async def test_a_sweep_forgets_what_was_given_up(store):
-    """Files that nobody went on with for 30 days, with their rows, and no others."""
+async def test_abandoned_progress_expires(store):
+    """Progress last saved 30 days ago is deleted with its rows, and newer progress is not."""
     old, recent = (
         evolve(PROGRESS, fingerprint=name * 32, at=at)
         for name, at in (("cd", NOW), ("ef", NOW + timedelta(seconds=1)))
@@ -107,63 +107,67 @@ async def test_a_sweep_forgets_what_was_given_up(store):
         1 + len(SKIPPED),
         0,
     ]
-    assert await of_file(store, old.fingerprint) == (None, [])
-    assert await of_file(store, recent.fingerprint) == (recent, SKIPPED)
+    assert await stored_progress(store, old.fingerprint) == (None, [])
+    assert await stored_progress(store, recent.fingerprint) == (recent, SKIPPED)
 
 
-# People ---------------------------------------------------------------------------------
+# Users ----------------------------------------------------------------------------------
 
 
-def newcomer(email, **given):
-    """A staff member with a companion, in step."""
+def new_staff_member(email, **given):
+    """A new staff user, and a companion with the same names."""
     companion = make_companion(id=0, **given)
     names = {"first_name": companion.first_name, "last_name": companion.last_name}
     return make_new_user(email=email, role=Role.STAFF, **names), companion
 
 
-async def people(store, *emails):
+async def users_by_email(store, *emails):
     return list(await store.run_transaction(lambda unit: unit.imports.lock_users_by_email(emails)))
 
 
-async def test_people_are_found_by_email(store):
-    """In any case and of any role, each once, in the order of ids, with their companions."""
+async def test_users_are_found_by_email(store):
+    """Users of any role are found by e-mail in any case, once each, by id, with companions."""
     customer = await add_user(store, email="Ada@x.org")
     staff = await add_user(store, email="Bo@x.org", role=Role.STAFF)
-    await store.run_transaction(lambda unit: unit.imports.add_staff_members([newcomer("cy@x.org")]))
-    ada, bo, cy = await people(store, "CY@x.org", "bo@x.org", "BO@x.org", "ada@x.org", "no@x.org")
+    await store.run_transaction(
+        lambda unit: unit.imports.add_staff_members([new_staff_member("cy@x.org")])
+    )
+    ada, bo, cy = await users_by_email(
+        store, "CY@x.org", "bo@x.org", "BO@x.org", "ada@x.org", "no@x.org"
+    )
     assert (ada, bo) == ((customer, None), (staff, None))
     assert (cy[0].email, cy[1]) == ("cy@x.org", make_companion(id=cy[0].id))
-    assert await people(store) == []
+    assert await users_by_email(store) == []
 
 
-async def test_added_people_have_ids_in_their_order(store):
-    """Users and companions the same."""
+async def test_added_users_have_ids_in_their_order(store):
+    """Added users get ids in the order of the batch, and companions the ids of their users."""
     names = ["c@x.org", "a@x.org", "b@x.org"]
     await store.run_transaction(
-        lambda unit: unit.imports.add_staff_members([newcomer(each) for each in names])
+        lambda unit: unit.imports.add_staff_members([new_staff_member(each) for each in names])
     )
-    found = await people(store, *names)
+    found = await users_by_email(store, *names)
     assert [user.email for user, _ in found] == names
     assert [companion.id for _, companion in found] == [user.id for user, _ in found]
 
 
 async def test_a_taken_email_refuses_all(store):
-    """Nobody of the batch is added."""
+    """A taken e-mail raises ConstraintViolated(EMAIL_TAKEN), and adds nothing of the batch."""
     await add_user(store, email="Bo@x.org")
-    batch = [newcomer("a@x.org"), newcomer("bo@X.org")]
+    batch = [new_staff_member("a@x.org"), new_staff_member("bo@X.org")]
     with pytest.raises(ConstraintViolated, match=EMAIL_TAKEN):
         await store.run_transaction(lambda unit: unit.imports.add_staff_members(batch))
-    assert await people(store, "a@x.org") == []
+    assert await users_by_email(store, "a@x.org") == []
 
 
-async def test_nobody_is_no_work(store):
-    """Neither to add nor to save."""
+async def test_an_empty_batch_is_accepted(store):
+    """Adding and saving an empty batch raises nothing."""
     await store.run_transaction(lambda unit: unit.imports.add_staff_members([]))
     await store.run_transaction(lambda unit: unit.imports.save_staff_members([]))
 
 
-async def test_saved_users_are_as_given(store):
-    """Every field, and of these users alone."""
+async def test_users_are_stored_as_saved(store):
+    """Saving a staff member stores every field of the user, and changes no other user."""
     ada, bo = await add_user(store, role=Role.STAFF), await add_user(store)
     changed = evolve(
         ada,
@@ -178,11 +182,11 @@ async def test_saved_users_are_as_given(store):
     await store.run_transaction(
         lambda unit: unit.imports.save_staff_members([(changed, companion)])
     )
-    assert await people(store, "ase@x.org", bo.email) == [(changed, companion), (bo, None)]
+    assert await users_by_email(store, "ase@x.org", bo.email) == [(changed, companion), (bo, None)]
 
 
-async def test_sessions_of_many_end_at_once(store):
-    """All of theirs, and of nobody else."""
+async def test_sessions_of_several_users_end(store):
+    """`end_sessions_of_users` deletes all sessions of the given users, and no others."""
     ada, bo, cy = [await add_user(store) for _ in range(3)]
     for number, user in enumerate((ada, ada, bo, cy)):
         session = Session(bytes([number]) * 32, user.id, NOW, NOW)
@@ -196,7 +200,7 @@ async def test_sessions_of_many_end_at_once(store):
     assert left == [0, 1, 0]
 
 
-# Many as one by one -----------------------------------------------------------------------
+# Batches and single saves ------------------------------------------------------------------
 
 MONDAY = NOW.date()
 HOURS = [
@@ -241,9 +245,9 @@ QUERIES: list[dict[str, Any]] = [
 runs = count(1)
 
 
-async def known_people(store, run):
-    """Staff members who were there before: with bookings, reviews and items, suspended, disabled,
-    without a profile."""
+async def add_known_staff(store, run):
+    """Add `KNOWN` staff members with bookings: one with reviews, one with portfolio items, one
+    suspended, one disabled."""
     customer = await add_user(store, email=f"client{run}@x.org")
     everybody = []
     for number in range(KNOWN):
@@ -267,7 +271,7 @@ async def known_people(store, run):
 
 
 async def one_by_one(store, saved, added):
-    """What a batch has to come to."""
+    """Save each user and companion alone, as the reference for a batch."""
 
     async def unit(tx):
         for user, companion in saved:
@@ -288,9 +292,9 @@ async def at_once(store, saved, added):
     await store.run_transaction(unit)
 
 
-async def put(store, put_people, run, changed, new):
-    """Let known people change, and new ones come."""
-    known = await known_people(store, run)
+async def save_staff(store, save_batch, run, changed, new):
+    """Save changed and new staff members; gives the known ids and the new e-mails."""
+    known = await add_known_staff(store, run)
     saved = []
     async with store.read_view() as view:
         for number, fields in changed.items():
@@ -302,17 +306,17 @@ async def put(store, put_people, run, changed, new):
             )
             saved.append((user, companion))
     added = [
-        newcomer(f"new{number}of{run}@x.org", **fields, location_country=f"land{run}")
+        new_staff_member(f"new{number}of{run}@x.org", **fields, location_country=f"land{run}")
         for number, fields in enumerate(new)
     ]
-    await put_people(store, saved, added)
+    await save_batch(store, saved, added)
     emails = [person.email for person, _ in added]
     return [companion.id for companion in known], emails
 
 
 async def seen(store, run, ids, emails):
-    """All that the store shows of them."""
-    new = await people(store, *emails)
+    """Everything that the queries of the store give for these staff members."""
+    new = await users_by_email(store, *emails)
     async with store.read_view() as view:
         found = [
             [json.loads(one)["id"] for one in await view.companions.search(query)]
@@ -334,12 +338,12 @@ async def seen(store, run, ids, emails):
     max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-async def test_a_batch_is_as_its_people_one_by_one(store, reference, batch):
-    """Whoever comes or changes: what searches find, profiles, days that are taken, reviews and
-    items are as if each had been saved alone, which the memory store does."""
+async def test_a_batch_equals_single_saves(store, reference, batch):
+    """A batch gives the same users, searches, companions, details and service counts as saving each
+    staff member alone in the memory store."""
     run = next(runs)
-    expected = await seen(reference, run, *await put(reference, one_by_one, run, *batch))
-    assert await seen(store, run, *await put(store, at_once, run, *batch)) == expected
+    expected = await seen(reference, run, *await save_staff(reference, one_by_one, run, *batch))
+    assert await seen(store, run, *await save_staff(store, at_once, run, *batch)) == expected
 
 
 @pytest.fixture

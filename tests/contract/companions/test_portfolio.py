@@ -1,4 +1,4 @@
-"""Portfolios, on every store alike."""
+"""Contract of the stores: portfolios of companions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def page(store, status=None, after=0, limit=10):
 
 
 async def save(store, item):
-    """Save an item as its obligation is: its companion is held before, and saved after."""
+    """Save an item as the port requires: lock its companion before, and save it after."""
 
     async def unit(tx):
         companion = await tx.companions.lock_companion(item.companion_id)
@@ -61,12 +61,12 @@ async def remove(store, item):
 
 
 async def detail(store, companion):
-    """The titles in the ready-made detail."""
+    """The titles of the items in the stored detail."""
     found = json.loads(await read_store(store, lambda view: view.companions.detail(companion.id)))
     return [item["title"] for item in found["companion"]["portfolio"]]
 
 
-async def test_an_item_comes_back_as_it_was_added(store):
+async def test_an_item_is_stored_as_added(store):
     """An item is stored with every field, times to the microsecond."""
     companion = await add_companion(store)
     new = make_new_portfolio_item(
@@ -92,7 +92,7 @@ async def test_an_unknown_item_is_none(store):
     assert await find(store, item.id) == item
 
 
-async def test_a_portfolio_is_a_companions_own_the_newest_first(store):
+async def test_a_portfolio_lists_one_companions_items_newest_first(store):
     """A portfolio lists its companion's items by descending insertion order."""
     first, second = await add_companion(store), await add_companion(store)
     old = await add(store, first, created_at=NOW)
@@ -117,7 +117,7 @@ async def test_items_are_paged_by_id_and_status(store):
     assert await page(store, after=items[3].id) == []
 
 
-async def test_a_saved_item_is_as_it_is_now(store):
+async def test_saving_replaces_an_item(store):
     """Saving an item changes all of its fields and no other item."""
     companion = await add_companion(store)
     item, other = await add(store, companion), await add(store, companion)
@@ -137,8 +137,8 @@ async def test_a_removed_item_is_gone(store):
     assert (await add(store, companion)).id != gone.id
 
 
-async def test_the_detail_shows_approved_items_alone(store):
-    """The newest first; it follows each change that saves the companion."""
+async def test_the_detail_shows_only_approved_items(store):
+    """The detail shows only approved items, newest first, after each save of the companion."""
     companion = await add_companion(store)
     items = [await add(store, companion, title=title) for title in ("a", "b", "c")]
     assert await detail(store, companion) == []
@@ -160,7 +160,7 @@ async def test_the_detail_keeps_its_items(store):
     assert await detail(store, companion) == ["a"]
 
 
-async def test_a_unit_that_fails_leaves_the_portfolio_alone(store):
+async def test_a_rollback_changes_no_portfolio(store):
     """A rolled-back transaction changes no portfolio."""
     companion = await add_companion(store)
     item, other = await add(store, companion), await add(store, companion)

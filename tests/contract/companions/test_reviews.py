@@ -1,4 +1,4 @@
-"""Reviews and what they come to, on every store alike."""
+"""Contract of the stores: reviews, rating totals, and the reviews in a detail."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def ratings(store, user_id):
 
 
 async def add(store, new):
-    """Past everything that the companion's profile shows."""
+    """Add a review without saving its companion."""
     return await store.run_transaction(lambda unit: unit.reviews.add_review(new))
 
 
@@ -68,8 +68,8 @@ async def shown(store, companion_id):
 # One review -------------------------------------------------------------------------------
 
 
-async def test_a_review_comes_back_as_it_was_added(store):
-    """Every field is kept, times to the microsecond, under a number of its own."""
+async def test_a_review_is_stored_as_added(store):
+    """A review is stored with every field, times to the microsecond."""
     given = {
         "rating": 5,
         "comment": ' "Great"\n\N{GRINNING FACE} ',
@@ -88,22 +88,22 @@ async def test_a_review_comes_back_as_it_was_added(store):
 
 
 async def test_an_unset_field_stays_unset(store):
-    """A rating alone is a review."""
+    """A review without text and subratings is stored with None for them."""
     review = await add(store, make_new_review(await add_booking(store)))
     assert await find(store, review.id) == review
     assert (review.comment, review.appearance, review.response) == (None, None, None)
 
 
 async def test_an_unknown_review_is_none(store):
-    """And has no place for a response."""
+    """An unknown review is None, and saving a response to it returns False."""
     review = await add_review(store)
     unknown = evolve(review, id=review.id + 1, response="Hello")
     assert await find(store, unknown.id) is None
     assert await respond(store, unknown) is False
 
 
-async def test_a_side_finds_its_own_review(store):
-    """Of that booking, hidden or not; nobody finds the other side's."""
+async def test_a_party_finds_its_own_review(store):
+    """`review_by` gives the review of a booking by its own author only, hidden or not."""
     booking = await add_booking(store)
     review = await add_review(store, booking)
     other = await add_booking(store, booking.companion_id, booking.customer_id)
@@ -118,8 +118,8 @@ async def test_a_side_finds_its_own_review(store):
     assert await by(store, booking.id, booking.customer_id) == hidden
 
 
-async def test_a_side_reviews_a_booking_once(store):
-    """A second review of it is refused by name; the other side's is not."""
+async def test_a_party_reviews_a_booking_once(store):
+    """A second review by the same party raises ConstraintViolated(ALREADY_REVIEWED)."""
     booking = await add_booking(store)
     review = await add_review(store, booking)
     with pytest.raises(ConstraintViolated) as caught:
@@ -131,7 +131,7 @@ async def test_a_side_reviews_a_booking_once(store):
 
 
 async def test_a_response_is_saved_once(store):
-    """With its time; nothing else is changed by it, and a second one changes nothing."""
+    """The first response is stored with its time, changes nothing else, and is final."""
     review = await add_review(store)
     answered = review.with_response("Thank you", FINE)
     assert await respond(store, evolve(answered, rating=1, comment="forged")) is True
@@ -142,7 +142,7 @@ async def test_a_response_is_saved_once(store):
 
 
 async def test_a_review_is_hidden_and_shown(store):
-    """Nothing else is changed by it; where it is so already, nothing is."""
+    """`save_hidden` changes only `hidden`, and returns whether it changed anything."""
     review = await add_review(store, rating=5)
     hidden = evolve(review, hidden=True)
     assert await hide(store, evolve(hidden, rating=1, comment="forged", response="mine")) is True
@@ -154,8 +154,8 @@ async def test_a_review_is_hidden_and_shown(store):
     assert await hide(store, evolve(hidden, id=review.id + 1)) is False
 
 
-async def test_what_is_undone_was_never_there(store):
-    """A unit of work that fails leaves no review."""
+async def test_a_rollback_leaves_no_review(store):
+    """A rolled-back transaction leaves no review."""
     booking = await add_booking(store)
 
     async def unit(tx):
@@ -172,7 +172,7 @@ async def test_what_is_undone_was_never_there(store):
 
 
 async def test_reviews_come_by_pages(store):
-    """The newest first, up to the limit; past the end there are none."""
+    """Pages of reviews are newest first, and empty past the end."""
     companion = await add_companion(store)
     made = [await add_review(store, await add_booking(store, companion)) for _ in range(5)]
     await add_review(store)
@@ -183,7 +183,7 @@ async def test_reviews_come_by_pages(store):
 
 
 async def test_hidden_reviews_are_left_out(store):
-    """Of pages, ratings and the profile as it is saved next, wherever they stand."""
+    """Hidden reviews are left out of pages, rating totals, and the detail saved next."""
     companion = await add_companion(store)
     made = [await add_review(store, await add_booking(store, companion)) for _ in range(14)]
     other = await add_review(store)
@@ -203,8 +203,8 @@ async def test_hidden_reviews_are_left_out(store):
     assert detail["reviews"] == [review_record(review) for review in rest[:10]]
 
 
-async def test_who_has_only_hidden_reviews_has_no_ratings(store):
-    """Zero of each, as one who was never reviewed."""
+async def test_only_hidden_reviews_are_no_ratings(store):
+    """A user whose reviews are all hidden has zero totals and an empty list."""
     review = await add_review(store)
     await hide(store, evolve(review, hidden=True))
     assert await ratings(store, review.reviewee_id) == RatingTotals()
@@ -212,7 +212,7 @@ async def test_who_has_only_hidden_reviews_has_no_ratings(store):
 
 
 async def test_all_reviews_come_in_the_order_of_ids(store):
-    """Of everybody, hidden ones too, from the first above an id."""
+    """`reviews` gives the reviews of all users by id above the given one, hidden ones too."""
     made = [await add_review(store) for _ in range(3)]
     made.append(await add_review(store, await add_booking(store), Party.STAFF))
     made[1] = evolve(made[1], hidden=True)
@@ -227,8 +227,8 @@ async def test_all_reviews_come_in_the_order_of_ids(store):
     assert await after(made[3].id, 2) == []
 
 
-async def test_ratings_are_of_one_person(store):
-    """Of a companion as of a customer, whoever said it."""
+async def test_ratings_are_of_one_user(store):
+    """Rating totals are those of the reviews that the user received, in either role."""
     companion, customer = await add_companion(store), await add_user(store)
     for rating in (5, 4, 2):
         booking = await add_booking(store, companion, customer)
@@ -238,15 +238,15 @@ async def test_ratings_are_of_one_person(store):
     assert await ratings(store, customer.id) == RatingTotals(1, 1)
 
 
-async def test_who_was_never_reviewed_has_no_ratings(store):
-    """Zero of each; of nobody there is not even that."""
+async def test_a_user_without_reviews_has_no_ratings(store):
+    """A user without reviews has zero totals, and an unknown user has None."""
     user = await add_user(store)
     assert await ratings(store, user.id) == RatingTotals(0, 0)
     assert await ratings(store, user.id + 1) is None
 
 
 async def test_the_detail_shows_the_newest_ten(store):
-    """Whenever the companion is saved, for whatever reason, and with their responses."""
+    """The detail has the newest ten reviews, with the responses at the time of the last save."""
     companion = await add_companion(store)
     made = [await add_review(store, await add_booking(store, companion)) for _ in range(12)]
     newest = made[:1:-1]
@@ -267,8 +267,8 @@ async def test_the_detail_shows_the_newest_ten(store):
     assert len(detail["reviews"]) == 10
 
 
-async def test_a_better_rating_comes_first_at_once(store):
-    """Searches and summaries follow the review."""
+async def test_a_better_rating_ranks_first(store):
+    """A review changes its companion's rank and summary in searches."""
     plain, other = await add_companion(store), await add_companion(store)
     await add_review(store, await add_booking(store, plain), rating=3)
     await add_review(store, await add_booking(store, other), rating=5)
@@ -292,7 +292,7 @@ async def ports(request):
 
 
 async def at_once(calls):
-    """What each call comes to, all begun together."""
+    """The result or the error code of each call, all started together."""
     barrier = asyncio.Barrier(len(calls))
 
     async def run(call):
@@ -309,8 +309,8 @@ async def completed(store, companion, customer):
     return await add_booking(store, companion, customer, status=BookingStatus.COMPLETED)
 
 
-async def test_a_reviewer_many_times_at_once_is_one_review(ports):
-    """Both sides review several times at the same moment, in two processes: one each."""
+async def test_concurrent_reviews_of_a_party_store_one(ports):
+    """Concurrent reviews from two processes store one review and one event of each party."""
     store = ports[0].store
     companion, customer = await add_companion(store), await add_user(store)
     booking = await completed(store, companion, customer)
@@ -328,14 +328,14 @@ async def test_a_reviewer_many_times_at_once_is_one_review(ports):
         == RatingTotals(4, 1)
     )
     found = await read_store(store, lambda view: view.bookings.booking(booking.id))
-    told = await read_store(store, lambda view: view.bookings.events_of(booking.id))
+    stored_events = await read_store(store, lambda view: view.bookings.events_of(booking.id))
     assert (found.version, found.events) == (booking.version + 2, booking.events + 2)
-    assert [sequence for sequence, _ in told] == [booking.events + 1, booking.events + 2]
+    assert [sequence for sequence, _ in stored_events] == [booking.events + 1, booking.events + 2]
 
 
-async def test_many_reviews_of_one_companion_all_count(ports):
-    """Of 32 bookings at the same moment, in two processes: sum, count, mean and the newest
-    ten are exact, while responses come in between."""
+async def test_concurrent_reviews_of_a_companion_all_count(ports):
+    """Concurrent reviews of 32 bookings and two responses, from two processes, leave exact rating
+    totals and the newest ten reviews in the detail."""
     store = ports[0].store
     companion = await add_companion(store)
     customers = [await add_user(store) for _ in range(4)]
@@ -365,9 +365,9 @@ async def test_many_reviews_of_one_companion_all_count(ports):
     assert detail["reviews"] == [review_record(review) for review in newest]
 
 
-async def test_hiding_while_reviews_come_keeps_the_rating(ports):
-    """Reviews of 16 bookings at the same moment as others are hidden and shown, several times
-    each and in two processes: what the companion has is the sum of what is shown."""
+async def test_hiding_during_reviews_keeps_exact_ratings(ports):
+    """Reviews concurrent with hiding and showing others, from two processes, leave the companion
+    with the rating totals of the visible reviews."""
     store = ports[0].store
     companion, customer = await add_companion(store), await add_user(store)
     dice, calls, known = random.Random(4), [], []
@@ -402,8 +402,8 @@ async def test_hiding_while_reviews_come_keeps_the_rating(ports):
     assert detail["reviews"] == [review_record(review) for review in newest]
 
 
-async def test_a_review_hidden_many_times_at_once_is_hidden_once(ports):
-    """In two processes: its rating is taken out once."""
+async def test_concurrent_hiding_counts_once(ports):
+    """Hiding a review 8 times concurrently, from two processes, subtracts its rating once."""
     store = ports[0].store
     companion = await add_companion(store)
     one, two = [

@@ -1,6 +1,6 @@
-"""Searching companions, on every store alike: held against a brute force over all of them.
+"""Contract of the stores: companion search, compared with a brute-force search.
 
-Searches by date are in `test_store_days`.
+Searches by date are in `test_search_by_date`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ LOCATIONS = [
 
 
 async def search(view, **given):
-    """The ids that a search gives."""
+    """The ids in the result of a search."""
     summaries = await view.companions.search(CompanionQuery(**{"limit": 100, **given}))
     return [msgspec.json.decode(summary)["id"] for summary in summaries]
 
@@ -68,8 +68,8 @@ async def search(view, **given):
 # Filters ----------------------------------------------------------------------------------
 
 
-async def test_every_combination_of_filters_gives_what_brute_force_gives(store):
-    """Place, service, prices and date, each alone and with all others, in full order."""
+async def test_combined_filters_give_the_brute_force_result(store):
+    """Each combination of filters gives the ids of a brute-force search, in order."""
     companions = await add_companions(store, make_companions(7))
     services = [None, "gala DINNER", "GRÖSSE", "größe", "dinner", "trade, fair"]
     prices = [(None, None), (5_000, None), (None, 4_999), (5_000, 5_000), (5_002, 19_999)]
@@ -90,7 +90,7 @@ async def test_every_combination_of_filters_gives_what_brute_force_gives(store):
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_places_match_by_any_part_in_any_case(store, seed):
-    """City or country, partially; `%`, `_` and quotes mean themselves; accents count."""
+    """A search by part of a city or country gives the ids of a brute-force search."""
     companions = await add_companions(store, make_companions(seed))
     async with store.read_view() as view:
         found = {place: await search(view, location=place) for place in LOCATIONS}
@@ -116,7 +116,7 @@ async def test_places_match_by_any_part_in_any_case(store, seed):
     ],
 )
 async def test_a_place_is_found(store, asked, found):
-    """Some searches for a companion of São Paulo, Brasil."""
+    """A companion of São Paulo, Brasil is found by parts of one of these names, in any case."""
     companion = await add_companion(store, location_city="São Paulo", location_country="Brasil")
     ids = await read_store(store, lambda view: search(view, location=asked))
     assert ids == ([companion.id] if found else [])
@@ -131,7 +131,7 @@ async def test_prices_are_inclusive(store, low, high):
 
 
 async def test_a_search_follows_a_change(store):
-    """A companion saved anew is found by what it is now, not by what it was."""
+    """A changed companion is found by its new fields, and not by its old ones."""
     companion = await add_companion(store, location_city="Porto", service_types=("Gala",))
     await change_companion(store, companion, location_city="Faro", service_types=("Fair",))
     async with store.read_view() as view:
@@ -140,8 +140,8 @@ async def test_a_search_follows_a_change(store):
         assert await search(view, location="faro", service="fair") == [companion.id]
 
 
-async def test_a_search_answers_ready_made_summaries(store):
-    """The bytes of the one codec, with exact decimals."""
+async def test_a_search_gives_encoded_summaries(store):
+    """A search gives encoded summary records."""
     companion = await add_companion(store, hourly_rate=12_345, daily_rate=None)
     found = await read_store(store, lambda view: view.companions.search(CompanionQuery()))
     assert list(found) == [codec.encode(companion_summary(companion, POLICY.currency))]
@@ -150,8 +150,8 @@ async def test_a_search_answers_ready_made_summaries(store):
 # Order and pages --------------------------------------------------------------------------
 
 
-async def test_the_rounded_rating_orders(store):
-    """Ratings that round to the same 2 decimals are equal: the reviews decide, then the id."""
+async def test_results_are_ordered_by_rounded_rating(store):
+    """Results are ordered by rating rounded to 2 decimals, number of reviews, then id."""
     ratings = [(2, 1), (4_001, 1_000), (4, 1), (0, 0), (12, 3), (8, 2), (4, 1)]
     companions = [
         await add_companion(store, rating_sum=total, total_reviews=reviews)
@@ -162,24 +162,24 @@ async def test_the_rounded_rating_orders(store):
 
 
 async def test_a_rating_rounds_half_up(store):
-    """4.005 is 4.01, and so before a 4.00 with more reviews."""
+    """A rating of 4.005 ranks as 4.01, above a 4.00 with more reviews."""
     better = await add_companion(store, rating_sum=801, total_reviews=200)
     worse = await add_companion(store, rating_sum=1_600, total_reviews=400)
     assert await read_store(store, search) == [better.id, worse.id]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
-async def test_pages_join_without_a_gap_or_a_double(store, limit):
-    """Each page has up to one row more than its limit: the first of the next page."""
+async def test_pages_join_without_gaps_or_duplicates(store, limit):
+    """Each page has its `limit` rows and the first row of the next page."""
     companions = await add_companions(store, make_companions(3))
-    everybody = brute_force_search(companions, CompanionQuery())
+    all_ids = brute_force_search(companions, CompanionQuery())
     async with store.read_view() as view:
-        for start in range(0, len(everybody) + limit, limit):
+        for start in range(0, len(all_ids) + limit, limit):
             page = await search(view, page=start // limit + 1, limit=limit)
-            assert page == everybody[start : start + limit + 1]
+            assert page == all_ids[start : start + limit + 1]
 
 
 async def test_a_page_far_beyond_the_end_is_empty(store):
-    """The last page that the contract allows is no error."""
+    """Page 100,000 is empty when there is one companion."""
     await add_companion(store)
     assert await read_store(store, lambda view: search(view, page=100_000, limit=50)) == []

@@ -1,4 +1,4 @@
-"""Searching companions by date, on every store alike: what is found has a free hour."""
+"""Contract of the stores: search by date finds the companions with a free hour."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ WEEK = [MONDAY + n * DAY for n in range(7)]
 
 
 async def open_days(store, companion, days=WEEK):
-    """Those of the days on which a search finds the companion."""
+    """The given days on which a search finds the companion."""
     async with store.read_view() as view:
         return [day for day in days if companion.id in await found_on(view, day)]
 
 
 async def found_on(view, day):
-    """The ids of all companions that a search by this date gives."""
+    """The ids in the result of a search by this date, sorted."""
     summaries = await view.companions.search(CompanionQuery(date=day, limit=50))
     return sorted(msgspec.json.decode(summary)["id"] for summary in summaries)
 
@@ -55,7 +55,7 @@ async def test_weekly_hours_open_their_days(store):
 
 
 async def test_without_weekly_hours_every_day_is_open(store):
-    """Nothing set means free all day, every day."""
+    """A companion without weekly hours is found on every day."""
     companion = await add_companion(store)
     assert await open_days(store, companion) == WEEK
 
@@ -70,15 +70,15 @@ async def test_without_weekly_hours_every_day_is_open(store):
         ((Slot(0, 30), Slot(31, 61)), False),
     ],
 )
-async def test_an_hour_is_unbroken(store, slots, is_open):
-    """Slots that touch join; half an hour twice is no hour."""
+async def test_a_free_hour_is_contiguous(store, slots, is_open):
+    """A free hour is 60 contiguous minutes, and adjacent slots are contiguous."""
     weekly = tuple(WeeklySlot(0, slot) for slot in slots)
     companion = await add_companion(store, calendar=Calendar("UTC", weekly))
     assert await open_days(store, companion) == (WEEK[:1] if is_open else [])
 
 
-async def test_an_override_rules_its_date(store):
-    """A day off hides, extra hours open, too short ones don't."""
+async def test_an_override_replaces_its_date(store):
+    """On an overridden date only an override slot of at least an hour is found."""
     overrides = (
         DateOverride(WEEK[0]),
         DateOverride(WEEK[1], (Slot(0, 30),)),
@@ -92,7 +92,7 @@ async def test_an_override_rules_its_date(store):
 
 @pytest.mark.parametrize(("hours", "is_open"), [(8, False), (7, True), (4, True)])
 async def test_a_booking_may_fill_a_day(store, hours, is_open):
-    """A day is open while one hour of it is left."""
+    """A day with a booking is found while one free hour is left."""
     companion = await add_companion(store, calendar=make_calendar(days=range(5)))
     customer = await add_user(store)
     await add_accepted_booking(
@@ -102,7 +102,7 @@ async def test_a_booking_may_fill_a_day(store, hours, is_open):
 
 
 async def test_bookings_fill_a_day_together(store):
-    """What is left between two bookings counts, not their number."""
+    """A day that two bookings fill together is not found."""
     companion = await add_companion(store, calendar=make_calendar(days=range(5)))
     customer = await add_user(store)
     for hour in (9, 13):
@@ -113,7 +113,7 @@ async def test_bookings_fill_a_day_together(store):
 
 
 async def test_a_pending_request_hides_nothing(store):
-    """Only bookings that hold their slot do."""
+    """A pending booking of a whole day hides no day."""
     companion, customer = await add_companion(store), await add_user(store)
     pending = {"status": BookingStatus.PENDING, "starts_at": at(WEEK[1]), "duration_hours": 24}
     await add_accepted_booking(store, companion, customer.id, **pending)
@@ -121,7 +121,7 @@ async def test_a_pending_request_hides_nothing(store):
 
 
 async def test_a_released_slot_is_found_again(store):
-    """A cancelled booking gives its day back."""
+    """A day filled by a booking is found again when the booking is cancelled."""
     companion, customer = await add_companion(store), await add_user(store)
     booking = await add_accepted_booking(
         store, companion, customer.id, starts_at=at(WEEK[1]), duration_hours=24
@@ -132,7 +132,7 @@ async def test_a_released_slot_is_found_again(store):
 
 
 async def test_a_booking_fills_local_days(store):
-    """A booking of 24 h from noon UTC is one whole day in Auckland, 13 hours ahead."""
+    """A booking of 24 hours from 11:00 UTC fills one local day in Auckland, 13 hours ahead."""
     calendar = Calendar("Pacific/Auckland")
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
     await add_accepted_booking(
@@ -141,8 +141,8 @@ async def test_a_booking_fills_local_days(store):
     assert await open_days(store, companion) == [*WEEK[:2], *WEEK[3:]]
 
 
-async def test_a_night_fills_two_days(store):
-    """A booking over midnight takes the hours of both days."""
+async def test_a_booking_over_midnight_fills_two_days(store):
+    """A booking over midnight fills the hours of both days."""
     slots = (WeeklySlot(1, Slot(1_200, 1_440)), WeeklySlot(2, Slot(0, 240)))
     companion = await add_companion(store, calendar=Calendar("UTC", slots))
     customer = await add_user(store)
@@ -153,8 +153,8 @@ async def test_a_night_fills_two_days(store):
     assert (before, await open_days(store, companion)) == (WEEK[1:3], [])
 
 
-async def test_new_hours_keep_bookings_in_mind(store):
-    """Saving a companion anew forgets neither what is booked nor what was overridden."""
+async def test_a_saved_calendar_respects_bookings(store):
+    """The days of a saved companion follow its current calendar and its bookings."""
     calendar = make_calendar(days=range(5), overrides=(DateOverride(WEEK[3]),))
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
     await add_accepted_booking(
@@ -167,24 +167,24 @@ async def test_new_hours_keep_bookings_in_mind(store):
     assert await open_days(store, companion) == WEEK[:6]
 
 
-async def test_an_hour_that_a_clock_change_skips_is_none(store):
-    """Sundays from 02:00 to 03:00 are open, but for the one on which the clock goes ahead."""
+async def test_a_skipped_local_hour_is_not_free(store):
+    """The hour 02:00 to 03:00 is not found on the Sunday when the clock skips it."""
     calendar = Calendar("Europe/Berlin", (WeeklySlot(6, Slot(120, 180)),))
     companion = await add_companion(store, calendar=calendar)
     sundays = [date(2027, 3, 21), date(2027, 3, 28), date(2027, 4, 4)]
     assert await open_days(store, companion, sundays) == [sundays[0], sundays[2]]
 
 
-async def test_searches_by_date_tell_the_truth(store):
-    """Of chance companions with chance bookings, exactly those with a free hour are found."""
-    chance, customer = random.Random(11), await add_user(store)
+async def test_searches_by_date_match_has_free_hour(store):
+    """Of random companions with random bookings, exactly those with a free hour are found."""
+    rng, customer = random.Random(11), await add_user(store)
     calendars: dict[int, Calendar] = {}
     busy: dict[int, list[Interval]] = {}
     for _ in range(12):
-        calendar = chance_calendar(chance)
+        calendar = random_calendar(rng)
         companion = await add_companion(store, calendar=calendar)
-        starts = sorted(chance.sample(range(0, 14 * 24, 6), 9))
-        lengths = [min(chance.randint(1, 24), b - a) for a, b in pairwise(starts)]
+        starts = sorted(rng.sample(range(0, 14 * 24, 6), 9))
+        lengths = [min(rng.randint(1, 24), b - a) for a, b in pairwise(starts)]
         calendars[companion.id], busy[companion.id] = calendar, []
         for start, hours in zip(starts, lengths, strict=False):
             booked = {"starts_at": at(MONDAY, 0) + start * DAY / 24, "duration_hours": hours}
@@ -199,10 +199,10 @@ async def test_searches_by_date_tell_the_truth(store):
     }
 
 
-def chance_calendar(chance):
-    timezone = chance.choice(["UTC", "Asia/Tokyo", "America/Los_Angeles", "Europe/Berlin"])
+def random_calendar(rng):
+    timezone = rng.choice(["UTC", "Asia/Tokyo", "America/Los_Angeles", "Europe/Berlin"])
     hours = [(0, 120), (0, 1_440), (540, 600), (540, 1_020), (1_380, 1_440)]
-    weekly = [WeeklySlot(day, Slot(*chance.choice(hours))) for day in range(7)]
-    closed = chance.sample(WEEK, 2)
+    weekly = [WeeklySlot(day, Slot(*rng.choice(hours))) for day in range(7)]
+    closed = rng.sample(WEEK, 2)
     overrides = (DateOverride(closed[0]), DateOverride(closed[1], (Slot(600, 700),)))
-    return Calendar(timezone, tuple(chance.sample(weekly, chance.choice([0, 4, 7]))), overrides)
+    return Calendar(timezone, tuple(rng.sample(weekly, rng.choice([0, 4, 7]))), overrides)

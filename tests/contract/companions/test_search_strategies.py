@@ -1,7 +1,7 @@
-"""Each way by which the databases search gives the same, whichever a statement goes.
+"""Every access path of the SQL search gives the same companions.
 
-With the figures as they are a few companions are searched by few of the ways, so here they are
-much smaller.
+With the production limits, a small dataset uses few of the paths, so the limits here are much
+smaller.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ QUERIES: dict[str, dict[str, Any]] = {
     "all": {"location": "t", "service": "GALA dinner", "min_price": 2},
 }
 PAGES = ((1, 0, 100), (5, 3, 100), (5, 0, 0), (200, 0, 100))
-"""Size, offset, and up to how many places are searched one by one."""
+"""Page size, offset, and the maximum number of locations that are searched one by one."""
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])
 async def filled(request):
-    """A store, and the companions that are in it."""
+    """A store and its companions."""
     async with STORES[request.param](request) as store:
         yield store, await add_companions(store, make_companions(11, 90))
 
 
 async def searched(database, query, offset, figures):
-    """The ids that a page has, by a statement of these figures."""
+    """The ids of a page, by the search statement with these limits."""
     shape = SearchVariant(
         has_location=query.location is not None,
         has_service=query.service is not None,
@@ -63,15 +63,14 @@ async def searched(database, query, offset, figures):
 
 
 @pytest.mark.parametrize("sample", [1, 15, 1_000])
-async def test_every_way_gives_what_brute_force_gives(filled, sample):
-    """Few or many places, samples that are whole or are not, usual days and odd ones, at the
-    start and behind an offset."""
-    store, everybody = filled
+async def test_every_path_gives_the_brute_force_result(filled, sample):
+    """Each query, date, page and sample size gives the companions of a brute-force search."""
+    store, all_companions = filled
     wrong = {}
     for name, day, (size, offset, places) in product(QUERIES, (None, *OVERRIDE_DATES), PAGES):
         query = CompanionQuery(**QUERIES[name], date=day)
         figures = {"size": size, "sample": sample, "places": places}
         found = await searched(store.database, query, offset, figures)
-        if found != (expected := brute_force_search(everybody, query)[offset : offset + size]):
+        if found != (expected := brute_force_search(all_companions, query)[offset : offset + size]):
             wrong[name, day, size, offset, places] = (found, expected)
     assert wrong == {}

@@ -1,4 +1,4 @@
-"""What saving a companion leaves in memory."""
+"""The cache of stored calendars, which saving companions fills."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from staffbooking_core.domain.companions.availability import (
 from tests.support.builders import DAY, NOW
 
 
-def test_long_calendars_are_not_kept() -> None:
-    """With bookings, times taken elsewhere, many dates or slots they are worked out each time."""
+def test_long_calendars_are_not_cached() -> None:
+    """Calendars with busy intervals, many dates or many slots are computed each time."""
     days = tuple(
         DateOverride(NOW.date() + number * DAY) for number in range(MAX_CACHEABLE_SLOTS + 1)
     )

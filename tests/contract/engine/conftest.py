@@ -1,4 +1,4 @@
-"""Each test of the seam runs on fresh tables of both databases."""
+"""Fixtures of the engine tests: both databases with the tables of `sample_schema`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small schema of every type and constraint, and statements on it."""
+"""A small schema with every column type and kind of constraint, and statements on it."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ SELECT_POINTS = Statement(select(PEOPLE.c.points).where(PEOPLE.c.name == bindpar
 
 
 def named_person(name: str, points: int = 0) -> dict[str, Any]:
-    """The parameters of ADD_NAMED."""
+    """The parameters of INSERT_NAMED."""
     return {"name": name, "points": points}
 
 
 async def list_names(connection: Connection) -> list[str]:
-    """Everybody, the first to come first."""
+    """The names of all people, by id."""
     return [name for (name,) in await connection.fetch_all(SELECT_NAMES)]
 
 

@@ -1,4 +1,4 @@
-"""Composite statements: several writes in one go, the same on both databases."""
+"""Composite statements: several writes in one call, with the same effect on both databases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def list_cities(connection: Connection) -> list[int]:
 
 
 async def test_a_touched_row_lets_the_others_run(database: Database) -> None:
-    """The row count is that of the first write."""
+    """When the first write touches a row, the others run, and the count is the first one's."""
     await database.execute(INSERT_NAMED, **named_person("Ada"))
     assert await SET_POINTS_AND_REPLACE_CITY.execute(database, PARAMS) == 1
     assert await list_cities(database) == [NEW_CITY]
@@ -94,7 +94,7 @@ async def test_a_composite_is_one_round_trip_on_postgresql(postgres: Database) -
 
 
 async def test_sqlite_may_have_other_writes(database: Database) -> None:
-    """They replace those of PostgreSQL, and are conditional too."""
+    """On SQLite `sqlite_if_touched` replaces `if_touched`, with the same condition."""
     assert await SET_POINTS_AND_ADD_A_CITY.execute(database, PARAMS) == 0
     assert await list_cities(database) == [OLD_CITY]
     await database.execute(INSERT_NAMED, **named_person("Ada"))
@@ -112,7 +112,7 @@ async def test_a_batch_writes_all_rows_and_the_others_once(database: Database) -
 
 
 async def test_a_batch_without_rows_does_nothing(database: Database) -> None:
-    """Nothing is sent, so the others do not run either."""
+    """A batch without rows makes no round trip, and its dependent statements do not run."""
     before = database.round_trips
     await ADD_PEOPLE_AND_CITY.execute(database, [], new_city=NEW_CITY)
     assert database.round_trips == before

@@ -1,4 +1,4 @@
-"""Many callers and several processes at one database, and how it is set up."""
+"""Concurrent callers and processes on one database, and the settings of connections."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.contract.engine.sample_schema import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_two_openings_of_a_file_write_in_turn(tmp_path: Path) -> None:
-    """Openings of one file, as two processes have, lose no write to each other."""
+async def test_concurrent_openings_of_a_file_lose_no_write(tmp_path: Path) -> None:
+    """Eight databases opened on one file lose no concurrent write."""
     path = tmp_path / "shared.db"
     openings = await asyncio.gather(*(open_sqlite(path, METADATA) for _ in range(8)))
     await create_tables(openings[0])
     await openings[0].execute(INSERT_NAMED, **named_person("Ada"))
 
-    async def raise_by_reading(unit: Connection) -> None:
+    async def increment_after_reading(unit: Connection) -> None:
         points = await unit.fetch_value(SELECT_POINTS, who="Ada")
         await asyncio.sleep(0)
         await unit.execute(ADD_POINTS, who="Ada", by=1)
@@ -42,7 +42,7 @@ async def test_two_openings_of_a_file_write_in_turn(tmp_path: Path) -> None:
 
     async def many_times(database: Database) -> None:
         for _ in range(5):
-            await database.run_transaction(raise_by_reading)
+            await database.run_transaction(increment_after_reading)
             await database.execute(ADD_POINTS, who="Ada", by=1)
 
     await asyncio.gather(*(many_times(database) for database in openings))
@@ -51,10 +51,10 @@ async def test_two_openings_of_a_file_write_in_turn(tmp_path: Path) -> None:
         await opening.close()
 
 
-async def test_a_busy_file_is_unavailable_in_the_end(
+async def test_a_busy_file_is_unavailable_after_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer elsewhere that never ends is waited for, but not for ever."""
+    """A transaction on a file that another writer holds raises StoreUnavailable."""
     monkeypatch.setattr("staffbooking_adapters.sql.engine.sqlite.BUSY_TIMEOUT_SECONDS", 0.05)
     first, second = [await open_sqlite(tmp_path / "shared.db", METADATA) for _ in range(2)]
     await create_tables(first)
@@ -69,17 +69,17 @@ async def test_a_busy_file_is_unavailable_in_the_end(
     await second.close()
 
 
-async def test_more_callers_than_connections_take_turns(database: Database) -> None:
-    """Callers wait for a connection in the order they came, and all are served."""
+async def test_more_callers_than_connections_are_served(database: Database) -> None:
+    """Forty concurrent callers of a pool of four connections are all served."""
     await database.execute(INSERT_NAMED, **named_person("Ada"))
     await asyncio.gather(*(database.execute(ADD_POINTS, who="Ada", by=1) for _ in range(40)))
     assert await database.fetch_value(SELECT_POINTS, who="Ada") == 40
 
 
-async def test_waiting_for_a_connection_has_an_end(
+async def test_waiting_for_a_connection_times_out(
     postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When every connection stays busy, the next caller is told so."""
+    """When every connection stays busy, the next caller gets StoreUnavailable."""
     monkeypatch.setattr("staffbooking_adapters.sql.engine.pool.ACQUIRE_TIMEOUT_SECONDS", 0.05)
     done = asyncio.Event()
     holders = [
@@ -99,18 +99,17 @@ async def pragmas(unit: Connection) -> list[Any]:
 
 
 @pytest.mark.parametrize("synchronous, level", [("FULL", 2), ("OFF", 0)])
-async def test_sqlite_is_set_to_keep_what_it_acknowledged(
+async def test_sqlite_connections_have_their_pragmas(
     tmp_path: Path, synchronous: Literal["FULL", "OFF"], level: int
 ) -> None:
-    """The main file is synced at every commit, one for counters is not; both use a WAL. Who writes
-    much finds its pages again: 32 MiB of them."""
+    """A connection has a WAL, the given `synchronous` level, foreign keys and 32 MiB of cache."""
     database = await open_sqlite(tmp_path / "main.db", METADATA, synchronous=synchronous)
     assert await database.run_transaction(pragmas) == ["wal", level, 1, -32_768]
     await database.close()
 
 
-async def test_postgres_is_set_for_short_units_and_kept_plans(postgres: Database) -> None:
-    """Each connection has the limits of time and the planner's mode it is to have."""
+async def test_postgres_connections_have_their_settings(postgres: Database) -> None:
+    """A connection has the timeouts, planner settings, time zone and isolation level required."""
     shown = {
         "application_name": "staffbooking",
         "plan_cache_mode": "force_generic_plan",

@@ -1,4 +1,4 @@
-"""What the database refuses has the same name on both."""
+"""Violated constraints have the same names on both databases."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("what, person, constraint", REFUSALS, ids=[case[0] for case in REFUSALS])
-async def test_a_refusal_has_the_same_name_on_both(
+async def test_a_violation_has_the_same_name_on_both(
     database: Database, what: str, person: dict[str, Any], constraint: str
 ) -> None:
-    """What the database refuses is told by the constraint's name, alone and in a unit."""
+    """A refused write raises ConstraintViolated with the constraint's name, alone or in a unit."""
     await database.fetch_value(INSERT_PERSON, **SAMPLE_PERSON)
     with pytest.raises(ConstraintViolated) as alone:
         await database.fetch_value(INSERT_PERSON, **person)
@@ -59,8 +59,8 @@ async def test_a_refusal_has_the_same_name_on_both(
     assert await database.fetch_value(COUNT_PEOPLE) == 1
 
 
-async def test_a_key_taken_twice_has_its_name(database: Database) -> None:
-    """A primary key is a constraint like others."""
+async def test_a_duplicate_primary_key_has_its_name(database: Database) -> None:
+    """A duplicate primary key raises ConstraintViolated with the key's name."""
     add = Statement(insert(CITIES).values(id=bindparam("id")))
     await database.execute(add, id=1)
     with pytest.raises(ConstraintViolated, match=r"^pk_cities$"):
@@ -80,8 +80,8 @@ TRIGGERS = {
 }
 
 
-async def test_a_trigger_refuses_by_its_own_word(database: Database) -> None:
-    """What a trigger raises is the constraint's name."""
+async def test_a_trigger_names_its_violation(database: Database) -> None:
+    """An error raised by a trigger is the name of the violated constraint."""
     for ddl in TRIGGERS[database.dialect]:
         await database.execute(Statement(text(ddl)))
     await database.execute(INSERT_NAMED, **named_person("Ada"))
@@ -89,8 +89,8 @@ async def test_a_trigger_refuses_by_its_own_word(database: Database) -> None:
         await database.execute(Statement(delete(PEOPLE)))
 
 
-def test_unique_keys_that_sqlite_cannot_tell_apart_are_refused() -> None:
-    """Two unique keys over the same columns would share one name, so they may not be."""
+def test_ambiguous_unique_keys_are_refused() -> None:
+    """Two unique indexes over the same columns raise ValueError."""
     metadata = MetaData()
     Table(
         "t",
@@ -103,8 +103,8 @@ def test_unique_keys_that_sqlite_cannot_tell_apart_are_refused() -> None:
         unique_constraint_names(metadata)
 
 
-async def test_many_keeps_all_or_nothing(database: Database) -> None:
-    """One bad row of a batch undoes the others."""
+async def test_execute_many_is_atomic(database: Database) -> None:
+    """One refused row of `execute_many` rolls back the others."""
     with pytest.raises(ConstraintViolated, match="ck_people_points"):
         await database.execute_many(
             INSERT_NAMED, [named_person("Ada"), named_person("Bob", points=-1)]

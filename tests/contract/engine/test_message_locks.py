@@ -1,5 +1,5 @@
-"""Units of work on conversations and messages that meet on PostgreSQL: one of them waits for the
-other to commit, and goes on from what it finds then."""
+"""Locks of conversations, messages and presence on PostgreSQL: of two concurrent transactions, one
+waits for the other to commit, and then reads what it committed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ pytestmark = pytest.mark.anyio
 __all__ = ["postgres"]
 
 
-async def tail(store, after=0):
-    """The texts of the next messages of all, with their ids."""
+async def messages_after(store, after=0):
+    """The ids and texts of the messages after an id."""
     some = await read_store(store, lambda view: view.messages.all_messages_after(after, 100))
     return [(message.id, message.content) for message in some]
 
 
-def adding(conversation, content):
+def add_message(conversation, content):
     async def unit(tx):
         await tx.messages.lock_conversations([conversation.id])
         return await tx.messages.add_messages([make_new_message(conversation, content=content)])
@@ -52,8 +52,8 @@ def adding(conversation, content):
     return unit
 
 
-def accepting(booking):
-    """A step of a booking that has an event, as it is done with each."""
+def accept(booking):
+    """A unit of work that accepts a booking with an event and saves its group."""
 
     async def unit(tx):
         await tx.bookings.save_booking(
@@ -69,7 +69,7 @@ def accepting(booking):
 
 
 async def add_requests(store):
-    """Two bookings of an event, of one customer."""
+    """Add two bookings of one customer with the same event."""
     customer = await add_user(store)
     companions = [await add_companion(store) for _ in "ab"]
     return [await add_booking(store, each, customer, event_ref=EVENT_REF) for each in companions]
@@ -79,8 +79,8 @@ async def add_requests(store):
 
 
 @asynccontextmanager
-async def all_but_committed(store, unit):
-    """As long as the context is open a unit of work has done everything but commit."""
+async def uncommitted(store, unit):
+    """Run a unit of work whose transaction commits when the context ends."""
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def open_ended(tx):
@@ -96,44 +96,44 @@ async def all_but_committed(store, unit):
 
 
 async def has_to_wait(store, task):
-    """Whether a task comes to wait for another transaction before it ends."""
+    """Whether a task waits for another transaction before it ends."""
     while not task.done() and not await store.database.fetch_value(WAITING):
         pass
     return not task.done()
 
 
 async def test_messages_are_seen_in_the_order_of_their_ids(postgres):
-    """Of any two conversations: who comes second gets no id before the first has committed,
-    so a reader in between sees neither of them, and no gap."""
+    """A transaction that adds messages waits for an open one that did, in any conversation, so
+    readers see the ids in order and without gaps."""
     one, other = postgres
     first, second = await add_direct(one), await add_direct(one)
-    async with all_but_committed(one, adding(first, "sooner")):
-        later = asyncio.create_task(other.run_transaction(adding(second, "later")))
+    async with uncommitted(one, add_message(first, "sooner")):
+        later = asyncio.create_task(other.run_transaction(add_message(second, "later")))
         assert await has_to_wait(other, later)
-        assert await tail(one) == []
+        assert await messages_after(one) == []
     await later
-    assert await tail(one) == [(1, "sooner"), (2, "later")]
+    assert await messages_after(one) == [(1, "sooner"), (2, "later")]
 
 
-async def test_who_only_reads_waits_for_nobody(postgres):
-    """All that was committed is there while more is about to be."""
+async def test_readers_do_not_wait(postgres):
+    """While a transaction adds messages, others read the committed ones without waiting."""
     one, other = postgres
     first, second = await add_direct(one), await add_direct(one)
     await add_messages_by(one, first, "before")
-    async with all_but_committed(one, adding(second, "sooner")):
-        assert await tail(other) == [(1, "before")]
+    async with uncommitted(one, add_message(second, "sooner")):
+        assert await messages_after(other) == [(1, "before")]
         assert await read_store(other, lambda view: view.messages.last_message_id()) == 1
 
 
-async def test_who_holds_a_conversation_sees_what_was_done_to_it(postgres):
-    """Who left meanwhile is gone, who came is there, and the last message is the last."""
+async def test_a_lock_reads_the_committed_conversation(postgres):
+    """A lock that waited gives the members and the last message that were committed."""
     one, other = postgres
     group = await add_group(one)
     leaving, staying = group.staff_ids
     coming = await add_companion(one)
 
     async def unit(tx):
-        [message] = await adding(group, "so long")(tx)
+        [message] = await add_message(group, "so long")(tx)
         held = await tx.messages.lock_conversations([group.id])
         booked = {staying: "Noa Levi", coming.id: "Mia Lindqvist"}
         await tx.messages.save_group(sync_group_members(held[group.id], booked), is_open=False)
@@ -154,13 +154,13 @@ async def test_who_holds_a_conversation_sees_what_was_done_to_it(postgres):
 
 @pytest.mark.parametrize("is_made", [False, True])
 async def test_two_accepts_see_each_other(postgres, is_made):
-    """The second finds the first one's booking, whether the group was there before or the
-    first is about to make it: so it opens, with both in it."""
+    """Two concurrent accepts open one group with both companions, whether it existed before or
+    not."""
     one, other = postgres
     bookings = await add_requests(one)
     if is_made:
         await lock_group(one, bookings[0].customer_id)
-    accepts = [accepting(booking) for booking in bookings]
+    accepts = [accept(booking) for booking in bookings]
     await meeting(postgres, accepts[0], lambda: other.run_transaction(accepts[1]))
     [shown] = await read_store(
         one, lambda view: view.messages.overviews(bookings[0].customer_id, 1, 9, NOW)
@@ -169,8 +169,8 @@ async def test_two_accepts_see_each_other(postgres, is_made):
     assert list(shown.conversation.recipient_ids) == members
 
 
-async def test_a_conversation_is_opened_by_the_first(postgres):
-    """The second waits, and gets the same."""
+async def test_concurrent_opens_give_one_conversation(postgres):
+    """Two transactions that open the same direct conversation get the same one."""
     one, other = postgres
     pair = await add_pair(one)
 
@@ -184,9 +184,9 @@ async def test_a_conversation_is_opened_by_the_first(postgres):
 # Connections ------------------------------------------------------------------------------
 
 
-async def test_a_connection_is_counted_after_the_one_before_it(postgres):
-    """Where one more is allowed, the second of two at the same time is one too many, though
-    it comes to another node."""
+async def test_concurrent_connections_are_counted_in_turn(postgres):
+    """With a limit of one connection, the second of two concurrent ones is refused, though it is on
+    another node."""
     one, other = postgres
     user = await add_user(one)
     for node in "ab":
@@ -204,8 +204,8 @@ async def test_a_connection_is_counted_after_the_one_before_it(postgres):
     assert taken == (True, False)
 
 
-async def test_the_last_of_two_connections_is_known_to_be(postgres):
-    """Two that end at the same moment at one node leave nobody connected."""
+async def test_removing_both_connections_ends_presence(postgres):
+    """A user is offline after both connections on a node were removed concurrently."""
     one, other = postgres
     user = await add_user(one)
     await one.run_transaction(lambda unit: unit.presence.renew_node_lease("a", NOW + DAY))
@@ -220,18 +220,18 @@ async def test_the_last_of_two_connections_is_known_to_be(postgres):
     assert not presence.online
 
 
-async def test_a_node_that_is_buried_meanwhile_begins_anew(postgres):
-    """Its beat comes too late: it is told, and can restore what it has."""
+async def test_renewing_a_deleted_node_returns_false(postgres):
+    """Renewing the lease of a node that is deleted concurrently returns False."""
     one, other = postgres
     await one.run_transaction(lambda unit: unit.presence.renew_node_lease("a", NOW))
 
-    async def bury(tx):
+    async def delete_expired(tx):
         await tx.presence.delete_expired_nodes(NOW, 10)
 
     async def renew(tx):
         return await tx.presence.renew_node_lease("a", NOW + DAY)
 
-    _, is_known = await meeting(postgres, bury, lambda: other.run_transaction(renew))
+    _, is_known = await meeting(postgres, delete_expired, lambda: other.run_transaction(renew))
     assert not is_known
 
 
@@ -239,8 +239,8 @@ async def test_a_node_that_is_buried_meanwhile_begins_anew(postgres):
 
 
 async def test_a_text_with_a_nul_is_refused(postgres):
-    """With all else of its unit of work, and it is named."""
+    """A NUL in a text raises InvalidField for `content`, and no message is added."""
     conversation = await add_direct(postgres[0])
     with pytest.raises(InvalidField, match="content"):
         await add_messages_by(postgres[0], conversation, "fine", "a\0b")
-    assert await tail(postgres[0]) == []
+    assert await messages_after(postgres[0]) == []

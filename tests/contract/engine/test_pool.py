@@ -1,4 +1,4 @@
-"""The connection pool serves its callers in order of arrival and loses none."""
+"""The connection pool serves its callers in order of arrival and loses no connection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from staffbooking_core.errors import StoreUnavailable
 pytestmark = pytest.mark.anyio
 
 
-class Wire:
-    """A connection that is only alive or closed."""
+class FakeConnection:
+    """A fake connection with an `alive` flag."""
 
     alive = True
 
@@ -24,12 +24,12 @@ def pool():
     """A pool of a single connection."""
 
     async def connect():
-        return Wire()
+        return FakeConnection()
 
-    async def disconnect(wire):
-        wire.alive = False
+    async def disconnect(connection):
+        connection.alive = False
 
-    return Pool(1, connect, disconnect, lambda wire: wire.alive)
+    return Pool(1, connect, disconnect, lambda connection: connection.alive)
 
 
 async def waiting(pool):
@@ -50,7 +50,7 @@ async def test_a_connection_is_lent_again(pool):
     assert await pool.acquire() is not second
 
 
-async def test_callers_are_served_in_line(pool):
+async def test_callers_are_served_in_order(pool):
     """Callers get connections in order of arrival."""
     lent = await pool.acquire()
     first, second = await waiting(pool), await waiting(pool)
@@ -61,8 +61,8 @@ async def test_callers_are_served_in_line(pool):
     assert await second is lent
 
 
-async def test_a_turn_that_comes_with_a_cancellation_is_passed_on(pool):
-    """A caller cancelled at the very moment of its turn leaves it to the next."""
+async def test_a_cancelled_caller_passes_its_connection_on(pool):
+    """A caller cancelled just when a connection is released leaves it to the next one."""
     lent = await pool.acquire()
     first, second = await waiting(pool), await waiting(pool)
     pool.release(lent)
@@ -71,7 +71,7 @@ async def test_a_turn_that_comes_with_a_cancellation_is_passed_on(pool):
     assert first.cancelled()
 
 
-async def test_a_caller_that_was_cancelled_in_line_is_passed_over(pool):
+async def test_a_cancelled_waiter_is_skipped(pool):
     """A cancelled caller is skipped: the next one gets the connection."""
     lent = await pool.acquire()
     first, second = await waiting(pool), await waiting(pool)
@@ -81,7 +81,7 @@ async def test_a_caller_that_was_cancelled_in_line_is_passed_over(pool):
     assert await asyncio.wait_for(second, 5) is lent
 
 
-async def test_waiting_has_an_end(pool, monkeypatch):
+async def test_waiting_times_out(pool, monkeypatch):
     """A wait that times out raises `StoreUnavailable`, and the connection stays usable."""
     monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
     lent = await pool.acquire()
@@ -91,8 +91,8 @@ async def test_waiting_has_an_end(pool, monkeypatch):
     assert await pool.acquire() is lent
 
 
-async def test_a_closed_pool_lends_nothing_to_those_in_line(pool, monkeypatch):
-    """It waits for what is lent, and then closes it."""
+async def test_a_closed_pool_lends_nothing(pool, monkeypatch):
+    """Closing a pool closes acquired connections after a timeout, and then `acquire` raises."""
     monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
     lent = await pool.acquire()
     await pool.close()

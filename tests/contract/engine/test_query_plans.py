@@ -1,6 +1,6 @@
-"""How the databases go about the statements that have to stay fast, among 20,000 rows.
+"""Query plans of the statements that have to stay fast, on tables of 20,000 rows.
 
-PostgreSQL plans as in production: once, without seeing the parameters.
+PostgreSQL makes generic plans, as in production: without the values of the parameters.
 """
 
 from __future__ import annotations
@@ -205,11 +205,11 @@ IN_ORDER = (
 
 @pytest.fixture(scope="module")
 async def postgres(postgres_server):
-    """A connection to a filled database, set as the store sets its own."""
+    """A connection to a filled database, with the server settings of the store."""
     url = await postgres_server.create_database()
     await run_migrations(url)
     connection = await asyncpg.connect(driver_url(url), server_settings=SERVER_SETTINGS)
-    await connection.execute("SET session_replication_role = replica")  # references are right
+    await connection.execute("SET session_replication_role = replica")  # skips foreign-key checks
     for statement in large_dataset.insert_statements("postgresql"):
         await connection.execute(statement)
     await connection.execute("VACUUM ANALYZE")
@@ -220,7 +220,7 @@ async def postgres(postgres_server):
 
 @pytest.fixture(scope="module")
 async def sqlite(tmp_path_factory):
-    """A filled file, never analysed: as most are."""
+    """A filled file without ANALYZE, as most files in production."""
     path = tmp_path_factory.mktemp("crowd") / "store.db"
     await run_migrations(f"sqlite+aiosqlite:///{path}")
     connection = sqlite3.connect(path)
@@ -231,7 +231,7 @@ async def sqlite(tmp_path_factory):
     connection.close()
 
 
-async def of_postgresql(connection, name):
+async def postgresql_plan(connection, name):
     """The lines of a statement's plan."""
     compiled = STATEMENTS[name].compile_for("postgresql")
     await connection.execute(f"PREPARE asked AS {compiled.sql}")
@@ -242,7 +242,7 @@ async def of_postgresql(connection, name):
     return plan
 
 
-def of_sqlite(connection, name):
+def sqlite_plan(connection, name):
     """The lines of a statement's plan."""
     compiled = STATEMENTS[name].compile_for("sqlite")
     nothing = [None] * len(compiled.argument_names)
@@ -250,38 +250,38 @@ def of_sqlite(connection, name):
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-async def test_postgresql_reads_no_big_table_through(postgres, name):
-    """Each statement finds its rows by indexes."""
-    plan = await of_postgresql(postgres, name)
+async def test_postgresql_scans_no_big_table(postgres, name):
+    """Each statement makes no sequential scan of a big table."""
+    plan = await postgresql_plan(postgres, name)
     assert [line for line in plan if re.search(rf"Seq Scan on {BIG}\b", line)] == []
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-async def test_sqlite_reads_no_big_table_through(sqlite, name):
-    """Each statement finds its rows by indexes, or goes along one that is in order or of few."""
-    plan = of_sqlite(sqlite, name)
+async def test_sqlite_scans_no_big_table(sqlite, name):
+    """Each statement scans no big table, except along an index in `IN_ORDER`."""
+    plan = sqlite_plan(sqlite, name)
     along = rf"(?! USING (COVERING )?INDEX ix_{IN_ORDER}\b)"
     scan = rf"SCAN {BIG}\b{along}"
     assert [line for line in plan if re.search(scan, line)] == []
 
 
-async def test_a_feed_goes_along_the_index(postgres, sqlite):
-    """Once for requests, once for all else, and no further than their bound: what a companion
-    had before costs nothing."""
+async def test_bookings_since_use_the_index(postgres, sqlite):
+    """The bookings of a companion since a time are read by two range conditions on one index, which
+    leave out earlier bookings."""
     along = "USING INDEX ix_bookings_companion (companion_id=? AND starts_at>?)"
-    lines = of_sqlite(sqlite, "bookings since")
+    lines = sqlite_plan(sqlite, "bookings since")
     assert sum(line.endswith(along) for line in lines) == 2
     assert [line for line in lines if "SEARCH bookings" in line and not line.endswith(along)] == [
         "SEARCH bookings USING INTEGER PRIMARY KEY (rowid=?)"
     ]
-    plan = "\n".join(await of_postgresql(postgres, "bookings since"))
+    plan = "\n".join(await postgresql_plan(postgres, "bookings since"))
     assert len(re.findall(r"Index Cond: \(\(companion_id = .*\) AND \(starts_at > ", plan)) == 2
 
 
-async def test_an_address_is_forgotten_by_an_index(sqlite):
-    """However many rows of however many imports were skipped."""
+async def test_erasing_an_email_uses_an_index(sqlite):
+    """Each erasure of an e-mail address is a search in an index on that address."""
     for number in range(len(privacy.ERASE_EMAIL)):
-        [line] = of_sqlite(sqlite, f"forgotten address, {number}")
+        [line] = sqlite_plan(sqlite, f"forgotten address, {number}")
         assert re.search(r"INDEX ix_\w+_email \(email_folded=\?\)", line)
 
 
@@ -292,14 +292,14 @@ ALONG_IDS = (
 
 
 @pytest.mark.parametrize("name", ALONG_IDS)
-async def test_postgresql_reads_no_conversation_through(postgres, name):
-    """However long it is, a statement begins at a message and goes along the ids."""
+async def test_postgresql_seeks_in_conversations(postgres, name):
+    """Reading a conversation has an index condition on the conversation and message ids."""
     condition = r"Index Cond: \(\(conversation_id = .* AND \(id <= "
-    assert re.search(condition, "\n".join(await of_postgresql(postgres, name)))
+    assert re.search(condition, "\n".join(await postgresql_plan(postgres, name)))
 
 
 @pytest.mark.parametrize("name", ALONG_IDS)
-async def test_sqlite_reads_no_conversation_through(sqlite, name):
-    """The same."""
+async def test_sqlite_seeks_in_conversations(sqlite, name):
+    """Reading a conversation has an index condition on the conversation and message ids."""
     condition = r"ix_messages_conversation \(conversation_id=\? AND id(>\? AND id)?<\?\)"
-    assert re.search(condition, "\n".join(of_sqlite(sqlite, name)))
+    assert re.search(condition, "\n".join(sqlite_plan(sqlite, name)))

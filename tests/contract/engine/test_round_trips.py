@@ -1,4 +1,4 @@
-"""How often the store goes to PostgreSQL for what is asked most: once."""
+"""Numbers of round trips to PostgreSQL for the most frequent operations."""
 
 from __future__ import annotations
 
@@ -51,33 +51,33 @@ async def store(request):
         yield opened
 
 
-async def trips(database, work):
-    """How often the driver is called for some work."""
+async def count_round_trips(database, work):
+    """The number of round trips that awaiting `work` takes."""
     before = database.round_trips
     await work
     return database.round_trips - before
 
 
-async def test_a_request_is_read_and_saved_in_one_trip_each(store):
-    """Its context, with a number of its own; then booking, timer, event and answer together."""
+async def test_a_request_is_two_round_trips(store):
+    """A booking request takes one round trip to read its context and one to save it."""
     companion, customer = await add_companion(store), await add_user(store)
     async with store.read_view() as view:
         context = view.bookings.request_context(companion.id, customer.email, None, TODAY)
-        assert await trips(store.database, context) == 1
+        assert await count_round_trips(store.database, context) == 1
     number = await next_booking_id(store)
     booking = make_booking(id=number, companion_id=companion.id, customer_id=customer.id)
     change = make_booking_write(booking, event=make_event(booking), response=make_stored_response())
-    assert await trips(store.database, store.add_booking(change)) == 1
+    assert await count_round_trips(store.database, store.add_booking(change)) == 1
 
 
-async def test_a_step_is_saved_in_one_trip(store):
-    """Between the two that begin and commit, whatever comes with it but postings."""
+async def test_a_booking_is_saved_in_one_round_trip(store):
+    """Saving a booking with orders and alerts takes BEGIN, one round trip, and COMMIT."""
     booking = await add_booking(store)
     change = make_booking_write(
         next_version(booking), orders=(make_refund_order(),), alerts=("look",)
     )
     saved = store.run_transaction(lambda unit: unit.bookings.save_booking(change))
-    assert await trips(store.database, saved) == 3
+    assert await count_round_trips(store.database, saved) == 3
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ async def test_a_step_is_saved_in_one_trip(store):
         CompanionQuery(min_price=1),
     ],
 )
-async def test_a_search_is_one_trip(store, query):
-    """Whatever its filters and its page."""
+async def test_a_search_is_one_round_trip(store, query):
+    """A search takes one round trip, whatever its filters and page."""
     async with store.read_view() as view:
-        assert await trips(store.database, view.companions.search(query)) == 1
+        assert await count_round_trips(store.database, view.companions.search(query)) == 1
 
 
-async def test_calls_at_once_are_admitted_in_one_trip(store):
-    """Keys and hits of the same moment are looked up, judged and counted together."""
+async def test_concurrent_admissions_are_one_round_trip(store):
+    """Concurrent authentications and hits take one round trip together."""
     owner = await add_subscriber(store)
     keys = [await add_api_key(store, owner.id) for _ in range(3)]
     rule, admission = RateLimit("general", 50, HOUR), store.admission
@@ -105,28 +105,28 @@ async def test_calls_at_once_are_admitted_in_one_trip(store):
         for _ in "ab"
     ]
     calls += [admission.count_hit("contact:203.0.113.7", rule, NOW) for _ in range(5)]
-    assert await trips(admission.counter_database, asyncio.gather(*calls)) == 1
+    assert await count_round_trips(admission.counter_database, asyncio.gather(*calls)) == 1
 
 
-async def test_a_batch_of_cash_books_is_one_trip(store):
-    """And so of one moment, whatever belongs to its bookings."""
+async def test_a_batch_of_cash_books_is_one_round_trip(store):
+    """A batch of cash books takes one round trip."""
     await add_booking(
         store, intent=PaymentIntent(1, NOW), change={"orders": (make_refund_order(),)}
     )
     async with store.read_view() as view:
-        assert await trips(store.database, view.ledger.cash_books(0, 100)) == 1
+        assert await count_round_trips(store.database, view.ledger.cash_books(0, 100)) == 1
 
 
-async def test_turns_are_claimed_in_three_trips(store):
-    """Between the two that begin and commit, however many: endpoints, deliveries, owners."""
+async def test_endpoint_batches_are_claimed_in_three_round_trips(store):
+    """Claiming batches of several endpoints takes BEGIN, three round trips, and COMMIT."""
     endpoints = [await add_endpoint(store) for _ in range(3)]
     for endpoint in endpoints * 2:
         await add_delivery(store, endpoint)
-    assert await trips(store.database, claim_endpoint_batches(store)) == 5
+    assert await count_round_trips(store.database, claim_endpoint_batches(store)) == 5
 
 
-async def test_outcomes_are_saved_in_a_trip_for_each_step(store):
-    """However many deliveries of however many endpoints there are."""
+async def test_delivery_results_are_saved_in_six_round_trips(store):
+    """Saving the results of several deliveries takes one round trip for each step."""
     endpoints = [await add_endpoint(store) for _ in range(3)]
     deliveries = [await add_delivery(store, endpoint) for endpoint in endpoints * 2]
     claims = [turn.claim for turn in await claim_endpoint_batches(store)]
@@ -139,11 +139,11 @@ async def test_outcomes_are_saved_in_a_trip_for_each_step(store):
         await tx.webhooks.save_endpoints(endpoints)
         await tx.webhooks.release_endpoints([endpoint.id for endpoint in endpoints], NOW)
 
-    assert await trips(store.database, store.run_transaction(settle)) == 6 + 2
+    assert await count_round_trips(store.database, store.run_transaction(settle)) == 6 + 2
 
 
-async def test_events_are_published_in_few_trips(store):
-    """Two to lock the feed, two to place, two for the deliveries, whatever their number."""
+async def test_events_are_published_in_eight_round_trips(store):
+    """Publishing several events takes BEGIN, eight round trips, and COMMIT."""
     endpoint = await add_endpoint(store)
     events = [published_event(make_event(make_booking(id=number))) for number in range(1, 4)]
 
@@ -154,61 +154,61 @@ async def test_events_are_published_in_few_trips(store):
         await tx.webhooks.lock_endpoints_of([endpoint.owner_id])
         await tx.webhooks.add_deliveries([make_new_delivery(endpoint.id) for _ in events])
 
-    assert await trips(store.database, store.run_transaction(publish)) == 8 + 2
+    assert await count_round_trips(store.database, store.run_transaction(publish)) == 8 + 2
 
 
-async def test_messages_are_sent_in_few_trips(store):
-    """However many: two to hold their conversations, one to know repetitions, one to wait for
-    the right to give ids, and one to keep them."""
-    talks = [await add_direct(store), await add_group(store)]
-    new = [make_new_message(talk, client_id="1") for talk in talks]
+async def test_messages_are_sent_in_five_round_trips(store):
+    """Sending messages in several conversations takes five round trips: two to lock these, one to
+    find duplicates, one to lock the ids, and one to insert."""
+    conversations = [await add_direct(store), await add_group(store)]
+    new = [make_new_message(conversation, client_id="1") for conversation in conversations]
 
     async def send(tx):
-        await tx.messages.lock_conversations([talk.id for talk in talks])
+        await tx.messages.lock_conversations([conversation.id for conversation in conversations])
         await tx.messages.messages_by_client_id(
             [(each.conversation_id, each.sender_id, "1") for each in new]
         )
         await tx.messages.add_messages(new)
 
-    assert await trips(store.database, store.run_transaction(send)) == 5 + 2
+    assert await count_round_trips(store.database, store.run_transaction(send)) == 5 + 2
 
 
-async def test_an_import_takes_as_many_trips_for_many_as_for_one(store):
-    """For those who come and for those who are known."""
+async def test_round_trips_of_an_import_are_constant(store):
+    """An import of 20 staff members takes as many round trips as one, for new and known ones."""
 
-    async def put(*people):
-        emails = [new.email for new, _ in people]
+    async def import_staff(*staff_members):
+        emails = [new.email for new, _ in staff_members]
 
         async def unit(tx):
             known = await tx.imports.lock_users_by_email(emails)
             await tx.imports.save_staff_members(
                 [(user, evolve(has, bio="x")) for user, has in known]
             )
-            await tx.imports.add_staff_members([] if known else people)
+            await tx.imports.add_staff_members([] if known else staff_members)
 
-        return await trips(store.database, store.run_transaction(unit))
+        return await count_round_trips(store.database, store.run_transaction(unit))
 
-    def newcomers(count):
+    def new_staff_members(count):
         return [(make_new_user(role=Role.STAFF), make_companion()) for _ in range(count)]
 
-    one, many = newcomers(1), newcomers(20)
-    assert await put(*one) == await put(*many) == 2 + 7
-    assert await put(*one) == await put(*many) == 2 + 10
+    one, many = new_staff_members(1), new_staff_members(20)
+    assert await import_staff(*one) == await import_staff(*many) == 2 + 7
+    assert await import_staff(*one) == await import_staff(*many) == 2 + 10
 
 
-async def test_a_page_of_conversations_is_one_trip(store):
-    """With their members, last messages and whatever else belongs to them."""
+async def test_a_page_of_conversations_is_one_round_trip(store):
+    """A page of conversations takes one round trip."""
     group = await add_group(store)
     await add_messages_by(store, group, "hello")
     async with store.read_view() as view:
         page = view.messages.overviews(group.customer_id, 1, 10, NOW)
-        assert await trips(store.database, page) == 1
+        assert await count_round_trips(store.database, page) == 1
 
 
-async def test_a_connection_is_counted_in_two_trips(store):
-    """Between the two that begin and commit."""
+async def test_a_connection_is_added_in_two_round_trips(store):
+    """Adding a connection takes BEGIN, two round trips, and COMMIT."""
     user = await add_user(store)
     connected = store.run_transaction(
         lambda unit: unit.presence.add_connection(user.id, "a", NOW, 10)
     )
-    assert await trips(store.database, connected) == 2 + 2
+    assert await count_round_trips(store.database, connected) == 2 + 2

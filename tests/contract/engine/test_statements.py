@@ -1,4 +1,4 @@
-"""The same statements do the same on both databases."""
+"""Statements and SQL helpers have the same effect on both databases."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from tests.contract.engine.sample_schema import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_statement_is_compiled_once_a_database(
+async def test_a_statement_is_compiled_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often it runs, its SQL is written once."""
+    """A statement that runs three times is compiled once."""
     written = []
     compile_ = statements._compile_construct
 
-    def compile_and_tell(*given: Any) -> Any:
+    def record_and_compile(*given: Any) -> Any:
         written.append(given)
         return compile_(*given)
 
-    monkeypatch.setattr(statements, "_compile_construct", compile_and_tell)
+    monkeypatch.setattr(statements, "_compile_construct", record_and_compile)
     statement = Statement(select(PEOPLE.c.name))
     for _ in range(3):
         await database.fetch_all(statement)
@@ -62,7 +62,7 @@ async def test_a_statement_is_compiled_once_a_database(
 async def test_parameters_must_be_the_statements_own(
     database: Database, params: dict[str, Any]
 ) -> None:
-    """A missing or a surplus parameter is named before anything is sent."""
+    """A missing or unknown parameter raises TypeError with its name, without a round trip."""
     before = database.round_trips
     with pytest.raises(TypeError, match="id" if not params else "it"):
         await database.fetch_one(SELECT_PERSON, **params)
@@ -71,7 +71,7 @@ async def test_parameters_must_be_the_statements_own(
 
 @pytest.mark.parametrize("side", ["postgresql", "sqlite"])
 def test_constants_are_in_the_text(side: Dialect) -> None:
-    """What a statement itself holds is no parameter: the planner sees it."""
+    """Constants are literals in the SQL, and not parameters."""
     people = select(PEOPLE.c.id).where(PEOPLE.c.name.in_(["a'b", "c\\d"]), PEOPLE.c.points == 3)
     compiled = Statement(people.limit(7)).compile_for(side)
     assert compiled.argument_names == ()
@@ -80,13 +80,13 @@ def test_constants_are_in_the_text(side: Dialect) -> None:
 
 @pytest.mark.parametrize("side", ["postgresql", "sqlite"])
 def test_a_parameter_without_a_type_is_refused(side: Dialect) -> None:
-    """A value that SQLite would have to convert is never handed over as it is."""
+    """A parameter with no type of its own raises TypeError with its name."""
     with pytest.raises(TypeError, match="day"):
         Statement(select(cast(bindparam("day"), CivilDate))).compile_for(side)
 
 
-async def test_a_row_updated_is_counted(database: Database) -> None:
-    """`run` tells how many rows it touched."""
+async def test_touched_rows_are_counted(database: Database) -> None:
+    """`execute` returns the number of rows updated or deleted."""
     await database.execute_many(INSERT_NAMED, [named_person("Ada"), named_person("Bob")])
     assert await database.execute(ADD_POINTS, who="Ada", by=5) == 1
     assert await database.execute(ADD_POINTS, who="Eve", by=5) == 0
@@ -99,15 +99,15 @@ async def test_each_side_may_have_its_own_statement(database: Database) -> None:
     assert await database.fetch_value(which) == database.dialect
 
 
-async def test_a_statement_of_one_side_is_nothing_on_the_other(sqlite: Database) -> None:
-    """What only PostgreSQL needs costs SQLite no hop."""
+async def test_a_statement_for_postgresql_does_nothing_on_sqlite(sqlite: Database) -> None:
+    """A statement for PostgreSQL only touches no rows and makes no round trip on SQLite."""
     before = sqlite.round_trips
     assert await sqlite.execute(sql.advisory_lock(1)) == 0
     assert sqlite.round_trips == before
 
 
 async def test_a_statement_alone_is_one_round_trip(database: Database) -> None:
-    """Outside of a unit of work there is neither BEGIN nor COMMIT, and it is kept."""
+    """A statement outside a transaction is one round trip, and its effect is stored."""
     before = database.round_trips
     await database.execute(INSERT_NAMED, **named_person("Ada"))
     assert await database.fetch_value(COUNT_PEOPLE) == 1
@@ -128,7 +128,7 @@ async def test_in_array_takes_lists_of_any_length(database: Database) -> None:
 
 
 async def test_in_array_converts_its_items(database: Database) -> None:
-    """Instants in a list are written as instants in a column are."""
+    """`in_array` finds instants by a list of instants."""
     await database.fetch_value(INSERT_PERSON, **SAMPLE_PERSON)
     seen = Statement(select(PEOPLE.c.name).where(sql.in_array(PEOPLE.c.seen_at, "moments")))
     assert await database.fetch_all(
@@ -138,8 +138,8 @@ async def test_in_array_converts_its_items(database: Database) -> None:
     assert await database.fetch_all(unseen, moments=[SAMPLE_INSTANT]) == []
 
 
-async def test_in_array_uses_the_key(sqlite: Database, postgres: Database) -> None:
-    """Neither database reads the whole table to find rows by a list of keys."""
+async def test_in_array_uses_the_primary_key(sqlite: Database, postgres: Database) -> None:
+    """Both databases use the primary key for a condition of `in_array`."""
     find = Statement(select(PEOPLE.c.name).where(sql.in_array(PEOPLE.c.id, "ids")))
     plan = Statement(
         text("EXPLAIN QUERY PLAN " + find.compile_for("sqlite").sql.replace("?", "'[1]'"))
@@ -166,23 +166,23 @@ HIT = Statement(
 )
 
 
-async def test_rows_are_counted_up_from_arrays(database: Database) -> None:
-    """Parallel lists are inserted or added in one statement, which answers the new values."""
+async def test_rows_are_upserted_from_arrays(database: Database) -> None:
+    """Rows of parallel arrays are upserted in one statement, which returns the new values."""
     day = date(2026, 7, 1)
     await database.fetch_all(HIT, names=["Ada", "Bob"], amounts=[1, 2], day=day)
     rows = await database.fetch_all(HIT, names=["Bob", "Eve"], amounts=[10, 2**40], day=day)
     assert sorted(map(tuple, rows)) == [("Bob", 12), ("Eve", 2**40)]
 
 
-async def test_half_a_surrogate_in_an_array_names_its_parameter(database: Database) -> None:
-    """As if it stood alone; nothing of the array is kept."""
+async def test_a_lone_surrogate_in_an_array_is_refused(database: Database) -> None:
+    """A lone surrogate in an array raises InvalidField with its parameter, and adds nothing."""
     with pytest.raises(InvalidField, match="names"):
         await database.fetch_all(HIT, names=["Ada", "\ud800"], amounts=[1, 2], day=date(2026, 7, 1))
     assert await database.fetch_value(COUNT_PEOPLE) == 0
 
 
 async def test_claimed_rows_are_claimed_once(database: Database) -> None:
-    """Claimers at the same time share the due rows among them, each row to one."""
+    """Concurrent claims return each due row to one claimer, and no other rows."""
     await database.execute_many(
         INSERT_NAMED, [named_person(f"n{number}", points=number) for number in range(30)]
     )
@@ -207,8 +207,8 @@ async def test_claimed_rows_are_claimed_once(database: Database) -> None:
 
 
 @pytest.mark.parametrize("words", ["100%", "a_b", "!", "ö"])
-async def test_like_takes_each_character_for_what_it_is(database: Database, words: str) -> None:
-    """Percent, underscore and the escape itself match themselves alone."""
+async def test_patterns_escape_special_characters(database: Database, words: str) -> None:
+    """`%`, `_` and the escape character match only themselves."""
     await database.execute_many(
         INSERT_NAMED, [named_person(f"<{words}>"), named_person("<100x axb>")]
     )
@@ -226,7 +226,7 @@ async def test_a_total_is_an_int(database: Database) -> None:
 
 
 async def test_a_stream_gives_every_row_in_order(database: Database) -> None:
-    """More rows than a chunk holds come one by one, alone and in a unit of work."""
+    """A stream of more rows than a chunk gives all in order, alone and in a transaction."""
     await database.execute_many(
         INSERT_NAMED, [named_person(f"n{number}") for number in range(STREAM_CHUNK_SIZE * 2 + 1)]
     )
@@ -239,8 +239,8 @@ async def test_a_stream_gives_every_row_in_order(database: Database) -> None:
     assert await database.run_transaction(work) == expected
 
 
-async def test_a_stream_left_early_gives_its_connection_back(database: Database) -> None:
-    """Streams that are closed after a row, more than there are connections, block nobody."""
+async def test_a_stream_closed_early_releases_its_connection(database: Database) -> None:
+    """After more streams than connections were closed early, a statement still runs."""
     await database.execute_many(
         INSERT_NAMED, [named_person(f"n{number}") for number in range(STREAM_CHUNK_SIZE + 1)]
     )

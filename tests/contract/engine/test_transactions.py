@@ -1,4 +1,4 @@
-"""A unit of work is kept whole or leaves nothing behind."""
+"""Transactions commit all of a unit of work or nothing."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from tests.contract.engine.sample_schema import (
 
 pytestmark = pytest.mark.anyio
 
-WAITS_OF_A_UNIT = 4  # BEGIN, two statements, COMMIT
+WAITS_PER_TRANSACTION = 4  # BEGIN, two statements, COMMIT
 
 
-async def test_a_unit_of_work_is_kept(database: Database) -> None:
-    """What `work` returns is returned, and what it wrote is there."""
+async def test_a_transaction_is_committed(database: Database) -> None:
+    """`run_transaction` returns the result of the work, and commits in four round trips."""
     before = database.round_trips
     assert await database.run_transaction(add_two_people) == "done"
     assert database.round_trips == before + 4
     assert await list_names(database) == ["Ada", "Bob"]
 
 
-async def test_a_unit_sees_its_own_writes_and_others_do_not(database: Database) -> None:
-    """Before the end, only the unit itself reads what it wrote."""
+async def test_uncommitted_writes_are_isolated(database: Database) -> None:
+    """Uncommitted writes are visible inside the transaction only."""
 
     async def work(unit: Connection) -> tuple[int, int]:
         await add_two_people(unit)
@@ -54,8 +54,8 @@ async def test_a_unit_sees_its_own_writes_and_others_do_not(database: Database) 
     assert await database.run_transaction(work) == (2, 0)
 
 
-async def test_an_error_undoes_the_unit(database: Database) -> None:
-    """An error of the work itself leaves nothing behind, and the next unit works."""
+async def test_an_error_rolls_back(database: Database) -> None:
+    """An error in the work rolls back the transaction, and the next transaction runs."""
 
     async def work(unit: Connection) -> None:
         await add_two_people(unit)
@@ -67,8 +67,8 @@ async def test_an_error_undoes_the_unit(database: Database) -> None:
     await database.run_transaction(add_two_people)
 
 
-async def test_a_swallowed_failure_cannot_be_committed(database: Database) -> None:
-    """Work that goes on after a refusal is undone, and hears the refusal again."""
+async def test_a_suppressed_failure_is_not_committed(database: Database) -> None:
+    """A transaction whose work suppresses ConstraintViolated raises it and rolls back."""
 
     async def work(unit: Connection) -> None:
         await add_two_people(unit)
@@ -83,10 +83,10 @@ async def test_a_swallowed_failure_cannot_be_committed(database: Database) -> No
 
 
 class Interruption:
-    """Awaits `work`, and cancels its task when it waits for the `place`-th time.
+    """Awaits `work`, and cancels its task at wait number `place`, counted from 0.
 
-    `late` cancels when what it waits for is there, before the task has seen it; `stubborn`
-    cancels again whenever it waits after that.
+    `late` cancels when the awaited future is done, before the task resumes; `stubborn` cancels
+    again at each later wait.
     """
 
     def __init__(self, work: Coroutine[Any, Any, Any], place: int, how: str) -> None:
@@ -123,9 +123,9 @@ async def interrupted(work: Coroutine[Any, Any, Any], place: int, how: str) -> A
 
 
 @pytest.mark.parametrize("how", ["early", "late", "stubborn"])
-async def test_a_unit_cancelled_at_any_wait_is_whole_or_gone(database: Database, how: str) -> None:
-    """Whichever wait it is cancelled at, a unit is kept whole or undone, and the next one
-    finds a clean connection; only a unit that nobody cancels returns."""
+async def test_a_transaction_cancelled_at_any_wait_is_atomic(database: Database, how: str) -> None:
+    """A transaction cancelled at any wait is committed or rolled back as a whole, and the next one
+    runs."""
     kept = 0
     for place in itertools.count():
         task = asyncio.ensure_future(
@@ -138,11 +138,11 @@ async def test_a_unit_cancelled_at_any_wait_is_whole_or_gone(database: Database,
         assert total in (kept, kept + 2)
         kept = total
     assert (task.result(), total) == ("done", kept + 2)
-    assert place >= WAITS_OF_A_UNIT
+    assert place >= WAITS_PER_TRANSACTION
 
 
-async def test_a_swallowed_cancellation_cannot_be_committed(database: Database) -> None:
-    """A statement cut short by a limit of time may have been done or not, so the unit is not."""
+async def test_a_suppressed_cancellation_is_not_committed(database: Database) -> None:
+    """A transaction whose work suppresses a cancelled statement raises StoreUnavailable."""
 
     async def work(unit: Connection) -> None:
         await unit.execute(INSERT_NAMED, **named_person("Ada"))
@@ -155,8 +155,8 @@ async def test_a_swallowed_cancellation_cannot_be_committed(database: Database) 
     assert await list_names(database) == []
 
 
-async def test_a_unit_is_of_no_use_after_its_end(database: Database) -> None:
-    """Who keeps a unit longer than it lasts cannot write into somebody else's."""
+async def test_a_finished_transaction_cannot_be_used(database: Database) -> None:
+    """A connection used after the end of its transaction raises RuntimeError."""
     kept: list[Connection] = []
 
     async def work(unit: Connection) -> None:
@@ -167,8 +167,8 @@ async def test_a_unit_is_of_no_use_after_its_end(database: Database) -> None:
         await kept[0].execute(INSERT_NAMED, **named_person("Eve"))
 
 
-async def test_a_cancelled_unit_leaves_no_transaction(postgres: Database) -> None:
-    """After a cancellation in the middle, the server sees every connection idle."""
+async def test_a_cancelled_transaction_is_rolled_back(postgres: Database) -> None:
+    """After a cancelled transaction every connection is idle, and nothing was written."""
     started = asyncio.Event()
 
     async def work(unit: Connection) -> None:
@@ -202,9 +202,9 @@ SLOW = Statement(
 
 
 async def until_slow_runs(database: Database, times: int = 1) -> None:
-    """Return once PostgreSQL works at it: a cancellation that overtakes its statement is lost."""
+    """Wait until PostgreSQL runs `SLOW`: a cancellation before its statement is lost."""
     if database.dialect == "sqlite":
-        await asyncio.sleep(0.01)  # or not yet: the test below is of that
+        await asyncio.sleep(0.01)  # it may not run yet: a test below covers that
         return
     running = Statement(
         text(
@@ -217,8 +217,8 @@ async def until_slow_runs(database: Database, times: int = 1) -> None:
             pass
 
 
-async def test_a_cancelled_read_stops_working(database: Database) -> None:
-    """Reads that nobody waits for any more, more than there are connections, block nobody."""
+async def test_a_cancelled_read_is_interrupted(database: Database) -> None:
+    """After more cancelled reads than connections, further reads run at once."""
     for _ in range(6):
         task = asyncio.ensure_future(database.fetch_all(SLOW))
         await until_slow_runs(database)
@@ -234,21 +234,21 @@ async def test_a_cancelled_read_stops_working(database: Database) -> None:
 async def test_a_cancellation_waits_for_its_statement(
     sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read is interrupted even if it was cancelled before its thread had begun with it."""
-    at_once, begins = aiosqlite.Connection._execute_fetchall, threading.Event()
+    """A read cancelled before its thread started it is interrupted."""
+    original, may_start = aiosqlite.Connection._execute_fetchall, threading.Event()
 
-    def later(self: aiosqlite.Connection, sql: str, parameters: Any) -> Any:
-        assert begins.wait(10)
-        return at_once(self, sql, parameters)
+    def start_later(self: aiosqlite.Connection, sql: str, parameters: Any) -> Any:
+        assert may_start.wait(10)
+        return original(self, sql, parameters)
 
     await asyncio.gather(
         *(sqlite.fetch_value(COUNT_PEOPLE) for _ in range(8))
     )  # all connections are open
-    monkeypatch.setattr(aiosqlite.Connection, "_execute_fetchall", later)
+    monkeypatch.setattr(aiosqlite.Connection, "_execute_fetchall", start_later)
     task = asyncio.ensure_future(sqlite.fetch_all(SLOW))
     await asyncio.sleep(0)
     task.cancel()
-    asyncio.get_running_loop().call_soon(begins.set)  # after the task was told
+    asyncio.get_running_loop().call_soon(may_start.set)  # after the task was cancelled
     with pytest.raises(asyncio.CancelledError):
         await task
     async with asyncio.timeout(5):
@@ -257,17 +257,17 @@ async def test_a_cancellation_waits_for_its_statement(
         )
 
 
-async def test_a_lost_cancellation_holds_nobody_up(
+async def test_a_lost_cancellation_blocks_no_caller(
     postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the server goes on with after it forgot a cancellation keeps no connection busy."""
+    """A statement that the server does not cancel occupies no connection of the pool."""
 
-    async def lost(**_: Any) -> None:
+    async def ignore_cancellation(**_: Any) -> None:
         pass
 
-    monkeypatch.setattr("asyncpg.connect_utils._cancel", lost)
-    for number, ask in enumerate((postgres.fetch_all, slowly(postgres)), start=1):
-        task = asyncio.ensure_future(ask(SLOW))
+    monkeypatch.setattr("asyncpg.connect_utils._cancel", ignore_cancellation)
+    for number, fetch in enumerate((postgres.fetch_all, fetch_in_transaction(postgres)), start=1):
+        task = asyncio.ensure_future(fetch(SLOW))
         await until_slow_runs(postgres, number)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -278,13 +278,13 @@ async def test_a_lost_cancellation_holds_nobody_up(
         )
 
 
-def slowly(database: Database) -> Callable[[Statement], Coroutine[Any, Any, Any]]:
-    """Ask in a unit of work."""
+def fetch_in_transaction(database: Database) -> Callable[[Statement], Coroutine[Any, Any, Any]]:
+    """Fetch in a transaction."""
     return lambda statement: database.run_transaction(lambda unit: unit.fetch_all(statement))
 
 
 async def test_a_deadlock_is_repeated(postgres: Database) -> None:
-    """Of two units that wait for each other, one is run again, and both are kept."""
+    """Of two transactions in a deadlock one runs again, and both are committed."""
     await postgres.execute_many(INSERT_NAMED, [named_person("Ada"), named_person("Bob")])
     both, kept = asyncio.Barrier(2), asyncio.Event()
     runs = 0
@@ -292,7 +292,7 @@ async def test_a_deadlock_is_repeated(postgres: Database) -> None:
     async def transfer(unit: Connection, source: str, target: str) -> None:
         nonlocal runs
         runs += 1
-        if runs > 2:  # or it may take its row again before the other wakes: one more deadlock
+        if runs > 2:  # avoids a second deadlock with the other transaction
             await kept.wait()
         await unit.execute(ADD_POINTS, who=source, by=1)
         if runs <= 2:
@@ -309,8 +309,8 @@ async def test_a_deadlock_is_repeated(postgres: Database) -> None:
 
 
 @pytest.mark.parametrize("conflicts", [1, MAX_TRANSACTION_ATTEMPTS])
-async def test_a_conflict_is_decided_anew(database: Database, conflicts: int) -> None:
-    """Work that finds its rows changed runs again from the start, but not for ever."""
+async def test_a_conflict_is_retried(database: Database, conflicts: int) -> None:
+    """Work that raises Conflict runs again, up to `MAX_TRANSACTION_ATTEMPTS` times."""
     runs = 0
 
     async def work(unit: Connection) -> None:
@@ -333,8 +333,8 @@ async def test_a_conflict_is_decided_anew(database: Database, conflicts: int) ->
 RAISE_40001 = Statement(text("DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$"))
 
 
-async def test_a_unit_is_repeated_a_few_times_only(postgres: Database) -> None:
-    """A unit that the database keeps undoing ends as `Unavailable`."""
+async def test_retries_of_a_transaction_are_limited(postgres: Database) -> None:
+    """Repeated serialization failures raise StoreUnavailable after the last attempt."""
     runs = 0
 
     async def work(unit: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Values come back as they went in, and what cannot be kept says so."""
+"""Values of each column type are stored unchanged or refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 BERLIN_SUMMER = timezone(timedelta(hours=2))
 
 
-async def test_values_come_back_as_they_went_in(database: Database) -> None:
+async def test_values_are_stored_unchanged(database: Database) -> None:
     """Every type returns what was stored, instants to the microsecond and in UTC."""
     key = await database.fetch_value(INSERT_PERSON, **SAMPLE_PERSON)
     row = await database.fetch_one(SELECT_PERSON, id=key)
@@ -42,8 +42,8 @@ async def test_values_come_back_as_they_went_in(database: Database) -> None:
     assert [type(value) for value in row[:5]] == [str, int, bool, date, datetime]
 
 
-async def test_null_comes_back_as_none(database: Database) -> None:
-    """A value that isn't there is None for every type."""
+async def test_null_is_read_as_none(database: Database) -> None:
+    """NULL is read as None for every type."""
     key = await database.fetch_value(
         INSERT_PERSON, **(dict.fromkeys(PERSON_FIELDS) | {"name": "Nobody"})
     )
@@ -51,7 +51,7 @@ async def test_null_comes_back_as_none(database: Database) -> None:
 
 
 async def test_an_instant_is_kept_in_utc(database: Database) -> None:
-    """An instant told in another zone is the same instant, told in UTC."""
+    """An instant in another time zone is read as the same instant in UTC."""
     key = await database.fetch_value(
         INSERT_PERSON, **(SAMPLE_PERSON | {"seen_at": SAMPLE_INSTANT.astimezone(BERLIN_SUMMER)})
     )
@@ -62,7 +62,7 @@ async def test_an_instant_is_kept_in_utc(database: Database) -> None:
 
 
 async def test_a_naive_instant_is_refused(database: Database) -> None:
-    """A time without a zone is nobody's instant, and stores nothing."""
+    """A datetime without a time zone raises TypeError, and nothing is stored."""
     with pytest.raises(TypeError, match="zone"):
         await database.fetch_value(
             INSERT_PERSON, **(SAMPLE_PERSON | {"seen_at": SAMPLE_INSTANT.replace(tzinfo=None)})
@@ -72,7 +72,7 @@ async def test_a_naive_instant_is_refused(database: Database) -> None:
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_sqlite_keeps_every_instant_exactly(moment: datetime) -> None:
-    """Microseconds since 1970 give back any instant that a `datetime` can tell."""
+    """SQLite's conversion of an instant is reversible for every UTC `datetime`."""
     write, read = parameter_converter("sqlite", Instant), result_converter("sqlite", Instant)
     assert write is not None
     assert read is not None
@@ -83,25 +83,25 @@ def test_sqlite_keeps_every_instant_exactly(moment: datetime) -> None:
 async def test_an_integer_beyond_64_bits_names_its_parameter(
     database: Database, value: int
 ) -> None:
-    """A number that no column holds is the parameter's fault, not the store's."""
+    """An integer beyond 64 bits raises InvalidField with its parameter."""
     with pytest.raises(InvalidField) as refused:
         await database.execute(INSERT_NAMED, name="Big", points=value)
     assert [fault.field for fault in refused.value.field_errors] == ["points"]
 
 
-async def test_half_a_surrogate_names_its_parameter(database: Database) -> None:
-    """Text that has no UTF-8 is the parameter's fault."""
+async def test_a_lone_surrogate_names_its_parameter(database: Database) -> None:
+    """A lone surrogate in a text raises InvalidField with its parameter."""
     with pytest.raises(InvalidField, match="name"):
         await database.execute(INSERT_NAMED, name="\ud800", points=1)
 
 
 async def test_postgres_names_the_parameter_with_a_nul(postgres: Database) -> None:
-    """PostgreSQL keeps no NUL in text, and the error says in which parameter it was."""
+    """A NUL in a text raises InvalidField with its parameter on PostgreSQL."""
     with pytest.raises(InvalidField, match="name"):
         await postgres.execute(INSERT_NAMED, name="a\0b", points=1)
 
 
 async def test_bytes_are_no_item_of_an_array() -> None:
-    """An array of bytes is refused when the statement is written."""
+    """An array type of bytes raises TypeError."""
     with pytest.raises(TypeError, match="bytes"):
         array_of(LargeBinary())

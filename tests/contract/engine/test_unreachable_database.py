@@ -1,4 +1,4 @@
-"""Databases that cannot be reached, for a while or at all."""
+"""Behaviour on lost connections, unreachable servers, and broken files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_killed_idle_connection_is_replaced(postgres: Database, postgres_url: str) -> None:
-    """Reads, changes and units after all idle connections were killed work at once."""
+    """Reads, writes and transactions succeed after all idle connections were killed."""
     await asyncio.gather(*(postgres.fetch_value(COUNT_PEOPLE) for _ in range(4)))
     await terminate_connections(postgres_url)
     assert await postgres.fetch_value(COUNT_PEOPLE) == 0
@@ -42,10 +42,10 @@ async def test_a_killed_idle_connection_is_replaced(postgres: Database, postgres
     assert await postgres.run_transaction(add_two_people) == "done"
 
 
-async def test_a_unit_cut_off_before_its_end_is_run_again(
+async def test_a_connection_lost_before_commit_is_retried(
     postgres: Database, postgres_url: str
 ) -> None:
-    """A connection killed in the middle of a unit undid it, so it is repeated."""
+    """A transaction whose connection is killed before COMMIT runs again."""
     runs = 0
 
     async def work(unit: Connection) -> None:
@@ -61,10 +61,10 @@ async def test_a_unit_cut_off_before_its_end_is_run_again(
     assert await list_names(postgres) == ["Ada", "Bob"]
 
 
-async def test_an_answer_lost_at_the_end_is_not_repeated(
+async def test_a_connection_lost_at_commit_is_not_retried(
     postgres: Database, postgres_url: str
 ) -> None:
-    """Once COMMIT was to be sent, nobody runs the unit again: it is out of reach."""
+    """A connection lost at COMMIT raises StoreUnavailable, and the work is not run again."""
     runs = 0
 
     async def work(unit: Connection) -> None:
@@ -79,12 +79,14 @@ async def test_an_answer_lost_at_the_end_is_not_repeated(
     assert await list_names(postgres) == []
 
 
-async def test_a_lone_change_is_not_repeated_when_its_answer_is_lost(postgres: Database) -> None:
-    """A statement that may have taken effect is sent once."""
-    suicide = Statement(text("DO $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); END $$"))
+async def test_a_single_write_is_not_retried(postgres: Database) -> None:
+    """A write whose connection is lost raises StoreUnavailable after one round trip."""
+    terminate_itself = Statement(
+        text("DO $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); END $$")
+    )
     before = postgres.round_trips
     with pytest.raises(StoreUnavailable):
-        await postgres.execute(suicide)
+        await postgres.execute(terminate_itself)
     assert postgres.round_trips == before + 1
     assert await postgres.fetch_value(COUNT_PEOPLE) == 0
 
@@ -96,8 +98,8 @@ async def test_a_lone_change_is_not_repeated_when_its_answer_is_lost(postgres: D
         "postgresql+asyncpg://app@/nowhere?host=/nonexistent",
     ],
 )
-async def test_a_server_that_is_not_there_is_unavailable(url: str) -> None:
-    """Nothing is asked of the server before it is needed; then it is out of reach."""
+async def test_an_unreachable_server_is_unavailable(url: str) -> None:
+    """Opening connects to no server, and the first statement raises StoreUnavailable."""
     database = await open_database(url, METADATA)
     with pytest.raises(StoreUnavailable):
         await database.fetch_value(COUNT_PEOPLE)
@@ -107,7 +109,7 @@ async def test_a_server_that_is_not_there_is_unavailable(url: str) -> None:
 
 
 async def test_a_statement_that_takes_too_long_is_unavailable(postgres: Database) -> None:
-    """A server's own limit of time ends as `Unavailable`, and is not repeated."""
+    """A statement timeout raises StoreUnavailable, and the work is not run again."""
     runs = 0
 
     async def work(unit: Connection) -> None:
@@ -121,14 +123,14 @@ async def test_a_statement_that_takes_too_long_is_unavailable(postgres: Database
     assert runs == 1
 
 
-async def test_a_file_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
-    """SQLite needs its folder to be there."""
+async def test_a_file_in_a_missing_folder_is_unavailable(tmp_path: Path) -> None:
+    """Opening a file in a missing folder raises StoreUnavailable."""
     with pytest.raises(StoreUnavailable):
         await open_sqlite(tmp_path / "missing" / "main.db", METADATA)
 
 
 async def test_a_damaged_page_is_unavailable(sqlite: Database, tmp_path: Path) -> None:
-    """A file that opens well may still turn out to be broken further on."""
+    """Reading a damaged page raises StoreUnavailable."""
     await sqlite.execute_many(INSERT_NAMED, [named_person("Ada" * 1000) for _ in range(20)])
     await sqlite.close()
     path = tmp_path / "main.db"
@@ -142,15 +144,15 @@ async def test_a_damaged_page_is_unavailable(sqlite: Database, tmp_path: Path) -
 
 
 async def test_a_closed_database_is_unavailable(database: Database) -> None:
-    """After `close`, whoever comes late hears so at once."""
+    """A statement after `close` raises StoreUnavailable at once."""
     await database.close()
     async with asyncio.timeout(1):
         with pytest.raises(StoreUnavailable):
             await database.fetch_value(COUNT_PEOPLE)
 
 
-async def test_a_fault_of_ours_is_not_disguised(database: Database) -> None:
-    """SQL that is wrong raises the driver's own error: no 503 hides a bug."""
+async def test_invalid_sql_raises_the_driver_error(database: Database) -> None:
+    """Invalid SQL raises the driver's own error, and none of the store's."""
     with pytest.raises(Exception, match=r"(?i)no_such") as raised:
         await database.fetch_all(Statement(text("SELECT no_such FROM people")))
     assert not isinstance(raised.value, StoreUnavailable | ConstraintViolated | InvalidField)

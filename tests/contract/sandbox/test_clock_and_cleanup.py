@@ -1,4 +1,4 @@
-"""The sandbox's clock and the sweeping of what has expired, on every store alike."""
+"""Contract of the stores: the sandbox's clock, and deletion of expired rows."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from tests.support.builders import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_clock_is_not_ahead_at_first(store):
-    """Business time is the wall's until somebody moves it."""
+async def test_the_clock_starts_without_an_offset(store):
+    """The clock's offset is zero in an empty store."""
     assert await read_store(store, lambda view: view.sandbox.clock_offset()) == timedelta()
     assert await store.run_transaction(lambda unit: unit.sandbox.lock_clock()) == timedelta()
 
 
-async def test_the_clock_stays_where_it_was_set(store):
-    """To the microsecond, however far."""
+async def test_the_offset_of_the_clock_is_stored(store):
+    """The clock's offset is stored to the microsecond."""
     offset = timedelta(days=3_650, microseconds=7)
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(offset))
     assert await read_store(store, lambda view: view.sandbox.clock_offset()) == offset
 
 
 async def test_no_move_of_the_clock_is_lost(store):
-    """Those that read under the lock add up."""
+    """Concurrent moves that read the offset under the lock add up."""
 
     async def unit(tx):
         offset = await tx.sandbox.lock_clock()
@@ -52,11 +52,11 @@ async def test_no_move_of_the_clock_is_lost(store):
     assert await read_store(store, lambda view: view.sandbox.clock_offset()) == 15 * MINUTE
 
 
-# Sweeping ---------------------------------------------------------------------------------
+# Deletion ---------------------------------------------------------------------------------
 
 
-async def test_a_sweep_takes_what_has_expired(store):
-    """Idle and old sessions, expired answers and ended windows; it says how many."""
+async def test_expired_rows_are_deleted(store):
+    """`delete_expired` deletes expired sessions, responses and windows, and returns the number."""
     user = await add_user(store)
     idle, lifetime = POLICY.session_idle, POLICY.session_lifetime
     sessions = [
@@ -88,8 +88,8 @@ async def test_a_sweep_takes_what_has_expired(store):
     assert (await store.admission.peek("new", rule, NOW)).remaining == 4
 
 
-async def test_a_sweep_forgets_old_events(store):
-    """Those of the processor that are done, after a week: then an event counts as new."""
+async def test_old_processor_events_are_deleted(store):
+    """`delete_expired` deletes processor events a week after they are done, and no others."""
     old, recent, waiting = (make_processor_event() for _ in range(3))
 
     async def finish(tx, nudge, at):
@@ -110,8 +110,8 @@ async def test_a_sweep_forgets_old_events(store):
     assert await store.run_transaction(add) == [True, False, False]
 
 
-async def test_a_sweep_leaves_all_else(store):
-    """Bookings, work and keys stay, however old they are."""
+async def test_other_rows_are_not_deleted(store):
+    """Bookings, pending work and API keys are not deleted, whatever their age."""
     booking = await add_booking(store)
     user = await add_user(store)
     await add_api_key(store, user.id, expires_at=NOW)

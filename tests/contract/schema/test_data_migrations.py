@@ -1,4 +1,4 @@
-"""Migrations of the rows that are there: what is kept, made anew or still to be done."""
+"""Migrations of existing rows: rows are kept, converted, or scheduled."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TOD
 
 
 def add_row(connection, table_name, **given):
-    """Write a row into a table as it is by now, with something in each column that needs it."""
+    """Insert a row into a table of the current revision, with a value in each required column."""
     table = Table(table_name, MetaData(), autoload_with=connection)
     needed = {c.name: ANYTHING[c.type.python_type] for c in table.c if not c.nullable}
     connection.execute(table.insert().values({**needed, **given}))
 
 
 def stored(connection, moment):
-    """A moment as a column has it."""
+    """An instant as a column stores it."""
     write = parameter_converter(connection.dialect.name, Instant)
     assert write is not None
     return write(moment)
 
 
-async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
-    """Bookings get what is new as it begins; events of companions, which have nothing to point
-    to any more, are done, and those of bookings still wait."""
+async def test_an_upgrade_to_payees_keeps_rows(empty_url):
+    """The upgrade to payees gives bookings the new defaults, and leaves only events of bookings to
+    be claimed."""
 
     def fill(connection: Connection) -> None:
         command.upgrade(alembic_config(connection), "0003")
@@ -74,8 +74,8 @@ async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
         assert list(claimed) == [("x", ProcessorEvent("evt_2", intent_id=1))]
 
 
-async def test_an_upgrade_to_webhooks_keeps_what_was_told(empty_url):
-    """Events from before get their positions like those that follow."""
+async def test_an_upgrade_to_webhooks_keeps_events(empty_url):
+    """The upgrade to webhooks leaves earlier events to be positioned in the feed and read."""
 
     def fill(connection: Connection) -> None:
         command.upgrade(alembic_config(connection), "0004")
@@ -102,12 +102,12 @@ BOOKINGS = (
     (2, 4, None, "completed"),
     (2, 5, None, "completed"),
 )
-"""Customer, companion, event and status."""
+"""Customer id, companion id, event reference and status."""
 
 
 async def test_an_upgrade_to_messages_opens_groups(empty_url):
-    """Of each event with two bookings that are booked: with their customer and who is booked,
-    as of when the last one was accepted."""
+    """The upgrade to messages opens a group for a customer's event with two accepted bookings, with
+    the time of the last acceptance."""
 
     def fill(connection: Connection) -> None:
         command.upgrade(alembic_config(connection), "0006")
@@ -134,55 +134,55 @@ async def test_an_upgrade_to_messages_opens_groups(empty_url):
     async with open_sql_store(empty_url) as store:
         async with store.read_view() as view:
             found = [await view.messages.overviews(number, 1, 9, NOW) for number in range(1, 6)]
-        [shown] = found[0]
+        [overview] = found[0]
         group = await store.run_transaction(lambda unit: unit.messages.lock_group(1, "Gala", NOW))
     assert list(map(len, found)) == [1, 0, 1, 1, 0]
-    assert shown.conversation == group
+    assert overview.conversation == group
     assert group.recipient_ids == (1, 3, 4)
     assert group.updated_at == NOW + HOUR
 
 
-NUMBERED = {
+TABLES_WITH_IDS = {
     "inquiries": "name",
     "notices": "subject",
     "webhook_deliveries": "event_id",
     "api_keys": "digest",
 }
-"""Whose numbers are told outside and whose rows go, each with a column to tell them apart by."""
+"""Tables whose ids are used outside and whose rows are deleted, with a column to identify rows."""
 
 
-async def test_an_upgrade_to_numbers_given_once_keeps_what_is_there(tmp_path):
-    """SQLite makes the tables anew: what is in them, and hangs on them, stays, and their numbers
-    go on from there."""
+async def test_an_upgrade_to_ids_used_once_keeps_rows(tmp_path):
+    """The rebuild of SQLite's tables keeps their rows and dependent rows, and the next ids continue
+    after the highest one."""
     url, kept, added = f"sqlite+aiosqlite:///{tmp_path / 'old.db'}", [], {}
 
     def fill(connection: Connection) -> None:
         command.upgrade(alembic_config(connection), "0009")
-        for (table, name), number in product(NUMBERED.items(), (7, 9)):
+        for (table, name), number in product(TABLES_WITH_IDS.items(), (7, 9)):
             add_row(connection, table, **{"id": number, name: f"the {number}th"})
         add_row(connection, "webhook_attempts", delivery_id=7)
 
     def look(connection: Connection) -> None:
-        for table, name in NUMBERED.items():
+        for table, name in TABLES_WITH_IDS.items():
             rows = connection.exec_driver_sql(f"SELECT id, {name} FROM {table} ORDER BY id")
             kept.append([*map(tuple, rows)])
             connection.exec_driver_sql(f"DELETE FROM {table} WHERE id = 9")
             add_row(connection, table, **{"id": None, name: "the next"})
             found = connection.exec_driver_sql(f"SELECT max(id) FROM {table}")
             added[table] = found.scalar_one()
-        hanging = connection.exec_driver_sql("SELECT count(*) FROM webhook_attempts")
-        assert hanging.scalar_one() == 1
+        attempts = connection.exec_driver_sql("SELECT count(*) FROM webhook_attempts")
+        assert attempts.scalar_one() == 1
 
     await run_on_sqlalchemy_connection(url, fill)
     await run_migrations(url)
     await run_on_sqlalchemy_connection(url, look)
-    assert kept == [[(7, "the 7th"), (9, "the 9th")]] * len(NUMBERED)
-    assert added == dict.fromkeys(NUMBERED, 10)
+    assert kept == [[(7, "the 7th"), (9, "the 9th")]] * len(TABLES_WITH_IDS)
+    assert added == dict.fromkeys(TABLES_WITH_IDS, 10)
 
 
-async def test_an_upgrade_to_left_files_keeps_what_is_to_be_done(empty_url):
-    """Images of who was erased are left, those of others stay theirs; addresses of skipped rows
-    are found whatever their case."""
+async def test_an_upgrade_to_orphaned_files_converts_rows(empty_url):
+    """The upgrade makes the images of erased users orphaned files, and skipped rows erasable by an
+    e-mail in any case."""
 
     def fill(connection: Connection) -> None:
         command.upgrade(alembic_config(connection), "0010")
@@ -204,31 +204,31 @@ async def test_an_upgrade_to_left_files_keeps_what_is_to_be_done(empty_url):
         assert list(await read_store(store, lambda view: view.portfolio.images_of(1))) == []
         assert len(await read_store(store, lambda view: view.portfolio.images_of(2))) == 1
 
-        async def forget(unit):
+        async def erase_emails(unit):
             for number, email in enumerate(("ada@example.com", "STRASSE@x.org"), 1):
                 await unit.personal_data.erase(make_user(id=number), email)
 
-        await store.run_transaction(forget)
+        await store.run_transaction(erase_emails)
         rows = await read_store(store, lambda view: view.imports.skipped_rows("x", 0, 9))
         assert [row.email for row in rows] == [None, None, None]
 
 
-async def test_an_upgrade_to_first_names_takes_the_others_out(empty_url):
-    """What is kept ready to be told of companions is as if it were made now, to the byte."""
+async def test_an_upgrade_to_first_names_removes_last_names(empty_url):
+    """The upgrade makes stored summaries and details equal to newly encoded ones, byte for byte."""
     names = ('Ada "of" \\', "", "Å\n", '"last_name":"x",')
-    people = [
+    staff = [
         make_companion(id=number, first_name=name, last_name=name, tagline='"last_name":"x",')
         for number, name in enumerate(names, 1)
     ]
-    made = [
+    records = [
         (companion_summary(one, POLICY.currency), companion_detail(one, POLICY.currency))
-        for one in people
+        for one in staff
     ]
     found: list[tuple[bytes, bytes]] = []
 
     def fill(connection: Connection) -> None:
         command.upgrade(alembic_config(connection), "0012")
-        for one, (summary, detail) in zip(people, made, strict=True):
+        for one, (summary, detail) in zip(staff, records, strict=True):
             add_row(connection, "users", id=one.id, email_folded=f"user{one.id}")
             ready = {
                 "summary": codec.encode(_named(summary, one.last_name)),
@@ -243,10 +243,10 @@ async def test_an_upgrade_to_first_names_takes_the_others_out(empty_url):
     await run_on_sqlalchemy_connection(empty_url, fill)
     await run_migrations(empty_url)
     await run_on_sqlalchemy_connection(empty_url, look)
-    assert found == [(codec.encode(summary), codec.encode(detail)) for summary, detail in made]
+    assert found == [(codec.encode(summary), codec.encode(detail)) for summary, detail in records]
 
 
 def _named(record, last_name):
-    """As records told the last name, behind the first."""
+    """The record as it was before the upgrade: with the last name after the first."""
     (number, first, *others) = record.items()
     return dict([number, first, ("last_name", last_name), *others])

@@ -1,4 +1,4 @@
-"""The schema: its migrations make what the statements expect, and it guards itself."""
+"""The schema: its migrations create the described tables, and its constraints hold."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ async def sql_store(request):
 
 
 BY_MIGRATIONS_ALONE = ("ex_bookings_overlap", "alembic_version", "rate_windows")
-"""What the descriptions of the tables don't know of, or not always."""
+"""Objects that the table definitions of `metadata` do not have, or not on both databases."""
 
 
 def is_described(item, name, kind, is_reflected, _):
     return name not in BY_MIGRATIONS_ALONE
 
 
-async def test_migrations_make_the_tables_that_statements_expect(empty_url):
-    """Tables, columns, keys and indexes are those of the descriptions, no more, no less."""
+async def test_migrations_create_the_described_tables(empty_url):
+    """The migrated schema has no differences from `metadata`."""
     await run_migrations(empty_url)
 
     def differences(connection: Connection):
@@ -82,8 +82,8 @@ INDEXES = {
 }
 
 
-async def test_migrations_make_the_indexes_word_for_word(empty_url):
-    """Their columns, directions and conditions too, which a comparison of names leaves out."""
+async def test_migrations_create_the_described_indexes(empty_url):
+    """The SQL of all indexes is the same when created by migrations and from `metadata`."""
     made: list[set[str]] = []
 
     def indexes(connection: Connection) -> None:
@@ -91,28 +91,28 @@ async def test_migrations_make_the_indexes_word_for_word(empty_url):
         kept = {" ".join(sql.replace('"', "").split()) for (sql,) in rows}
         made.append({sql for sql in kept if not any(each in sql for each in BY_MIGRATIONS_ALONE)})
 
-    def make_anew(connection: Connection) -> None:
+    def create_from_metadata(connection: Connection) -> None:
         metadata.drop_all(connection)
         metadata.create_all(connection)
         indexes(connection)
 
     await run_migrations(empty_url)
     await run_on_sqlalchemy_connection(empty_url, indexes)
-    await run_on_sqlalchemy_connection(empty_url, make_anew)
+    await run_on_sqlalchemy_connection(empty_url, create_from_metadata)
     assert made[0] == made[1]
     assert len(made[0]) > 15
 
 
-async def test_check_says_what_is_missing(empty_url):
-    """One line for a database without a schema, nothing for one that is up to date."""
+async def test_a_missing_schema_is_reported(empty_url):
+    """`find_schema_mismatch` reports a missing schema, and is None after an upgrade."""
     before = await find_schema_mismatch(empty_url)
     await run_migrations(empty_url)
     assert before == "the database has no schema yet: run `staffbooking db upgrade`"
     assert await find_schema_mismatch(empty_url) is None
 
 
-async def test_a_store_without_a_schema_is_not_ready(empty_url):
-    """It can be opened, and says that it can't work yet; once upgraded it can."""
+async def test_a_store_without_a_schema_is_unavailable(empty_url):
+    """A store opened without a schema raises StoreUnavailable until the schema is upgraded."""
     async with open_sql_store(empty_url) as store:
         with pytest.raises(StoreUnavailable):
             await read_store(store, lambda view: view.metrics.count_pending_work(NOW))
@@ -120,8 +120,8 @@ async def test_a_store_without_a_schema_is_not_ready(empty_url):
         assert await read_store(store, lambda view: view.metrics.count_pending_work(NOW)) == 0
 
 
-async def test_check_tells_an_older_schema(empty_url):
-    """It names the version that is there and the one that is needed."""
+async def test_an_older_schema_is_reported(empty_url):
+    """`find_schema_mismatch` names the version of an older schema and the one required."""
     await run_migrations(empty_url)
     database = await open_database(empty_url, metadata)
     await database.execute(Statement(text("UPDATE alembic_version SET version_num = '0001'")))
@@ -133,21 +133,21 @@ async def test_check_tells_an_older_schema(empty_url):
     )
 
 
-async def test_a_newer_schema_is_left_alone(empty_url):
-    """No run of the migrations brings it back to this version: that is said in one line."""
+async def test_a_newer_schema_is_not_changed(empty_url):
+    """`run_migrations` raises SchemaUpgradeError for a newer schema and leaves it unchanged."""
     await run_migrations(empty_url)
     database = await open_database(empty_url, metadata)
     await database.execute(Statement(text("UPDATE alembic_version SET version_num = '9999'")))
     await database.close()
-    told = f"the schema is of version 9999, newer than this program's {HEAD_REVISION}"
-    assert await find_schema_mismatch(empty_url) == told
+    expected = f"the schema is of version 9999, newer than this program's {HEAD_REVISION}"
+    assert await find_schema_mismatch(empty_url) == expected
     with pytest.raises(SchemaUpgradeError, match="9999"):
         await run_migrations(empty_url)
-    assert await find_schema_mismatch(empty_url) == told
+    assert await find_schema_mismatch(empty_url) == expected
 
 
-async def test_what_stands_in_the_way_is_told(empty_url):
-    """A table of somebody else's, in the words of the database alone; nothing is changed."""
+async def test_a_conflicting_table_is_reported(empty_url):
+    """A conflicting table raises SchemaUpgradeError with the database's message."""
     await run_on_sqlalchemy_connection(
         empty_url, lambda made: made.exec_driver_sql("CREATE TABLE users (a INT)")
     )
@@ -158,16 +158,16 @@ async def test_what_stands_in_the_way_is_told(empty_url):
     assert "no schema yet" in str(await find_schema_mismatch(empty_url))
 
 
-async def test_what_is_no_database_is_not_upgraded(tmp_path):
-    """A file of another kind, or a path that leads nowhere."""
+async def test_a_file_that_is_no_database_is_refused(tmp_path):
+    """Upgrading a file that is no database or cannot be opened raises SchemaUpgradeError."""
     (tmp_path / "letter.txt").write_text("Dear all," * 1_000)
     for path in (tmp_path / "letter.txt", tmp_path / "none" / "test.db", tmp_path):
         with pytest.raises(SchemaUpgradeError, match=r"file is not|unable to open"):
             await run_migrations(f"sqlite+aiosqlite:///{path}")
 
 
-async def test_the_version_is_that_of_the_newest_migration(tmp_path):
-    """What `check` compares with is where the migrations lead."""
+async def test_head_revision_is_the_newest_migration(tmp_path):
+    """`HEAD_REVISION` is the newest migration."""
     heads = []
 
     def look(connection: Connection) -> None:
@@ -177,8 +177,8 @@ async def test_the_version_is_that_of_the_newest_migration(tmp_path):
     assert heads == [HEAD_REVISION]
 
 
-async def test_postgresql_has_the_windows_of_requests(postgres_server):
-    """As they are described; SQLite keeps them in a file of their own."""
+async def test_postgresql_has_the_rate_windows(postgres_server):
+    """On PostgreSQL the migrations create `rate_windows` as in `rate_windows_metadata`."""
     url = await postgres_server.create_database()
     await run_migrations(url)
     found = []
@@ -192,8 +192,8 @@ async def test_postgresql_has_the_windows_of_requests(postgres_server):
     assert found == []
 
 
-async def test_several_upgrades_at_once_are_one(empty_url):
-    """Those that come late find nothing to do."""
+async def test_concurrent_upgrades_succeed(empty_url):
+    """Concurrent and repeated upgrades leave an up-to-date schema."""
     await asyncio.gather(*(run_migrations(empty_url) for _ in range(3)))
     await run_migrations(empty_url)
     assert await find_schema_mismatch(empty_url) is None
@@ -203,7 +203,7 @@ async def test_several_upgrades_at_once_are_one(empty_url):
 
 
 async def execute(store, *statements):
-    """Run statements past the store's adapters, in one unit of work."""
+    """Run SQL statements in one transaction, without the store's adapters."""
 
     async def unit(connection):
         for statement in statements:
@@ -213,7 +213,7 @@ async def execute(store, *statements):
 
 
 async def refusal(store, *statements):
-    """The name by which the database refuses statements."""
+    """The name of the constraint that the statements violate."""
     with pytest.raises(ConstraintViolated) as caught:
         await execute(store, *statements)
     return caught.value.constraint
@@ -221,7 +221,7 @@ async def refusal(store, *statements):
 
 @pytest.mark.parametrize("status", sorted(SLOT_HOLDING_STATUSES))
 async def test_no_statement_can_hold_a_slot_twice(sql_store, status):
-    """Neither by a status nor by times that are changed past every check."""
+    """An UPDATE of the status or the times that overlaps a held slot violates BOOKING_OVERLAP."""
     companion = await add_companion(sql_store)
     await add_booking(sql_store, companion, status=BookingStatus.PAID, starts_at=NOW + DAY)
     rival = await add_booking(sql_store, companion, starts_at=NOW + DAY + HOUR)
@@ -242,16 +242,16 @@ POSTING = (
 
 
 @pytest.mark.parametrize("amounts", [(), (5,), (5, -4), (5, -5, 0), (0, 0)])
-async def test_no_posting_is_out_of_balance(sql_store, amounts):
-    """It has two legs at least, none of them zero, that sum to zero."""
+async def test_an_unbalanced_posting_is_refused(sql_store, amounts):
+    """A posting without two or more nonzero legs that sum to zero is refused."""
     await add_booking(sql_store)
     legs = [LEG.format("k", n, amount) for n, amount in enumerate(amounts)]
     refused = await refusal(sql_store, *legs, POSTING.format("k"))
     assert refused == "ck_ledger_postings_balanced"
 
 
-async def test_a_balanced_posting_passes(sql_store):
-    """Written by hand like those that are refused."""
+async def test_a_balanced_posting_is_accepted(sql_store):
+    """A balanced posting inserted by SQL is accepted, and the ledger stays balanced."""
     await add_booking(sql_store)
     await execute(sql_store, LEG.format("k", 0, 5), LEG.format("k", 1, -5), POSTING.format("k"))
     async with sql_store.read_view() as view:
@@ -259,7 +259,7 @@ async def test_a_balanced_posting_passes(sql_store):
 
 
 async def test_legs_need_their_posting(sql_store):
-    """They can't be left alone."""
+    """Ledger legs without a posting are refused."""
     refused = await refusal(sql_store, LEG.format("k", 0, 5), LEG.format("k", 1, -5))
     assert refused in ("foreign_key", "ck_ledger_postings_balanced")
 
@@ -268,8 +268,8 @@ async def test_legs_need_their_posting(sql_store):
 @pytest.mark.parametrize(
     ("table", "column"), [("ledger_postings", "at"), ("ledger_legs", "amount")]
 )
-async def test_the_ledger_is_only_added_to(sql_store, change, table, column):
-    """What stands in it stays as it is."""
+async def test_the_ledger_is_append_only(sql_store, change, table, column):
+    """An UPDATE or DELETE of ledger rows is refused as `ledger_append_only`."""
     booking = await add_booking(sql_store)
     await save_booking(sql_store, next_version(booking), postings=(make_posting(booking.id),))
     refused = await refusal(sql_store, change.format(table, column, column))
@@ -277,7 +277,7 @@ async def test_the_ledger_is_only_added_to(sql_store, change, table, column):
 
 
 async def test_a_posting_takes_no_legs_later(sql_store):
-    """One that would throw it out of balance is refused."""
+    """A leg added to a stored posting is refused, and the ledger stays balanced."""
     booking = await add_booking(sql_store)
     posting = make_posting(booking.id)
     await save_booking(sql_store, next_version(booking), postings=(posting,))

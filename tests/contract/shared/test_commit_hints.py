@@ -1,4 +1,4 @@
-"""Hints given by commits, on every store."""
+"""Contract of the stores: hints given by commits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def heard(store):
+def new_hints(store):
     """The hints given since the last call."""
     before = {hint: store.hints.count(hint) for hint in Hint}
 
@@ -50,43 +50,43 @@ def heard(store):
     return since
 
 
-async def test_an_event_is_worth_a_hint(store, heard):
-    """Committing a new booking or a later event of it gives a hint."""
+async def test_an_event_gives_a_hint(store, new_hints):
+    """Committing a booking's event gives an EVENTS hint."""
     booking = make_booking(
         id=await next_booking_id(store),
         companion_id=(await add_companion(store)).id,
         customer_id=(await add_user(store)).id,
     )
-    assert heard() == set()
+    assert new_hints() == set()
     await store.add_booking(make_booking_write(booking, event=make_event(booking)))
-    assert heard() == {Hint.EVENTS}
+    assert new_hints() == {Hint.EVENTS}
     await add_event(store, booking)
-    assert heard() == {Hint.EVENTS}
+    assert new_hints() == {Hint.EVENTS}
 
 
-async def test_an_event_is_heard_of_after_its_commit(store, heard):
+async def test_a_hint_is_given_after_the_commit(store, new_hints):
     """The hint of an event is given after the commit, not during the transaction."""
     step = next_version(await add_booking(store), events=2)
 
     async def unit(tx):
         await tx.bookings.save_booking(make_booking_write(step, event=make_event(step)))
-        return heard()
+        return new_hints()
 
     assert await store.run_transaction(unit) == set()
-    assert heard() == {Hint.EVENTS}
+    assert new_hints() == {Hint.EVENTS}
 
 
-async def test_a_step_without_an_event_is_worth_nothing(store, heard):
+async def test_a_write_without_an_event_gives_no_hint(store, new_hints):
     """A booking write without an event gives no hint."""
     booking = await add_booking(store)
     await store.run_transaction(
         lambda unit: unit.bookings.save_booking(make_booking_write(next_version(booking)))
     )
     await add_endpoint(store)
-    assert heard() == set()
+    assert new_hints() == set()
 
 
-async def test_what_is_rolled_back_is_worth_nothing(store, heard):
+async def test_a_rollback_gives_no_hint(store, new_hints):
     """A rolled-back transaction gives no hint, and neither does the next commit for it."""
     endpoint = await add_endpoint(store)
     step = next_version(await add_booking(store), events=2)
@@ -100,63 +100,63 @@ async def test_what_is_rolled_back_is_worth_nothing(store, heard):
     with pytest.raises(LookupError):
         await store.run_transaction(unit)
     await add_user(store)
-    assert heard() == set()
+    assert new_hints() == set()
 
 
-async def test_a_delivery_is_worth_a_hint(store, heard):
+async def test_a_pending_delivery_gives_a_hint(store, new_hints):
     """A pending delivery gives a hint; a held one does not."""
     endpoint, events = await add_endpoint(store), [await add_event(store) for _ in range(2)]
-    heard()
+    new_hints()
     await add_delivery(store, endpoint, events[0])
-    assert heard() == {Hint.DELIVERIES}
+    assert new_hints() == {Hint.DELIVERIES}
     await add_delivery(store, endpoint, events[1], status=STATUS_HELD)
-    assert heard() == set()
+    assert new_hints() == set()
 
 
-async def test_waking_an_endpoint_is_worth_a_hint(store, heard):
-    """Scheduling an endpoint gives a hint, as a resent delivery does."""
+async def test_scheduling_an_endpoint_gives_a_hint(store, new_hints):
+    """Scheduling an endpoint gives a DELIVERIES hint."""
     endpoint = await add_endpoint(store)
     await with_locked_endpoint(
         store, endpoint, lambda webhooks: webhooks.schedule_endpoint(endpoint.id, NOW)
     )
-    assert heard() == {Hint.DELIVERIES}
+    assert new_hints() == {Hint.DELIVERIES}
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(-MINUTE, {Hint.DELIVERIES}), (HOUR, set())])
-async def test_resuming_is_worth_a_hint(store, heard, wait, expected):
+async def test_resuming_due_deliveries_gives_a_hint(store, new_hints, wait, expected):
     """Resuming deliveries gives a hint if one is due; holding them gives none."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=NOW + wait)
-    heard()
+    new_hints()
     await hold_endpoint(store, endpoint)
-    assert heard() == set()
+    assert new_hints() == set()
     await resume_endpoint(store, endpoint)
-    assert heard() == expected
+    assert new_hints() == expected
 
 
 @pytest.mark.parametrize(("sent", "expected"), [(1, {Hint.DELIVERIES}), (2, set())])
-async def test_the_end_of_a_turn_is_worth_a_hint(store, heard, sent, expected):
+async def test_releasing_an_endpoint_gives_a_hint(store, new_hints, sent, expected):
     """Releasing an endpoint gives a hint if more deliveries are due."""
     endpoint = await add_endpoint(store)
     for _ in range(2):
         await add_delivery(store, endpoint)
-    (turn,) = await claim_endpoint_batches(store)
-    heard()
-    for parcel in turn.due_deliveries[:sent]:
-        await save_deliveries(store, succeeded(parcel.delivery))
+    (batch,) = await claim_endpoint_batches(store)
+    new_hints()
+    for due in batch.due_deliveries[:sent]:
+        await save_deliveries(store, succeeded(due.delivery))
 
     async def unit(tx):
-        await tx.webhooks.lock_claims([turn.claim])
+        await tx.webhooks.lock_claims([batch.claim])
         await tx.webhooks.release_endpoints([endpoint.id], NOW)
 
     await store.run_transaction(unit)
-    assert heard() == expected
+    assert new_hints() == expected
 
 
-async def test_placing_alone_is_worth_nothing(store, heard):
+async def test_feed_positions_give_no_hint(store, new_hints):
     """Assigning feed positions and claiming batches give no hint."""
     await add_event(store)
-    heard()
+    new_hints()
     await place_events(store)
     await claim_endpoint_batches(store)
-    assert heard() == set()
+    assert new_hints() == set()

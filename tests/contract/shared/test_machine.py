@@ -1,4 +1,4 @@
-"""Stand-ins for the machine and the machine's own, held to the same words of their ports."""
+"""Contract of the machine's ports: ids, hashing, clock, alerts; system and test adapters."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CROCKFORD = "[0-9A-HJKMNP-TV-Z]"
 
 
 @pytest.mark.parametrize("ids", [SeededIds(), SystemIds()], ids=["seeded", "system"])
-async def test_names_have_their_forms(ids):
-    """As the port says, letter by letter; a key's body makes a well-formed key."""
+async def test_generated_values_have_their_formats(ids):
+    """Generated codes, ids, tokens, keys and secrets have the formats of the port."""
     assert re.fullmatch(f"BK{CROCKFORD}{{12}}", ids.booking_code())
     assert re.fullmatch(f"evt_{CROCKFORD}{{26}}", ids.event_id())
     assert re.fullmatch("[A-Za-z0-9_-]{43}", ids.token())
@@ -42,21 +42,21 @@ async def test_names_have_their_forms(ids):
 @pytest.mark.parametrize(
     "name", ["booking_code", "event_id", "token", "api_key_body", "webhook_secret"]
 )
-async def test_no_name_comes_twice(ids, name):
-    """Each call gives another."""
+async def test_generated_values_are_unique(ids, name):
+    """1,000 calls of a generator give 1,000 different values."""
     assert len({getattr(ids, name)() for _ in range(1_000)}) == 1_000
 
 
-async def test_a_seed_gives_the_same_names():
-    """In the same order; another seed gives others."""
+async def test_a_seed_gives_the_same_values():
+    """SeededIds gives the same values for the same seed, and others for another seed."""
     first, same, other = SeededIds(7), SeededIds(7), SeededIds(8)
     names = [[ids.token(), ids.booking_code()] for ids in (first, same, other)]
     assert names[0] == names[1]
     assert names[0] != names[2]
 
 
-async def test_event_ids_sort_by_their_making():
-    """Seeded ones do so strictly."""
+async def test_event_ids_sort_by_generation():
+    """Event ids of SeededIds sort in the order of their generation."""
     ids = SeededIds()
     made = [ids.event_id() for _ in range(100)]
     assert made == sorted(made)
@@ -67,7 +67,7 @@ async def test_event_ids_sort_by_their_making():
 
 @pytest.mark.parametrize("hasher", [PlainHasher(), Argon2Hasher()], ids=["plain", "argon2"])
 async def test_a_password_is_verified(hasher):
-    """By its own hash alone; where there is none, nothing is right."""
+    """A password is verified by its own hash only, and never without a hash."""
     hashed = await hasher.hash("correct horse \N{GRINNING FACE}")
     assert await hasher.verify("correct horse \N{GRINNING FACE}", hashed)
     assert not await hasher.verify("correct horse", hashed)
@@ -78,7 +78,7 @@ async def test_a_password_is_verified(hasher):
 
 
 async def test_a_virtual_clock_stands_until_it_is_moved():
-    """Moved ahead, both times move; business time may be set alone."""
+    """Advancing a virtual clock moves both times, and business time can be set separately."""
     clock = VirtualClock(NOW)
     assert (clock.wall(), await clock.business()) == (NOW, NOW)
     clock.advance(HOUR)
@@ -87,15 +87,15 @@ async def test_a_virtual_clock_stands_until_it_is_moved():
     assert (clock.wall(), await clock.business()) == (NOW + 2 * HOUR, NOW + DAY + HOUR)
 
 
-async def test_sleeping_passes_virtual_time():
-    """At once, however long."""
+async def test_sleeping_advances_virtual_time():
+    """Sleeping advances a virtual clock."""
     clock = VirtualClock(NOW)
     await clock.sleep(86_400)
     assert clock.wall() == NOW + DAY
 
 
 async def test_a_virtual_clock_follows_the_sandbox():
-    """With a store, a move of the sandbox's clock there is a move of business time."""
+    """The business time of a virtual clock with a store follows the sandbox's offset."""
     store = MemoryStore(POLICY)
     clock = VirtualClock(NOW, store=store)
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
@@ -105,17 +105,17 @@ async def test_a_virtual_clock_follows_the_sandbox():
 
 
 async def test_alerts_are_recorded_in_order():
-    """With the booking that each is of."""
+    """Alerts are recorded in order, with their booking ids."""
     notifier = RecordingNotifier()
     await notifier.alert_operators(1, "one")
     await notifier.alert_operators(2, "two")
     assert notifier.alerts == [(1, "one"), (2, "two")]
 
 
-async def test_letters_are_recorded_in_order():
-    """Whole, with the user whom each is for."""
+async def test_emails_are_recorded_in_order():
+    """E-mails are recorded in order."""
     notifier = RecordingNotifier()
-    told = [make_email(user_id=user_id) for user_id in (1, 2)]
-    for letter in told:
-        await notifier.send_email(letter)
-    assert notifier.emails == told
+    sent = [make_email(user_id=user_id) for user_id in (1, 2)]
+    for email in sent:
+        await notifier.send_email(email)
+    assert notifier.emails == sent

@@ -40,11 +40,11 @@ pytestmark = pytest.mark.anyio
 
 
 class Stop(Exception):
-    """What a unit of work of these tests fails with."""
+    """The error that units of work in these tests raise."""
 
 
 async def add_everything(tx, booking):
-    """A row of each kind, in one unit of work; the booking is there before."""
+    """Add a row of each kind in the transaction; the booking exists before."""
     user = await tx.accounts.add_user(make_new_user(email="new@example.com"))
     await tx.accounts.add_session(make_session(user.id, "secret"))
     await tx.accounts.add_api_key(make_new_api_key(user.id))
@@ -64,7 +64,7 @@ async def add_everything(tx, booking):
 
 
 async def contents(store, booking):
-    """How many rows of each kind there are, and what else may have changed."""
+    """The number of rows of each kind, and the other values that `add_everything` changes."""
     async with store.read_view() as view:
         users = await view.accounts.users(0, 100)
         return {
@@ -87,8 +87,8 @@ async def contents(store, booking):
 # All or nothing ---------------------------------------------------------------------------
 
 
-async def test_a_unit_of_work_gives_its_result(store):
-    """What the unit returns is what `write` returns, and what it did is there."""
+async def test_a_transaction_returns_its_result(store):
+    """`run_transaction` returns the result of the unit of work, and all its changes are stored."""
     booking = await add_booking(store)
     before = await contents(store, booking)
 
@@ -101,7 +101,7 @@ async def test_a_unit_of_work_gives_its_result(store):
     assert [name for name in after if after[name] == before[name]] == []
 
 
-async def test_a_failed_unit_of_work_leaves_nothing(store):
+async def test_a_failed_transaction_leaves_nothing(store):
     """A transaction that raises leaves no change, and the error reaches the caller."""
     booking = await add_booking(store)
     before = await contents(store, booking)
@@ -115,7 +115,7 @@ async def test_a_failed_unit_of_work_leaves_nothing(store):
     assert await contents(store, booking) == before
 
 
-async def test_a_refused_change_undoes_its_unit_of_work(store):
+async def test_a_violation_rolls_back_the_transaction(store):
     """A constraint violation undoes the changes made before it."""
     booking = await add_booking(store)
     before = await contents(store, booking)
@@ -129,8 +129,8 @@ async def test_a_refused_change_undoes_its_unit_of_work(store):
     assert await contents(store, booking) == before
 
 
-async def test_a_cancelled_unit_of_work_leaves_nothing(store):
-    """Cancelled in its middle it is rolled back, and the store goes on working."""
+async def test_a_cancelled_transaction_leaves_nothing(store):
+    """A cancelled transaction is rolled back, and the next transaction succeeds."""
     booking, half_way = await add_booking(store), asyncio.Event()
     before = await contents(store, booking)
 
@@ -149,8 +149,8 @@ async def test_a_cancelled_unit_of_work_leaves_nothing(store):
     assert (await contents(store, booking))["users"] == before["users"] + 1
 
 
-async def test_a_unit_of_work_that_waits_may_be_cancelled(store):
-    """A writer cancelled while another is at work does nothing, and blocks nobody."""
+async def test_a_waiting_transaction_can_be_cancelled(store):
+    """A transaction cancelled while it waits for a lock changes nothing."""
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def slow(tx):
@@ -176,7 +176,7 @@ async def test_a_unit_of_work_that_waits_may_be_cancelled(store):
 
 
 async def test_a_new_booking_comes_with_all_its_rows(store):
-    """`add_booking` saves every part of the change, like the unit of work that it is."""
+    """`add_booking` stores every part of the write."""
     companion, customer = await add_companion(store), await add_user(store)
     ids = {"id": await next_booking_id(store), "companion_id": companion.id}
     booking = make_booking(**ids, customer_id=customer.id)
@@ -201,7 +201,7 @@ async def test_a_new_booking_comes_with_all_its_rows(store):
     "constraint", ["uq_ledger_postings_key", "uq_answers_key", BOOKING_OVERLAP]
 )
 async def test_a_refused_booking_leaves_nothing(store, constraint):
-    """Whichever of its parts is refused, none of the others stays."""
+    """When one part of an added booking violates a constraint, no part is stored."""
     companion, customer = await add_companion(store), await add_user(store)
     posting, answer = make_posting(1, key="pay:1"), make_stored_response(key="taken")
     first = await add_booking(store, companion, customer, starts_at=NOW + 9 * DAY)
@@ -240,52 +240,52 @@ async def test_a_refused_booking_leaves_nothing(store, constraint):
 # Repeating --------------------------------------------------------------------------------
 
 
-async def test_a_conflict_repeats_the_unit_of_work(store):
-    """Each try begins anew, and what the failed ones did is gone."""
-    tries = []
+async def test_a_conflict_is_retried(store):
+    """A unit of work that raises Conflict runs again, and its failed attempts are rolled back."""
+    attempts = []
 
     async def unit(tx):
-        tries.append(await tx.sandbox.lock_clock())
+        attempts.append(await tx.sandbox.lock_clock())
         await tx.sandbox.set_clock_offset(HOUR)
-        if len(tries) < 3:
+        if len(attempts) < 3:
             raise Conflict
 
     await store.run_transaction(unit)
-    assert tries == [timedelta()] * 3
+    assert attempts == [timedelta()] * 3
     assert await read_store(store, lambda view: view.sandbox.clock_offset()) == HOUR
 
 
-async def test_a_lasting_conflict_is_the_callers(store):
-    """After a few tries the unit of work is given up."""
-    tries = []
+async def test_retries_of_a_conflict_are_limited(store):
+    """A unit of work that always raises Conflict runs five times."""
+    attempts = []
 
     async def unit(_):
-        tries.append(1)
+        attempts.append(1)
         raise Conflict
 
     with pytest.raises(Conflict):
         await store.run_transaction(unit)
-    assert len(tries) == 5
+    assert len(attempts) == 5
 
 
 @pytest.mark.parametrize(
     "error", [Stop(), ConstraintViolated(BOOKING_OVERLAP)], ids=["any", "constraint"]
 )
-async def test_other_errors_are_not_repeated(store, error):
-    """Trying again would change nothing about them."""
-    tries = []
+async def test_other_errors_are_not_retried(store, error):
+    """A unit of work that raises any other error runs once."""
+    attempts = []
 
     async def unit(_):
-        tries.append(1)
+        attempts.append(1)
         raise error
 
     with pytest.raises(type(error)):
         await store.run_transaction(unit)
-    assert len(tries) == 1
+    assert len(attempts) == 1
 
 
-async def test_a_stale_step_is_decided_anew(store):
-    """A unit of work that reads and saves succeeds, though another came in between."""
+async def test_a_stale_booking_is_retried(store):
+    """Concurrent transactions that read and save one booking all take effect."""
     booking = await add_booking(store)
 
     async def unit(tx):
@@ -300,7 +300,7 @@ async def test_a_stale_step_is_decided_anew(store):
 
 
 async def test_readers_see_what_is_committed(store):
-    """A unit of work sees its own doing at once, everybody else when it is done."""
+    """A transaction sees its own writes at once, and others see them after the commit."""
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def unit(tx):
@@ -319,8 +319,8 @@ async def test_readers_see_what_is_committed(store):
     assert (early, seen, late) == (None, user, user)
 
 
-async def test_a_locked_row_is_held_for_the_unit_of_work(store):
-    """Many that count under the lock and then add never add one too many."""
+async def test_a_lock_is_held_until_the_commit(store):
+    """Concurrent transactions that count under a lock and then add stay within the limit."""
     user = await add_user(store)
 
     async def unit(tx):
@@ -335,46 +335,46 @@ async def test_a_locked_row_is_held_for_the_unit_of_work(store):
 
 
 @pytest.mark.parametrize("party", ["customer_id", "companion_id", "booked_by"])
-async def test_who_is_disabled_is_not_booked_for(store, party):
-    """Not even by a booking that comes while they are being disabled, once that is done."""
+async def test_a_disabled_party_cannot_be_booked(store, party):
+    """A booking added while a party is being disabled raises PARTY_DISABLED."""
     users = [await add_user(store), await add_user(store)]
     companion = await add_companion(store)
-    people = {"customer_id": users[0].id, "companion_id": companion.id, "booked_by": users[1].id}
-    booking = make_booking(id=await next_booking_id(store), **people)
-    adding = []
+    parties = {"customer_id": users[0].id, "companion_id": companion.id, "booked_by": users[1].id}
+    booking = make_booking(id=await next_booking_id(store), **parties)
+    tasks = []
 
     async def disable(tx):
-        user = await tx.accounts.lock_user(people[party])
+        user = await tx.accounts.lock_user(parties[party])
         await tx.accounts.save_user(evolve(user, disabled_at=NOW))
-        adding.append(asyncio.create_task(store.add_booking(make_booking_write(booking))))
-        for _ in range(200):  # Time enough for whoever does not wait.
+        tasks.append(asyncio.create_task(store.add_booking(make_booking_write(booking))))
+        for _ in range(200):  # Time for a booking that does not wait for the lock.
             await tx.accounts.user(user.id)
             await asyncio.sleep(0)
 
     await store.run_transaction(disable)
     with pytest.raises(ConstraintViolated) as caught:
-        await adding[0]
+        await tasks[0]
     assert caught.value.constraint == PARTY_DISABLED
     assert await read_store(store, lambda view: view.bookings.booking(booking.id)) is None
 
 
-async def test_of_rivals_at_once_one_gets_the_slot(store):
-    """However many take overlapping time at the same moment."""
+async def test_concurrent_bookings_of_a_slot_store_one(store):
+    """Of ten concurrent overlapping bookings one is stored, and nine raise BOOKING_OVERLAP."""
     companion, customer = await add_companion(store), await add_user(store)
 
-    async def take(hours):
+    async def book(hours):
         starts_at = NOW + DAY + hours * HOUR
         given = {"status": BookingStatus.ACCEPTED, "starts_at": starts_at, "duration_hours": 12}
         return await add_booking(store, companion, customer, **given)
 
-    results = await asyncio.gather(*(take(n) for n in range(10)), return_exceptions=True)
+    results = await asyncio.gather(*(book(n) for n in range(10)), return_exceptions=True)
     refused = [each for each in results if isinstance(each, ConstraintViolated)]
     assert {error.constraint for error in refused} == {BOOKING_OVERLAP}
     assert (len(refused), len(results)) == (9, 10)
 
 
-async def test_of_equal_calls_at_once_one_is_kept(store):
-    """Bookings with the same idempotency key come through once."""
+async def test_concurrent_equal_calls_store_one(store):
+    """Of concurrent bookings with the same idempotency key one is stored."""
     companion, customer, answer = (
         await add_companion(store),
         await add_user(store),
@@ -385,8 +385,8 @@ async def test_of_equal_calls_at_once_one_is_kept(store):
     assert sum(isinstance(each, ConstraintViolated) for each in results) == 7
 
 
-async def test_a_credit_is_used_once_by_many(store):
-    """Of several that use it up at the same moment one succeeds."""
+async def test_concurrent_uses_of_a_credit_succeed_once(store):
+    """Of concurrent uses of a rebooking credit one succeeds."""
     bookings = [await add_booking(store) for _ in range(6)]
     credit = make_rebooking_credit(bookings[0])
     change = make_booking_write(
