@@ -131,9 +131,10 @@ class PaymentScenario(BookingScenario):
 
     async def processor_snapshot(self, booking: Booking) -> Snapshot:
         """The processor's snapshot of a booking."""
-        return await payments_reconciliation.get_snapshot(
+        snapshot, _ = await payments_reconciliation.get_snapshot(
             self.ports, booking.id, self.ports.policy.processor_timeout
         )
+        return snapshot
 
     async def checkout_page(self, booking: Booking) -> Checkout:
         """The hosted page to which the client of a booking is redirected now."""
