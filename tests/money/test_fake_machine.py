@@ -46,7 +46,7 @@ def page_state(intent: FakeIntent) -> str:
 
 
 @pytest.mark.parametrize("lifetime", [30 * MINUTE, 24 * HOUR])
-def test_a_page_lives_half_an_hour_to_a_day(lifetime: timedelta) -> None:
+def test_a_page_may_live_half_an_hour_to_a_day(lifetime: timedelta) -> None:
     """A page may expire after 30 minutes and after 24 hours, both ends included."""
     command = evolve(make_checkout_command(), expires_at=NOW + lifetime)
     _, checkout = machine.open_checkout(FakeIntent(7), command, 1, "p1", "http://test", NOW)

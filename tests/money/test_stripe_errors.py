@@ -140,7 +140,7 @@ async def test_an_unreadable_answer_is_unknown(stripe: ProcessorBench, fault: st
         await stripe.open_checkout()
 
 
-async def test_a_busy_processor_says_when(stripe: ProcessorBench) -> None:
+async def test_a_busy_processor_has_a_retry_after(stripe: ProcessorBench) -> None:
     """A rate-limited call raises `Busy` with Stripe's Retry-After."""
     stub_of(stripe).inject_fault("open_checkout", "rate_limit")
     with pytest.raises(Busy) as busy:

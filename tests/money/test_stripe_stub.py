@@ -68,7 +68,7 @@ async def test_a_page_has_no_payment_yet(client: stripe.StripeClient) -> None:
         (DAY + SECOND, False),
     ],
 )
-async def test_a_page_lives_half_an_hour_to_a_day(
+async def test_a_page_may_live_half_an_hour_to_a_day(
     stub: StripeStub, client: stripe.StripeClient, lives: timedelta, is_created: bool
 ) -> None:
     """A session is created if it expires 30 minutes to 24 hours from now, both included."""
