@@ -119,7 +119,7 @@ class PaymentScenario(BookingScenario):
         return new
 
     async def settle(self) -> None:
-        """Let time pass until no work is left, over an hour at least where some was left."""
+        """Let time pass in `REST_INTERVALS` until no work is left; fail if some is left."""
         for wait in REST_INTERVALS:
             self.pass_time(wait)
             await self.drain()
