@@ -123,7 +123,7 @@ def test_every_command_has_help(deployment: CliDeployment, command: str) -> None
     assert printed.startswith(f"Usage: root {command} ")
 
 
-def test_what_is_no_command_is_a_fault_of_usage(deployment: CliDeployment) -> None:
+def test_an_unknown_command_is_a_usage_error(deployment: CliDeployment) -> None:
     """Unknown commands and options exit with 2."""
     for arguments in (["fly"], ["users", "fly"], ["users", "list", "--fly"], []):
         assert deployment.run_command(*arguments).exit_code == 2

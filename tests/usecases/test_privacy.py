@@ -83,7 +83,7 @@ async def exported(scene: BookingScenario, who: Actor) -> dict[str, object]:
     return found
 
 
-# Seeing -------------------------------------------------------------------------------------
+# Export -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("party", PARTIES)
@@ -193,7 +193,7 @@ async def test_questions_of_others_stay(scene: BookingScenario) -> None:
         ]
 
 
-# Being forgotten ------------------------------------------------------------------------------
+# Erasure --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("party", PARTIES)
@@ -393,7 +393,7 @@ async def test_who_is_forgotten_is_told_nothing_more(scene: BookingScenario) -> 
     assert len(notifier.emails) == before
 
 
-# By oneself -----------------------------------------------------------------------------------
+# Erasure by the user --------------------------------------------------------------------------
 
 
 async def with_password(scene: BookingScenario) -> User:

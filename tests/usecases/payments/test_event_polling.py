@@ -69,7 +69,7 @@ async def status(scene, booking):
     return (await scene.booking(booking)).status
 
 
-# By the list ----------------------------------------------------------------------------
+# The event list -------------------------------------------------------------------------
 
 
 async def test_a_lost_payment_is_found_in_the_list(scene):
@@ -167,7 +167,7 @@ async def cursor(scene):
         return await view.cursors.cursor(scene.ports.payments.name)
 
 
-# By looking again -----------------------------------------------------------------------
+# Syncs ----------------------------------------------------------------------------------
 
 
 async def test_a_lost_payment_is_found_by_looking(scene):
@@ -254,7 +254,7 @@ async def test_every_undecided_booking_is_looked_at(scene, monkeypatch):
     assert {await status(scene, booking) for booking in accepted} == {BookingStatus.PAID}
 
 
-# Together -------------------------------------------------------------------------------
+# Both -----------------------------------------------------------------------------------
 
 
 async def test_two_workers_at_once_do_it_once(scene):
@@ -272,7 +272,7 @@ async def test_two_workers_at_once_do_it_once(scene):
             group.start_soon(work)
     after = await scene.booking(booking)
     assert (after.status, after.version) == (BookingStatus.PAID, before.version + 1)
-    assert sum(found) == 1  # What the list tells of is not looked at besides.
+    assert sum(found) == 1  # A listed booking is not synced too.
     assert await scene.faults() == []
 
 

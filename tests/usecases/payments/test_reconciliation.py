@@ -1,4 +1,4 @@
-"""What the processor tells of payments, and money that comes late or wrong."""
+"""The processor's events and facts about payments, and late or wrong payments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.memory_deployment import with_another_companion
 pytestmark = pytest.mark.anyio
 
 
-# News -----------------------------------------------------------------------------------
+# Events ---------------------------------------------------------------------------------
 
 
 async def test_a_payment_is_told_once(scene):
@@ -240,6 +240,7 @@ async def test_a_stale_snapshot_does_not_undo_a_later_verdict(scene, monkeypatch
 
 
 # Money that comes late ------------------------------------------------------------------
+# Late payments --------------------------------------------------------------------------
 
 
 async def test_a_payment_after_the_cancellation_is_refunded(scene):
