@@ -108,7 +108,7 @@ class BookingJourney:
         return found
 
     def keep(self, step: TransitionResult) -> TransitionResult:
-        """Save a transition as a store would; asserts its version, and unique postings and orders."""
+        """Save a transition as a store would; asserts its version, and that no posting repeats."""
         assert step.booking.version == self.booking.version + 1
         for posting in step.postings:
             assert posting.key not in self.postings, f"{posting.key} is posted twice"

@@ -48,7 +48,7 @@ class WebhookScenario:
         status: int | DeliveryFailure,
         duration: timedelta = 0 * SECOND,
     ) -> None:
-        """Set the response of an endpoint's receiver; a request advances the clock by `duration`."""
+        """Set the response of an endpoint's receiver; requests advance the clock by `duration`."""
 
         def receive(_: Any, body: bytes) -> int | DeliveryFailure:
             self.clock.advance(duration)
