@@ -66,7 +66,7 @@ async def test_a_file_comes_back_as_it_was_put(files: FileStorage, content: byte
 
 
 async def test_a_missing_file_is_none(files: FileStorage) -> None:
-    """A missing file is None, before the first file and beside another."""
+    """A missing file is None, in an empty storage and in one with another file."""
     assert await files.get(NAME) is None
     await files.put(NAME, b"some")
     assert await files.get("other.jpg") is None
@@ -79,7 +79,7 @@ async def test_a_file_is_replaced(files: FileStorage) -> None:
     assert await files.get(NAME) == b"short"
 
 
-async def test_a_removed_file_is_gone(files: FileStorage) -> None:
+async def test_only_the_removed_file_is_deleted(files: FileStorage) -> None:
     """Only the removed file is gone, and removing it again does nothing."""
     await files.put(NAME, b"some")
     await files.put("other.jpg", b"other")

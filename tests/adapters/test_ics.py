@@ -207,7 +207,7 @@ async def test_a_day_of_a_clock_change_has_its_own_length():
     assert await busy(make_ics_calendar(day), "Europe/Berlin") == ["03-27 23:00 - 03-28 22:00"]
 
 
-# What is busy ---------------------------------------------------------------------------
+# Busy events ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ async def test_an_undeliverable_mail_is_given_up(each_store: object) -> None:
     assert subjects(server) == ["two"]
 
 
-async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None:
+async def test_a_notification_of_another_version_does_not_block_others(each_store: object) -> None:
     """A notification that this version can't read waits, and the others are sent."""
     await add(each_store)
     bad = make_notification(kind="of_tomorrow", subject="bad")

@@ -128,8 +128,7 @@ class ChannelServer:
     async def connect_client(
         self, user: User | Companion, token: str | None = None, **given: Any
     ) -> AsyncIterator[WebSocketClient]:
-        """A client of a signed-in user, after the `ready` event; it signs in anew unless a token
-        is given."""
+        """A client of a user after its `ready` event; without a token the user gets a new session."""
         token = token or await self.sign_in(user)
         async with self.open_websocket(f"connect.sid={token}", **given) as socket:
             client = WebSocketClient(socket, token)

@@ -235,7 +235,9 @@ async def test_claims_are_renewed_during_a_batch(sender: GatedReceivers) -> None
     assert (len(attempts), len(sender.sent)) == (1, 1)
 
 
-async def test_drain_leaves_what_is_not_due(post: WebhookScenario, sender: GatedReceivers) -> None:
+async def test_drain_leaves_deliveries_that_are_not_due(
+    post: WebhookScenario, sender: GatedReceivers
+) -> None:
     """Draining sends due deliveries once and does not wait for their retries."""
     endpoint = await add_endpoint_with_deliveries(post, 3)
     sender.behaviours[endpoint.url] = sender.fail

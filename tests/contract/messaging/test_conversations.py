@@ -410,7 +410,7 @@ async def test_bookings_of_other_pairs_do_not_mark_a_companion(store):
 
 
 async def test_companions_of_a_group_are_marked_separately(store):
-    """In a group, each companion whom the customer paid for any event is marked as paid."""
+    """In a group, a companion is paid if a booking of the customer for any event is paid."""
     one, two, three = [await add_companion(store) for _ in range(3)]
     group = await add_group(store, one, two, three)
     customer, later = group.customer_id, NOW + 9 * DAY

@@ -133,7 +133,7 @@ async def test_a_group_is_unique_by_customer_and_event(store):
 
 
 async def test_an_opened_group_stays_open(store):
-    """An opened group stays open, whoever its members are."""
+    """An opened group stays open, also without other members."""
     customer, one, two = await add_user(store), await add_companion(store), await add_user(store)
     group = await save_group_members(store, customer.id, [one.id])
     assert await find(store, group) is None

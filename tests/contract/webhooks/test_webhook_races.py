@@ -164,7 +164,7 @@ async def test_events_are_published_once(ports):
 
 
 async def follow(ports, user, over):
-    """The ids that a reader finds who repeatedly reads on from the last event, until `over`."""
+    """The ids of the feed, read repeatedly from the last known event until `over` is set."""
     found, after = [], None
     while True:
         is_last = over.is_set()
