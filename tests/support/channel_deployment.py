@@ -128,7 +128,7 @@ class ChannelServer:
     async def connect_client(
         self, user: User | Companion, token: str | None = None, **given: Any
     ) -> AsyncIterator[WebSocketClient]:
-        """A client of a user after its `ready` event; without a token the user gets a new session."""
+        """A client of a user after its `ready` event; without a token it gets a new session."""
         token = token or await self.sign_in(user)
         async with self.open_websocket(f"connect.sid={token}", **given) as socket:
             client = WebSocketClient(socket, token)
