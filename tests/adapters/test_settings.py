@@ -28,7 +28,7 @@ def load(**values: str):
     return load_settings({f"STAFFBOOKING_{name}": value for name, value in values.items()})
 
 
-def test_the_defaults_are_the_published_ones() -> None:
+def test_the_defaults_are_those_of_the_contract() -> None:
     """With an empty environment every value is the contract's default."""
     settings = load()
 
@@ -81,7 +81,7 @@ def test_values_are_read() -> None:
 
 
 def test_a_base_url_may_have_a_path() -> None:
-    """The path is kept without a slash at its end."""
+    """The path of a base URL is kept without its trailing slash."""
     settings = load(BASE_URL="https://example.test/staff/booking/")
     assert settings.policy.base_url == "https://example.test/staff/booking"
 
@@ -134,7 +134,7 @@ def test_a_base_url_may_have_a_path() -> None:
         ("WEBHOOK_ALLOW_INSECURE", "yes"),
     ],
 )
-def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
+def test_an_invalid_value_is_one_line_with_its_name(name: str, value: str) -> None:
     """An invalid setting gives one line with its full name."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
         load(**{name: value})
@@ -152,14 +152,14 @@ def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
         "unix://:p%40ss@/run/redis.sock",
     ],
 )
-def test_an_address_of_redis_is_taken_as_it_is(url: str) -> None:
+def test_a_redis_url_is_kept_unchanged(url: str) -> None:
     """A Redis URL over TCP, TLS or a socket is accepted; the default is none."""
     assert load(REDIS_URL=url).redis_url == url
     assert load().redis_url is None
 
 
 @pytest.mark.parametrize("password", ["hu@sh", "hu/sh", "hu#sh", "hu?sh", "hush℀"])
-def test_a_password_that_is_not_written_as_it_must_be_is_not_repeated(password: str) -> None:
+def test_an_unescaped_redis_password_is_not_repeated(password: str) -> None:
     """A Redis URL with unescaped characters is refused without repeating it."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_REDIS_URL ") as caught:
         load(REDIS_URL=f"redis://:{password}@cache")
@@ -168,13 +168,13 @@ def test_a_password_that_is_not_written_as_it_must_be_is_not_repeated(password: 
 
 
 @pytest.mark.parametrize("value", ["", " ", ",", " , ,"])
-def test_nothing_is_no_term(value: str) -> None:
+def test_empty_blocked_terms_are_ignored(value: str) -> None:
     """Empty blocked terms, which would block everything, are ignored."""
     assert load(BLOCKED_TERMS=value).blocked_terms == ()
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET"])
-def test_a_secret_never_stands_in_a_message(name: str) -> None:
+def test_a_message_contains_no_secret(name: str) -> None:
     """An invalid secret is not repeated in the message."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
         load(**{**STRIPE, name: "hush-hush"})
@@ -182,7 +182,7 @@ def test_a_secret_never_stands_in_a_message(name: str) -> None:
     assert "hush" not in str(caught.value)
 
 
-def test_pretended_payments_on_a_public_address_must_be_meant() -> None:
+def test_fake_payments_on_a_public_url_need_an_explicit_sandbox() -> None:
     """The fake processor on a public base URL requires an explicit STAFFBOOKING_SANDBOX=1."""
     with pytest.raises(SettingsError, match="SANDBOX"):
         load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET)
@@ -190,13 +190,13 @@ def test_pretended_payments_on_a_public_address_must_be_meant() -> None:
     assert load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET, SANDBOX="1").policy.sandbox
 
 
-def test_a_default_secret_never_passes_on_a_public_address() -> None:
+def test_a_sandbox_on_a_public_url_needs_a_secret_key() -> None:
     """An explicit sandbox on a public base URL requires a secret key."""
     with pytest.raises(SettingsError, match="SECRET_KEY"):
         load(BASE_URL="https://book.acme.com", SANDBOX="1")
 
 
-def test_insecure_webhooks_are_for_sandboxes() -> None:
+def test_insecure_webhooks_need_a_sandbox() -> None:
     """Webhooks over http and to loopback are allowed only in a sandbox."""
     assert load(WEBHOOK_ALLOW_INSECURE="1").policy.webhook_allow_insecure
 
@@ -204,7 +204,7 @@ def test_insecure_webhooks_are_for_sandboxes() -> None:
         load(WEBHOOK_ALLOW_INSECURE="1", SANDBOX="0")
 
 
-def test_payments_by_stripe_are_read() -> None:
+def test_stripe_settings_are_read() -> None:
     """With PAYMENTS=stripe there is a key, one or more webhook secrets, an environment, and no
     sandbox."""
     secrets = {"STRIPE_WEBHOOK_SECRET": "whsec_one, whsec_two"}
@@ -219,7 +219,7 @@ def test_payments_by_stripe_are_read() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
+def test_a_local_stripe_api_base_is_accepted(host: str) -> None:
     """An address of this machine may replace Stripe's API."""
     settings = load(**STRIPE, STRIPE_API_BASE=f"http://{host}:4242")
 
@@ -254,7 +254,7 @@ def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
         *(("CURRENCY", code) for code in "isk ugx huf twd bhd jod kwd omr TND".split()),
     ],
 )
-def test_what_stripe_can_not_be_run_with_is_one_line(name: str, value: str) -> None:
+def test_an_invalid_setting_with_stripe_is_one_line(name: str, value: str) -> None:
     """With PAYMENTS=stripe missing, malformed, fake-only, default and inexact settings are refused
     by name."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
@@ -263,20 +263,20 @@ def test_what_stripe_can_not_be_run_with_is_one_line(name: str, value: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_an_unsaid_secret_never_passes_with_stripe() -> None:
+def test_stripe_needs_a_secret_key() -> None:
     """Stripe requires a secret key on a private address too."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY "):
         load(**{name: value for name, value in STRIPE.items() if name != "SECRET_KEY"})
 
 
 @pytest.mark.parametrize("code", ["usd", "eur", "jpy", "krw"])
-def test_other_currencies_pass_with_stripe(code: str) -> None:
+def test_other_currencies_are_accepted_with_stripe(code: str) -> None:
     """Currencies with two or no decimals are accepted with Stripe."""
     assert load(**STRIPE, CURRENCY=code).policy.currency.code == code
 
 
 @pytest.mark.parametrize("prefix", ["sk", "rk"])
-def test_a_live_key_needs_an_address_that_is_https(prefix: str) -> None:
+def test_a_live_key_needs_an_https_url(prefix: str) -> None:
     """A live key requires an https base URL; a test key does not."""
     live = {**LIVE, "STRIPE_SECRET_KEY": f"{prefix}_live_51Abc"}
     assert load(**live).processor.is_live
@@ -285,13 +285,13 @@ def test_a_live_key_needs_an_address_that_is_https(prefix: str) -> None:
         load(**{**live, "BASE_URL": "http://book.acme.com"})
 
 
-def test_a_live_key_never_goes_to_a_stub() -> None:
+def test_a_live_key_is_refused_with_another_api_base() -> None:
     """A live key is refused with another API address than Stripe's."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_STRIPE_API_BASE "):
         load(**LIVE, STRIPE_API_BASE="http://127.0.0.1:4242")
 
 
-def test_stripe_on_a_public_address_needs_no_more_words() -> None:
+def test_stripe_on_a_public_url_needs_no_sandbox() -> None:
     """A public base URL with Stripe needs no sandbox confirmation."""
     assert not load(**STRIPE, BASE_URL="https://book.acme.com").policy.sandbox
 
@@ -310,12 +310,12 @@ def test_stripe_on_a_public_address_needs_no_more_words() -> None:
         ("http://8.8.8.8", True),
     ],
 )
-def test_public_addresses_are_told_from_private_ones(url: str, public: bool) -> None:
+def test_public_urls_are_distinguished_from_private_ones(url: str, public: bool) -> None:
     """Loopback, private networks and reserved names are not public; all others are."""
     assert is_public_url(url) is public
 
 
-def test_secrets_never_stand_in_a_representation() -> None:
+def test_a_representation_contains_no_secret() -> None:
     """The settings' representation contains no keys, secrets or passwords."""
     addresses = {
         "DATABASE_URL": "postgresql+asyncpg://u:hush@h/db",

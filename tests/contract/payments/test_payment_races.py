@@ -1,7 +1,7 @@
-"""Races for money, in two processes on each database: paid once, or refunded, never both.
+"""Races for money in two processes on each database: a booking is paid or refunded, never both.
 
-The processor's book is in the same database, but in transactions of its own, as a real
-one's would be. `RACE_ROUNDS` and `RACE_CALLERS` make the races longer (`make soak`).
+The processor's documents are in the same database, in transactions of their own, as those of a
+real processor would be. `RACE_ROUNDS` and `RACE_CALLERS` make the races longer (`make soak`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["processes"]
 
 @pytest.fixture
 async def ports(processes):
-    """The ports of each process, with the processor's book in the database."""
+    """The ports of each process, with the processor's documents in the database."""
     made = []
     for store in processes:
         clock = VirtualClock(NOW, store=store)
@@ -85,8 +85,8 @@ async def test_a_booking_is_paid_once(ports):
         assert await scenes[0].events(booking) == [1, 2]
 
 
-async def test_a_cancellation_and_a_payment_meet(ports):
-    """A concurrent cancellation and payment leave no money with a cancelled booking."""
+async def test_a_concurrent_cancellation_and_payment_leave_no_escrow(ports):
+    """A booking cancelled during its payment is refunded in full or not paid at all."""
     for _ in range(ROUNDS):
         scenes, booking, ref = await accepted(ports)
         calls = []
@@ -116,7 +116,7 @@ async def test_a_payout_is_sent_once(ports):
 
 
 async def test_a_refund_is_made_once(ports):
-    """Concurrent cancellations and workers make one refund, of the amount of the rule."""
+    """Of concurrent cancellations of a paid booking one succeeds, and the booking is refunded."""
     for _ in range(ROUNDS):
         scenes = await new_scenes(ports)
         booking = await scenes[0].paid()
