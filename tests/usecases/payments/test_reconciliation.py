@@ -239,7 +239,6 @@ async def test_a_stale_snapshot_does_not_undo_a_later_verdict(scene, monkeypatch
     assert len(verdicts) == 1
 
 
-# Money that comes late ------------------------------------------------------------------
 # Late payments --------------------------------------------------------------------------
 
 
