@@ -17,7 +17,7 @@ from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import EVENT_OP, FaultInjector
 from staffbooking_adapters.fake.signing import FakeEvent, encode_body, sign_headers
 
-_REDELIVERY_INTERVAL: Final = timedelta(seconds=30)
+_REDELIVERY_INTERVAL: Final = timedelta(seconds=10)
 """Each event is delivered twice, this far apart, because the first receiver may have crashed
 before it stored the event. The inbox detects the duplicate by the event's id."""
 

@@ -129,6 +129,7 @@ class AlertRow:
     booking_id: int
     text: str
     is_sent: bool = False
+    lease: Lease | None = None
 
 
 @frozen

@@ -28,7 +28,7 @@ from staffbooking_core.ports.accounts import (
     NewUser,
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
-from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort
+from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
 from staffbooking_core.ports.bookings import (
     BOOKING_OVERLAP,
     PARTY_DISABLED,
@@ -161,6 +161,7 @@ __all__ = [
     "CursorsReadPort",
     "CursorsWritePort",
     "CustomerCompanionPair",
+    "DueAlert",
     "DueDelivery",
     "DueNotification",
     "Email",

@@ -36,8 +36,8 @@ from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.inputs import CancelBooking, DisputeBooking, RequestBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import sandbox
-from staffbooking_core.usecases.bookings import actions, disputes, requests, timers
+from staffbooking_core.usecases import due_work, sandbox
+from staffbooking_core.usecases.bookings import actions, disputes, requests
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_core.usecases.payments import ledger_check
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
@@ -105,7 +105,7 @@ class BookingScenario:
         self.ports.clock.advance(by)  # type: ignore[attr-defined]
 
     async def drain(self) -> int:
-        return await timers.run_all_due_work(self.ports)
+        return await due_work.run_all_due(self.ports)
 
     async def settle_down(self) -> None:
         """Let real time pass until no operation is unfinished, for half a week at most."""

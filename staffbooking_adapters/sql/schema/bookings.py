@@ -395,6 +395,8 @@ alerts = Table(
     Column("booking_id", BigInt, nullable=False),
     Column("text", Text, nullable=False),
     Column("told", Boolean, nullable=False),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
     Index("ix_alerts_newest", "at", "id"),
 )
 partial_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())

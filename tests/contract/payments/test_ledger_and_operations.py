@@ -27,6 +27,7 @@ from tests.support.builders import (
     HOUR,
     MINUTE,
     NOW,
+    POLICY,
     SECOND,
     add_booking,
     add_companion,
@@ -242,6 +243,11 @@ async def test_open_payouts_are_told_by_due_time(store):
 # Alerts -----------------------------------------------------------------------------------
 
 
+async def claim_alert(store, now):
+    """Claim an alert under a new lease."""
+    return await store.run_transaction(lambda tx: tx.alerts.claim_alert(now, make_lease(now)))
+
+
 async def test_the_newest_alerts_come_first(store):
     """Alerts are listed newest first; of one moment the later one first."""
     first, second = await add_booking(store), await add_booking(store)
@@ -260,31 +266,36 @@ async def test_the_newest_alerts_come_first(store):
         assert len(await view.alerts.alerts(2)) == 2
 
 
-async def test_an_alert_is_taken_once(store):
-    """Alerts are taken oldest first, each once, and stay in the list of newest alerts."""
+async def test_a_claimed_alert_is_not_claimed_again_under_its_lease(store):
+    """Alerts are claimed oldest first, each by one lease, and stay in the list of newest alerts."""
     booking = await add_booking(store)
     await save_booking(store, next_version(booking), alerts=("one", "two", "three"))
-    taken = [
-        list(await store.run_transaction(lambda unit, n=n: unit.alerts.take_alerts(n)))
-        for n in (2, 10, 10)
+    claimed = [await claim_alert(store, NOW) for _ in range(4)]
+    assert [alert and (alert.booking_id, alert.text) for alert in claimed] == [
+        (booking.id, "one"),
+        (booking.id, "two"),
+        (booking.id, "three"),
+        None,
     ]
-    assert taken == [[(booking.id, "one"), (booking.id, "two")], [(booking.id, "three")], []]
     assert len(await read_store(store, lambda view: view.alerts.alerts(10))) == 3
 
 
-async def test_an_alert_is_taken_with_its_unit_of_work(store):
-    """A rolled-back transaction returns the alerts that it took."""
+async def test_an_alert_that_was_not_sent_is_claimed_again_after_its_lease(store):
+    """An alert whose holder died before it was sent is claimed once its lease has expired."""
     booking = await add_booking(store)
     await save_booking(store, next_version(booking), alerts=("one",))
+    first = await claim_alert(store, NOW)
+    assert await claim_alert(store, NOW + POLICY.lease_duration - SECOND) is None
+    assert await claim_alert(store, NOW + POLICY.lease_duration) == first
 
-    async def unit(tx):
-        await tx.alerts.take_alerts(10)
-        raise LookupError
 
-    with pytest.raises(LookupError):
-        await store.run_transaction(unit)
-    taken = await store.run_transaction(lambda unit: unit.alerts.take_alerts(10))
-    assert list(taken) == [(booking.id, "one")]
+async def test_a_sent_alert_is_not_claimed_again(store):
+    """An alert that is marked as sent is not claimed after its lease has expired."""
+    booking = await add_booking(store)
+    await save_booking(store, next_version(booking), alerts=("one",))
+    alert = await claim_alert(store, NOW)
+    await store.run_transaction(lambda tx: tx.alerts.mark_alert_sent(alert.id))
+    assert await claim_alert(store, NOW + DAY) is None
 
 
 # What is due ------------------------------------------------------------------------------

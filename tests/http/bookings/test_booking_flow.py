@@ -7,7 +7,7 @@ import re
 import pytest
 
 from staffbooking_core.domain.payments.processor import Unknown
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments.inbox import VISIT_SYNC_INTERVAL
 from staffbooking_http.api import query_string
 from tests.http.deployment import HttpDeployment, json_body
@@ -53,7 +53,7 @@ async def test_a_booking_goes_from_search_to_payout(world: HttpDeployment) -> No
     await set_clock(world, "2027-03-03T22:00:00Z")
     assert json_body(await customer.post(f"{path}/confirm"))["booking"]["status"] == "completed"
     await set_clock(world, "2027-03-04T22:00:00Z")
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     assert json_body(await staff.get(path))["booking"]["payout_status"] == "paid"
     code = booking["booking_code"]
     record = json_body(await program.get(f"/api/v1/bookings/{code}"))["booking"]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from tests.http.bookings.test_booking_flow import set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of, hold_to_document
@@ -335,7 +335,7 @@ async def test_expiry_takes_one_out(party: Party) -> None:
     [group] = await groups(party.customer)
     assert len(group["participants"]) == 4
     await set_clock(party.world, "2027-03-03T22:00:00Z")
-    await timers.run_all_due_work(party.world.ports)
+    await due_work.run_all_due(party.world.ports)
     json_body(await party.customer.post(f"{kept}/confirm"))
     json_body(await party.customer.post(f"{disputed}/dispute", json={"reason": "nobody came"}))
     assert await participants(party.customer, group["id"]) == party.members(0, 1)

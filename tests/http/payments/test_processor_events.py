@@ -44,7 +44,7 @@ async def test_an_event_is_stored_and_then_followed(each_world: HttpDeployment) 
         answer = await each_world.client().post(PATH, headers=headers, content=body)
         assert json_body(answer) == {"received": 1}
     assert json_body(await customer.get(path))["booking"]["status"] == "accepted"
-    await reconciliation.process_events(each_world.ports)
+    await reconciliation.process_event(each_world.ports)
     assert json_body(await customer.get(path))["booking"]["status"] == "paid"
 
 
@@ -56,7 +56,7 @@ async def test_a_replay_is_taken_and_is_no_news(each_world: HttpDeployment) -> N
         for _ in range(3)
     ]
     assert news == [1, 0, 0]
-    assert await reconciliation.process_events(each_world.ports) == 1
+    assert await reconciliation.process_event(each_world.ports) == 1
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_a_forged_event_is_refused(world: HttpDeployment, shown: list[byte
     _, body = await event(world)
     headers = [(SIGNATURE.lower().encode(), value) for value in shown]
     error_body(await world.client().post(PATH, headers=headers, content=body), 400, "bad_signature")
-    assert await reconciliation.process_events(world.ports) == 0
+    assert await reconciliation.process_event(world.ports) == 0
 
 
 async def test_a_signature_fits_its_very_bytes(world: HttpDeployment) -> None:
@@ -90,7 +90,7 @@ async def test_a_signature_fits_its_very_bytes(world: HttpDeployment) -> None:
     for shown, sent in ((headers, body + b" "), (forged, body), (twice, body)):
         answer = await client.post(PATH, headers=shown, content=sent)
         error_body(answer, 400, "bad_signature")
-    assert await reconciliation.process_events(world.ports) == 0
+    assert await reconciliation.process_event(world.ports) == 0
 
 
 @pytest.mark.parametrize("off", [-6 * MINUTE, 6 * MINUTE], ids=["past", "future"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.webhooks import deliveries
 from tests.http.deployment import HttpDeployment, json_body
 
@@ -43,7 +43,7 @@ async def request_booking(world: HttpDeployment) -> str:
 
 async def deliver_due_events(world: HttpDeployment) -> None:
     """Do what is due, and send what is due now."""
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     while await deliveries.deliver_all_due(world.ports):
         pass
 

@@ -14,8 +14,8 @@ from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Email, NotificationKind, Ports, Transaction, UndeliverableEmail
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.accounts import email_tokens
-from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import NOW, POLICY, SECOND, add_user, make_lease
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
@@ -114,7 +114,7 @@ async def test_everybody_is_told_once(ports: Ports, mouth: Mouth) -> None:
 
 async def test_draining_tells_everybody(ports: Ports, mouth: Mouth) -> None:
     """Running all due work sends notifications."""
-    assert await timers.run_all_due_work(ports) == 3
+    assert await due_work.run_all_due(ports) == 3
     assert mouth.told == ["one", "two", "three"]
 
 

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorEvent, Unknown
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
 from tests.support.builders import HOUR, MINUTE, SECOND
 from tests.support.memory_deployment import with_another_companion
@@ -60,7 +60,7 @@ async def lose(scene):
 async def catch_up(scene):
     """Run the worker's polling; return the number of new events."""
     found = await event_polling.poll_events(scene.ports)
-    while await reconciliation.process_events(scene.ports):
+    while await reconciliation.process_event(scene.ports):
         pass
     return found
 
@@ -282,4 +282,4 @@ async def test_a_drain_heals_what_was_lost(scene):
     scene.pass_time(5 * MINUTE)
     await scene.drain()
     assert await status(scene, booking) is BookingStatus.PAID
-    assert await timers.run_all_due_work(scene.ports) == 0
+    assert await due_work.run_all_due(scene.ports) == 0
