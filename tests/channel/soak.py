@@ -2,7 +2,8 @@
 clients are killed; then the delivery is checked.
 
 Real processes, sockets and a real database. Each client records what it received and what was
-acknowledged; `assert_delivered` compares the records with the rows in the store."""
+acknowledged; `assert_delivered` compares the records with the rows in the store.
+"""
 
 from __future__ import annotations
 
@@ -265,7 +266,8 @@ async def run_soak(
 ) -> tuple[list[SoakClient], list[Message]]:
     """Run the plan; returns the clients and the stored messages, after all were received.
 
-    `transport` carries the notifications between the servers, if any."""
+    `transport` carries the notifications between the servers, if any.
+    """
     chance = random.Random(plan.seed)
     async with (
         soak_deployment(database_url, plan.servers, extra_environ or {}) as (
