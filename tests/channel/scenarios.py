@@ -102,7 +102,7 @@ TransportDriver: TypeAlias = Callable[[Ports], AbstractAsyncContextManager[OpenC
 """Starts a service on the given ports and yields its connection opener."""
 
 
-# Plays ------------------------------------------------------------------------------------
+# Scenarios --------------------------------------------------------------------------------
 
 
 @frozen
@@ -288,21 +288,21 @@ class ScenarioClient:
     def id(self) -> int:
         return self.user.id
 
-    # Speaking -------------------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------------
 
     async def send(self, event: str, data: Data, ref: Any = None) -> None:
         self._validator.validate_client_frame(make_frame(event, data, ref))
         await self.connection.send(make_frame(event, data, ref))
 
     async def send_invalid(self, wrong: Frame, code: str, *fields: str) -> None:
-        """Send what can't be understood: it is told why, and which fields are at fault."""
+        """Send an invalid frame and expect its error code and invalid fields."""
         await self.connection.send(wrong)
         await self.expect_error(code, *fields, ref=wrong.get("ref"))
 
     async def send_message_and_receive(
         self, number: int, content: str, *, ref: Any = None, **data: Any
     ) -> Data:
-        """Say something in a conversation, and hear it acknowledged, and told: the message."""
+        """Send a message, expect its `ack` and `new_message`, and return the message."""
         await self.send_message(number, content, ref, **data)
         heard = sorted([await self.receive(), await self.receive()], key=lambda each: each["event"])
         message: Data = heard[1]["data"]
@@ -333,7 +333,7 @@ class ScenarioClient:
         await self.send(ClientEvent.RESUME, {"after": after}, ref)
 
     async def wait_until_offline(self, other: ScenarioClient, since: datetime) -> None:
-        """Ask until the service knows that somebody's last connection has ended."""
+        """Request the presence of a user until it is offline, last seen at `since`."""
         while True:
             await self.request_presence(other)
             told = await self.receive()
@@ -341,7 +341,7 @@ class ScenarioClient:
                 assert told == presence_frame(other, False, since)
                 return
 
-    # Listening ------------------------------------------------------------------------------
+    # Receiving ------------------------------------------------------------------------------
 
     async def receive(self) -> Frame:
         with anyio.fail_after(FRAME_TIMEOUT_SECONDS):
@@ -350,14 +350,14 @@ class ScenarioClient:
         return told
 
     async def expect_frames(self, *frames: Frame) -> None:
-        """These come next, in this order."""
+        """Expect these frames next, in this order."""
         assert [await self.receive() for _ in frames] == [*frames]
 
     async def expect_new_messages(self, *said: Data) -> None:
         await self.expect_frames(*map(new_message_frame, said))
 
     async def expect_error(self, code: str, *fields: str, ref: Any = None) -> Data:
-        """The next frame is an error: its data."""
+        """Expect an error next and return its data."""
         told = await self.receive()
         data: Data = told["data"]
         assert told == make_frame(ServerEvent.ERROR, data, ref)
@@ -368,7 +368,7 @@ class ScenarioClient:
         return data
 
     async def receive_until_pause(self) -> list[Frame]:
-        """All that it was told until what it has sent so far was dealt with."""
+        """The frames received until everything sent so far was handled."""
         ref, told = f"pause {next(self._pause_numbers)}", []
         await self.connection.send(make_frame("pause", {}, ref))
         while (heard := await self.receive()).get("ref") != ref:

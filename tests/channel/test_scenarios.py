@@ -1,4 +1,4 @@
-"""The playbook without a socket: who sends what, and what everybody is told then."""
+"""All channel scenarios without a transport, in virtual time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.name)
-async def test_everybody_is_told_what_the_script_says(play: Scenario) -> None:
-    """In this order and nothing else, and as the AsyncAPI document has it."""
+async def test_scenario(play: Scenario) -> None:
+    """Each client receives exactly the frames of the scenario, which are valid by the AsyncAPI
+    document."""
     ports = make_scenario_ports(play)
     async with connect_directly(ports) as connect:
         await run_scenario(play, ports, connect, FrameValidator())

@@ -1,4 +1,4 @@
-"""The same plays over WebSocket and over Socket.IO, by real clients of a server that listens."""
+"""All channel scenarios over WebSocket and over Socket.IO, on a running server."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.anyio
 
 
 @define
-class Houses:
-    """One deployment for all plays with the same policy: the people of each are others."""
+class ScenarioDeployments:
+    """The deployments of one driver: one for all scenarios with the same policy."""
 
     driver: TransportDriver
     _stack: AsyncExitStack
     _open: dict[Policy, tuple[Ports, OpenConnection]] = field(factory=dict)
 
-    async def house(self, play: Scenario) -> tuple[Ports, OpenConnection]:
+    async def deployment_of(self, play: Scenario) -> tuple[Ports, OpenConnection]:
         if play.policy not in self._open:
             ports = make_scenario_ports(play)
             connect = await self._stack.enter_async_context(self.driver(ports))
@@ -41,13 +41,13 @@ class Houses:
 
 
 @pytest.fixture(scope="module", params=SOCKET_DRIVERS)
-async def houses(request: pytest.FixtureRequest) -> AsyncIterator[Houses]:
+async def deployments(request: pytest.FixtureRequest) -> AsyncIterator[ScenarioDeployments]:
     async with AsyncExitStack() as stack:
-        yield Houses(SOCKET_DRIVERS[request.param], stack)
+        yield ScenarioDeployments(SOCKET_DRIVERS[request.param], stack)
 
 
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.name)
-async def test_everybody_is_told_what_the_script_says(play: Scenario, houses: Houses) -> None:
-    """Whatever carries it, as without a socket."""
-    ports, connect = await houses.house(play)
+async def test_scenario(play: Scenario, deployments: ScenarioDeployments) -> None:
+    """Each client receives exactly the frames of the scenario."""
+    ports, connect = await deployments.deployment_of(play)
     await run_scenario(play, ports, connect, FrameValidator())

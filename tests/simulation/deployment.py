@@ -52,7 +52,7 @@ CRASH_POINTS = ("before a call", "after a call", "before a commit", "after a com
 
 
 class Crash(BaseException):
-    """The process dies here."""
+    """The process crashes."""
 
 
 @define
@@ -141,7 +141,7 @@ def _has_open_chargeback(booking: Booking) -> bool:
 
 
 class SimulatedScenario(BookingScenario):
-    """One customer and one companion of the world, with what a history asks of them."""
+    """One customer and one companion of the world, with the operations that histories use."""
 
     @property
     def fake(self) -> FakeProcessor:
@@ -160,7 +160,7 @@ class SimulatedScenario(BookingScenario):
 
 @frozen
 class SimulationWorld:
-    """The people of a history, the processor's own book, and where events go."""
+    """The users of a history, the processor's book, and the webhook endpoints."""
 
     scenes: tuple[SimulatedScenario, ...]
     """One for each pair of a customer and a companion."""
