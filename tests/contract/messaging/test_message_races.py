@@ -16,7 +16,7 @@ from staffbooking_core.domain.privacy import ERASED_NAME
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.messaging import messages
 from tests.contract.stores import read_store
-from tests.contract.test_races import CALLERS, ROUNDS, at_once, by_turns, ports, processes
+from tests.contract.test_races import CALLERS, ROUNDS, alternate, at_once, ports, processes
 from tests.support.builders import (
     DAY,
     NOW,
@@ -57,7 +57,7 @@ async def test_a_conversation_is_opened_once_by_many(processes):
     """Concurrent calls for one pair open one conversation and return its id."""
     for _ in range(ROUNDS):
         pair = await add_pair(processes[0])
-        calls = [partial(open_direct, each, pair) for each in by_turns(processes)]
+        calls = [partial(open_direct, each, pair) for each in alternate(processes)]
         numbers = await at_once(calls)
         [shown] = await overviews(processes[0], pair.customer_id)
         assert numbers == [shown.conversation.id] * CALLERS
@@ -67,7 +67,7 @@ async def test_a_group_is_made_once_by_many(processes):
     """Concurrent locks of one customer's event create one group."""
     for _ in range(ROUNDS):
         customer = await add_user(processes[0])
-        calls = [partial(lock_group, each, customer.id) for each in by_turns(processes)]
+        calls = [partial(lock_group, each, customer.id) for each in alternate(processes)]
         groups = await at_once(calls)
         assert [group.id for group in groups] == [groups[0].id] * CALLERS
 
@@ -142,7 +142,7 @@ async def test_the_highest_read_mark_is_kept(processes):
         said = await add_messages_by(processes[0], conversation, *"abcdefgh")
         calls = [
             partial(mark_read, each, message, reader)
-            for each, message in zip(by_turns(processes, 8), said, strict=True)
+            for each, message in zip(alternate(processes, 8), said, strict=True)
         ]
         stored_marks = await at_once(calls)
         assert all(mark >= message.id for mark, message in zip(stored_marks, said, strict=True))
@@ -166,7 +166,7 @@ async def test_a_message_sent_concurrently_is_stored_once(processes):
     conversation = await add_direct(processes[0])
     for n in range(ROUNDS):
         new = make_new_message(conversation, client_id=f"No. {n}")
-        results = await at_once([partial(send, each, new) for each in by_turns(processes)])
+        results = await at_once([partial(send, each, new) for each in alternate(processes)])
         assert results == [results[0]] * CALLERS
     assert len(await tail(processes[0], limit=2 * ROUNDS)) == ROUNDS
 
@@ -180,7 +180,7 @@ async def test_an_erased_user_leaves_no_message_text(ports, writer):
         [staff] = conversation.staff_ids
         sender = conversation.customer_id if writer == "customer" else staff
         letter = messages.MessageDraft(sender, conversation.id, "See you at nine")
-        calls = [partial(messages.send_message, each, letter) for each in by_turns(ports)]
+        calls = [partial(messages.send_message, each, letter) for each in alternate(ports)]
         await at_once([partial(privacy.erase_person, ports[0], sender), *calls])
         reading = partial(newest, conversation.id)
         assert {message.content for message in await read_store(store, reading)} <= {ERASED_NAME}
@@ -217,7 +217,7 @@ async def test_a_reader_misses_nothing(processes):
                 return seen
 
     reader = asyncio.create_task(follow_tail())
-    calls = [partial(send_some, each, n) for n, each in enumerate(by_turns(processes))]
+    calls = [partial(send_some, each, n) for n, each in enumerate(alternate(processes))]
     assert await at_once(calls) == [None] * CALLERS
     everything_is_sent.set()
     assert await reader == await tail(one, limit=2 * CALLERS * ROUNDS + 1)
@@ -240,6 +240,6 @@ async def test_connections_at_the_same_time_are_counted(processes):
         user = await add_user(store)
         calls = [
             partial(connect, each, user.id, node)
-            for each, node in zip(by_turns(processes, 20), by_turns("ab", 20), strict=True)
+            for each, node in zip(alternate(processes, 20), alternate("ab", 20), strict=True)
         ]
         assert sorted(await at_once(calls)) == [False] * 10 + [True] * 10

@@ -18,12 +18,12 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.payments import reconciliation
 from tests.contract.test_races import (
     ROUNDS,
+    alternate,
     at_once,
-    by_turns,
-    new_scenes,
+    new_scenarios,
     processes,
     statuses,
-    won,
+    successes,
 )
 from tests.support.builders import DAY, HOUR, NOW, POLICY
 from tests.support.memory_deployment import memory_ports
@@ -55,7 +55,7 @@ async def ports(processes):
 
 async def accepted(ports):
     """A booking with an open payment page in each process, and the page's reference."""
-    scenes = await new_scenes(ports)
+    scenes = await new_scenarios(ports)
     booking = await scenes[0].accepted()
     page = await scenes[0].checkout(booking)
     return scenes, booking, page.rpartition("/")[2]
@@ -74,7 +74,7 @@ async def test_a_booking_is_paid_once(ports):
     for _ in range(ROUNDS):
         scenes, booking, ref = await accepted(ports)
         calls = []
-        for n, each in enumerate(by_turns(ports)):
+        for n, each in enumerate(alternate(ports)):
             pay = partial(each.sandbox.simulate_checkout, ref, "succeed")
             look = partial(reconciliation.sync_intent, each, booking.id, HOUR)
             calls.append(look if n % 2 else pay)
@@ -90,7 +90,7 @@ async def test_a_concurrent_cancellation_and_payment_leave_no_escrow(ports):
     for _ in range(ROUNDS):
         scenes, booking, ref = await accepted(ports)
         calls = []
-        for n, each in enumerate(by_turns(scenes)):
+        for n, each in enumerate(alternate(scenes)):
             pay = partial(each.ports.sandbox.simulate_checkout, ref, "succeed")
             deliver = partial(reconciliation.deliver_sandbox_events, each.ports)
             calls.append((partial(each.cancel, booking), pay, deliver)[n % 3])
@@ -106,11 +106,11 @@ async def test_a_concurrent_cancellation_and_payment_leave_no_escrow(ports):
 async def test_a_payout_is_sent_once(ports):
     """Concurrent workers release and send a due payout once."""
     for _ in range(ROUNDS):
-        scenes = await new_scenes(ports)
+        scenes = await new_scenarios(ports)
         ahead = (await scenes[0].now() + 3 * DAY).date()
         booking = await scenes[0].completed(event_date=ahead)
         await scenes[0].jump_to(booking.ends_at + 25 * HOUR)
-        await at_once([partial(each.drain) for each in by_turns(scenes)])
+        await at_once([partial(each.drain) for each in alternate(scenes)])
         paid = await settled(scenes, booking)
         assert (paid.paid_out, paid.payout_left) == (paid.payout_amount, 0)
 
@@ -118,11 +118,11 @@ async def test_a_payout_is_sent_once(ports):
 async def test_a_refund_is_made_once(ports):
     """Of concurrent cancellations of a paid booking one succeeds, and the booking is refunded."""
     for _ in range(ROUNDS):
-        scenes = await new_scenes(ports)
+        scenes = await new_scenarios(ports)
         booking = await scenes[0].paid()
-        cancel = [partial(each.cancel, booking) for each in by_turns(scenes)]
-        assert len(won(await at_once(cancel))) == 1
-        await at_once([partial(each.drain) for each in by_turns(scenes)])
+        cancel = [partial(each.cancel, booking) for each in alternate(scenes)]
+        assert len(successes(await at_once(cancel))) == 1
+        await at_once([partial(each.drain) for each in alternate(scenes)])
         found = await settled(scenes, booking)
         assert found.payment_status is PaymentStatus.REFUNDED
         assert await statuses(scenes[0], [booking]) == {BookingStatus.CANCELLED: 1}

@@ -23,7 +23,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
-from tests.contract.test_races import ROUNDS, at_once, by_turns, processes, won
+from tests.contract.test_races import ROUNDS, alternate, at_once, processes, successes
 from tests.contract.webhooks.delivery_helpers import (
     STATUS_HELD,
     STATUS_PENDING,
@@ -154,7 +154,7 @@ async def test_events_are_published_once(ports):
     bookings = [await add_booking(store) for _ in range(3)]
     for _ in range(ROUNDS):
         expected += [(await add_event(store, booking)).id for booking in bookings for _ in "ab"]
-        await at_once([partial(deliveries.publish_events, each, 2) for each in by_turns(ports, 8)])
+        await at_once([partial(deliveries.publish_events, each, 2) for each in alternate(ports, 8)])
         while await deliveries.publish_events(ports[0]):
             pass
         assert await store.run_transaction(lambda unit: unit.webhooks.lock_feed()) == len(expected)
@@ -189,7 +189,7 @@ async def test_a_reader_misses_no_event(ports):
     over = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         readers = [group.create_task(follow(ports[1], user, over)) for user in (customer, admin)]
-        writers = zip(by_turns(ports, 4), bookings, strict=True)
+        writers = zip(alternate(ports, 4), bookings, strict=True)
         await asyncio.gather(*(write(*each) for each in writers))
         while await deliveries.publish_events(ports[0]):
             pass
@@ -277,12 +277,12 @@ async def test_each_event_is_sent_once_to_each_endpoint(ports):
     endpoints = [await add_receiving_endpoint(ports) for _ in range(2)]
     bookings = [await add_booking(store) for _ in range(2)]
     for _ in range(ROUNDS):
-        writers_with_bookings = zip(by_turns(ports, 4), by_turns(bookings, 4), strict=True)
+        writers_with_bookings = zip(alternate(ports, 4), alternate(bookings, 4), strict=True)
         calls: list[Any] = [
             partial(add_event, each.store, booking) for each, booking in writers_with_bookings
         ]
-        calls += [partial(deliveries.publish_events, each) for each in by_turns(ports, 4)]
-        calls += [partial(deliveries.deliver_all_due, each) for each in by_turns(ports, 4)]
+        calls += [partial(deliveries.publish_events, each) for each in alternate(ports, 4)]
+        calls += [partial(deliveries.deliver_all_due, each) for each in alternate(ports, 4)]
         await at_once(calls)
     while await deliveries.publish_events(ports[0]):
         pass
@@ -301,7 +301,7 @@ async def test_each_endpoint_is_claimed_once(processes):
         await add_delivery(processes[0], endpoint)
     for n in range(ROUNDS):
         now = NOW + n * LEASE
-        stores = enumerate(by_turns(processes))
+        stores = enumerate(alternate(processes))
         calls = [
             partial(claim_endpoint_batches, store, now, limit=1 + n % 3) for n, store in stores
         ]
@@ -321,7 +321,7 @@ async def test_an_expired_claim_is_settled_or_claimed_again(processes):
         at = NOW + 2 * n * LEASE
         (batch,) = await claim_endpoint_batches(one, at)
         claims = [
-            partial(claim_endpoint_batches, store, at + LEASE) for store in by_turns(processes, 3)
+            partial(claim_endpoint_batches, store, at + LEASE) for store in alternate(processes, 3)
         ]
         settle = partial(other.run_transaction, settling(batch))
         settled, *results = await at_once([settle, *claims])
@@ -343,7 +343,7 @@ async def test_deliveries_of_a_paused_endpoint_are_held(ports):
         wanted = ChangeWebhook(active=active)
         change = partial(webhooks_endpoints.update_endpoint, ports[1], owner, endpoint.id, wanted)
         await at_once(
-            [change, *(partial(deliveries.publish_events, each) for each in by_turns(ports, 3))]
+            [change, *(partial(deliveries.publish_events, each) for each in alternate(ports, 3))]
         )
         assert {each.status for each in await deliveries_of(store, endpoint)} == {status}
         assert await next_batch_time(store) == (NOW if active else None)
@@ -356,7 +356,7 @@ async def test_an_eleventh_endpoint_is_refused(ports):
         wanted = CreateWebhook(url="https://crm.example.com/hooks")
         calls = [
             partial(webhooks_endpoints.register_endpoint, each, user, wanted)
-            for each in by_turns(ports)
+            for each in alternate(ports)
         ]
-        assert len(won(await at_once(calls))) == POLICY.max_webhooks
+        assert len(successes(await at_once(calls))) == POLICY.max_webhooks
         assert len(await webhooks_endpoints.list_endpoints(ports[1], user)) == POLICY.max_webhooks
