@@ -105,8 +105,8 @@ _AFTER_ID = bindparam("after_id", type_=BigInt)
 def _rows_of_person_after(
     columns: Sequence[Column[Any]], ownership_conditions: Sequence[Condition], size: int
 ) -> Statement:
-    """The first of somebody's rows above an id. They are found before they are put in order:
-    who goes along the ids of everybody to have them in order reads the table through."""
+    """The person's first row above an id. Rows are filtered before they are sorted: in the order
+    of the ids of all people the table would be scanned."""
     row_id = columns[0].table.c.id
     id_selects = [select(row_id).where(way, row_id > _AFTER_ID) for way in ownership_conditions]
     found = union_all(*id_selects).cte("found").prefix_with("MATERIALIZED")
@@ -143,7 +143,7 @@ def messages_by_person_after(size: int) -> Statement:
 def _erase_booking_side(
     party: Party, is_of_user: ColumnElement[bool], **values: ColumnElement[str] | Null
 ) -> Update:
-    """What a side of bookings said goes with its name."""
+    """Erase the texts of one side of a booking, together with the name."""
     erased_reasons = {
         "cancel_reason": case(
             (bookings.c.cancelled_by == party, null()), else_=bookings.c.cancel_reason
@@ -269,8 +269,8 @@ class PersonalDataWriter(PersonalDataReader):
         return [to_booking(row) for row in rows]
 
     async def erase(self, user: User, email: str | None) -> None:
-        # What is said is stored under this lock: before, and is forgotten too, or after, when
-        # its writer is seen to be gone.
+        # Texts are written under this lock: those written before are erased too, and later ones are
+        # refused, since their author is gone.
         await self.connection.fetch_all(LOCK_CONVERSATIONS_OF, user_id=user.id)
         await self._erase_checkouts(user.id)
         for statement in ERASE_PERSON:

@@ -1,4 +1,4 @@
-"""Searches for days on which hardly anybody works find those who do by their weekdays."""
+"""Searches for days on which few companions work find them by their weekdays."""
 
 from __future__ import annotations
 

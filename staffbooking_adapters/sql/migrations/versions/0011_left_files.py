@@ -1,5 +1,5 @@
-"""Files that are still to be removed have names of their own, and addresses in skipped rows are
-found whatever their case."""
+"""Files to delete have their own names, and emails in skipped rows are found whatever their
+case."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def upgrade() -> None:
 
 
 def _fold() -> None:
-    """By the rule that addresses are compared by, which no database knows."""
+    """Fold by the rule that compares emails; the databases do not have it."""
     connection = op.get_bind()
     rows = Table("skipped_rows", MetaData(), autoload_with=connection)
     has_email = rows.c.email.is_not(None) & rows.c.email_folded.is_(None)
