@@ -82,7 +82,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     """The page states the limits and times of the code."""
     rule = POLICY.limits.channel
     window, most = rule.window.seconds, POLICY.max_connections
-    told = [
+    statements = [
         f"a text has 1 to {MAX_MESSAGE_LENGTH:,} characters",
         f"you have {most} connections already",
         f"| connections of a user | {most}, over all processes |",
@@ -100,7 +100,7 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"look by themselves {['', 'each second'][TAIL_POLL_INTERVAL.seconds]}",
         f"`channel={rule.limit}/{window}s`",
     ]
-    assert [text for text in told if text.lower() not in PROSE.lower()] == []
+    assert [text for text in statements if text.lower() not in PROSE.lower()] == []
     bounds = asyncapi.build_document(POLICY)["components"]["messages"]
     data = bounds["client_send_message"]["payload"]["properties"]["data"]["properties"]
     assert f"up to {data['client_message_id']['maxLength']} characters" in PROSE
@@ -182,8 +182,8 @@ async def test_the_frames_are_real_ones() -> None:
                     data = {"conversation_id": talk.id, "is_typing": True}
                     await other.send({"event": "typing", "data": data})
             if not is_sent:
-                told = [await own.receive() for _ in lines]
-                assert sorted(told, key=str) == sorted(lines, key=str)
+                received = [await own.receive() for _ in lines]
+                assert sorted(received, key=str) == sorted(lines, key=str)
         await own.close()
         await other.close()
 
@@ -220,8 +220,8 @@ class Screen:
         self.texts.append(message["content"])
         self._changed.set()
 
-    async def read(self, told: asyncio.StreamReader) -> None:
-        async for line in told:
+    async def read(self, output: asyncio.StreamReader) -> None:
+        async for line in output:
             self.show(json.loads(line))
 
     async def shows(self, *texts: str) -> None:
@@ -316,17 +316,17 @@ async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_pa
     async with serve_channel(ports) as site, anyio.create_task_group() as tasks:
         cookie = f"connect.sid={await site.sign_in(ada)}"
         command = ["node", str(tmp_path / "main.js"), f"http://127.0.0.1:{site.port}", cookie]
-        async with run_program(command) as (told, said):
-            tasks.start_soon(screen.read, told)
+        async with run_program(command) as (output, input_):
+            tasks.start_soon(screen.read, output)
             await screen.shows("old")
-            said.write(line([talk.id, "mine", "a1"]))
+            input_.write(line([talk.id, "mine", "a1"]))
             await screen.shows("old", "mine")
-            said.write(line("break") + line([talk.id, "mine", "a1"]))
+            input_.write(line("break") + line([talk.id, "mine", "a1"]))
             await messages.send_message(ports, MessageDraft(mia.id, talk.id, "missed"))
             await screen.shows("old", "mine", "missed")
-            said.write(line([talk.id, "last", "a2"]))
+            input_.write(line([talk.id, "last", "a2"]))
             await screen.shows("old", "mine", "missed", "last")
-            said.close()
+            input_.close()
     assert await stored(ports) == screen.texts
 
 
@@ -349,8 +349,8 @@ async def run_program(
                 await process.wait()
 
 
-def line(said: Any) -> bytes:
-    return f"{json.dumps(said)}\n".encode()
+def line(value: Any) -> bytes:
+    return f"{json.dumps(value)}\n".encode()
 
 
 async def stored(ports: Ports) -> list[str]:
@@ -364,9 +364,9 @@ async def test_the_reminder_is_sent_once(page: dict[str, Any]) -> None:
     ports = memory_ports()
     ada = await add_user(ports.store)
     talk = await add_direct(ports.store, customer=ada)
-    said = [await page["remind"](ports, ada.id, talk.id) for _ in range(2)]
-    assert said[0] == said[1]
-    assert message_record(said[0])["content"] == "See you at six"
+    sent = [await page["remind"](ports, ada.id, talk.id) for _ in range(2)]
+    assert sent[0] == sent[1]
+    assert message_record(sent[0])["content"] == "See you at six"
 
 
 async def test_the_channel_can_be_embedded(page: dict[str, Any]) -> None:

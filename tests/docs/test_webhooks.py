@@ -98,11 +98,11 @@ def test_the_figures_are_the_policys():
 def test_the_requests_are_all_there_are():
     """The page names exactly the routes of webhooks and the feed."""
     served = {(row.method, row.path) for family in ENDPOINTS_BY_TAG.values() for row in family}
-    told = re.findall(r'(GET|POST|PATCH|DELETE) (?:"\$BASE)?(/api/[a-z0-9/-]+)', PAGE)
-    told += [("POST", path) for path in re.findall(r'curl "\$BASE(/\S+)" .*\n +-d', PAGE)]
-    told += [("POST", f"/api/webhooks/7{rest}") for rest in re.findall(r"(?<=…)/[a-z-]+", PAGE)]
+    named = re.findall(r'(GET|POST|PATCH|DELETE) (?:"\$BASE)?(/api/[a-z0-9/-]+)', PAGE)
+    named += [("POST", path) for path in re.findall(r'curl "\$BASE(/\S+)" .*\n +-d', PAGE)]
+    named += [("POST", f"/api/webhooks/7{rest}") for rest in re.findall(r"(?<=…)/[a-z-]+", PAGE)]
     ids = {"/7": "/{id}", "/41": "/{delivery_id}"}
-    assert {(method, re.sub(r"/\d+", lambda id_: ids[id_[0]], path)) for method, path in told} == {
+    assert {(method, re.sub(r"/\d+", lambda id_: ids[id_[0]], path)) for method, path in named} == {
         row for row in served if row[1].startswith(("/api/webhooks", "/api/events"))
     }
 
