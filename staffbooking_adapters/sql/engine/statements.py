@@ -56,7 +56,7 @@ class CompiledStatement:
     result_converters: tuple[tuple[int, Converter], ...]
 
     def to_arguments(self, params: Mapping[str, Any]) -> Arguments:
-        """The values in positional order. Raises KeyError or ValueError unless exactly the
+        """The values in positional order. Raises TypeError unless exactly the
         statement's parameters are given."""
         if params.keys() != self.parameter_names:
             mismatched_names = ", ".join(sorted(params.keys() ^ self.parameter_names))
