@@ -213,6 +213,8 @@ class MemoryState:
     users: Table[int, User] = field(factory=Table)
     user_by_email: Table[str, int] = field(factory=Table)
     sessions: Table[bytes, Session] = field(factory=Table)
+    login_addresses: Table[tuple[int, bytes], datetime] = field(factory=Table)
+    """By user and digest: the time of the last login."""
     keys: Table[int, ApiKey] = field(factory=Table)
     key_by_digest: Table[bytes, int] = field(factory=Table)
     companions: Table[int, CompanionRow] = field(factory=Table)

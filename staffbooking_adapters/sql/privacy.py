@@ -41,6 +41,7 @@ from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWrite
 from staffbooking_adapters.sql.schema.accounts import (
     calendar_feeds,
     inquiries,
+    login_addresses,
     mutes,
     portfolio_items,
     skipped_rows,
@@ -162,6 +163,7 @@ def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | 
 _ERASED_NAME = literal(ERASED_NAME, Text())
 _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER_ID),
+    (login_addresses, login_addresses.c.user_id == _USER_ID),
     (api_keys, api_keys.c.owner_id == _USER_ID),
     (portfolio_items, portfolio_items.c.companion_id == _USER_ID),
     (calendar_feeds, calendar_feeds.c.companion_id == _USER_ID),

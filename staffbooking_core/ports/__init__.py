@@ -22,6 +22,7 @@ from staffbooking_core.domain.notifications.notifications import (
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.accounts import (
     EMAIL_TAKEN,
+    MAX_LOGIN_ADDRESSES,
     AccountsReadPort,
     AccountsWritePort,
     NewApiKey,
@@ -135,6 +136,7 @@ __all__ = [
     "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
+    "MAX_LOGIN_ADDRESSES",
     "PARTY_DISABLED",
     "AccountsReadPort",
     "AccountsWritePort",

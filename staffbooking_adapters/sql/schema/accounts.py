@@ -57,6 +57,17 @@ calendar_feeds = Table(
 )
 """Calendar feeds. Digests are hexadecimal text; the secret is only in the feed's address."""
 
+login_addresses = Table(
+    "login_addresses",
+    metadata,
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    PrimaryKeyConstraint("user_id", "digest"),
+)
+"""Addresses from which a user has logged in, the newest `MAX_LOGIN_ADDRESSES`. Digests are keyed,
+as hexadecimal text."""
+
 mutes = Table(
     "mutes",
     metadata,
