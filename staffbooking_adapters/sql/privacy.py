@@ -106,8 +106,8 @@ _AFTER_ID = bindparam("after_id", type_=BigInt)
 def _rows_of_person_after(
     columns: Sequence[Column[Any]], ownership_conditions: Sequence[Condition], size: int
 ) -> Statement:
-    """The person's first row above an id. Rows are filtered before they are sorted: in the order
-    of the ids of all people the table would be scanned."""
+    """The person's first `size` rows above an id. Rows are filtered before they are sorted, since
+    the planner might otherwise scan the whole table in id order."""
     row_id = columns[0].table.c.id
     id_selects = [select(row_id).where(way, row_id > _AFTER_ID) for way in ownership_conditions]
     found = union_all(*id_selects).cte("found").prefix_with("MATERIALIZED")
@@ -272,7 +272,7 @@ class PersonalDataWriter(PersonalDataReader):
 
     async def erase(self, user: User, email: str | None) -> None:
         # Texts are written under this lock: those written before are erased too, and later ones are
-        # refused, since their author is gone.
+        # refused, since their author is erased.
         await self.connection.fetch_all(LOCK_CONVERSATIONS_OF, user_id=user.id)
         await self._erase_checkouts(user.id)
         for statement in ERASE_PERSON:

@@ -88,7 +88,7 @@ api_keys = Table(
     sqlite_autoincrement=True,
 )
 """API keys. Digests are hexadecimal text, so that many can be looked up by one array. Ids of
-erased keys are not reused: an operator who revokes by id revokes the key that they mean."""
+erased keys are not reused, so that a revocation by id never applies to a later key."""
 
 notices = Table(
     "notices",
@@ -108,8 +108,8 @@ notices = Table(
     Index("ix_notices_due", "due_at", "id"),
     sqlite_autoincrement=True,
 )
-"""Notifications to send; a row is deleted when it was sent. Ids are not reused: they identify
-mails in mailboxes."""
+"""Notifications to send; a row is deleted after it was sent. Ids are not reused, since they are
+part of the mails' Message-IDs."""
 
 # Companions -------------------------------------------------------------------------------
 
@@ -401,7 +401,7 @@ alerts = Table(
 )
 partial_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())
 
-# The machine ------------------------------------------------------------------------------
+# Sandbox clock ----------------------------------------------------------------------------
 
 sandbox_clock = Table(
     "sandbox_clock",

@@ -26,7 +26,7 @@ HEAD_REVISION = "0015"
 """The newest revision in `migrations/versions`."""
 
 _UPGRADE_LOCK = threading.Lock()
-"""Alembic's state of a run is global to the process."""
+"""Serializes upgrades within the process, since Alembic's state of a run is global."""
 
 HAS_VERSION_TABLE = Statement(
     postgresql=text("SELECT to_regclass('alembic_version') IS NOT NULL"),
