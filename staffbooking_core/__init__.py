@@ -32,5 +32,6 @@ __all__ = [
     "representations",
     "request_context",
     "usecases",
+    "validation",
     "webhook_receiver",
 ]

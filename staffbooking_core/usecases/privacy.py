@@ -42,6 +42,7 @@ from staffbooking_core.usecases.accounts import login_throttling
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.payments import payees
 from staffbooking_core.usecases.webhooks.endpoints import erase_endpoint
+from staffbooking_core.validation import validated
 
 EXPORT_PAGE_SIZE = 100
 """Maximum number of bookings, messages or reviews that are held in memory at a time."""
@@ -57,6 +58,7 @@ R = TypeVar("R")
 Pages = AsyncIterator[Sequence[N]]
 
 
+@validated
 async def export_user_data(ports: Ports, user_id: int) -> PersonalDataRecord:
     """All data that is stored about a user, as records. Texts of others are left out, except
     reviews of this user. Unbounded lists are iterators of pages, read on demand.
@@ -237,6 +239,7 @@ async def _last_seen(ports: Ports, view: ReadView, user: User) -> datetime | Non
 # Erasure ----------------------------------------------------------------------------------
 
 
+@validated
 async def erase_own_account(ports: Ports, user_id: int, password: str, ip_address: str) -> None:
     """Erase the user's own account, confirmed by the password.
 
@@ -258,6 +261,7 @@ def _wrong_password() -> Unauthenticated:
     return Unauthenticated("bad_credentials", "The password is wrong")
 
 
+@validated
 async def erase_person(ports: Ports, user_id: int, password_hash: str | None = None) -> User:
     """Erase a person: their name, texts, files and endpoints are removed, bookings and the ledger
     stay without a name. Returns the erased user.

@@ -26,6 +26,7 @@ from staffbooking_core.errors import (
     NotFound,
     ProcessorUnavailable,
     RuleBroken,
+    invalid_field,
 )
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
@@ -33,6 +34,7 @@ from staffbooking_core.representations.bookings import CancellationQuoteRecord
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_booking
 from staffbooking_core.usecases.payments import operations
+from staffbooking_core.validation import validated
 
 QUOTE_SIGNING_PURPOSE = "cancellation-quote"
 """The vault's purpose for signatures of cancellation quotes."""
@@ -57,6 +59,7 @@ def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party
 # Reading --------------------------------------------------------------------------------
 
 
+@validated
 async def get_by_code(ports: Ports, code: str) -> Booking:
     """A booking by its public code (SPECIFICATION 4.6). Raises NotFound.
 
@@ -78,6 +81,7 @@ class RebookingOffer:
     """Encoded summaries."""
 
 
+@validated
 async def get_by_id(
     ports: Ports, actor: Actor, booking_id: int
 ) -> tuple[Booking, Party, RebookingOffer | None]:
@@ -127,6 +131,7 @@ _PARTIES_BY_ROLE = {
 }
 
 
+@validated
 async def list_bookings(
     ports: Ports,
     actor: Actor,
@@ -140,6 +145,8 @@ async def list_bookings(
 
     `role` (customer, staff) keeps the bookings in which the actor is that party.
     """
+    if role not in _PARTIES_BY_ROLE:
+        raise invalid_field("role", "must be customer or staff")
     sees_all = actor.is_admin and actor.key_id is None and role is None
     query = BookingQuery(
         user_id=None if sees_all else actor.user_id,
@@ -168,6 +175,7 @@ _USER_TRIGGERS = (
 """Triggers that users start themselves."""
 
 
+@validated
 async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tuple[Trigger, ...]:
     """The triggers that a party may use on a booking at this business time. Checks the rules only:
     nothing is saved."""
@@ -183,6 +191,7 @@ async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tu
     return tuple(filter(is_available, _USER_TRIGGERS))
 
 
+@validated
 async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigger) -> None:
     """Check that the actor may use a trigger on a booking, before the rest of the call is validated
     (CONTRACT 1).
@@ -194,6 +203,7 @@ async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigge
     check_party(booking.status, trigger, party)
 
 
+@validated
 async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
     """Accept a pending booking as its staff member (SPECIFICATION 3): holds the slot, orders the
     payment intent, and cancels the pending bookings that overlap it.
@@ -234,6 +244,7 @@ def _slot_taken() -> RuleBroken:
     return RuleBroken("companion_unavailable", "The slot is taken by another booking")
 
 
+@validated
 async def apply_trigger(
     ports: Ports, actor: Actor, booking_id: int, trigger: Trigger, reason: str | None = None
 ) -> Booking:
@@ -254,6 +265,7 @@ async def apply_trigger(
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def open_dispute(
     ports: Ports, actor: Actor, booking_id: int, command: DisputeBooking
 ) -> Booking:
@@ -265,6 +277,7 @@ async def open_dispute(
     return await apply_trigger(ports, actor, booking_id, Trigger.DISPUTE, command.reason)
 
 
+@validated
 async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBooking) -> Booking:
     """Cancel a booking (SPECIFICATION 3). The refund follows the refund table, or an unexpired
     quote. Locks the booking.
@@ -290,6 +303,7 @@ async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBoo
 # Quotes ---------------------------------------------------------------------------------
 
 
+@validated
 async def quote_cancellation(
     ports: Ports, actor: Actor, booking_id: int
 ) -> CancellationQuoteRecord:
@@ -371,6 +385,7 @@ def _b64(raw: bytes) -> str:
 # Paying ---------------------------------------------------------------------------------
 
 
+@validated
 async def open_checkout(
     ports: Ports, actor: Actor, booking_id: int
 ) -> tuple[Booking, str, datetime]:

@@ -11,8 +11,10 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Tr
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.ports import BookingQuery, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import lock_by_code, save_transition
+from staffbooking_core.validation import validated
 
 
+@validated
 async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
     """A page of disputed bookings, up to `limit + 1`."""
     query = BookingQuery(user_id=None, status=BookingStatus.DISPUTED, page=page, limit=limit)
@@ -20,6 +22,7 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
         return await view.bookings.bookings(query)
 
 
+@validated
 async def resolve_dispute(
     ports: Ports, code: str, trigger: Trigger, amount: int = 0, note: str | None = None
 ) -> Booking:
