@@ -46,7 +46,7 @@ async def get_detail(ports: Ports, companion_id: int) -> bytes:
 async def get_availability(
     ports: Ports, companion_id: int, start_date: date, end_date: date
 ) -> FreeDaysRecord:
-    """The free slots of each local day from `start_date` to `end_date`, both included (SPECIFICATION 4.4,
+    """The free slots of each local day, `start_date` and `end_date` included (SPECIFICATION 4.4,
     CONTRACT 3).
 
     Raises InvalidField on `start_date` or `end_date`, and NotFound for a companion that is not
