@@ -49,6 +49,7 @@ from staffbooking_core.ports.companions import (
     RebookingCandidate,
 )
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
+from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
 from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
 from staffbooking_core.ports.idempotency import (
     IDEMPOTENCY_KEY_TAKEN,
@@ -161,6 +162,8 @@ __all__ = [
     "CursorsReadPort",
     "CursorsWritePort",
     "CustomerCompanionPair",
+    "DisputesReadPort",
+    "DisputesWritePort",
     "DueDelivery",
     "DueNotification",
     "Email",
