@@ -5,6 +5,7 @@ from typing import Annotated, TypedDict
 
 from staffbooking_core.domain.bookings.disputes import (
     Dispute,
+    DisputeFile,
     DisputeOutcome,
     DisputeStatement,
     DisputeStatus,
@@ -13,6 +14,8 @@ from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.privacy import ERASED_NAME
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.representations.json_types import (
+    Count,
+    Id,
     JsonSchema,
     Money,
     Timestamp,
@@ -53,6 +56,21 @@ class DisputeRecord(TypedDict):
     resolution: DisputeResolutionRecord | None
 
 
+class OwnDisputeStatementRecord(DisputeStatementRecord):
+    """A statement, in the export of its author."""
+
+    booking_id: Id
+
+
+class DisputeFileRecord(TypedDict):
+    """A file that a user uploaded for a dispute; `size` is in bytes."""
+
+    booking_id: Id
+    file: str
+    size: Count
+    created_at: Timestamp
+
+
 def dispute_record(
     dispute: Dispute, statements: Sequence[DisputeStatement], currency: Currency
 ) -> DisputeRecord:
@@ -73,6 +91,21 @@ def dispute_record(
             "note": resolution.note,
             "at": format_instant(resolution.at),
         },
+    }
+
+
+def own_dispute_statement_record(statement: DisputeStatement) -> OwnDisputeStatementRecord:
+    """The record of a statement for its author."""
+    return {"booking_id": statement.booking_id, **dispute_statement_record(statement)}
+
+
+def dispute_file_record(file: DisputeFile) -> DisputeFileRecord:
+    """The record of a file for whoever uploaded it."""
+    return {
+        "booking_id": file.booking_id,
+        "file": file.id,
+        "size": file.size,
+        "created_at": format_instant(file.created_at),
     }
 
 

@@ -23,6 +23,7 @@ from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, sessions
+from staffbooking_core.usecases.bookings import dispute_files
 from staffbooking_core.usecases.companions import calendars, images, reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries, notifications
@@ -38,6 +39,7 @@ from tests.support.memory_deployment import (
     with_another_companion,
 )
 from tests.support.notifications import add_notification, make_notification
+from tests.support.pdfs import make_pdf
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +116,7 @@ async def test_what_is_much_is_read_page_by_page(
     assert said == ["call me", *(f"number {number}" for number in range(4))]
     assert {name for name, part in record.items() if isinstance(part, AsyncIterator)} == {
         *("bookings", "disputes_opened", "rebooking_credits"),
-        *("messages", "reviews_written", "reviews_received"),
+        *("messages", "reviews_written", "reviews_received", "dispute_statements"),
     }
 
 
@@ -146,6 +148,7 @@ async def test_one_sees_what_one_complained_of() -> None:
     """The export has the reasons of the user's disputes, and rebooking credits."""
     scene = await make_booking_scenario()
     disputed = await scene.paid()
+    file = await dispute_files.upload_file(scene.ports, scene.customer, disputed.id, make_pdf())
     await scene.jump_to(disputed.starts_at)
     await scene.dispute(disputed)
     cancelled = await scene.accepted(event_date=date(2027, 3, 20))
@@ -156,8 +159,20 @@ async def test_one_sees_what_one_complained_of() -> None:
     assert found["rebooking_credits"] == [
         {"booking_code": cancelled.code, "expires_at": expires_at, "used": False}
     ]
+    assert found["dispute_statements"] == [
+        {
+            "booking_id": disputed.id,
+            "by": "customer",
+            "text": "nobody came",
+            "files": [],
+            "at": format_instant(disputed.starts_at),
+        }
+    ]
+    [uploaded] = found["dispute_files"]  # type: ignore[misc]
+    assert (uploaded["booking_id"], uploaded["file"]) == (disputed.id, file.id)
     other = await exported(scene, scene.staff)
-    assert (other["disputes_opened"], other["rebooking_credits"]) == ([], [])
+    empty = ("disputes_opened", "rebooking_credits", "dispute_statements", "dispute_files")
+    assert [other[name] for name in empty] == [[]] * 4
 
 
 async def test_no_secret_is_handed_out(scene: BookingScenario) -> None:
