@@ -1,4 +1,4 @@
-"""The benchmark (`make bench`): the service beside a yardstick, on one database.
+"""The benchmark (`make bench`): the service compared with a yardstick on one database.
 
-docs/benchmarks.md says how to run it and how to read it.
+docs/benchmarks.md describes how to run it and how to read its results.
 """

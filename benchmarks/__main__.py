@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the service beside the yardstick, on a PostgreSQL of its own."""
+"""`python -m benchmarks`: compares the service with the yardstick on a temporary PostgreSQL."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace, cluster: PostgresCluster, folder: Path) ->
 
 
 def _environ(url: str) -> dict[str, str]:
-    """As in a deployment, but for limits that the load would exceed."""
+    """Settings of a deployment, with limits that the load does not exceed."""
     return {
         "STAFFBOOKING_DATABASE_URL": url,
         "STAFFBOOKING_SANDBOX": "0",
@@ -98,13 +98,13 @@ def _measure_rounds(
     requests: Mapping[str, Sequence[LoadRequest]],
     folder: Path,
 ) -> tuple[dict[tuple[str, str], RoundSample], list[str]]:
-    """The median sample of each operation and target, and every odd answer."""
+    """The median sample of each operation and target, and all unexpected responses."""
     found: dict[tuple[str, str], RoundSample] = {}
     odd: list[str] = []
     for name, variants in requests.items():
         file = write_requests(variants, folder / f"{name}.json")
         taken: dict[str, list[RoundSample]] = defaultdict(list)
-        for number in range(-1, options.rounds):  # the first warms plans and caches up
+        for number in range(-1, options.rounds):  # the first warms up plans and caches
             for target in targets:
                 seconds = options.seconds if number >= 0 else min(1.0, options.seconds / 2)
                 one = run_round(target, cluster, file, seconds, CONNECTION_COUNT)

@@ -1,5 +1,5 @@
-"""The floor of any sender: bare sockets, each request built anew, signed, and its answer read
-to the end of the head."""
+"""An upper bound for any sender: raw sockets with a new signed request each time; only the head of
+the response is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 async def send_over_raw_sockets(url: str, body: bytes, width: int, count: int) -> float:
-    """POSTs a second over so many connections."""
+    """Send `count` POST requests over `width` connections; returns requests per second."""
     parts = urlsplit(url)
     left = iter(range(count))
 

@@ -1,7 +1,7 @@
-"""Many bookings like one: the rows that the service itself wrote for it, over and over.
+"""Clones of one booking: copies of the rows that the service wrote for it.
 
-The one booking has numbers that appear nowhere else, so that its rows are cloned by putting
-other numbers in their place, in columns and in texts, whatever the tables are.
+The original has ids that appear nowhere else, so that its rows can be cloned by replacing the ids
+in columns and texts, in any table.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from attrs import frozen
 
 FIRST_ORIGINAL_BOOKING_ID = 7_777_777_000
 FIRST_ORIGINAL_OPERATION_ID = 8_888_888_000
-"""From where the numbers of the ones that are cloned are given."""
+"""The first ids of original bookings and of their operations."""
 MAX_OPERATIONS_PER_BOOKING = 10
-"""Of one booking."""
+"""The most operations of one booking; operation ids of a clone begin at its id times this."""
 CLONE_BATCH_SIZE = 5_000
 
 ROW_QUERIES = {
@@ -34,20 +34,20 @@ ROW_QUERIES = {
         "OR kind = 'line' AND key LIKE lpad($1::bigint::text, 19, '0') || '%'"
     ),
 }
-"""What there is of a booking for the ledger and for the fake processor; its legs come before
-their postings, which seal them."""
+"""Rows of a booking for the ledger and the fake processor; legs precede their postings, after
+which no leg can be added."""
 
 
 @frozen
 class OriginalBooking:
-    """A booking with its rows, and the numbers that its clones have in place of its own."""
+    """A booking with its rows, from which clones are made."""
 
     booking_id: int
     operation_ids: tuple[int, ...]
     code: str
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     companions: Sequence[int]
-    """Whose clones they are, in turn: nobody has them all."""
+    """Ids of the companions among whom the clones are distributed."""
 
     def clones(self, table: str, first_id: int, count: int) -> Iterator[tuple[Any, ...]]:
         for booking_id in range(first_id, first_id + count):
@@ -66,7 +66,7 @@ class OriginalBooking:
         return {self.booking_id: booking_id, **named}
 
     def _texts(self, booking_id: int, numbers: Mapping[int, int]) -> list[tuple[str, str]]:
-        """Padded numbers keep their width."""
+        """Texts to replace; padded ids keep their width."""
         return [
             (self.code, f"BM{booking_id:012d}"),
             (f"{self.booking_id:019d}", f"{booking_id:019d}"),
@@ -84,7 +84,7 @@ def _renumbered(value: Any, numbers: Mapping[int, int], texts: Sequence[tuple[st
 
 
 async def set_sequences_apart(connection: Any) -> None:
-    """From now on bookings and operations get numbers that can't be mistaken for others."""
+    """Let new bookings and operations get ids that appear nowhere else."""
     await connection.execute(f"SELECT setval('booking_numbers', {FIRST_ORIGINAL_BOOKING_ID})")
     await connection.execute(
         "SELECT setval(pg_get_serial_sequence('payment_operations', 'id'), $1::bigint)",
@@ -105,7 +105,7 @@ async def read_original(
 
 
 async def add_clones(connection: Any, original: OriginalBooking, first_id: int, count: int) -> None:
-    """Clones with the numbers from `first_id` on."""
+    """Add clones with ids from `first_id` on."""
     for start in range(first_id, first_id + count, CLONE_BATCH_SIZE):
         size = min(CLONE_BATCH_SIZE, first_id + count - start)
         async with connection.transaction():
@@ -119,6 +119,6 @@ async def add_clones(connection: Any, original: OriginalBooking, first_id: int, 
 
 
 async def vacuum_and_analyze(connection: Any) -> None:
-    """As after a night: statistics are there, and no checkpoint is due."""
+    """Update statistics and run a checkpoint, so that neither falls into a measurement."""
     await connection.execute("VACUUM (ANALYZE)")
     await connection.execute("CHECKPOINT")

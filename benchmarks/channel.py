@@ -1,8 +1,8 @@
-"""`python -m benchmarks.channel`: messages delivered per second by the channel, how long each
-takes, and what an idle connection costs; of one server process and of two.
+"""`python -m benchmarks.channel`: messages delivered per second by the channel, their latency, and
+the memory of an idle connection, with one server process and with two.
 
-Everybody is in one group, so that a message goes to every connection. The floor runs beside
-it: bare sockets that write what comes in to all, check nothing and store nothing.
+All users are in one group, so that each message goes to every connection. The floor for
+comparison is a server that writes each frame to all connections without checking or storing it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from tests.support.memory_deployment import actor_of, make_booking_request
 
 ORIGIN = "http://bench.local"
 CONNECTIONS_PER_USER = 10
-"""Connections of a user, as many as there may be."""
+"""Connections of a user, the default limit."""
 SENDER_COUNT = 32
-"""Connections that talk, each its next message once it was told of its last."""
+"""Sending connections; each sends its next message when it receives its last one."""
 LATENCY_LOAD_FACTOR = 0.5
-"""Of the highest rate, while latency is measured."""
+"""The part of the highest rate at which latency is measured."""
 SETTLE_SECONDS = 2.0
 DIGITS_TO_LETTERS = str.maketrans("0123456789", "abcdefghij")
 LETTERS_TO_DIGITS = str.maketrans("abcdefghij", "0123456789")
@@ -57,7 +57,7 @@ LETTERS_TO_DIGITS = str.maketrans("abcdefghij", "0123456789")
 
 @frozen
 class GroupSetup:
-    """A database with a group, and who is in it."""
+    """A database with a group, and the session tokens of its members."""
 
     environ: Mapping[str, str]
     tokens: Sequence[str]
@@ -72,7 +72,7 @@ class ChannelFigures:
     connections: int
     frames_per_second: float
     cpu_us: float
-    """Of the servers' processor time, a frame."""
+    """Processor time of the servers per frame, in microseconds."""
     latencies: Sequence[float]
     idle_connection_kib: float
 
@@ -168,7 +168,8 @@ async def _measure(
 
 
 def _message(room: GroupSetup, place: int) -> bytes:
-    """Who said it, and when; of a usual length. In letters, for digits look like a phone's."""
+    """A message of usual length with its sender and time, in letters because the content filter
+    takes digits for phone numbers."""
     microseconds = str(int(monotonic() * 1e6)).translate(DIGITS_TO_LETTERS)
     content = f"{place} {microseconds} {'so ' * 27}"
     data = {"conversation_id": room.conversation_id, "content": content}
@@ -176,7 +177,7 @@ def _message(room: GroupSetup, place: int) -> bytes:
 
 
 def _parse_message(frame: bytes) -> tuple[int, float] | None:
-    """Who said it, and when, of a message; None for any other frame."""
+    """Sender and time of a message; None for any other frame."""
     data = json.loads(frame)
     if data["event"] == "error":
         sys.exit(f"refused: {data}")
@@ -189,22 +190,22 @@ def _parse_message(frame: bytes) -> tuple[int, float] | None:
 async def _measure_throughput(
     room: GroupSetup, listeners: Sequence[CountingClient], seconds: float
 ) -> tuple[float, int]:
-    """As fast as it goes: messages a second, and frames that came."""
+    """Messages sent per second at the highest rate, and the number of delivered frames."""
     sent = 0
 
-    def talk(place: int) -> None:
+    def send_next(place: int) -> None:
         nonlocal sent
         sent += 1
         listeners[place].send(_message(room, place))
 
     def answer(place: int, frame: bytes) -> None:
         if (said := _parse_message(frame)) is not None and said[0] == place:
-            talk(place)
+            send_next(place)
 
     begun = sum(listener.frame_count for listener in listeners)
     for place in range(SENDER_COUNT):
         listeners[place].on_frame = lambda frame, place=place: answer(place, frame)
-        talk(place)
+        send_next(place)
     await asyncio.sleep(seconds)
     delivered = sum(listener.frame_count for listener in listeners) - begun
     for place in range(SENDER_COUNT):
@@ -216,16 +217,16 @@ async def _measure_throughput(
 async def _measure_latency(
     room: GroupSetup, listeners: Sequence[CountingClient], rate: float, seconds: float
 ) -> Sequence[float]:
-    """Milliseconds from send to receive, at a steady rate of messages a second, as some of
-    the listeners see it."""
+    """Milliseconds from send to receive, at a steady rate of messages per second, at some of the
+    listeners."""
     times: list[float] = []
 
-    def note(frame: bytes) -> None:
+    def record_latency(frame: bytes) -> None:
         if (said := _parse_message(frame)) is not None:
             times.append(1000 * (monotonic() - said[1]))
 
     for listener in listeners[:: max(1, len(listeners) // 20)]:
-        listener.on_frame = note
+        listener.on_frame = record_latency
     began, number = monotonic(), 0
     while (at := number / rate) < seconds:
         await asyncio.sleep(max(0.0, began + at - monotonic()))
@@ -235,7 +236,7 @@ async def _measure_latency(
     return times
 
 
-# The figures --------------------------------------------------------------------------------
+# Report -------------------------------------------------------------------------------------
 
 
 def _format_report(figures: Sequence[ChannelFigures]) -> str:

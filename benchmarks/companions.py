@@ -1,10 +1,10 @@
-"""`python -m benchmarks.companions`: companions by the million, imported and searched.
+"""`python -m benchmarks.companions`: imports up to a million companions and searches them.
 
     python -m benchmarks.companions generate 1000000 > companions.jsonl
     python -m benchmarks.companions measure --million
 
-The first writes rows for `staffbooking companions import`, the same ones each time; the second
-imports some with the real command, and searches among them, on PostgreSQL and on SQLite.
+The first writes rows for `staffbooking companions import`, always the same ones; the second
+imports rows with that command and searches them, on PostgreSQL and on SQLite.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def main() -> int:
     return 0
 
 
-# The people -----------------------------------------------------------------------------
+# Rows -----------------------------------------------------------------------------------
 
 
 def generate_companions(count: int, seed: int = 1) -> Iterator[Mapping[str, Any]]:
-    """Rows of companions: most live in few cities and offer few services, a third is free all
-    the time, the others keep common hours, one in ten has days off."""
+    """Rows of companions: most live in few cities and offer few services, a third is always free,
+    and one in ten has days off."""
     dice = Random(seed)
     places = [
         (f"{city} {quarter}".strip(), country, zone)
@@ -94,7 +94,7 @@ def generate_companions(count: int, seed: int = 1) -> Iterator[Mapping[str, Any]
     near, wanted = _zipf_weights(len(places)), _zipf_weights(len(OFFERED_SERVICES))
     for number in range(1, count + 1):
         [(city, country, zone)] = dice.choices(places, cum_weights=near)
-        # Around 45 an hour, seldom below 15 or above 150.
+        # Around 45 an hour, rarely below 15 or above 150.
         hourly = min(max(round(2 * dice.lognormvariate(3.8, 0.5)) / 2, 10), 900)
         services = dice.choices(OFFERED_SERVICES, cum_weights=wanted, k=dice.randint(1, 4))
         row = {
@@ -123,7 +123,7 @@ def generate_companions(count: int, seed: int = 1) -> Iterator[Mapping[str, Any]
 
 
 def _zipf_weights(count: int) -> Sequence[float]:
-    """The n-th is as usual as the first is, divided by n."""
+    """Cumulative weights; the n-th value is 1/n as frequent as the first."""
     return list(accumulate(1 / n for n in range(1, count + 1)))
 
 
@@ -147,7 +147,7 @@ def write_companions(count: int, path: Path) -> Path:
     return path
 
 
-# The figures ----------------------------------------------------------------------------
+# Measurements ---------------------------------------------------------------------------
 
 
 @frozen
@@ -156,9 +156,9 @@ class ImportPass:
 
     seconds: float
     command_us: float
-    """Of a processor's time, for each row."""
+    """Processor time of the command per row, in microseconds."""
     database_us: float
-    """The same of PostgreSQL; SQLite's is in the command's."""
+    """Processor time of PostgreSQL per row; that of SQLite is part of the command's."""
     memory_mb: float
 
 
@@ -204,13 +204,14 @@ def import_file(url: str, cluster: PostgresCluster, file: Path, rows: int) -> Im
 
 
 def _children_seconds() -> float:
-    """The processor time of processes that ended."""
+    """Processor time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _max_memory_mb(pid: int) -> float:
-    """0 where it has ended. Not by wait4, which would tell of this process where that has more."""
+    """Peak memory of a process; 0 if it has ended. `wait4` would report the peak of this process if
+    that is higher."""
     status = Path(f"/proc/{pid}/status").read_text()
     most = re.search(r"VmHWM:\s+(\d+) kB", status)
     return int(most[1]) / 1024 if most else 0.0

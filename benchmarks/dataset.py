@@ -1,4 +1,4 @@
-"""A believable deployment as values of the core: the same one for the same day and size."""
+"""A realistic deployment as domain values; the same values for the same day and size."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BENCHMARK_POLICY = Policy()
 OWNER_COUNT = 64
 CUSTOMER_COUNT = 2_000
 BOOKED_AHEAD_DAYS = 60
-"""Days from today with bookings in them; what the load requests lies behind."""
+"""Days from today that have bookings; bookings of the load are later."""
 
 ONE_DAY = timedelta(days=1)
 ONE_HOUR = timedelta(hours=1)
@@ -64,7 +64,7 @@ LOCATIONS = [
     ("Dublin", "Ireland", "Europe/Dublin"),
     ("Zürich", "Switzerland", "Europe/Zurich"),
 ]
-"""City, country and zone; companions gather in the first ones."""
+"""City, country and time zone; most companions live in the first ones."""
 
 SERVICES = (
     "Gala dinner,Trade fair,Conference,Wedding,Product launch,Festival,City tour,Concierge,"
@@ -84,19 +84,19 @@ BIO_TEXT = (
 
 @frozen
 class BenchmarkDataset:
-    """Who is there, and what was booked."""
+    """The users, companions, keys and bookings of a deployment."""
 
     now: datetime
     companions: Sequence[Companion]
     bookings: Sequence[Booking]
     owners: Sequence[User]
-    """Each has one key, at the same place of `keys`."""
+    """Owners of one key each, at the same index of `api_keys`."""
     customers: Sequence[User]
     api_keys: Sequence[str]
 
     @property
     def api_key_by_owner(self) -> dict[int | None, str]:
-        """The key of each owner's id."""
+        """API keys by the id of their owner."""
         return {owner.id: key for owner, key in zip(self.owners, self.api_keys, strict=True)}
 
     @property
@@ -105,9 +105,10 @@ class BenchmarkDataset:
 
 
 def make_dataset(companions: int, now: datetime) -> BenchmarkDataset:
-    """As many companions, half as many bookings, and the people around them."""
+    """A dataset of `companions` companions, half as many bookings, and their customers and
+    owners."""
     dice = Random(companions)
-    # In the order of their coming, as it would be, and not sorted by what they are.
+    # In random order, as in a real deployment, not sorted by any property.
     numbers = dice.sample(
         range(1, OWNER_COUNT + CUSTOMER_COUNT + companions + 1), OWNER_COUNT + CUSTOMER_COUNT
     )
@@ -130,7 +131,7 @@ def make_dataset(companions: int, now: datetime) -> BenchmarkDataset:
 
 
 def staff_user(companion: Companion) -> User:
-    """The account behind a companion."""
+    """The account of a companion."""
     return User(
         companion.id,
         f"staff{companion.id}@example.com",
@@ -156,7 +157,7 @@ def _make_user(number: int, kind: str, now: datetime) -> User:
 
 
 def _make_companion(dice: Random, number: int, now: datetime) -> Companion:
-    # The lower of two draws: a third of all companions live in the first fifth of the cities.
+    # The lower of two draws: a third of all companions lives in the first fifth of the cities.
     place = min(dice.randrange(len(LOCATIONS)), dice.randrange(len(LOCATIONS)))
     city, country, zone = LOCATIONS[place]
     hourly = 500 * dice.randint(6, 60)
@@ -201,8 +202,8 @@ def _make_calendar(dice: Random, zone: str, today: date) -> Calendar:
 
 
 def next_working_day(companion: Companion, day: date) -> tuple[date, int] | None:
-    """The first day from `day` on, within two weeks, with hours on a companion's calendar,
-    and the hour in which they begin (ten o'clock where all day is free)."""
+    """The first day within two weeks from `day` with hours in the calendar of a companion, and the
+    hour at which they begin, or ten if the whole day is free."""
     for number in range(14):
         for slot in companion.calendar.slots_on(day + number * ONE_DAY):
             return day + number * ONE_DAY, max(10, slot.start // 60)

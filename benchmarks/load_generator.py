@@ -1,13 +1,12 @@
-"""A closed loop of connections against one server, in a process of its own.
+"""A closed loop of connections to one server, in a separate process.
 
-Each connection sends its next request as soon as the last one is answered, over one kept
-connection, never two at once. Raw sockets and the least parsing that tells where an answer
-ends: what the generator costs is taken from the servers' share of the machine.
+Each connection sends its next request when the last one is answered, without pipelining. Raw
+sockets and minimal parsing keep the generator's processor time low, since it shares the machine
+with the server.
 
-    python -m benchmarks.load_generator PORT SECONDS CONNECTIONS FILE  # prints a Result as JSON
+    python -m benchmarks.load_generator PORT SECONDS CONNECTIONS FILE  # prints LoadResult as JSON
 
-FILE is JSON: a list of [expected status, request]. Connections take them in turn, round
-and round.
+FILE is JSON: a list of [expected status, request]. The connections share the list and repeat it.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ import uvloop
 HEAD_TERMINATOR = b"\r\n\r\n"
 CONTENT_LENGTH_PATTERN = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 DRAIN_TIMEOUT_SECONDS = 20.0
-"""Seconds that the last answers may take once time is up."""
+"""Seconds to wait for the last responses after the end of the run."""
 
 
 class LoadRequest(msgspec.Struct, array_like=True, frozen=True):
-    """A request as it goes over the wire, and the status that alone is right."""
+    """The text of a request, and its expected status."""
 
     status: int
     text: str
 
 
 class LoadResult(msgspec.Struct, frozen=True):
-    """What a run met. `odd` counts everything that was not as expected."""
+    """The results of a run; `odd` counts unexpected responses by kind."""
 
     requests: int
     seconds: float
@@ -49,7 +48,7 @@ class LoadResult(msgspec.Struct, frozen=True):
 
 
 class _LoadRun:
-    """What all connections share."""
+    """State shared by all connections."""
 
     def __init__(self, requests: Sequence[LoadRequest], connections: int) -> None:
         wire = [(str(request.status).encode(), request.text.encode()) for request in requests]
@@ -118,7 +117,7 @@ class _LoadConnection(asyncio.Protocol):
 async def run_load(
     port: int, seconds: float, connections: int, requests: Sequence[LoadRequest]
 ) -> LoadResult:
-    """Load a server of this machine for some seconds."""
+    """Load a local server for some seconds."""
     loop, run = asyncio.get_running_loop(), _LoadRun(requests, connections)
     began = perf_counter()
     for _ in range(connections):
@@ -142,7 +141,7 @@ async def run_load(
 
 
 def write_requests(requests: Sequence[LoadRequest], file: Path) -> Path:
-    """What `main` reads."""
+    """Write requests to a file for `main`."""
     file.write_bytes(msgspec.json.encode(requests))
     return file
 

@@ -1,4 +1,4 @@
-"""What the load asks for: each operation with filters and names that vary believably."""
+"""The requests of the load: each operation with realistically varied parameters."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from benchmarks.load_generator import LoadRequest
 
 ONE_DAY = timedelta(days=1)
 REQUESTS_PER_OPERATION = 2_000
-"""Different requests of an operation; connections go through them round and round."""
+"""Different requests of an operation; connections repeat them."""
 
 
 @frozen
 class LoadRequestSpec:
     path: str
     body: str = ""
-    """A POST's; none for a GET."""
+    """The body of a POST; empty for a GET."""
     required_key: str | None = None
-    """Whose it must be; None: anybody's."""
+    """The API key to use; None for any key."""
 
 
 RequestMaker: TypeAlias = Callable[[BenchmarkDataset, Random], LoadRequestSpec]
 
 
 def make_search(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
-    """No filter; every third request turns pages."""
+    """A search without filters; every third request asks for a later page."""
     page = dice.choice((1, 1, 1, 1, 2, 3))
     return LoadRequestSpec("/api/v1/companions" if page == 1 else f"/api/v1/companions?page={page}")
 
 
 def make_filtered_search(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
-    """Part of a city's name, a service, a range of prices and a date."""
+    """A search by part of a city name, a service, a range of prices and a date."""
     city, _, _ = dice.choice(LOCATIONS)
     low = 10 * dice.randint(3, 12)
     asked = {
@@ -65,14 +65,15 @@ def make_detail(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
 
 
 def make_status(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
-    """Three of four by the key that booked, which alone gets the whole record."""
+    """The status of a booking; three of four requests use the key that booked, which alone gets the
+    whole record."""
     booking = dice.choice(world.bookings)
     own = None if dice.random() < 0.25 else world.api_key_by_owner[booking.booked_by]
     return LoadRequestSpec(f"/api/v1/bookings/{booking.code}", required_key=own)
 
 
 def make_creation(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
-    """A request that can be honoured, however often it comes: nobody accepts any."""
+    """A booking request that can be repeated, since no booking is accepted."""
     companion, when = dice.choice(world.companions), None
     while not companion.is_listed or when is None:
         companion = dice.choice(world.companions)
@@ -100,11 +101,11 @@ OPERATIONS: dict[str, RequestMaker] = {
     "create": make_creation,
 }
 OPERATION_MIX = {"search": 30, "filter": 30, "detail": 25, "status": 10, "create": 5}
-"""Shares in percent."""
+"""Shares of the operations in percent."""
 
 
 def make_requests(world: BenchmarkDataset) -> dict[str, Sequence[LoadRequest]]:
-    """The requests of each operation, and of the mix, as they go over the wire."""
+    """The requests of each operation and of the mix, as HTTP text."""
     made: dict[str, Sequence[LoadRequest]] = {}
     for name, maker in OPERATIONS.items():
         dice = Random(name)

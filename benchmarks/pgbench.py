@@ -1,7 +1,7 @@
-"""The floor: what PostgreSQL's own pgbench makes of the yardstick's SQL.
+"""The floor: the yardstick's SQL run by pgbench.
 
-No HTTP, no keys, no limits, and parameters written into the text: an optimistic bound that
-shows how much the yardstick itself gives away.
+Without HTTP, API keys and rate limits, and with parameters as literals: an optimistic bound that
+shows the overhead of the yardstick itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from benchmarks.measure import PostgresCluster, cpu_seconds
 from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
 
 CLIENT_COUNT = 10
-"""As many as a server's pool has connections."""
+"""The number of connections in the pool of a server."""
 
 SETTLING_SECONDS = 0.3
-"""Seconds in which the cluster takes note of its clients' end, and of what they cost."""
+"""Seconds until the usage of ended clients is counted."""
 
 PARAMETER_PATTERN = re.compile(r"\$(\d+)")
 DONE_PATTERN = re.compile(r"number of transactions actually processed: (\d+)")
@@ -33,14 +33,14 @@ PROGRESS_PATTERN = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps")
 
 @frozen
 class UniqueValue:
-    """A value that every run of a transaction needs anew, e.g. a number or a code."""
+    """A value that differs in each run of a transaction, such as an id or a code."""
 
     prefix: str | None = None
-    """Of a text; None for a number."""
+    """Prefix of a text; None for a number."""
 
 
 PgbenchTransaction: TypeAlias = Sequence[tuple[str, Sequence[Any]]]
-"""Statements with their arguments, as the driver takes them."""
+"""SQL statements with their arguments for the driver."""
 
 
 @frozen
@@ -48,11 +48,11 @@ class PgbenchResult:
     rate: float
     """Transactions per second."""
     database_us: float
-    """Processor time of PostgreSQL for each."""
+    """Processor time of PostgreSQL per transaction, in microseconds."""
 
 
 def find_pgbench(cluster: PostgresCluster) -> Path | None:
-    """pgbench beside the binaries of the cluster, if it came with them."""
+    """The pgbench of the binaries of the cluster, if they include it."""
     found = cluster.binaries / "pgbench"
     return found if found.is_file() else None
 
@@ -64,8 +64,8 @@ def run_pgbench(
     seconds: float,
     folder: Path,
 ) -> PgbenchResult:
-    """Run transactions, chosen at random, as fast as they go. A first second doesn't count:
-    each client prepares each statement in it."""
+    """Run transactions, chosen at random, at the highest rate. The first second, in which each
+    client prepares its statements, does not count."""
     scripts = []
     for number, transaction in enumerate(variants):
         script = folder / f"{number}.sql"
@@ -128,6 +128,6 @@ def _literal(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    # A colon before a letter would be one of pgbench's variables.
+    # A colon before a letter would begin a variable of pgbench.
     escaped = text.replace("\\", "\\\\").replace("'", "''").replace(":", "\\x3a")
     return f"E'{escaped}'"

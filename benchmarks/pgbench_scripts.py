@@ -1,4 +1,4 @@
-"""The yardstick's statements as transactions of pgbench."""
+"""The yardstick's statements as pgbench transactions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VARIANT_COUNT = 30
 async def pgbench_transactions(
     url: str, world: BenchmarkDataset
 ) -> dict[str, list[PgbenchTransaction]]:
-    """Of each operation, as many as `VARIANTS`."""
+    """`VARIANT_COUNT` transactions of each operation."""
     connection = await asyncpg.connect(driver_url(url))
     try:
         creations = [
@@ -58,7 +58,7 @@ def _status_transaction(path: str) -> PgbenchTransaction:
 async def _creation_transaction(
     connection: Any, world: BenchmarkDataset, dice: Random
 ) -> PgbenchTransaction:
-    """The two statements of a creation; what must be new each time is `Fresh`."""
+    """The two statements of a creation; values that must be unique are `UniqueValue`."""
     wanted = msgspec.json.decode(
         load_requests.make_creation(world, dice).body, type=BookingRequestBody
     )

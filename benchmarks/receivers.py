@@ -1,6 +1,6 @@
-"""Receivers that cost next to nothing: what is measured is who sends.
+"""Webhook receivers with minimal overhead, so that the sender is measured.
 
-One server on one port; the path says how it behaves: `/good/N` answers at once, `/flaky/N`
+One server on one port; the path selects the behaviour: `/good/N` answers at once, `/flaky/N`
 refuses an event the first time, `/hang/N` never answers.
 """
 
@@ -19,41 +19,43 @@ ERROR_RESPONSE = b"HTTP/1.1 500 Not Yet\r\nContent-Length: 0\r\n\r\n"
 
 @define
 class ArrivalLog:
-    """Times of arrival, in Unix seconds: by path and event, the first time first."""
+    """Times of arrival in Unix seconds by path and event, the first time first."""
 
     arrivals: defaultdict[tuple[bytes, bytes], list[float]] = field(
         factory=lambda: defaultdict(list)
     )
 
     arrived: asyncio.Event = field(factory=asyncio.Event)
-    """Set once something came in since the last `clear`."""
+    """Set when a request arrived after the last `clear`."""
 
     def clear(self) -> None:
         self.arrivals.clear()
         self.arrived.clear()
 
     def add(self, path: bytes, event_id: bytes) -> int:
-        """How often this event came to this path by now."""
+        """Record an arrival; returns how often the event has arrived at the path."""
         times = self.arrivals[path, event_id]
         times.append(time())
         self.arrived.set()
         return len(times)
 
     def times(self, kind: bytes) -> list[float]:
-        """Of all requests of a kind, rising."""
+        """Sorted times of all requests whose path starts with `kind`."""
         ours = (times for (path, _), times in self.arrivals.items() if path.startswith(kind))
         return sorted(at for times in ours for at in times)
 
 
 class ReceiverProtocol(asyncio.Protocol):
-    """One connection, on which requests may follow each other."""
+    """One connection with sequential requests."""
 
     def __init__(self, got: ArrivalLog) -> None:
         self._got = got
         self._data = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's transport is not a subclass of it
 
     def data_received(self, data: bytes) -> None:
         self._data += data
@@ -81,7 +83,7 @@ def _header(head: bytes, name: bytes) -> bytes:
 
 
 async def start_receivers(got: ArrivalLog) -> tuple[asyncio.Server, str]:
-    """The server, and the URL that paths are added to."""
+    """Start the server; returns it and its base URL."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: ReceiverProtocol(got), "127.0.0.1", 0)
     return server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

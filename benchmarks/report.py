@@ -1,4 +1,4 @@
-"""The figures as tables of Markdown, fit for a terminal and for docs/benchmarks.md."""
+"""The results as Markdown tables, for a terminal and docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.measure import RoundSample
 from benchmarks.pgbench import PgbenchResult
 
 GOOD_CPU_RATIO, GOAL_CPU_RATIO = 2.5, 1.5
-"""Processor time of the service per request of the mix, in those of the yardstick."""
+"""Processor time of the service per request of the mix, relative to the yardstick."""
 
 COMPARISON_HEADER = (
     "operation,target,requests/s,median ms,p99 ms,server µs,PostgreSQL µs,round trips,memory MB"
@@ -22,13 +22,13 @@ FLOOR_HEADER = (
 
 @frozen
 class OperationComparison:
-    """One operation on both targets."""
+    """Results of one operation for both targets."""
 
     operation: str
     service: RoundSample
     yardstick: RoundSample
     service_trips: float
-    """Round trips to the database per request, with as many requests at once as in the load."""
+    """Database round trips per request, with as many concurrent requests as in the load."""
     yardstick_trips: float
 
     @property
@@ -37,12 +37,12 @@ class OperationComparison:
 
     @property
     def max_other_load(self) -> float:
-        """The share of the machine that others took meanwhile."""
+        """The highest share of the machine used by other processes."""
         return max(self.service.others, self.yardstick.others)
 
 
 def format_comparison(measured: Iterable[OperationComparison]) -> str:
-    """The service, the yardstick, and the service in yardsticks."""
+    """A table of the service, the yardstick, and their ratios."""
     rows = []
     for one in measured:
         service = _sample_figures(one.service, one.service_trips)
@@ -59,7 +59,7 @@ def format_comparison(measured: Iterable[OperationComparison]) -> str:
 def format_floors(
     measured: Iterable[OperationComparison], known: Mapping[str, PgbenchResult]
 ) -> str:
-    """How near the yardstick comes to the same SQL without HTTP, keys and limits."""
+    """A table of the yardstick and of the same SQL without HTTP, API keys and rate limits."""
     rows = []
     for one in measured:
         if floor := known.get(one.operation):
@@ -71,7 +71,7 @@ def format_floors(
 
 
 def format_verdict(mix: OperationComparison) -> str:
-    """The figure that this benchmark is for."""
+    """The ratio of processor times for the mix, against the goals."""
     ratio = mix.cpu_ratio
     word = (
         "the goal is met"

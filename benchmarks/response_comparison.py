@@ -1,4 +1,5 @@
-"""Whether both targets answer alike, byte for byte: a yardstick that says less is none."""
+"""Compares the responses of both targets byte by byte, since a yardstick that returns less would
+not be comparable."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ HttpResponse: TypeAlias = tuple[int, dict[str, str], bytes]
 
 CREATED_STATUS = 201
 VARYING_FIELDS = {"id", "booking_code", "created_at", "at"}
-"""What two creations of the same booking differ in."""
+"""Fields in which two creations of the same booking differ."""
 
 COMPARED_HEADERS = (
     "content-type",
@@ -29,7 +30,7 @@ COMPARED_HEADERS = (
 def compare_responses(
     service: int, yardstick: int, requests: Mapping[str, Sequence[LoadRequest]]
 ) -> list[str]:
-    """What differs, in a line each; empty where the two say the same."""
+    """The differences of the responses, one line each."""
     found = []
     for name, variants in requests.items():
         for request in variants[:COMPARED_REQUESTS_PER_OPERATION]:
@@ -60,7 +61,8 @@ def _comparable(request: LoadRequest, answer: HttpResponse) -> Any:
 
 
 def _stored_differences(service: int, request: LoadRequest, answer: HttpResponse) -> list[str]:
-    """What the yardstick stored is what it said: the service reads the same."""
+    """Differences between the response of the yardstick to a creation and what the service
+    reads."""
     said = json.loads(answer[2])["booking"]
     key = request.text.partition("Authorization: ")[2].partition("\r\n")[0]
     path = f"/api/v1/bookings/{said['booking_code']}"
@@ -70,13 +72,13 @@ def _stored_differences(service: int, request: LoadRequest, answer: HttpResponse
 
 
 def _normalized_header(name: str, value: str) -> str:
-    """The window's figures move on from request to request: that they are there is enough."""
+    """The value of a header; the changing figures of rate limits become a constant."""
     moving = name in ("x-ratelimit-remaining", "x-ratelimit-reset")
     return "a number" if moving and value.isdigit() else value
 
 
 def _masked_fields(value: Any) -> Any:
-    """Objects as pairs in their order, for that is part of the bytes."""
+    """A value with varying fields masked; objects become pairs, so that their order is compared."""
     if isinstance(value, dict):
         return [
             (key, "new" if key in VARYING_FIELDS else _masked_fields(value[key])) for key in value

@@ -1,4 +1,4 @@
-"""How often each target asks the database: counted in this process, without a server."""
+"""Counts the database round trips of each target, in this process and without a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staffbooking_adapters.wiring import open_ports
 from staffbooking_http.app import create_app
 
 COUNTED_REQUESTS = 960
-"""Requests of each operation."""
+"""Number of requests per operation."""
 
 AsgiApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 RoundTripCounts: TypeAlias = Callable[[], int]
@@ -22,7 +22,7 @@ RoundTripCounts: TypeAlias = Callable[[], int]
 async def count_service_round_trips(
     environ: Mapping[str, str], requests: Mapping[str, Sequence[LoadRequest]], at_once: int
 ) -> dict[str, float]:
-    """Round trips per request of each operation, so many requests being under way at once."""
+    """Round trips per request of each operation with `at_once` concurrent requests."""
     settings = load_settings(environ)
     async with open_ports(settings) as ports:
         store: Any = ports.store
@@ -39,7 +39,7 @@ async def count_service_round_trips(
 async def count_yardstick_round_trips(
     environ: Mapping[str, str], requests: Mapping[str, Sequence[LoadRequest]], at_once: int
 ) -> dict[str, float]:
-    """The same of the yardstick."""
+    """Round trips per request of the yardstick."""
     async with yardstick.open_application(environ["STAFFBOOKING_DATABASE_URL"]) as (
         application,
         trips,

@@ -1,4 +1,4 @@
-"""What searches cost among the companions of a database: every filter with every other."""
+"""Search times among the companions of a database, for all combinations of filters."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from staffbooking_core.ports import CompanionsReadPort
 from tests.support.postgres import driver_url
 
 SEARCHED_DATE = date(2030, 6, 12)
-"""A Wednesday on which some have a day off."""
+"""A Wednesday on which some companions have a day off."""
 SEARCHED_SUNDAY = date(2030, 6, 16)
 LATER_PAGE = 1_000
-"""A page, after 11,988 companions."""
+"""A page number; 11,988 companions precede the page."""
 MAX_CALLS_PER_SEARCH, MAX_SECONDS_PER_SEARCH = 200, 1.0
-"""Each search is made until either is reached, but three times at least."""
+"""Each search is repeated until one of these is reached, but at least three times."""
 
-# Imported companions have no ratings, by which the order would be anything but that of ids.
+# Imported companions have no ratings; with ratings the order differs from that of ids.
 RATED_SQL = """
     UPDATE companion_search SET rank = CASE companion_id % 3 WHEN 0 THEN 0 ELSE
     -(300 + companion_id * 7919 % 201) * 1099511627776 - companion_id % 97 END
@@ -40,7 +40,7 @@ NO_SUNDAYS_SQL = (
 
 
 async def search_cost_report(url: str) -> str:
-    """A table of medians. It changes what searches look at, and nothing else."""
+    """A table of median times. Changes ranks and hours in the search tables."""
     await _run_sql(url, RATED_SQL)
     lines = [f"| filters | page 1 | page {LATER_PAGE:,} |", "|---|--:|--:|"]
     async with _measure_searches(url) as view:
@@ -72,11 +72,11 @@ async def _measure_searches(url: str) -> AsyncIterator[CompanionsReadPort]:
 
 
 async def _run_sql(url: str, change: str) -> None:
-    """By the driver itself: a store would not wait so long. SQLite's files are seldom analysed,
-    so neither is this one."""
+    """Run a statement by the driver, since a store would time out. SQLite is not analysed, like
+    most SQLite files."""
     if not url.startswith("postgresql"):
         with closing(sqlite3.connect(make_url(url).database or "")) as connection, connection:
-            connection.execute("PRAGMA cache_size = -1000000")  # else it takes minutes
+            connection.execute("PRAGMA cache_size = -1000000")  # takes minutes otherwise
             connection.execute(change)
         return
     connection = await asyncpg.connect(driver_url(url))
@@ -88,8 +88,8 @@ async def _run_sql(url: str, change: str) -> None:
 
 
 def _filter_queries() -> Iterator[tuple[str, CompanionQuery]]:
-    """Each set of filters; those with a place once more with one that is the same single place
-    at every size, where `berlin` finds more quarters the more people there are."""
+    """All sets of filters; those with a place also with one place that is the same at every size,
+    since `berlin` matches more districts in larger datasets."""
     given: dict[str, dict[str, Any]] = {
         "place": {"location": "berlin"},
         "service": {"service": "gala dinner"},

@@ -1,4 +1,4 @@
-"""A world put into a fresh database by COPY, in the very rows that the store would write."""
+"""Fills a new database with a dataset by COPY, with the same rows that the store would write."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tests.support.postgres import PostgresServer, driver_url
 Row: TypeAlias = Mapping[str, Any]
 
 STORE_CHECK_SAMPLE = 25
-"""How many companions and bookings are checked against the store."""
+"""Number of companions and of bookings that are checked against the store."""
 
 NUMBERED_TABLES = ("users", "api_keys", "locations", "services")
 
 
 async def fill_database(server: PostgresServer, world: BenchmarkDataset) -> str:
-    """Make a database with everything in it and return its address."""
+    """Create a database with the dataset and return its URL."""
     url = await server.create_database("benchmark")
     await run_migrations(url)
     connection = await asyncpg.connect(driver_url(url))
@@ -62,7 +62,7 @@ async def _copy_rows(connection: Any, table: Table, rows: Iterable[Row]) -> None
 
 
 async def _continue_numbers(connection: Any) -> None:
-    """The next row gets the next number, as if the seed had been written one by one."""
+    """Set the sequences as if the rows had been inserted one by one."""
     for table in NUMBERED_TABLES:
         await connection.execute(
             f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}"
@@ -102,7 +102,7 @@ def _numbered(names: Iterable[Any], first: int) -> dict[Any, int]:
     return {name: number for number, name in enumerate(dict.fromkeys(names), first)}
 
 
-# People -------------------------------------------------------------------------------------
+# Users --------------------------------------------------------------------------------------
 
 
 def _user(user: User) -> Row:
@@ -146,7 +146,7 @@ def _companion(companion: Companion) -> Row:
 def _search(
     companion: Companion, places: Mapping[tuple[str, str], int], named: Mapping[str, int]
 ) -> Iterator[Row]:
-    """A row for each service and one for any, which has number 0."""
+    """A row for each service, and one with number 0 for any service."""
     spelled = [(0, ""), *((named[normalize_text(name)], name) for name in companion.service_types)]
     for number, spelling in spelled:
         yield {
@@ -207,11 +207,12 @@ def _event(booking: Booking) -> Row:
     }
 
 
-# The proof ----------------------------------------------------------------------------------
+# Check --------------------------------------------------------------------------------------
 
 
 async def _check_against_store(url: str, connection: Any, world: BenchmarkDataset) -> None:
-    """Save a sample through the store: nothing may change. Read bookings: they are the same."""
+    """Check that saving a sample of companions by the store changes nothing, and that it reads
+    bookings equal to the dataset."""
     companions = world.companions[:: max(1, len(world.companions) // STORE_CHECK_SAMPLE)]
     before = await _stored_rows(connection, companions)
     store = await open_store(url, BENCHMARK_POLICY)

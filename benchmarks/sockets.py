@@ -1,6 +1,6 @@
-"""WebSockets at next to no cost: connections that count what they are told, and the floor of any
-server, `python -m benchmarks.sockets PORT`: bare sockets, each frame that comes in is written
-to all connections, nothing is checked, nothing is stored.
+"""WebSockets with minimal overhead: clients that count frames, and a server as the floor,
+`python -m benchmarks.sockets PORT`, which writes each received frame to all connections without
+checking or storing it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PONG_OPCODE = 0x8A
 
 
 def encode_frame(payload: bytes, masked: bool = False, kind: int = TEXT_OPCODE) -> bytes:
-    """A frame; a client's is masked, here with zeros."""
+    """Encode a frame; a client masks its frames, here with zeros."""
     size, mask = len(payload), 0x80 if masked else 0
     head = bytes((kind, mask | size)) if size < 126 else bytes((kind, mask | 126))
     longer = b"" if size < 126 else size.to_bytes(2, "big")
@@ -39,7 +39,7 @@ class FrameDecoder:
         self._rest = b""
 
     def decode(self, data: bytes, take: Callable[[int, bytes, int, int], None]) -> None:
-        """Calls `take(kind, data, start, end)` for each; where its payload lies."""
+        """Call `take(kind, data, start, end)` for each frame, with the range of its payload."""
         if self._rest:
             data = self._rest + data
         at, length = 0, len(data)
@@ -56,7 +56,7 @@ class FrameDecoder:
 
 
 class CountingClient(asyncio.Protocol):
-    """One client. It counts the frames it is told, and shows them to who wants to see them."""
+    """A client that counts received frames and passes them to `on_frame`."""
 
     def __init__(self, cookie: str, origin: str, port: int) -> None:
         self.frame_count = 0
@@ -102,7 +102,7 @@ class CountingClient(asyncio.Protocol):
 
 
 async def connect_counting_client(port: int, cookie: str, origin: str) -> CountingClient:
-    """A connection whose handshake is done."""
+    """Connect a client and complete its handshake."""
     loop = asyncio.get_running_loop()
     _, listener = await loop.create_connection(
         lambda: CountingClient(cookie, origin, port), "127.0.0.1", port

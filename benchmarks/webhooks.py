@@ -1,8 +1,8 @@
-"""`python -m benchmarks.webhooks`: deliveries per second, how late retries are, and what hanging
-receivers cost the others.
+"""`python -m benchmarks.webhooks`: deliveries per second, delay of retries, and the effect of
+hanging receivers on others.
 
-One real worker on a PostgreSQL of its own, which keeps what it was given safe; receivers
-that cost next to nothing, in this process.
+One worker process on a temporary PostgreSQL with durable commits; the receivers run in this
+process with minimal overhead.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from tests.support.memory_deployment import BookingScenario, make_booking_scenar
 from tests.support.postgres import driver_url
 
 MAX_IN_FLIGHT = 64
-"""Requests in flight of the two floors; and of the worker, with 16 endpoints."""
+"""Requests in flight of the two floors, and of the worker with 16 endpoints."""
 ENDPOINT_COUNT = 16
 FLAKY_ENDPOINT_COUNT = 20
 ISOLATION_EVENTS_PER_SECOND = 20
-"""Events a second while isolation is measured, to ten endpoints."""
+"""Events per second to ten endpoints while isolation is measured."""
 RETRY_EVENTS_PER_SECOND = 25
-"""Events a second, to 36 endpoints of which 20 refuse them first: with the retries about 1,400
-deliveries a second, near all that one worker can do."""
+"""Events per second to 36 endpoints, 20 of which refuse each at first: with the retries about 1,400
+deliveries per second, close to the capacity of one worker."""
 POLL_INTERVAL_SECONDS = 0.1
 RUN_TIMEOUT_SECONDS = 300.0
 
 
 RequestedBooking = tuple[int, float]
-"""A booking's id, and when it was asked for (Unix seconds)."""
+"""The id of a booking, and the time of its request in Unix seconds."""
 
 
 @frozen
 class WebhookBenchmarkResult:
-    """Rates in deliveries a second, times in milliseconds."""
+    """Rates in deliveries per second, times in milliseconds."""
 
     worker_rate: float
     aiohttp_rate: float
@@ -110,7 +110,7 @@ async def _run(
 async def _deployment(
     cluster: PostgresCluster,
 ) -> AsyncIterator[tuple[Mapping[str, str], BookingScenario]]:
-    """A database of its own, and people in it."""
+    """A new database with users."""
     url = await cluster.server.create_database()
     await run_migrations(url)
     environ = {
@@ -139,7 +139,7 @@ def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
 
 
 async def _register(scene: BookingScenario, urls: Sequence[str]) -> None:
-    """Endpoints of the admin, who gets every event; without the bound of ten."""
+    """Add endpoints of the admin, who gets every event, beyond the limit of ten."""
     ports = scene.ports
 
     async def unit(tx: Transaction) -> None:
@@ -165,8 +165,8 @@ def _with_sealed_secret(ports: Ports, endpoint: WebhookEndpoint) -> WebhookEndpo
 async def _add_events(
     scene: BookingScenario, count: int, rate: float | None = None
 ) -> list[RequestedBooking]:
-    """Requests of bookings, so many a second, or as fast as they come: the ids, and when each
-    was asked for."""
+    """Request `count` bookings at a rate per second, or as fast as possible; returns ids and
+    request times."""
     day = (datetime.now(UTC) + timedelta(days=30)).date()
     asked = []
     for _ in range(count):
@@ -201,7 +201,7 @@ async def _measure_throughput(
     log: Path,
     events: int,
 ) -> float:
-    """Deliveries a second of one worker, from its first to its last."""
+    """Deliveries per second of one worker, from the first to the last."""
     _log(f"{events * ENDPOINT_COUNT:,} deliveries to ideal receivers")
     await _register(scene, [f"{base}/good/{n}" for n in range(ENDPOINT_COUNT)])
     await _add_events(scene, events)
@@ -214,7 +214,7 @@ async def _measure_throughput(
 
 
 async def _aiohttp_rate(url: str, body: bytes, count: int) -> float:
-    """Requests a second of the bare client, signed, and nothing else."""
+    """Requests per second of aiohttp with signing only."""
     left = iter(range(count))
     secret = "whsec_" + "A" * 43 + "="
 
@@ -239,12 +239,11 @@ async def _aiohttp_rate(url: str, body: bytes, count: int) -> float:
 async def _measure_retry_lateness(
     environ: Mapping[str, str], scene: BookingScenario, base: str, log: Path
 ) -> Sequence[float]:
-    """Of 2,000 deliveries that fail once, while others go on: milliseconds by which the retry
-    began after its wait."""
+    """Milliseconds by which each of 2,000 retries began after its due time, under load."""
     _log("2,000 retries under load")
     await _register(scene, [f"{base}/flaky/{n}" for n in range(FLAKY_ENDPOINT_COUNT)])
     with _running_worker(environ, log):
-        await _add_events(scene, 1)  # It is warm when this has come.
+        await _add_events(scene, 1)  # Its delivery means that the worker is warm.
         await _wait_until_done(scene.ports)
         await _add_events(scene, 2_000 // FLAKY_ENDPOINT_COUNT, RETRY_EVENTS_PER_SECOND)
         await _wait_until_done(scene.ports)
@@ -274,8 +273,8 @@ async def _measure_retry_lateness(
 async def _measure_isolation(
     cluster: PostgresCluster, base: str, got: ArrivalLog, log: Path, hanging: int, seconds: float
 ) -> Sequence[float]:
-    """Milliseconds from the request of a booking until its event came to each of the healthy
-    endpoints, where so many of ten hang until their deadline."""
+    """Milliseconds from the request of a booking to the arrival of its event at each healthy
+    endpoint, while `hanging` of ten endpoints hang until their timeout."""
     _log(f"{hanging} of 10 endpoints hang")
     async with _deployment(cluster) as (environ, scene):
         kinds = ["hang"] * hanging + ["good"] * (10 - hanging)
@@ -313,7 +312,7 @@ def _booking_id_of(body: bytes) -> int:
     return int(body.split(b'"booking":{"id":', 1)[1].split(b",", 1)[0])
 
 
-# The figures ------------------------------------------------------------------------------
+# Report -----------------------------------------------------------------------------------
 
 
 def _format_report(figures: WebhookBenchmarkResult) -> str:

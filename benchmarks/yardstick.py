@@ -1,11 +1,10 @@
-"""The yardstick: bare ASGI and asyncpg, as fast as they go, with the service's answers.
+"""The yardstick: plain ASGI and asyncpg with the service's responses, as fast as possible.
 
-    python -m benchmarks.yardstick PORT  # STAFFBOOKING_DATABASE_URL says where
+    python -m benchmarks.yardstick PORT  # on the database of STAFFBOOKING_DATABASE_URL
 
-It checks keys and counts windows as exactly as the service does, on the same schema and,
-where plans matter, by the same SQL; it answers with the same bytes. What it spares itself is
-everything else: layers, other paths, refusals in the right words, waiting for a lost
-database. Nobody should write a service like this.
+It checks API keys and counts rate limits as exactly as the service, on the same schema and, where
+query plans matter, with the same SQL; its responses have the same bytes. It omits everything else:
+layers, other paths, error messages, reconnecting to the database. It is not a model for a service.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ async def _respond(
 async def open_application(
     url: str,
 ) -> AsyncIterator[tuple[YardstickApplication, Callable[[], int]]]:
-    """The application on a database, and how many round trips it has made so far."""
+    """The application on a database, and a function that returns its number of round trips."""
     pool, gate = StatementPool(), AdmissionGate()
     await pool.open(driver_url(url))
     await gate.open(driver_url(url))

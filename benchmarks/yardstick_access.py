@@ -1,7 +1,7 @@
-"""The yardstick's check of keys and its exact windows, many callers in one statement.
+"""The yardstick's check of API keys and exact rate limits, many requests in one statement.
 
-As in the service: whoever comes while a statement runs waits for the next, which takes all
-of them; a window counts over all processes; a revoked key is refused at once.
+As in the service, requests that arrive while a statement runs share the next one, a window counts
+over all processes, and a revoked key is refused at once.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from staffbooking_core.domain.accounts.api_keys import (
 )
 
 RateLimitVerdict: TypeAlias = tuple[int, int, int]
-"""Limit, what remains of it, and when it ends: the figures of the headers."""
+"""Limit, remaining requests and end of the window, for the headers."""
 
 _PendingAdmission: TypeAlias = tuple[str, str, asyncio.Future[Any]]
 
 MAX_REQUESTS_PER_WINDOW = 1_000_000_000
 WINDOW_PERIOD = timedelta(hours=1)
 RATE_LIMIT_RULES = {"read": ("general",), "book": ("bookings", "general")}
-"""What each permission spends, the window that is shown first."""
+"""The rate limits of each permission; the headers show the first."""
 
 _DIGITS = BASE62_ALPHABET.encode()
 _KEY_HEADER_PREFIX = b"Bearer " + API_KEY_PREFIX.encode()
@@ -72,15 +72,15 @@ ADMIT_SQL = """
     SELECT digest, permission, rule, owner_id, scope, count, resets_at
     FROM permitted JOIN counted USING (scope)
 """
-"""OFFSET 0 keeps the planner to looking keys and owners up one by one."""
+"""OFFSET 0 makes the planner look up keys and owners one by one."""
 
 
 class AdmissionRefused(Exception):
-    """The yardstick has no words for it; the service has."""
+    """The request is refused; unlike the service, without a reason."""
 
 
 class AdmissionGate:
-    """Admits callers; one connection, as counting is one statement at a time anyway."""
+    """Admits requests over one connection, since it runs one statement at a time."""
 
     def __init__(self) -> None:
         self.round_trips = 0
@@ -99,7 +99,7 @@ class AdmissionGate:
     async def check_request(
         self, authorization: bytes, permission: str
     ) -> tuple[int, RateLimitVerdict]:
-        """The owner of a key, and how its window stands after this call."""
+        """The owner of a key, and the state of its window after this request."""
         if not _is_valid_key(authorization):
             raise AdmissionRefused
         answer = asyncio.get_running_loop().create_future()
@@ -143,7 +143,7 @@ class AdmissionGate:
                     answer.set_exception(AdmissionRefused())
                     break
                 later[row[4]] -= 1
-                # Those counted together still come one by one.
+                # Requests counted together still get decreasing remainders.
                 left = MAX_REQUESTS_PER_WINDOW - row[5] + later[row[4]]
                 shown = shown or (row[3], (MAX_REQUESTS_PER_WINDOW, left, ceil(row[6].timestamp())))
             else:

@@ -1,6 +1,6 @@
-"""What the yardstick answers: SQL, the least of Python around it, and the service's bytes.
+"""The operations of the yardstick: SQL, minimal Python, and the service's response bytes.
 
-Each operation is parted so that pgbench can run the same statements with the same arguments.
+Statements and arguments are separate functions, so that pgbench can run the same ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NEW_BOOKING_COLUMNS = (
     "payout_status,escrow,refunded_amount,paid_out,owed_by_staff,orders,settlements,"
     "chargeback_amount"
 ).split(",")
-"""Of a new booking, whose other columns are NULL."""
+"""Columns of a new booking; all others are NULL."""
 LATER_COLUMNS = (
     "checked_in_at,accepted_at,paid_at,completed_at,completed_by,cancelled_at,cancelled_by,"
     "cancel_reason,disputed_at"
@@ -119,7 +119,7 @@ _load_zone = cache(ZoneInfo)
 
 
 class StatementPool:
-    """Connections with their statements prepared, lent to one caller at a time."""
+    """Connections with prepared statements, each lent to one caller at a time."""
 
     def __init__(self) -> None:
         self.round_trips = 0
@@ -152,7 +152,7 @@ class StatementPool:
             self._free.release()
 
 
-# The operations: each makes its statements' arguments, so that pgbench can run them too -----
+# Operations ------------------------------------------------------------------------------
 
 
 @cache
@@ -162,7 +162,7 @@ def _search_sql(shape: SearchVariant) -> tuple[str, tuple[str, ...]]:
 
 
 def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
-    """The statement of a search and its arguments; the page and its limit."""
+    """The statement and arguments of a search, its page and its limit."""
     given = dict(parse_qsl(query.decode(), strict_parsing=True)) if query else {}
     page, limit = int(given.get("page", 1)), int(given.get("limit", 12))
     if not (1 <= page <= 100_000 and 1 <= limit <= 50):
@@ -263,7 +263,7 @@ def create_arguments(row: Row, record: bytes) -> list[Any]:
 
 
 def _request(row: Row) -> str:
-    """What the staff are told."""
+    """The text of the notification for the staff member."""
     day, hours = row["event_date"], row["duration_hours"]
     amount = b"%d.%02d" % divmod(row["payout_amount"], 100)
     return (
@@ -335,7 +335,7 @@ def new_booking(
 
 
 def _span(calendar: _Calendar, wanted: BookingRequestBody) -> tuple[datetime, datetime]:
-    """From start to end, if they lie within hours of one day; the yardstick knows no nights."""
+    """Start and end, which must lie within the hours of one day; nights are not supported."""
     hour, minute = int(wanted.start_time[:2]), int(wanted.start_time[3:])
     start = 60 * hour + minute
     end = start + 60 * wanted.duration_hours

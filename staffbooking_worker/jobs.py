@@ -9,8 +9,8 @@ from attrs import frozen
 
 from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.ports import Hint, Ports
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.bookings import timers
-from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
@@ -29,16 +29,6 @@ class Job:
     """The number of concurrent runs."""
     hint: Hint | None = None
     """The hint that ends the wait early."""
-
-
-async def _sweep(ports: Ports) -> int:
-    await ports.store.delete_expired(ports.clock.wall(), ports.policy)
-    await images.remove_orphaned_files(ports)
-    return 0
-
-
-async def _process_event(ports: Ports) -> int:
-    return await reconciliation.process_events(ports, 1)
 
 
 async def _send_notification(ports: Ports) -> int:
@@ -62,14 +52,14 @@ JOBS = (
     Job("refunds", _run_refunds, idle_seconds=0.5, concurrency=2),
     Job("payouts", _run_payouts, idle_seconds=0.5, concurrency=2),
     Job("payees", payees.run_due_payee, idle_seconds=2),
-    Job("nudges", _process_event, idle_seconds=0.5, concurrency=2),
+    Job("processor-events", reconciliation.process_event, idle_seconds=0.5, concurrency=2),
     Job("lost-events", event_polling.poll_events, idle_seconds=30),
-    Job("alerts", timers.send_alerts, idle_seconds=2),
+    Job("alerts", timers.send_alert, idle_seconds=2),
     Job("events", deliveries.publish_events, idle_seconds=0.25, hint=Hint.EVENTS),
     Job("held-deliveries", deliveries.resume_held_deliveries, idle_seconds=2),
     Job("expired-deliveries", deliveries.cancel_held_deliveries, idle_seconds=600),
     Job("away", offline_notifications.notify_of_unread_messages, idle_seconds=5),
     Job("notices", _send_notification, idle_seconds=2),
-    Job("sweep", _sweep, idle_seconds=600),
+    Job("sweep", due_work.delete_expired, idle_seconds=600),
     SANDBOX_EVENTS_JOB,
 )

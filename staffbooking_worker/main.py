@@ -11,7 +11,7 @@ import anyio
 
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
 from staffbooking_worker import webhook_dispatcher
 from staffbooking_worker.jobs import JOBS, Job
@@ -48,7 +48,7 @@ async def drain(ports: Ports) -> int:
 
 async def _drain_once(ports: Ports, abandoned: list[Exception]) -> int:
     try:
-        return await timers.run_all_due_work(ports) + await webhook_dispatcher.drain(ports)
+        return await due_work.run_all_due(ports, webhook_dispatcher.drain)
     except NotificationsGivenUp as error:
         for fault in error.faults:
             logger.error("notification given up", exc_info=fault)

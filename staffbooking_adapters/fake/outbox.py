@@ -17,7 +17,7 @@ from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import EVENT_OP, FaultInjector
 from staffbooking_adapters.fake.signing import FakeEvent, encode_body, sign_headers
 
-_REDELIVERY_INTERVAL: Final = timedelta(seconds=30)
+_REDELIVERY_INTERVAL: Final = timedelta(seconds=10)
 """Each event is delivered twice, this far apart, because the first receiver may have crashed
 before it stored the event. The inbox detects the duplicate by the event's id."""
 
@@ -84,7 +84,8 @@ async def take_due_events(
 async def was_delivered(
     view: FakeStoreReader, subject: int | str, since: datetime, now: datetime
 ) -> bool:
-    """Whether an event of an intent or a payee, created since `since`, was taken and not lost."""
+    """Whether an event of this intent or payee, created since `since`, was delivered once and
+    awaits its second delivery."""
     events = [
         load(body, FakeEvent)
         for _, body in await view.due(books.PENDING_EVENT_KIND, now + _REDELIVERY_INTERVAL)

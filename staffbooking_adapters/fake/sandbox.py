@@ -115,7 +115,7 @@ class FakeSandbox:
         return await self.store.read(lambda view: view.total(books.INTENT_KIND))
 
     async def take_due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
-        """Each event is due twice, 30 s of business time apart; afterwards it is only listed."""
+        """Each event is due twice, 10 s of business time apart; afterwards it is only listed."""
         now, wall_now = await self.clock.business(), self.clock.wall()
         await outbox.advance_due_intents(self.store, now)
         await outbox.delete_expired(self.store, now, wall_now)

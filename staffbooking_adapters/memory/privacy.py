@@ -141,6 +141,8 @@ class PersonalDataWriter(PersonalDataReader):
         for session in list(state.sessions.values()):
             if session.user_id == user_id:
                 state.sessions.discard(session.digest)
+        for owned in [owned for owned in state.login_addresses if owned[0] == user_id]:
+            state.login_addresses.discard(owned)
         for key in list(state.keys.values()):
             if key.owner_id == user_id:
                 state.keys.discard(key.id)

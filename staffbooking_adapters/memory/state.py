@@ -130,6 +130,7 @@ class AlertRow:
     booking_id: int
     text: str
     is_sent: bool = False
+    lease: Lease | None = None
 
 
 @frozen
@@ -213,6 +214,8 @@ class MemoryState:
     users: Table[int, User] = field(factory=Table)
     user_by_email: Table[str, int] = field(factory=Table)
     sessions: Table[bytes, Session] = field(factory=Table)
+    login_addresses: Table[tuple[int, bytes], datetime] = field(factory=Table)
+    """By user and digest: the time of the last login."""
     keys: Table[int, ApiKey] = field(factory=Table)
     key_by_digest: Table[bytes, int] = field(factory=Table)
     companions: Table[int, CompanionRow] = field(factory=Table)

@@ -1,4 +1,4 @@
-"""Imports: staff members many at a time, in as many statements as for one, and progress."""
+"""Bulk imports: each statement writes many staff members; stores the import's progress."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ADD_SKIPPED_ROWS = BatchStatement(
     )
 )
 
-# The plans that are kept were made for tables of another size, and for few people.
+# Cached plans were made when the tables had fewer rows.
 FORCE_CUSTOM_PLANS = Statement(postgresql=text("SET LOCAL plan_cache_mode = force_custom_plan"))
 LOCK_USERS_BY_EMAIL = Statement(
     select(*USER_COLUMNS)
@@ -194,7 +194,7 @@ def _skipped_row_params(file: str, row: SkippedRow) -> Mapping[str, Any]:
     return {"fingerprint": file, "email_folded": folded, **asdict(row)}
 
 
-# Sweeping -------------------------------------------------------------------------------
+# Deletion of expired rows ---------------------------------------------------------------
 
 DELETE_OLD_IMPORTS = Statement(
     delete(imports)
@@ -207,7 +207,8 @@ DELETE_SKIPPED_ROWS_OF_FILES = Statement(
 
 
 async def delete_old_imports(database: Database, older_than: datetime) -> int:
-    """Forget the files that nobody went on with since then; how many rows went."""
+    """Delete the progress of imports that were not continued since then; returns the number of
+    rows."""
 
     async def delete_in_transaction(connection: Connection) -> int:
         files = [

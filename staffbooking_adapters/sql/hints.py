@@ -21,32 +21,34 @@ HINTS_CHANNEL = "staffbooking"
 
 NOTIFY_HINTS = notify_statement(HINTS_CHANNEL)
 NOTIFY_INTERVAL_SECONDS = 0.02
-"""Seconds between one NOTIFY and the next: where hundreds of events a second are written, each
-with its own would cost as much as writing it."""
+"""Seconds between two NOTIFYs: with hundreds of events a second, one NOTIFY for each would cost
+as much as writing the event."""
 CLOSE_TIMEOUT_SECONDS = 5.0
-"""Seconds that the last hints are waited for at the end."""
+"""Seconds to wait at the end for the last hints to be sent."""
 
 
 def create_hints(database: Database) -> LocalHints:
-    """Hints to all processes where the database can carry them, else within this one."""
+    """Hints to all processes where the database supports them, otherwise within this process."""
     if database.dialect != "postgresql":
         return LocalHints()
-    from staffbooking_adapters.sql.engine.postgres import PostgresDatabase  # an import to be spared
+    from staffbooking_adapters.sql.engine.postgres import (
+        PostgresDatabase,
+    )  # imported only where it is used
 
     assert isinstance(database, PostgresDatabase)
     return PostgresHints(database)
 
 
 class PostgresHints(LocalHints):
-    """Hints given here are heard here at once, and told to the other processes.
+    """Hints that reach this process at once, and the other processes by NOTIFY.
 
-    They are told outside of any transaction: NOTIFY's commits wait for each other. Who only
-    gives hints has no connection to listen; the first to wait opens it. Where the database is
-    out of reach hints are lost, and once it is heard again everybody is woken.
+    NOTIFY is sent outside of transactions, since commits with a NOTIFY wait for each other. The
+    first wait opens the listening connection; a process that only gives hints has none. While the
+    database is unavailable hints are lost; when the connection is back every waiter is woken.
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
-        """`database` is best one that doesn't wait for the disk. It is closed after this."""
+        """`database` should be one whose commits do not wait for the disk. `close` closes it."""
         super().__init__()
         self._database = database
         self._process_id = secrets.token_hex(8)
@@ -70,7 +72,7 @@ class PostgresHints(LocalHints):
         await super().wait(hint, seen_count, timeout_seconds)
 
     async def close(self) -> None:
-        """Tell what is to be told, and close the connection that listens."""
+        """Send the pending hints, and close the listening connection."""
         self._closed = True
         if self._send_task is not None:
             await asyncio.wait([self._send_task], timeout=CLOSE_TIMEOUT_SECONDS)

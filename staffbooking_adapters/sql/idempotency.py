@@ -56,7 +56,7 @@ def _insert_response(condition: ColumnElement[bool]) -> Insert:
 
 
 def _delete_expired_and_insert_response(condition: ColumnElement[bool]) -> Insert:
-    """The insertion waits for the deletion, since it selects from its count."""
+    """The insertion runs after the deletion, since it selects from its count."""
     expired = _delete_expired_response(true())
     deleted = expired.returning(literal_column("1").label("one")).cte("dropped")
     deleted_count = select(func.count().label("rows")).select_from(deleted).subquery("then")

@@ -1,4 +1,4 @@
-"""Backlog figures over the work of all nouns, for health checks and metrics."""
+"""Backlog figures over the work of all families, for health checks and metrics."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _select_backlog(
 
 
 _BUSINESS_TIME_KINDS = ("timer", "payout")
-"""Kinds that are due by business time."""
+"""Kinds of work that are due by business time."""
 
 GET_BACKLOG = Statement(
     union_all(

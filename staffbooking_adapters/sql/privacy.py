@@ -42,6 +42,7 @@ from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWrite
 from staffbooking_adapters.sql.schema.accounts import (
     calendar_feeds,
     inquiries,
+    login_addresses,
     mutes,
     portfolio_items,
     skipped_rows,
@@ -109,8 +110,8 @@ _AFTER_ID = bindparam("after_id", type_=BigInt)
 def _rows_of_person_after(
     columns: Sequence[Column[Any]], ownership_conditions: Sequence[Condition], size: int
 ) -> Statement:
-    """The first of somebody's rows above an id. They are found before they are put in order:
-    who goes along the ids of everybody to have them in order reads the table through."""
+    """The person's first `size` rows above an id. Rows are filtered before they are sorted, since
+    the planner might otherwise scan the whole table in id order."""
     row_id = columns[0].table.c.id
     id_selects = [select(row_id).where(way, row_id > _AFTER_ID) for way in ownership_conditions]
     found = union_all(*id_selects).cte("found").prefix_with("MATERIALIZED")
@@ -152,7 +153,7 @@ def messages_by_person_after(size: int) -> Statement:
 def _erase_booking_side(
     party: Party, is_of_user: ColumnElement[bool], **values: ColumnElement[str] | Null
 ) -> Update:
-    """What a side of bookings said goes with its name."""
+    """Erase the texts of one side of a booking, together with the name."""
     erased_reasons = {
         "cancel_reason": case(
             (bookings.c.cancelled_by == party, null()), else_=bookings.c.cancel_reason
@@ -171,6 +172,7 @@ def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | 
 _ERASED_NAME = literal(ERASED_NAME, Text())
 _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER_ID),
+    (login_addresses, login_addresses.c.user_id == _USER_ID),
     (api_keys, api_keys.c.owner_id == _USER_ID),
     (portfolio_items, portfolio_items.c.companion_id == _USER_ID),
     (calendar_feeds, calendar_feeds.c.companion_id == _USER_ID),
@@ -285,8 +287,8 @@ class PersonalDataWriter(PersonalDataReader):
         return [to_booking(row) for row in rows]
 
     async def erase(self, user: User, email: str | None) -> None:
-        # What is said is stored under this lock: before, and is forgotten too, or after, when
-        # its writer is seen to be gone.
+        # Texts are written under this lock: those written before are erased too, and later ones are
+        # refused, since their author is erased.
         await self.connection.fetch_all(LOCK_CONVERSATIONS_OF, user_id=user.id)
         await self._erase_checkouts(user.id)
         for statement in ERASE_PERSON:

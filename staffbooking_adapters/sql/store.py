@@ -1,4 +1,4 @@
-"""The store on PostgreSQL or SQLite, with admission and whatever else shares its database."""
+"""The store on PostgreSQL or SQLite, with admission and everything else in its database."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ DELETE_OLD_PROCESSOR_EVENTS = Statement(
         processor_inbox.c.received_at <= bindparam("old_since", type_=Instant),
     )
 )
-"""For so long a processor's event that is done is still known as a duplicate."""
+"""How long a processed processor event is kept to detect duplicates."""
 
 DELIVERY_DELETE_BATCH_SIZE = 100
-"""Deliveries that are deleted at a time, with their attempts."""
+"""Number of deliveries that are deleted at a time, with their attempts."""
 
 _OLD_DELIVERIES = (
     select(deliveries.c.id)
@@ -95,7 +95,8 @@ DELETE_OLD_DELIVERIES = Statement(
 
 @define
 class SqlStore:
-    """A Store in one database, of one event loop. The schema must be there (`schema`)."""
+    """A store in one database, for one event loop. The schema must be up to date
+    (`schema.upgrade`)."""
 
     database: Database
     admission: SqlAdmission
@@ -144,7 +145,7 @@ class SqlStore:
         return result
 
     def _begin_transaction(self, connection: Connection, hints: set[Hint]) -> Transaction:
-        """The ports of a transaction, which collect in `hints` what to give after its commit."""
+        """The ports of a transaction; `hints` collects the hints to give after its commit."""
         return Transaction(
             accounts=AccountsWriter(connection, self._unwritten_key_uses, self.policy),
             companions=CompanionsWriter(connection, self.policy),
@@ -202,7 +203,7 @@ class SqlStore:
         return deleted_count
 
     async def close(self) -> None:
-        """Finish what is under way, and close every connection."""
+        """Finish what is running, and close every connection."""
         await self.hints.close()
         await self.admission.close()
         await self.admission.counter_database.close()
@@ -210,7 +211,7 @@ class SqlStore:
 
 
 async def open_store(url: str, policy: Policy) -> SqlStore:
-    """Open the store of a database's address (`engine.open_database`)."""
+    """Open the store at a database URL (`engine.open.open_database`)."""
     async with AsyncExitStack() as stack:
         database = await open_database(url, metadata)
         stack.push_async_callback(database.close)
@@ -226,7 +227,7 @@ async def open_store(url: str, policy: Policy) -> SqlStore:
 
 
 async def _open_counter_database(url: str) -> Database:
-    """Where windows are counted, by connections that don't wait for the disk."""
+    """The database of rate windows; its commits do not wait for the disk."""
     address = make_url(url)
     if address.get_backend_name() == "postgresql":
         return await open_database(url, rate_windows_metadata, pool_size=2, synchronous="OFF")

@@ -31,8 +31,8 @@ def serve(
     log_to_stderr()
     read_settings()
     with open_socket(host, port) as listening:
-        bound_port = listening.getsockname()[1]
-        wanted = read_settings(STAFFBOOKING_BASE_URL=_default_base_url(host, bound_port))
+        address, bound_port = listening.getsockname()[:2]
+        wanted = read_settings(address, STAFFBOOKING_BASE_URL=_default_base_url(host, bound_port))
         anyio.run(_run_server, wanted, listening, backend_options={"use_uvloop": True})
 
 

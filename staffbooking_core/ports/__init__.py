@@ -22,13 +22,14 @@ from staffbooking_core.domain.notifications.notifications import (
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.accounts import (
     EMAIL_TAKEN,
+    MAX_LOGIN_ADDRESSES,
     AccountsReadPort,
     AccountsWritePort,
     NewApiKey,
     NewUser,
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
-from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort
+from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
 from staffbooking_core.ports.bookings import (
     BOOKING_OVERLAP,
     PARTY_DISABLED,
@@ -136,6 +137,7 @@ __all__ = [
     "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
+    "MAX_LOGIN_ADDRESSES",
     "PARTY_DISABLED",
     "AccountsReadPort",
     "AccountsWritePort",
@@ -164,6 +166,7 @@ __all__ = [
     "CustomerCompanionPair",
     "DisputesReadPort",
     "DisputesWritePort",
+    "DueAlert",
     "DueDelivery",
     "DueNotification",
     "Email",

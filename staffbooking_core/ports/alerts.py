@@ -9,6 +9,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from attrs import frozen
+
+from staffbooking_core.ports.leases import Lease
+
+
+@frozen
+class DueAlert:
+    """A claimed alert that operators have not received yet."""
+
+    id: int
+    booking_id: int
+    text: str
+
 
 class AlertsReadPort(Protocol):
     """Queries on alerts."""
@@ -21,7 +34,11 @@ class AlertsReadPort(Protocol):
 class AlertsWritePort(AlertsReadPort, Protocol):
     """Commands on alerts."""
 
-    async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
-        """Booking id and text of up to `limit` alerts that were not sent yet, the oldest first.
-        They count as sent once this transaction commits."""
+    async def claim_alert(self, now: datetime, lease: Lease) -> DueAlert | None:
+        """Claim the oldest alert that is not sent yet; None where there is none. `now` is wall
+        time."""
+        ...
+
+    async def mark_alert_sent(self, alert_id: int) -> None:
+        """Mark an alert as sent, so that nobody claims it again."""
         ...

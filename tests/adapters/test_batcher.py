@@ -71,7 +71,7 @@ async def test_each_caller_gets_the_result_of_its_item(
     assert flush.batches == ["abc"]
 
 
-async def test_what_arrives_during_a_flush_shares_the_next(
+async def test_items_that_arrive_during_a_flush_share_the_next(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
     """Only one flush runs at a time; items that arrive meanwhile share the next."""
@@ -90,7 +90,7 @@ async def test_a_batch_is_bounded(batcher: Batcher[str, str], flush: GatedFlush)
     assert flush.batches == ["abc", "def", "g"]
 
 
-async def test_an_error_that_is_returned_is_raised_to_its_caller_alone(
+async def test_a_returned_error_is_raised_only_to_its_caller(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
     """An error returned for an item is raised only to its caller, and the batch is not flushed
@@ -100,7 +100,7 @@ async def test_an_error_that_is_returned_is_raised_to_its_caller_alone(
     assert flush.batches == ["a?c"]
 
 
-async def test_an_item_that_cannot_be_flushed_harms_no_other(
+async def test_an_item_that_cannot_be_flushed_does_not_affect_others(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
     """After an unexpected error the items of its batch, and no others, are flushed one by one."""
@@ -125,7 +125,7 @@ async def test_a_flush_must_return_one_result_per_item() -> None:
     assert batches == ["ab"]
 
 
-async def test_an_unavailable_store_fails_all_that_wait(
+async def test_an_unavailable_store_fails_all_waiting_items(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
     """If the store is unavailable all waiting items fail at once, and none is flushed alone."""
@@ -168,7 +168,7 @@ async def test_items_that_arrive_during_a_flush_do_not_fail_with_it(
 async def test_a_caller_that_is_cancelled_does_not_cancel_the_flush(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
-    """The other callers of its batch get their results."""
+    """Cancelling one caller leaves the flush running, and the other callers get their results."""
     tasks = await submit(batcher, "ab")
     tasks[0].cancel()
     flush.gate.set()
@@ -176,7 +176,7 @@ async def test_a_caller_that_is_cancelled_does_not_cancel_the_flush(
     assert flush.batches == ["ab"]
 
 
-async def test_nobody_waits_for_a_flush_that_was_cancelled(
+async def test_a_cancelled_flush_fails_all_waiting_items(
     batcher: Batcher[str, str], flush: GatedFlush
 ) -> None:
     """All waiting items fail when the flush is cancelled; later items are flushed."""

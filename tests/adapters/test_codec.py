@@ -28,14 +28,14 @@ def busy(number):
     return tuple(Interval(start, start + HOUR) for start in starts)
 
 
-def test_busy_times_are_kept_as_unix_times():
+def test_busy_times_are_stored_as_unix_times():
     """A busy time is stored as two Unix timestamps."""
     text = codec.dump(Calendar("UTC", busy=busy(1), busy_until=date(2029, 3, 3)))
     assert json.loads(text)["busy"] == [[1_803_891_600, 1_803_895_200]]
     assert json.loads(text)["busy_until"] == "2029-03-03"
 
 
-def test_calendars_without_busy_times_say_nothing_of_them():
+def test_calendars_without_busy_times_have_no_field_for_them():
     """A calendar without busy times has no field for them."""
     assert json.loads(codec.dump(Calendar("UTC"))) == {
         "timezone": "UTC",
@@ -45,7 +45,7 @@ def test_calendars_without_busy_times_say_nothing_of_them():
 
 
 def test_a_calendar_from_before_busy_times_has_none():
-    """Calendars stored by earlier versions are read."""
+    """A stored calendar without a field for busy times has none."""
     calendar = codec.load_calendar('{"timezone": "UTC", "weekly": [], "overrides": []}')
     assert calendar == Calendar("UTC")
 
@@ -58,14 +58,14 @@ def test_a_calendar_comes_back_as_it_was():
     assert codec.load_calendar(codec.dump(calendar)) == calendar
 
 
-def test_only_short_calendars_are_remembered():
-    """Long calendars are not cached."""
+def test_only_short_calendars_are_cached():
+    """A short calendar is cached and a long one is not."""
     short, long = codec.dump(Calendar("UTC")), codec.dump(Calendar("UTC", busy=busy(2_000)))
     assert codec.load_calendar(short) is codec.load_calendar(short)
     assert codec.load_calendar(long) is not codec.load_calendar(long)
 
 
-def test_hours_that_many_may_keep_are_short():
+def test_cacheable_hours_fit_into_the_cache():
     """The text of a cacheable calendar is within the cache's limit."""
     day = DateOverride(
         date(2027, 3, 1), tuple(Slot(number, 1440) for number in range(MAX_CACHEABLE_SLOTS - 1))
@@ -86,7 +86,7 @@ async def pages(*some):
 
 
 @pytest.mark.anyio
-async def test_pieces_are_one_object():
+async def test_json_pieces_form_one_object():
     """The pieces form one object with lists of pages, some empty, with at most one page per
     piece."""
     lists = {"all": pages([1, 2], [], [{"a": None}]), "none": pages([]), "nothing": pages()}

@@ -23,7 +23,7 @@ from staffbooking_core.ports import FileStorage
 pytestmark = pytest.mark.anyio
 
 NAME = "Abc_-09.jpg"
-ODD = [
+INVALID_NAMES = [
     "",
     ".jpg",
     "..",
@@ -65,8 +65,8 @@ async def test_a_file_comes_back_as_it_was_put(files: FileStorage, content: byte
     assert await files.get(NAME) == content
 
 
-async def test_there_is_nothing_where_nothing_was_put(files: FileStorage) -> None:
-    """A missing file is None, before the first file and beside another."""
+async def test_a_missing_file_is_none(files: FileStorage) -> None:
+    """A missing file is None, in an empty storage and in one with another file."""
     assert await files.get(NAME) is None
     await files.put(NAME, b"some")
     assert await files.get("other.jpg") is None
@@ -79,7 +79,7 @@ async def test_a_file_is_replaced(files: FileStorage) -> None:
     assert await files.get(NAME) == b"short"
 
 
-async def test_a_removed_file_is_gone(files: FileStorage) -> None:
+async def test_only_the_removed_file_is_deleted(files: FileStorage) -> None:
     """Only the removed file is gone, and removing it again does nothing."""
     await files.put(NAME, b"some")
     await files.put("other.jpg", b"other")
@@ -89,20 +89,20 @@ async def test_a_removed_file_is_gone(files: FileStorage) -> None:
     assert await files.get("other.jpg") == b"other"
 
 
-async def test_nothing_is_removed_before_the_first_file(files: FileStorage) -> None:
-    """Removing a file that never existed is no error."""
+async def test_removing_a_missing_file_is_no_error(files: FileStorage) -> None:
+    """Removing a missing file from an empty storage is no error."""
     await files.remove(NAME)
 
 
-@pytest.mark.parametrize("name", ODD)
-async def test_an_odd_name_is_no_name(files: FileStorage, name: str) -> None:
-    """An invalid name raises an error and touches no file."""
+@pytest.mark.parametrize("name", INVALID_NAMES)
+async def test_an_invalid_name_is_refused(files: FileStorage, name: str) -> None:
+    """An invalid name raises ValueError."""
     for call in (files.put(name, b"some"), files.get(name), files.remove(name)):
         with pytest.raises(ValueError, match="no name of a file of ours"):
             await call
 
 
-async def test_many_come_at_once(files: FileStorage) -> None:
+async def test_concurrent_writes_keep_each_file(files: FileStorage) -> None:
     """Concurrent writes keep each file's content; for one name one whole content remains."""
     several = [f"{number}.png" for number in range(20)]
     async with anyio.create_task_group() as tasks:
@@ -120,14 +120,14 @@ def names(folder: Path) -> list[str]:
 # Folders --------------------------------------------------------------------------------
 
 
-async def test_a_folder_outlives_its_process(tmp_path: Path) -> None:
-    """Another process reads what one has stored, and the folder holds nothing else."""
+async def test_a_folder_is_read_by_another_instance(tmp_path: Path) -> None:
+    """Another instance reads a stored file, and the folder has no other file."""
     await LocalFiles(tmp_path / "deep" / "files").put(NAME, b"some")
     assert await LocalFiles(tmp_path / "deep" / "files").get(NAME) == b"some"
     assert names(tmp_path / "deep" / "files") == [NAME]
 
 
-async def test_bytes_are_on_the_disk_before_their_name(
+async def test_files_are_synced_before_they_are_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is synced, renamed, then the folder is synced, so a power loss leaves all or
@@ -181,7 +181,9 @@ async def test_a_killed_process_leaves_whole_files(
     assert await files.get("a.jpg") == b"next"
 
 
-async def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_write_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A full disk raises StoreUnavailable and leaves no partial file."""
     files = LocalFiles(tmp_path)
     await files.put(NAME, b"old")
@@ -196,7 +198,7 @@ async def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert await files.get(NAME) == b"old"
 
 
-async def test_a_lost_folder_is_out_of_reach(
+async def test_an_unavailable_folder_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The reason of an unavailable folder is logged for operators and not shown to the caller."""
@@ -208,20 +210,22 @@ async def test_a_lost_folder_is_out_of_reach(
     assert str(tmp_path) in caplog.text
 
 
-async def test_the_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_are_accessed_in_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Reads and writes run in threads."""
     threads: set[int] = set()
 
-    def noting(work: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*given: Any, **more: Any) -> Any:
+    def recording(work: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*given: Any, **more: Any) -> Any:
             threads.add(threading.get_ident())
             return work(*given, **more)
 
-        return noted
+        return recorded
 
-    monkeypatch.setattr(local, "_write_atomically", noting(local._write_atomically))
-    monkeypatch.setattr(local, "_read_file", noting(local._read_file))
-    monkeypatch.setattr(Path, "unlink", noting(Path.unlink))
+    monkeypatch.setattr(local, "_write_atomically", recording(local._write_atomically))
+    monkeypatch.setattr(local, "_read_file", recording(local._read_file))
+    monkeypatch.setattr(Path, "unlink", recording(Path.unlink))
     files = LocalFiles(tmp_path)
     await files.put(NAME, b"some")
     await files.get(NAME)
@@ -230,7 +234,7 @@ async def test_the_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.Mo
     assert threading.get_ident() not in threads
 
 
-def test_a_folder_that_can_be_made_lacks_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_can_be_created_has_no_problem(tmp_path: Path) -> None:
     """A folder that can be created has no problem, and the check does not create it."""
     assert find_write_problem(tmp_path) is None
     assert find_write_problem(tmp_path / "new" / "deeper") is None
@@ -238,21 +242,21 @@ def test_a_folder_that_can_be_made_lacks_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_what_keeps_files_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_problems_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file in place of the folder, an invalid name and a full disk are reported."""
     (tmp_path / "file").write_text("in the way")
-    said = f"nothing can be written to {tmp_path}"
-    assert find_write_problem(tmp_path / "file" / "files") == f"{said}/file: Not a directory"
-    assert find_write_problem(tmp_path / ("n" * 300)) == f"{said}/{'n' * 300}: File name too long"
+    prefix = f"nothing can be written to {tmp_path}"
+    assert find_write_problem(tmp_path / "file" / "files") == f"{prefix}/file: Not a directory"
+    assert find_write_problem(tmp_path / ("n" * 300)) == f"{prefix}/{'n' * 300}: File name too long"
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    assert find_write_problem(tmp_path / "new") == f"{said}: No space left on device"
+    assert find_write_problem(tmp_path / "new") == f"{prefix}: No space left on device"
     assert names(tmp_path) == ["file"]
 
 
-def test_who_may_do_all_still_is_told() -> None:
+def test_a_folder_that_root_cannot_create_is_reported() -> None:
     """A folder that not even root can create is reported."""
     assert str(find_write_problem(Path("/proc/nope"))).startswith("nothing can be written to /proc")

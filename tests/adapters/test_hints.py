@@ -1,4 +1,4 @@
-"""Hints within a process, in virtual time."""
+"""Hints within a process, on a loop with virtual time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def passed() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_hints_are_counted_each_by_its_kind() -> None:
+def test_hints_are_counted_by_kind() -> None:
     """Counts start at zero and are kept per kind."""
     hints = LocalHints()
     assert {hints.count(hint) for hint in Hint} == {0}
@@ -39,7 +39,7 @@ def test_hints_are_counted_each_by_its_kind() -> None:
     assert (hints.count(Hint.EVENTS), hints.count(Hint.DELIVERIES)) == (2, 0)
 
 
-def test_a_hint_wakes_all_that_wait() -> None:
+def test_a_hint_wakes_all_waiters() -> None:
     """A hint wakes all waiters at once."""
 
     async def work() -> float:
@@ -53,20 +53,20 @@ def test_a_hint_wakes_all_that_wait() -> None:
     assert run(work()) == 1
 
 
-def test_a_hint_that_came_before_the_wait_counts() -> None:
+def test_a_hint_before_the_wait_ends_it() -> None:
     """A hint given between reading the count and waiting ends the wait at once."""
 
     async def work() -> float:
         hints = LocalHints()
-        heard = hints.count(Hint.EVENTS)
+        count_before = hints.count(Hint.EVENTS)
         hints.give(Hint.EVENTS)
-        await hints.wait(Hint.EVENTS, heard, DAY)
+        await hints.wait(Hint.EVENTS, count_before, DAY)
         return passed()
 
     assert run(work()) == 0
 
 
-def test_without_a_hint_the_time_passes() -> None:
+def test_a_wait_without_hints_times_out() -> None:
     """Without a hint, or with hints of another kind or too few, a wait ends at its timeout."""
 
     async def work() -> float:
@@ -80,22 +80,24 @@ def test_without_a_hint_the_time_passes() -> None:
     assert run(work()) == pytest.approx(60)
 
 
-def test_a_waiter_may_leave() -> None:
-    """A cancelled waiter is removed, and the others are woken as before."""
+def test_a_waiter_can_be_cancelled() -> None:
+    """Cancelling one waiter does not prevent a hint from waking another."""
 
     async def work() -> bool:
         hints = LocalHints()
-        leaving, staying = (asyncio.create_task(hints.wait(Hint.EVENTS, 0, DAY)) for _ in range(2))
+        cancelled_waiter, waiter = (
+            asyncio.create_task(hints.wait(Hint.EVENTS, 0, DAY)) for _ in range(2)
+        )
         await asyncio.sleep(1)
-        leaving.cancel()
+        cancelled_waiter.cancel()
         hints.give(Hint.EVENTS)
-        await staying
-        return leaving.cancelled()
+        await waiter
+        return cancelled_waiter.cancelled()
 
     assert run(work())
 
 
-def test_one_that_is_woken_and_cancelled_at_once_is_cancelled() -> None:
+def test_a_waiter_woken_and_cancelled_at_once_is_cancelled() -> None:
     """A hint does not swallow a simultaneous cancellation."""
 
     async def work() -> bool:
@@ -110,7 +112,7 @@ def test_one_that_is_woken_and_cancelled_at_once_is_cancelled() -> None:
     assert run(work())
 
 
-def test_a_wait_leaves_nothing_behind() -> None:
+def test_a_finished_wait_leaves_no_waiter() -> None:
     """A wait that was woken, cancelled or timed out leaves no waiter."""
 
     async def work() -> bool:

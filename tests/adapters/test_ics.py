@@ -81,7 +81,7 @@ async def test_apple_calendar():
         "Amsterdam, Berlin",
     ],
 )
-async def test_zones_have_many_names(name):
+async def test_zones_are_found_by_several_names(name):
     """Zones are found by IANA name, Windows name, prefixed name and the file's own description."""
     line = f"DTSTART;TZID={name}:20270327T090000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=3"
     described = VALARM_CALENDAR + "".join(
@@ -95,7 +95,7 @@ async def test_zones_have_many_names(name):
     ]
 
 
-async def test_a_described_zone_changes_as_it_says():
+async def test_a_described_zone_changes_at_its_hour():
     """In a described zone the old offset applies until the hour of the change."""
     events = [
         f"DTSTART;TZID=Customized Time Zone:2027{when}\nDURATION:PT10M"
@@ -110,7 +110,7 @@ async def test_a_described_zone_changes_as_it_says():
     ]
 
 
-async def test_a_described_zone_is_known_from_before_the_window():
+async def test_a_zone_change_before_the_window_counts():
     """A change before the window determines the offset at its start."""
     summer = Interval(datetime(2027, 6, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC))
     event = "DTSTART;TZID=Customized Time Zone:20270610T090000\nDURATION:PT1H"
@@ -128,7 +128,7 @@ async def test_a_described_zone_is_known_from_before_the_window():
     ],
     ids=["long over", "just over", "counted"],
 )
-async def test_rules_of_a_described_zone_may_be_over(standard, daylight):
+async def test_rules_of_a_described_zone_may_have_ended(standard, daylight):
     """After all rules have ended the last change stays in force."""
     zone = f"""\
 BEGIN:VTIMEZONE
@@ -161,7 +161,7 @@ END:VTIMEZONE
         ("Eastern Standard Time", True, 13),
     ],
 )
-async def test_a_name_without_a_place_means_what_the_file_says(name, is_described, hour_of_it):
+async def test_a_described_zone_overrides_abbreviations_only(name, is_described, hour_of_it):
     """A file's description overrides IANA's `EST`, but no name of a place or of Windows."""
     eastern = APPLE_CALENDAR.decode().partition("BEGIN:VTIMEZONE")[2].partition("END:VTIMEZONE")[0]
     described = f"BEGIN:VTIMEZONE{eastern}END:VTIMEZONE\n".replace("America/New_York", name)
@@ -170,20 +170,20 @@ async def test_a_name_without_a_place_means_what_the_file_says(name, is_describe
     assert found.startswith(f"04-01 {hour_of_it:02}:00")
 
 
-async def test_no_file_says_what_a_name_means_to_others():
+async def test_a_described_zone_does_not_affect_other_files():
     """A zone described in one file does not affect later files."""
-    liar = VALARM_CALENDAR.replace("+0100", "+1100").replace(
+    wrong_zone = VALARM_CALENDAR.replace("+0100", "+1100").replace(
         "Customized Time Zone", "Eastern Own Time"
     )
-    theirs = make_ics_calendar(
-        "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=liar
+    other_file = make_ics_calendar(
+        "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=wrong_zone
     )
-    assert await busy(theirs) == ["03-09 22:00 - 03-09 23:00"]
-    honest = VALARM_CALENDAR.replace("Customized Time Zone", "Eastern Own Time")
-    ours = make_ics_calendar(
-        "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=honest
+    assert await busy(other_file) == ["03-09 22:00 - 03-09 23:00"]
+    right_zone = VALARM_CALENDAR.replace("Customized Time Zone", "Eastern Own Time")
+    own_file = make_ics_calendar(
+        "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=right_zone
     )
-    assert await busy(ours) == ["03-10 08:00 - 03-10 09:00"]
+    assert await busy(own_file) == ["03-10 08:00 - 03-10 09:00"]
 
 
 @pytest.mark.parametrize(
@@ -194,20 +194,20 @@ async def test_no_file_says_what_a_name_means_to_others():
         ("America/Los_Angeles", "03-10 08:00 - 03-12 08:00"),
     ],
 )
-async def test_whole_days_are_the_companions(zone, expected):
+async def test_whole_days_are_in_the_companions_zone(zone, expected):
     """A whole day lasts from midnight to midnight in the companion's zone; the end date is
     excluded."""
     days = "DTSTART;VALUE=DATE:20270310\nDTEND;VALUE=DATE:20270312"
     assert await busy(make_ics_calendar(days), zone) == [expected]
 
 
-async def test_a_day_of_a_clock_change_is_as_long_as_it_is():
+async def test_a_day_of_a_clock_change_has_its_own_length():
     """The day of the clock change in spring has 23 hours."""
     day = "DTSTART;VALUE=DATE:20270328"
     assert await busy(make_ics_calendar(day), "Europe/Berlin") == ["03-27 23:00 - 03-28 22:00"]
 
 
-# What is busy ---------------------------------------------------------------------------
+# Busy events ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ async def test_a_day_of_a_clock_change_is_as_long_as_it_is():
         ("status:cancelled", False),
     ],
 )
-async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
+async def test_free_and_cancelled_events_are_not_busy(said, is_busy):
     """Free and cancelled events are not busy."""
     assert await busy(make_ics_calendar(make_ics_hour("20270310T090000Z", said))) == (
         NINE if is_busy else []
@@ -239,19 +239,19 @@ async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
         ("DTSTART;VALUE=DATE:20270310\nDTEND;VALUE=DATE:20270310", ["03-10 00:00 - 03-11 00:00"]),
     ],
 )
-async def test_an_event_has_an_end_or_a_length(event, expected):
+async def test_an_event_has_an_end_or_a_duration(event, expected):
     """Without an end or duration a whole-day event lasts a day, and a timed event no time."""
     assert await busy(make_ics_calendar(event)) == expected
 
 
 @pytest.mark.parametrize("said", ["TRANSP:TRANSPARENT", "STATUS:CANCELLED"])
 @pytest.mark.parametrize("event", ["", "DTSTART:20270310T090000Z\nDTEND:20270310T080000Z\n"])
-async def test_what_takes_no_time_need_not_say_when(said, event):
+async def test_an_event_that_is_not_busy_needs_no_times(said, event):
     """An event that is not busy may lack its times."""
     assert await busy(make_ics_calendar(event + said, make_ics_hour())) == NINE
 
 
-async def test_a_time_that_no_clock_shows():
+async def test_a_time_in_the_skipped_hour():
     """An event that begins within the skipped hour keeps its duration."""
     zone = ";TZID=Europe/Berlin:20270328T"
     event = f"DTSTART{zone}023000\nDTEND{zone}030000"
@@ -274,8 +274,8 @@ END:VFREEBUSY
     ]
 
 
-async def test_times_that_meet_are_one():
-    """Adjacent and overlapping busy times are merged, whatever their source and order."""
+async def test_adjacent_times_are_merged():
+    """Adjacent and overlapping busy times are merged, whatever their order."""
     events = (
         make_ics_hour("20270310T093000Z"),
         make_ics_hour("20270310T090000Z"),
@@ -284,7 +284,7 @@ async def test_times_that_meet_are_one():
     assert await busy(make_ics_calendar(*events)) == ["03-10 09:00 - 03-10 11:30"]
 
 
-async def test_what_lies_outside_of_the_window_is_cut_off():
+async def test_events_are_clipped_to_the_window():
     """An event of a hundred years is clipped to the window."""
     events = (
         "DTSTART:20000101T000000Z\nDTEND:21000101T000000Z",
@@ -294,12 +294,12 @@ async def test_what_lies_outside_of_the_window_is_cut_off():
     assert await busy(make_ics_calendar(*events)) == ["03-01 00:00 - 05-01 00:00"]
 
 
-async def test_our_own_bookings_do_not_count():
-    """Events from our own feed are ignored."""
-    ours = make_ics_hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com")
-    theirs = make_ics_hour("20270311T090000Z", "UID:BK0123456789AB@other.example.com")
+async def test_our_own_bookings_are_ignored():
+    """Events with the UID of our own bookings are ignored, and others of our host are not."""
+    own_file = make_ics_hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com")
+    other_file = make_ics_hour("20270311T090000Z", "UID:BK0123456789AB@other.example.com")
     meeting = make_ics_hour("20270312T090000Z", "UID:meeting-7@book.example.com")
-    assert await busy(make_ics_calendar(ours, theirs, meeting)) == [
+    assert await busy(make_ics_calendar(own_file, other_file, meeting)) == [
         "03-11 09:00 - 03-11 10:00",
         "03-12 09:00 - 03-12 10:00",
     ]
@@ -323,7 +323,7 @@ async def test_several_calendars_in_a_file():
     ],
     ids=["mark", "newlines", "folded", "lower case", "blank lines", "odd texts"],
 )
-async def test_files_are_written_in_many_ways(content):
+async def test_variants_of_the_format_are_read(content):
     """Variants of line ends, folding and letter case are read."""
     assert await busy(content) == NINE
 
@@ -331,7 +331,7 @@ async def test_files_are_written_in_many_ways(content):
 # Repetitions ----------------------------------------------------------------------------
 
 
-async def test_a_rule_without_an_end_is_followed_to_the_end_of_the_window():
+async def test_a_rule_without_an_end_is_expanded_to_the_end_of_the_window():
     """A rule without an end is expanded up to the window's end, however long ago it began."""
     found = await busy(make_ics_calendar(make_ics_hour("19010101T090000Z", "RRULE:FREQ=DAILY")))
     assert (len(found), found[0], found[-1]) == (
@@ -366,7 +366,7 @@ async def test_a_rule_of_whole_days_ends_with_a_day(zone):
     assert len(await busy(make_ics_calendar(days), zone)) == 3
 
 
-async def test_a_further_whole_day_is_as_long_as_it_is():
+async def test_an_extra_whole_day_has_its_own_length():
     """An extra whole day has the length of that day."""
     days = "DTSTART;VALUE=DATE:20270310\nRDATE;VALUE=DATE:20270328"
     assert await busy(make_ics_calendar(days), "Europe/Berlin") == [
@@ -375,13 +375,13 @@ async def test_a_further_whole_day_is_as_long_as_it_is():
     ]
 
 
-async def test_what_began_before_the_window_may_reach_into_it():
+async def test_an_occurrence_may_reach_into_the_window():
     """An occurrence that began before the window is busy within it."""
     weeks = "DTSTART:20260220T000000Z\nDURATION:P14D\nRRULE:FREQ=YEARLY"
     assert await busy(make_ics_calendar(weeks)) == ["03-01 00:00 - 03-06 00:00"]
 
 
-async def test_dates_are_added_and_left_out():
+async def test_dates_are_added_and_excluded():
     """An exception overrides extra dates and rules; a whole-day one removes its whole day."""
     event = make_ics_hour(
         "20270310T090000Z",
@@ -427,20 +427,20 @@ MOVED = make_ics_hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T09000
         ),
     ],
 )
-async def test_an_event_may_stand_in_for_a_time(instead, expected):
+async def test_an_event_may_replace_an_occurrence(instead, expected):
     """An event with a RECURRENCE-ID replaces that occurrence and may move the later ones."""
     for events in ((DAILY, instead), (instead, DAILY)):
         assert [span[:8] for span in await busy(make_ics_calendar(*events))] == expected
 
 
-async def test_of_two_versions_the_newer_counts():
+async def test_the_newer_of_two_versions_counts():
     """The version with the higher SEQUENCE counts, wherever it stands in the file."""
     newer = make_ics_hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
     older = make_ics_hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
     assert await busy(make_ics_calendar(newer, older)) == NINE
 
 
-async def test_repetitions_keep_the_time_of_the_clock():
+async def test_occurrences_keep_their_local_time():
     """Occurrences keep their local time and duration across a clock change."""
     event = "DTSTART;TZID=Europe/Berlin:20270327T230000\nDTEND;TZID=Europe/Berlin:20270328T010000"
     assert await busy(make_ics_calendar(f"{event}\nRRULE:FREQ=DAILY;COUNT=2")) == [

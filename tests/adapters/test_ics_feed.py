@@ -51,7 +51,7 @@ def test_a_booking_is_an_event():
     ]
 
 
-def test_a_calendar_says_what_it_is():
+def test_a_calendar_has_a_name_and_a_refresh_interval():
     """The calendar has its name in both usual properties, and a refresh interval."""
     calendar = icalendar.Calendar.from_ical(feed(name="Bookings of Zoë; & Co, Ltd"))
     said = {name: calendar[name].to_ical() for name in calendar}
@@ -76,7 +76,7 @@ def test_a_calendar_says_what_it_is():
         (BookingStatus.COMPLETED, ("CONFIRMED", "OPAQUE")),
     ],
 )
-def test_a_request_takes_no_time_yet(status, said):
+def test_a_pending_booking_is_free(status, said):
     """A pending booking is tentative and free; later ones are confirmed and busy."""
     event = only_event(feed(make_booking(status=status)))
     assert (event["STATUS"], event["TRANSP"]) == said
@@ -93,13 +93,13 @@ def test_lines_are_folded_and_texts_escaped():
     assert str(event["SUMMARY"]) == other.summary.value == 'Host;\nDJ, "MC": Ada Okoro'
 
 
-def test_no_text_makes_an_event_of_its_own():
+def test_texts_inject_no_event():
     """A customer's text can't inject a property or an event."""
     content = feed(make_booking(location="x\r\nEND:VEVENT\r\nBEGIN:VEVENT\r\nSUMMARY:y"))
     assert only_event(content)["SUMMARY"] == "Gala dinner: Ada Okoro"
 
 
-def test_another_parser_reads_the_same():
+def test_another_parser_reads_the_same_events():
     """Another parser reads the same events and times."""
     bookings = [make_booking(starts_at=NOW + number * DAY) for number in range(3)]
     events = readOne(feed(*bookings).decode()).vevent_list
@@ -127,10 +127,14 @@ def test_a_feed_changes_with_its_bookings_only():
     assert (event["DTSTAMP"].dt, event["SEQUENCE"]) == (NOW, 2)
 
 
-async def test_a_feed_that_comes_back_is_not_busy():
-    """Importing our own feed adds no busy times."""
+async def test_importing_our_own_feed_adds_no_busy_times():
+    """A feed imported by its own service adds no busy times, and one of another service does."""
     window = Interval(NOW - DAY, NOW + timedelta(days=10))
-    ours, theirs = map(IcsCalendars, ("https://book.example.com:8443", "https://other.example.com"))
-    content = await ours.format_feed("Mine", [make_booking(status=BookingStatus.ACCEPTED)])
-    assert await ours.parse_busy_times(content, "UTC", window) == []
-    assert len(await theirs.parse_busy_times(content, "UTC", window)) == 1
+    own_feed_reader, other_reader = map(
+        IcsCalendars, ("https://book.example.com:8443", "https://other.example.com")
+    )
+    content = await own_feed_reader.format_feed(
+        "Mine", [make_booking(status=BookingStatus.ACCEPTED)]
+    )
+    assert await own_feed_reader.parse_busy_times(content, "UTC", window) == []
+    assert len(await other_reader.parse_busy_times(content, "UTC", window)) == 1

@@ -25,12 +25,12 @@ pytestmark = pytest.mark.anyio
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 WINDOW = Interval(NOW, NOW + Policy().busy_import_horizon)
-MOST_BYTES = Policy().max_calendar_bytes
+MAX_BYTES = Policy().max_calendar_bytes
 
 
 async def refusal(content):
     """The message with which a file is refused."""
-    assert len(content) <= MOST_BYTES
+    assert len(content) <= MAX_BYTES
     with pytest.raises(InvalidField) as refused:
         await IcsCalendars("https://book.example.com").parse_busy_times(
             content, "Europe/Berlin", WINDOW
@@ -42,7 +42,7 @@ async def refusal(content):
 
 HUNDRED_TIMES = "BYHOUR=0,1,2,3,4,5,6,7,8,9;BYMINUTE=0,5,10,15,20,25,30,35,40,45"
 
-OVER = "RRULE:FREQ=DAILY;UNTIL=20000101"
+ENDED_RULE = "RRULE:FREQ=DAILY;UNTIL=20000101"
 
 
 def many(lines, number):
@@ -56,7 +56,7 @@ def many(lines, number):
         b"",
         b"hello",
         b"{}",
-        b"\n" * MOST_BYTES,
+        b"\n" * MAX_BYTES,
         b"BEGIN:VCALENDAR",
         b"BEGIN:VCALENDAR\r\nEND:VEVENT\r\n",
         b"END:VCALENDAR\r\n",
@@ -69,7 +69,7 @@ def many(lines, number):
         make_ics_calendar(make_ics_hour(), "DTSTART:20270310T090000Z\x00"),
     ],
 )
-async def test_what_is_no_calendar(content):
+async def test_other_content_is_refused(content):
     """Other content, a truncated calendar and NUL characters are refused."""
     assert await refusal(content) == "is not an iCalendar file"
 
@@ -77,7 +77,7 @@ async def test_what_is_no_calendar(content):
 @pytest.mark.parametrize(
     "content", [b"\xff\xfe", GOOGLE_CALENDAR.decode().encode("utf-16"), b"\xed\xa0\x80"]
 )
-async def test_what_is_not_in_utf_8(content):
+async def test_other_encodings_are_refused(content):
     """Other encodings than UTF-8 are refused."""
     assert await refusal(content) == "is not in UTF-8"
 
@@ -114,7 +114,7 @@ async def test_what_is_not_in_utf_8(content):
         "DTSTART;TZID=" + "/" * 60_000 + ":20270310T090000",
     ],
 )
-async def test_events_that_cannot_be_read(event):
+async def test_an_unreadable_event_is_refused(event):
     """One unreadable event is enough to refuse the file, since its time would stay bookable."""
     said = await refusal(make_ics_calendar(make_ics_hour(), event))
     assert said.startswith(("has an event", "names a time zone", "is not"))
@@ -130,14 +130,14 @@ async def test_events_that_cannot_be_read(event):
         VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("YEARLY", "SECONDLY"),
     ],
 )
-async def test_zones_that_cannot_be_read(zone):
+async def test_an_unreadable_zone_is_refused(zone):
     """An incompletely described time zone is refused."""
     event = "DTSTART;TZID=Z:20270310T090000\nDURATION:PT1H"
     assert await refusal(make_ics_calendar(event, before=zone))
 
 
 @pytest.mark.parametrize("step", ["SECONDLY", "MINUTELY", "HOURLY"])
-async def test_events_that_come_back_within_a_day(step):
+async def test_short_frequencies_are_refused(step):
     """Hourly and shorter frequencies are refused."""
     said = await refusal(make_ics_calendar(make_ics_hour("20270310T090000Z", f"RRULE:FREQ={step}")))
     assert said == "has an event with an unsupported recurrence rule"
@@ -151,11 +151,11 @@ async def test_events_that_come_back_within_a_day(step):
         many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"), 5_000),
         many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=YEARLY;BYSETPOS=1,-1,300"), 5_000),
         make_ics_calendar(make_ics_hour("20270310T090000Z", *["RRULE:FREQ=DAILY"] * 40_000)),
-        make_ics_calendar(make_ics_hour("20260310T090000Z", *[OVER] * 25_000)),
+        make_ics_calendar(make_ics_hour("20260310T090000Z", *[ENDED_RULE] * 25_000)),
         make_ics_calendar(
             "DTSTART;TZID=Customized Time Zone:20270310T090000",
             before=VALARM_CALENDAR.replace(
-                "END:STANDARD", f"{OVER}T000000\n" * 21_000 + "END:STANDARD"
+                "END:STANDARD", f"{ENDED_RULE}T000000\n" * 21_000 + "END:STANDARD"
             ),
         ),
         many(make_ics_hour("20270301T090000Z", "UID:#", f"RRULE:FREQ=DAILY;{HUNDRED_TIMES}"), 5),
@@ -166,8 +166,8 @@ async def test_events_that_come_back_within_a_day(step):
     ],
     ids=["endless", "counted", "never true", "positions", "rules", "over", "zone", "times", "long"],
 )
-async def test_files_that_repeat_too_much(content):
-    """All recurrence rules of a file share one budget."""
+async def test_too_many_occurrences_are_refused(content):
+    """A file whose recurrence rules exceed the shared budget is refused."""
     assert await refusal(content) == "has too many recurring events"
 
 
@@ -184,12 +184,12 @@ async def test_files_that_repeat_too_much(content):
         make_ics_calendar(f"DTSTART;TZID={'x' * 1_000_000}:20270310T090000"),
     ],
 )
-async def test_files_that_hold_too_much(content):
+async def test_too_large_structures_are_refused(content):
     """Too many events, too deep nesting and too long lines are refused."""
     assert (await refusal(content)).startswith(("has too many", "has a line"))
 
 
-async def test_a_long_line_that_tells_of_no_time_is_passed_over():
+async def test_a_long_line_of_a_skipped_property_is_allowed():
     """A long line of a skipped property is allowed."""
     content = make_ics_calendar(make_ics_hour("20270310T090000Z", "ATTACH:" + "A" * 1_000_000))
     found = await IcsCalendars("https://book.example.com").parse_busy_times(content, "UTC", WINDOW)
@@ -214,7 +214,7 @@ PIECES = st.sampled_from(
 
 @given(FILES, st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 9), PIECES), max_size=4))
 @settings(max_examples=400)
-def test_no_file_is_a_fault_of_ours(content, changes):
+def test_damaged_files_cause_no_internal_error(content, changes):
     """A damaged file is read or refused, and never causes an internal error."""
     for place, length, piece in changes:
         content = content[:place] + piece + content[place + length :]

@@ -30,7 +30,7 @@ def days(rule, **given):
     return [f"{at:%y-%m-%d}" for at in times(rule, **given)]
 
 
-# As the standard says (RFC 5545, 3.8.5.3) -------------------------------------------------
+# Rules of RFC 5545, 3.8.5.3 ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def days(rule, **given):
     ],
 )
 def test_rules_of_the_standard(rule, expected):
-    """The examples of RFC 5545 give the documented occurrences."""
+    """Rules with each part of RFC 5545 have the expected occurrences."""
     assert days(rule) == (expected.split() if isinstance(expected, str) else expected)
 
 
@@ -77,14 +77,14 @@ def test_a_day_may_have_several_times():
     assert [f"{at:%d %H:%M}" for at in times(f"{rule};BYSETPOS=-1")][:2] == ["10 18:30", "11 18:30"]
 
 
-def test_what_is_counted_is_counted_from_the_start():
+def test_count_includes_occurrences_before_the_window():
     """Occurrences before the window count towards COUNT."""
     first = START + 5 * DAY
     assert days("FREQ=DAILY;COUNT=7", first=first) == ["27-03-15", "27-03-16"]
     assert times("FREQ=DAILY;COUNT=5", first=first) == []
 
 
-def test_a_start_long_ago_costs_nothing():
+def test_an_early_start_is_within_the_budget():
     """A rule without COUNT is expanded from the window's start, in step with its own start."""
     start = datetime(1801, 1, 3, 9)
     for rule in ("FREQ=DAILY;INTERVAL=3", "FREQ=WEEKLY;INTERVAL=3", "FREQ=MONTHLY;INTERVAL=5"):
@@ -92,7 +92,7 @@ def test_a_start_long_ago_costs_nothing():
         assert found == rrulestr(rule, dtstart=start).between(START, LAST, inc=True)
 
 
-# As the usual library says ----------------------------------------------------------------
+# Comparison with dateutil -----------------------------------------------------------------
 
 
 def _some(values, most):
@@ -148,7 +148,7 @@ def rules(draw):
     st.integers(0, 400),
 )
 @settings(max_examples=100)
-def test_rules_give_the_same_times_as_the_usual_library(rule, start, first, length):
+def test_rules_give_the_same_times_as_dateutil(rule, start, first, length):
     """For any window and start the occurrences equal dateutil's."""
     last = first + length * DAY
     expected = rrulestr(rule, dtstart=start).between(first, last, inc=True)
@@ -168,7 +168,7 @@ def test_rules_give_the_same_times_as_the_usual_library(rule, start, first, leng
         "FREQ=YEARLY;BYWEEKNO=54",
     ],
 )
-def test_a_rule_that_never_comes_true_ends_with_the_window(rule):
+def test_a_rule_without_occurrences_ends_with_the_window(rule):
     """A rule without occurrences is expanded only within the window."""
     assert times(rule, budget=6_000) == []
 
@@ -182,13 +182,13 @@ def test_a_rule_that_never_comes_true_ends_with_the_window(rule):
         "FREQ=YEARLY;BYHOUR=0,1,2,3,4,5,6,7,8,9;BYMINUTE=0,1,2,3,4,5,6,7,8,9",
     ],
 )
-def test_a_budget_bounds_what_is_looked_at(rule):
+def test_a_budget_bounds_the_expansion(rule):
     """The budget bounds the expansion, with or without occurrences."""
     with pytest.raises(UnreadableCalendar, match="too many recurring"):
         times(rule, start=datetime(1, 1, 1), last=datetime(2300, 1, 1), budget=100_000)
 
 
-def test_one_budget_is_for_all_rules():
+def test_rules_share_one_budget():
     """Rules share one budget."""
     budget, rule = RecurrenceBudget(5_000), RecurrenceRule(vRecur.from_ical("FREQ=DAILY"), START)
     assert len(list(rule.occurrences_between(START, LAST, budget))) == 731
@@ -222,7 +222,7 @@ def test_one_budget_is_for_all_rules():
         "FREQ=DAILY;BYYEARDAY=" + ",".join(map(str, range(1, 101))),
     ],
 )
-def test_what_is_no_rule_is_refused(rule):
+def test_invalid_rules_are_refused(rule):
     """Invalid rules, too short frequencies and too long lists are refused."""
     with pytest.raises(ValueError):
         times(rule)

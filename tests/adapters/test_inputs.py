@@ -50,14 +50,14 @@ def faults(cls: type, given: dict[str, Any]) -> dict[str, str]:
     return {fault.field: fault.message for fault in caught.value.field_errors}
 
 
-def test_a_good_input_comes_through() -> None:
+def test_a_valid_input_is_accepted() -> None:
     """Each field has its type, missing ones their default, and unknown ones are ignored."""
     made = structure(RequestBookingFor, {**REQUEST, "total_amount": 1, "event_ref": None})
     assert (made.companion_id, made.event_date) == (4, date(2027, 3, 3))
     assert (made.cancellation_insurance, made.event_ref) == (False, None)
 
 
-def test_missing_and_null_are_one() -> None:
+def test_missing_and_null_fields_are_reported() -> None:
     """All missing and null fields are reported, whatever else is invalid."""
     given = {**REQUEST, "location": None, "duration_hours": "4"}
     del given["companion_id"]
@@ -66,13 +66,13 @@ def test_missing_and_null_are_one() -> None:
     assert {fault.field for fault in caught.value.field_errors} == {"companion_id", "location"}
 
 
-def test_every_fault_is_told_at_once() -> None:
-    """Wrong types, formats and bounds are reported together, in the order of the fields."""
+def test_all_errors_are_reported_at_once() -> None:
+    """Values of a wrong type in all fields are reported together."""
     given: dict[str, Any] = {name: [] for name in REQUEST}
     assert set(faults(RequestBookingFor, given)) == set(REQUEST)
 
 
-def test_nested_faults_have_dotted_names() -> None:
+def test_nested_errors_have_dotted_names() -> None:
     """A field inside a list is reported by its dotted path."""
     weekly = [{"weekday": 0, "start": "09:00", "end": "24:00"}, {"weekday": 7, "start": 9}, 5]
     given = {**ROW, "weekly": weekly}
@@ -98,7 +98,7 @@ def test_nested_faults_have_dotted_names() -> None:
     ],
     ids=str,
 )
-def test_hours_that_were_right_before_excuse_none(odd: dict[str, Any]) -> None:
+def test_invalid_hours_are_refused_after_valid_ones(odd: dict[str, Any]) -> None:
     """Invalid hours are refused even if similar valid ones are cached."""
     hours = {"weekday": 1, "start": "09:00", "end": "17:00"}
     assert structure(ImportedCompanion, {**ROW, "weekly": [hours]}).weekly
@@ -118,8 +118,9 @@ def test_lists_are_bounded_and_do_not_repeat() -> None:
 
 
 @pytest.mark.parametrize("names", [["Host", "host"], ["STRASSE", "Straße"], ["é", "e\u0301"]])
-def test_names_that_differ_in_case_alone_are_one(names: list[str]) -> None:
-    """Names that differ only in letter case are duplicates, in profiles and in imports."""
+def test_names_that_differ_only_in_case_are_duplicates(names: list[str]) -> None:
+    """Names that differ only in letter case or normalization are duplicates, in profiles and in
+    imports."""
     for cls, row in ((ChangeProfile, {}), (ImportedCompanion, ROW)):
         assert faults(cls, {**row, "service_types": names}) == {
             "service_types": "must not repeat an element"
@@ -128,7 +129,7 @@ def test_names_that_differ_in_case_alone_are_one(names: list[str]) -> None:
 
 @pytest.mark.parametrize("rate", ["100", True, None.__class__, Decimal("NaN"), 0, -1, 10**7, 1.5])
 def test_money_is_a_number_within_bounds(rate: Any) -> None:
-    """Texts, booleans and floats are not amounts."""
+    """Texts, booleans, floats, NaN and amounts out of bounds are refused."""
     assert faults(ImportedCompanion, {**ROW, "hourly_rate": rate}).keys() == {"hourly_rate"}
 
 
@@ -139,7 +140,7 @@ def test_money_has_few_digits(rate: str) -> None:
     assert faults(ImportedCompanion, given) == {"hourly_rate": "must have at most 20 digits"}
 
 
-def test_a_rate_may_be_as_long_as_money_is() -> None:
+def test_the_largest_rate_is_accepted() -> None:
     """The largest amount with decimals is accepted in every notation."""
     for rate in (Decimal("999999.999"), Decimal("1e6"), 1_000_000):
         assert structure(ImportedCompanion, {**ROW, "hourly_rate": rate}).hourly_rate == rate
@@ -150,7 +151,7 @@ def test_a_zone_is_an_iana_name() -> None:
     assert faults(ImportedCompanion, {**ROW, "timezone": "../etc/passwd"}).keys() == {"timezone"}
 
 
-def test_messages_never_echo() -> None:
+def test_messages_do_not_contain_the_input() -> None:
     """Error messages do not contain the input, which may not be encodable."""
     for value in ("\ud800", "secret"):
         given = {name: value for name in REQUEST if name not in ("service_type", "location")}
@@ -178,16 +179,16 @@ def named(cls: type, given: dict[str, Any]) -> set[str]:
 @given(
     st.sampled_from([RequestBookingFor, CreateApiKey, CancelBooking, ImportedCompanion]), st.data()
 )
-def test_any_input_is_taken_or_refused(cls: type, data: st.DataObject) -> None:
+def test_any_input_is_accepted_or_refused(cls: type, data: st.DataObject) -> None:
     """Any JSON value gives an input or errors by field."""
     names = [field.name for field in fields(cls)]
     good = ROW if cls is ImportedCompanion else REQUEST
-    strange = data.draw(st.dictionaries(st.sampled_from(names), json_values, max_size=4))
-    assert named(cls, {**good, **strange}) <= set(names)
+    generated = data.draw(st.dictionaries(st.sampled_from(names), json_values, max_size=4))
+    assert named(cls, {**good, **generated}) <= set(names)
 
 
 @frozen(kw_only=True)
-class Asked:
+class Query:
     page: Annotated[int, IntegerBounds(1, 100)] = 1
     price: Annotated[Decimal, QueryPriceBound()] | None = None
 
@@ -197,23 +198,23 @@ class Asked:
 )
 def test_a_price_of_a_query_is_exact(text: str, price: str) -> None:
     """A price in a query is an exact decimal."""
-    assert structure_query(Asked, {"price": text}, {}).price == Decimal(price)
+    assert structure_query(Query, {"price": text}, {}).price == Decimal(price)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1e2", "nan", "inf", ".5", "5.", "1_0", "\u0661"])
 def test_other_prices_are_refused(text: str) -> None:
-    """Signs, exponents and non-ASCII digits are refused."""
+    """Prices other than ASCII digits with an optional fraction are refused."""
     with pytest.raises(InvalidField):
-        structure_query(Asked, {"price": text}, {})
+        structure_query(Query, {"price": text}, {})
 
 
-def test_a_broken_text_is_told_with_the_rest() -> None:
+def test_an_undecodable_parameter_is_reported_with_the_rest() -> None:
     """An undecodable parameter is reported together with the other errors."""
     with pytest.raises(InvalidField) as caught:
-        structure_query(Asked, {"page": "0", "price": ""}, {"price": "must be in UTF-8"})
+        structure_query(Query, {"page": "0", "price": ""}, {"price": "must be in UTF-8"})
     assert [(fault.field, fault.message) for fault in caught.value.field_errors] == [
         ("page", "must be from 1 to 100"),
         ("price", "must be in UTF-8"),
     ]
     with pytest.raises(InvalidField):
-        structure_query(Asked, {"page": "1"}, {"page": "is given twice"})
+        structure_query(Query, {"page": "1"}, {"page": "is given twice"})

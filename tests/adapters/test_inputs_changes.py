@@ -21,8 +21,8 @@ class Change:
     optional: Name | None = None
 
 
-def said(given: dict[str, Any]) -> dict[str, Any]:
-    """The provided fields of a change."""
+def provided(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields that a change sets."""
     made = asdict(structure(Change, {"required": "x", **given}))
     return {name: value for name, value in made.items() if value is not Unset.UNSET}
 
@@ -38,25 +38,25 @@ def said(given: dict[str, Any]) -> dict[str, Any]:
         ({"optional": "b"}, {"optional": "b"}),
     ],
 )
-def test_what_is_left_out_stays_and_null_empties(given: Any, expected: Any) -> None:
+def test_absent_fields_are_kept_and_null_clears(given: Any, expected: Any) -> None:
     """Null is a value if the field may be empty, and an absence otherwise."""
-    assert said(given) == {"required": "x", "optional": None, **expected}
+    assert provided(given) == {"required": "x", "optional": None, **expected}
 
 
 @pytest.mark.parametrize("given", [{"kept": ""}, {"kept": 1}, {"emptied": 0}, {"emptied": "as is"}])
-def test_bounds_hold_for_what_is_said(given: dict[str, Any]) -> None:
+def test_given_values_are_validated(given: dict[str, Any]) -> None:
     """An invalid value is an error of its field."""
     with pytest.raises(InvalidField) as caught:
-        said(given)
+        provided(given)
     assert [fault.field for fault in caught.value.field_errors] == list(given)
 
 
-def test_a_required_field_is_as_ever() -> None:
+def test_null_is_absent_for_a_required_field() -> None:
     """Null counts as absent for a required field."""
     with pytest.raises(MissingField):
         structure(Change, {"required": None})
 
 
-def test_of_a_profile_nothing_is_required() -> None:
-    """An empty change is valid."""
+def test_an_empty_profile_change_is_valid() -> None:
+    """An empty profile change is valid and has no field set."""
     assert set(asdict(structure(ChangeProfile, {})).values()) == {Unset.UNSET}

@@ -61,7 +61,7 @@ def _is_refused(char: str, kind: str) -> bool:
     return char in OVERRIDES if kind == "chat" else unicodedata.bidirectional(char) in BIDI
 
 
-def told(kind: str, text: str) -> str | None:
+def error_of(kind: str, text: str) -> str | None:
     """The error message for a text, or None."""
     try:
         made = structure(Said, {kind: text})
@@ -74,32 +74,32 @@ def told(kind: str, text: str) -> str | None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_other_character_passes(kind: str) -> None:
+def test_every_other_character_is_accepted(kind: str) -> None:
     """All other code points are kept unchanged, also unassigned ones and noncharacters, in one text
-    and per plane."""
+    of all and in one of ASCII."""
     refused = refused_in(kind)
     fine = [char for char in map(chr, range(sys.maxunicode + 1)) if char not in refused]
-    assert told(kind, "".join(fine)) is None
-    assert told(kind, "".join(char for char in fine if char < "\x80")) is None
+    assert error_of(kind, "".join(fine)) is None
+    assert error_of(kind, "".join(char for char in fine if char < "\x80")) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_refused_character_is_told(kind: str) -> None:
+def test_every_refused_character_is_reported(kind: str) -> None:
     """A refused character is reported at any position, in ASCII and other texts."""
     refused = refused_in(kind)
     assert len(refused) == 2048 + CONTROLS[kind]
     for char in refused:
         for text in (char, f"a{char}", f"{char}a\N{GRINNING FACE}", f"é{char}\u200d"):
-            assert told(kind, text) == f"must not hold the character U+{ord(char):04X}"
+            assert error_of(kind, text) == f"must not hold the character U+{ord(char):04X}"
 
 
 @pytest.mark.parametrize("kind", ["lines", "chat"])
-def test_a_carriage_return_stands_before_a_line_feed(kind: str) -> None:
+def test_a_carriage_return_must_precede_a_line_feed(kind: str) -> None:
     """A carriage return is allowed only before a line feed, as browsers send line breaks."""
-    assert told(kind, "a\r\nb\r\n\r\n\tc\nd\n") is None
-    assert told(kind, "\N{GRINNING FACE}\r\n") is None
+    assert error_of(kind, "a\r\nb\r\n\r\n\tc\nd\n") is None
+    assert error_of(kind, "\N{GRINNING FACE}\r\n") is None
     for text in ("a\rb", "a\r", "\r\r\n", "\n\r", "é\r"):
-        assert told(kind, text) == "must not hold the character U+000D"
+        assert error_of(kind, text) == "must not hold the character U+000D"
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_a_carriage_return_stands_before_a_line_feed(kind: str) -> None:
         "Åsa O\u2019Brien-Łukasz \N{NO-BREAK SPACE}\u2003\u00ad\ufeff",
     ],
 )
-def test_people_write_as_their_languages_do(text: str) -> None:
+def test_characters_of_many_languages_are_accepted(text: str) -> None:
     """Joiners in emoji and Persian, direction marks and any blank are allowed on a line."""
     for kind in KINDS:
-        assert told(kind, text) is None
+        assert error_of(kind, text) is None
 
 
 @given(st.sampled_from(KINDS), st.text(st.characters(exclude_categories=())))
@@ -122,10 +122,10 @@ def test_people_write_as_their_languages_do(text: str) -> None:
 @example("chat", "\u2028\u202c")
 def test_a_text_is_refused_for_one_character(kind: str, text: str) -> None:
     """A text is refused exactly if it contains a refused character, and the first one is named."""
-    judged = text if kind in ("line", "opaque") else text.replace("\r\n", "\n")
-    wrong = next((char for char in judged if _is_refused(char, kind)), None)
+    normalized = text if kind in ("line", "opaque") else text.replace("\r\n", "\n")
+    wrong = next((char for char in normalized if _is_refused(char, kind)), None)
     message = wrong and f"must not hold the character U+{ord(wrong):04X}"
-    assert told(kind, text) == message
+    assert error_of(kind, text) == message
 
 
 # The inputs -----------------------------------------------------------------------------
@@ -137,8 +137,8 @@ def named(cls: type, given: dict[str, Any]) -> set[str]:
     return {fault.field for fault in caught.value.field_errors}
 
 
-def test_names_are_of_one_line() -> None:
-    """Each invalid field is reported; a postal address may have several lines."""
+def test_names_have_one_line() -> None:
+    """Control characters are reported for each field; a postal address may have several lines."""
     wrong = {"service_type": "Gala\ndinner", "location": "Rua\x07Augusta", "event_ref": "\x9b1"}
     assert named(RequestBookingFor, {**REQUEST, **wrong}) == set(wrong)
     address = "Rua Augusta 1\nLisboa"
@@ -155,7 +155,7 @@ def test_a_review_may_have_paragraphs() -> None:
         assert named(RespondToReview, {"response": f"a{char}"}) == {"response"}
 
 
-def test_a_row_of_a_file_is_judged_alike() -> None:
+def test_rows_of_an_import_are_checked_alike() -> None:
     """Rows of an import are checked the same way, also within lists."""
     assert structure(ImportedCompanion, {**ROW, "bio": "One\nTwo"}).bio == "One\nTwo"
     wrong = {
@@ -167,14 +167,14 @@ def test_a_row_of_a_file_is_judged_alike() -> None:
     assert named(ImportedCompanion, {**ROW, **wrong}) == {*wrong, "languages.1"} - {"languages"}
 
 
-def test_texts_of_a_query_are_of_one_line() -> None:
-    """Query texts allow the same characters as names."""
+def test_texts_of_a_query_have_one_line() -> None:
+    """Tabs and bidi characters are refused in the texts of a query."""
     with pytest.raises(InvalidField) as caught:
         structure_query(SearchCompanions, {"location": "Lis\tbon", "service": "\u2069"}, {})
     assert [fault.field for fault in caught.value.field_errors] == ["location", "service"]
 
 
-def test_a_password_may_hold_anything() -> None:
+def test_a_password_may_have_control_characters() -> None:
     """A password may contain control characters, since it is hashed and never displayed."""
     password = "long enough\x1b\u202e\n"
     given = {"email": "a\x1b", "password": password}
@@ -221,7 +221,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("cls", SHOWN)
-def test_what_is_shown_holds_no_override(cls: type) -> None:
+def test_displayed_texts_allow_no_bidi_override(cls: type) -> None:
     """No displayed text of any input allows bidi overrides."""
     given = {field.name: "\u202e@b.example" for field in fields(cls)}
     assert SHOWN[cls] <= named(cls, given)
@@ -237,7 +237,7 @@ SELECTORS = "".join(map(chr, range(0xFE00, 0xFE10))) + "\u180b\u180f\U000e0100\U
 
 
 @pytest.mark.parametrize("text", ["  ", "\u00a0", *UNSEEN, UNSEEN, *SELECTORS, SELECTORS])
-def test_a_text_shows_something(text: str) -> None:
+def test_an_invisible_text_is_blank(text: str) -> None:
     """Blanks, invisible characters, fillers and variation selectors alone are refused as blank."""
     with pytest.raises(InvalidField, match="must not be blank"):
         structure(RespondToReview, {"response": text})
@@ -246,7 +246,7 @@ def test_a_text_shows_something(text: str) -> None:
 @pytest.mark.parametrize(
     "text", [".", " é", "\u200b\u3164x", "\u2801", "\U0001fae8", "ㅤ한", "\u2764\ufe0f"]
 )
-def test_a_text_that_shows_something_is_one(text: str) -> None:
+def test_a_text_with_one_visible_character_is_accepted(text: str) -> None:
     """A text with one visible character is accepted, also with an emoji newer than Python's Unicode
     tables."""
     assert structure(RespondToReview, {"response": text}).response == text

@@ -41,7 +41,7 @@ def now() -> float:
 
 
 def play(*tries: bool) -> Line:
-    """Plays these tries, then listens without end."""
+    """The line after these tries and an endless subscription, for 10,000 s of virtual time."""
     line = Line(*tries)
 
     async def run() -> None:
@@ -54,25 +54,25 @@ def play(*tries: bool) -> Line:
     return line
 
 
-def test_each_beginning_is_told() -> None:
+def test_each_subscription_is_announced() -> None:
     """Every successful subscription is announced, since notifications may have been missed
     before."""
     assert play(HOLDS, FAILS, HOLDS).began_at == [0, 61.1]
 
 
-def test_pauses_grow_until_it_is_heard() -> None:
+def test_retry_delays_grow_until_a_subscription_succeeds() -> None:
     """Delays grow up to a bound and restart after a successful subscription."""
     line = play(FAILS, FAILS, FAILS, FAILS, HOLDS, FAILS)
     assert line.tried_at == [0, 0.1, 1.1, 6.1, 11.1, 71.2, 72.2]
 
 
-def test_a_break_that_heals_at_once_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_break_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A break that is repaired at the first retry is not logged."""
     play(HOLDS, HOLDS)
     assert caplog.messages == []
 
 
-def test_an_outage_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_and_its_end_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An outage and its end are logged once each, by the cause's type and without its text."""
     play(HOLDS, FAILS, FAILS, FAILS, HOLDS, HOLDS)
     assert caplog.messages == [

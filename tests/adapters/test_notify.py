@@ -22,14 +22,14 @@ async def test_an_alert_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(("user_id", "whom"), [(3, "user 3"), (None, "operators")])
-async def test_a_letter_is_a_line(
+async def test_a_mail_is_one_log_line(
     caplog: pytest.LogCaptureFixture, user_id: int | None, whom: str
 ) -> None:
     """A mail is one log line with recipient and kind, without its text and links."""
     caplog.set_level(logging.INFO, "staffbooking.notices")
-    letter = make_email(user_id=user_id, subject="hush", text="hush", url="https://x/?hush")
+    email = make_email(user_id=user_id, subject="hush", text="hush", url="https://x/?hush")
 
-    await LogNotifier().send_email(letter)
+    await LogNotifier().send_email(email)
 
     assert caplog.record_tuples == [
         ("staffbooking.notices", logging.INFO, f"{whom}: webhook_disabled: notice 7")

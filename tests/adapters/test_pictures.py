@@ -1,4 +1,4 @@
-"""Re-encoding of uploaded images: what is kept of valid ones."""
+"""Re-encoding of valid uploaded images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.pictures import (
 
 KINDS = ["jpeg", "png", "webp"]
 METADATA = {"exif", "icc_profile", "xmp", "XML:com.adobe.xmp", "comment", "Comment", "dpi"}
-TURNED = {
+CORNERS_BY_ORIENTATION = {
     1: (RED, GREEN, BLUE, WHITE),
     2: (GREEN, RED, WHITE, BLUE),
     3: (WHITE, BLUE, GREEN, RED),
@@ -62,7 +62,7 @@ def segments(jpeg: bytes) -> set[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_image_stays_what_it_is(kind: str) -> None:
+def test_format_size_and_colours_are_kept(kind: str) -> None:
     """Format, size and colors are kept."""
     picture = reencode_image(make_image_bytes(kind))
     shown = decode_image(picture.content)
@@ -73,18 +73,18 @@ def test_an_image_stays_what_it_is(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("orientation", TURNED)
-def test_an_image_is_upright(kind: str, orientation: int) -> None:
+@pytest.mark.parametrize("orientation", CORNERS_BY_ORIENTATION)
+def test_the_orientation_is_applied(kind: str, orientation: int) -> None:
     """The EXIF orientation is applied and then removed."""
     picture = reencode_image(make_image_bytes(kind, exif=make_exif(orientation)))
     shown = decode_image(picture.content)
     assert shown.size == ((40, 30) if orientation < 5 else (30, 40))
-    assert are_similar_colours(corner_colours(picture.content), TURNED[orientation])
+    assert are_similar_colours(corner_colours(picture.content), CORNERS_BY_ORIENTATION[orientation])
     assert not shown.getexif()
 
 
 @pytest.mark.parametrize("value", [0, 9, 65_535])
-def test_an_unknown_orientation_is_upright(value: int) -> None:
+def test_an_invalid_orientation_rotates_nothing(value: int) -> None:
     """An invalid orientation rotates nothing."""
     assert are_similar_colours(
         corner_colours(reencode_image(make_image_bytes("jpeg", exif=make_exif(value))).content),
@@ -92,7 +92,7 @@ def test_an_unknown_orientation_is_upright(value: int) -> None:
     )
 
 
-BROKEN_NOTES = {
+BROKEN_EXIF = {
     "none": b"Exif\x00\x00no notes at all",
     "cut": b"Exif\x00\x00II*\x00\x08\x00\x00\x00\xff\xff" + b"\x12\x01\x03\x00\xff" * 9,
     "text": b"Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x02\x00\x02\x00\x00\x00x\x00"
@@ -101,8 +101,8 @@ BROKEN_NOTES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("notes", BROKEN_NOTES.values(), ids=BROKEN_NOTES)
-def test_a_cameras_broken_notes_spoil_nothing(kind: str, notes: bytes) -> None:
+@pytest.mark.parametrize("notes", BROKEN_EXIF.values(), ids=BROKEN_EXIF)
+def test_broken_exif_is_ignored(kind: str, notes: bytes) -> None:
     """Unreadable EXIF data is ignored."""
     assert are_similar_colours(
         corner_colours(reencode_image(make_image_bytes(kind, exif=notes)).content), CORNER_COLOURS
@@ -110,7 +110,7 @@ def test_a_cameras_broken_notes_spoil_nothing(kind: str, notes: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_metadata_is_left(kind: str) -> None:
+def test_metadata_is_removed(kind: str) -> None:
     """EXIF with the location, XMP, comments, texts and profiles are removed."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     options: dict[str, Any] = {
@@ -134,7 +134,7 @@ def test_no_metadata_is_left(kind: str) -> None:
     assert not METADATA & decode_image(made).info.keys()
 
 
-def test_nothing_stands_in_the_files_but_pixels() -> None:
+def test_files_have_only_the_parts_of_pixels() -> None:
     """PNG chunks, JPEG segments and WebP parts that pixels do not need are removed."""
     made = {
         kind: reencode_image(make_image_bytes(kind, exif=make_exif(6))).content for kind in KINDS
@@ -145,7 +145,7 @@ def test_nothing_stands_in_the_files_but_pixels() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_hangs_on_behind_is_gone(kind: str) -> None:
+def test_trailing_data_is_removed(kind: str) -> None:
     """Trailing data, such as a phone's video, is removed."""
     for tail in (b"\x00\x00\x00\x18ftypmp42" + bytes(99), METADATA_SECRET * 1000):
         made = reencode_image(make_image_bytes(kind) + tail).content
@@ -154,7 +154,7 @@ def test_what_hangs_on_behind_is_gone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_large_image_is_made_smaller(kind: str) -> None:
+def test_a_large_image_is_scaled_down(kind: str) -> None:
     """The longer side has at most 2,048 pixels, and the proportions are kept."""
     for size, kept in (((3_000, 1_500), (2_048, 1_024)), ((400, 4_096), (200, 2_048))):
         made = reencode_image(make_image_bytes(kind, *size)).content
@@ -163,8 +163,8 @@ def test_a_large_image_is_made_smaller(kind: str) -> None:
     assert STORED_SIDE_PIXELS == 2_048
 
 
-def test_an_image_of_one_pixel_is_an_image() -> None:
-    """There is no minimum size; a long thin image keeps at least one pixel per side."""
+def test_an_image_of_one_pixel_is_accepted() -> None:
+    """An image of one pixel is accepted; a long thin image keeps at least one pixel per side."""
     assert decode_image(reencode_image(make_image_bytes("png", 1, 1)).content).size == (1, 1)
     assert decode_image(reencode_image(make_image_bytes("png", 1, 9_000)).content).size == (
         1,
@@ -185,7 +185,7 @@ def test_only_the_first_frame_is_kept(kind: str) -> None:
     assert are_similar_colours(corner_colours(made), CORNER_COLOURS)
 
 
-def test_only_the_first_picture_of_several_is_kept() -> None:
+def test_only_the_first_image_of_an_mpo_is_kept() -> None:
     """Only the first image of a multi-picture JPEG is kept."""
     given = encode_image(
         draw_image(), "mpo", save_all=True, append_images=[Image.new("RGB", (40, 30), BLUE)]
@@ -226,7 +226,7 @@ def test_a_palette_keeps_its_transparency(transparency: object) -> None:
     assert shown.getpixel((5, 25))[3] == 0  # type: ignore[index]
 
 
-def test_a_palette_without_transparency_has_none_after() -> None:
+def test_an_opaque_palette_stays_opaque() -> None:
     """An opaque palette image stays opaque."""
     made = reencode_image(encode_image(draw_image().quantize(4))).content
     assert decode_image(made).mode == "RGB"
@@ -234,7 +234,7 @@ def test_a_palette_without_transparency_has_none_after() -> None:
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
-def test_grey_stays_grey(kind: str) -> None:
+def test_grey_is_kept(kind: str) -> None:
     """Black, white and grey are kept."""
     grey = Image.linear_gradient("L")
     for image in (grey, grey.convert("1")) if kind == "png" else (grey,):
@@ -251,7 +251,7 @@ def test_sixteen_bits_become_eight() -> None:
     assert [shown.getpixel((x, 0)) for x in range(4)] == [0, 0x40, 0x80, 0xFF]
 
 
-def test_colours_for_printing_become_colours_for_screens() -> None:
+def test_cmyk_is_converted_to_rgb() -> None:
     """CMYK is converted to RGB."""
     shown = decode_image(reencode_image(encode_image(draw_image().convert("CMYK"), "jpeg")).content)
     assert shown.mode == "RGB"
@@ -277,7 +277,7 @@ GREEN_FOR_RED = (30, 220, 30)
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("profile", [b"no profile", b"\x00" * 128, swapped_profile()[:300]])
-def test_a_broken_profile_is_dropped(kind: str, profile: bytes) -> None:
+def test_a_broken_profile_is_ignored(kind: str, profile: bytes) -> None:
     """A broken profile is ignored."""
     assert are_similar_colours(
         corner_colours(reencode_image(make_image_bytes(kind, icc_profile=profile)).content),
@@ -285,7 +285,7 @@ def test_a_broken_profile_is_dropped(kind: str, profile: bytes) -> None:
     )
 
 
-def test_a_profile_for_other_colours_is_dropped() -> None:
+def test_a_profile_of_another_colour_space_is_ignored() -> None:
     """A profile for another color space than the image's is ignored."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
     assert are_similar_colours(
@@ -294,7 +294,7 @@ def test_a_profile_for_other_colours_is_dropped() -> None:
     )
 
 
-def test_transparency_outlives_a_profile() -> None:
+def test_transparency_is_kept_with_a_profile() -> None:
     """Converting colors by a profile keeps the transparency."""
     image = draw_image().convert("RGBA")
     image.putalpha(77)

@@ -36,7 +36,7 @@ from tests.support.pictures import (
 )
 
 KINDS = ["jpeg", "png", "webp"]
-NONE = "file: is not a JPEG, PNG or WebP image"
+NO_IMAGE = "file: is not a JPEG, PNG or WebP image"
 BROKEN = "file: is a broken image: it can't be read to its end"
 LARGE = f"file: {remaking._TOO_LARGE}"
 
@@ -58,7 +58,7 @@ def accepted(content: bytes) -> bool:
     return True
 
 
-# No images ------------------------------------------------------------------------------
+# Other content --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def accepted(content: bytes) -> bool:
     ],
     ids=lambda content: repr(content[:9]),
 )
-def test_what_is_no_image_of_the_three_kinds_is_refused(content: bytes) -> None:
-    """The content decides the format, and only three decoders are used."""
-    assert refusal(content) == NONE
+def test_other_formats_are_refused(content: bytes) -> None:
+    """Content that does not start as a JPEG, PNG or WebP image is refused."""
+    assert refusal(content) == NO_IMAGE
 
 
-def test_nothing_is_no_image() -> None:
+def test_an_empty_upload_is_refused() -> None:
     """An empty upload is refused."""
     assert refusal(b"") == "file: is empty"
 
@@ -107,13 +107,13 @@ def test_nothing_is_no_image() -> None:
     ],
     ids=["archive", "long archive", "document", "program", "script", "page"],
 )
-def test_an_image_is_nothing_else(kind: str, other: bytes, name: str) -> None:
+def test_a_polyglot_is_refused(kind: str, other: bytes, name: str) -> None:
     """A file that is both an image and another kind of file is refused."""
     assert refusal(make_image_bytes(kind) + other) == f"file: is {name} as well as an image"
 
 
-def test_an_image_has_no_page_in_its_notes() -> None:
-    """An image with HTML or a script anywhere in the file is refused."""
+def test_an_image_with_a_script_in_its_metadata_is_refused() -> None:
+    """An image with a script in its EXIF data is refused."""
     notes = Image.Exif()
     notes[0x010E] = "<script>alert(1)</script>"
     assert accepted(make_image_bytes("jpeg", exif=make_exif()))
@@ -133,8 +133,8 @@ def test_a_truncated_image_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_damage_is_refused_or_mended(kind: str) -> None:
-    """Any damaged byte leads to an image or the one refusal."""
+def test_a_damaged_image_is_reencoded_or_refused(kind: str) -> None:
+    """An image with any one byte changed is re-encoded or refused."""
     whole = make_image_bytes(kind, 9, 7, exif=make_exif(3))
     for place in range(len(whole)):
         for value in (0x00, 0xFF, whole[place] ^ 0x01):
@@ -166,8 +166,10 @@ SEEDS = [
         st.tuples(st.floats(0, 1), st.integers(0, 40), st.binary(max_size=12)), max_size=6
     ),
 )
-def test_no_bytes_are_too_much(seed: bytes, cuts: list[tuple[float, int, bytes]]) -> None:
-    """Images with parts removed or inserted are re-encoded or refused, without a warning."""
+def test_changed_images_are_reencoded_or_refused(
+    seed: bytes, cuts: list[tuple[float, int, bytes]]
+) -> None:
+    """Images with parts removed or inserted are re-encoded or refused."""
     for where, length, put in cuts:
         place = int(where * len(seed))
         seed = seed[:place] + put + seed[place + length :]
@@ -176,12 +178,12 @@ def test_no_bytes_are_too_much(seed: bytes, cuts: list[tuple[float, int, bytes]]
 
 @settings(max_examples=200)
 @given(start=st.sampled_from([b"", *(seed[:40] for seed in SEEDS)]), rest=st.binary(max_size=300))
-def test_random_bytes_are_refused(start: bytes, rest: bytes) -> None:
-    """Random bytes, alone or after the beginning of an image, are refused."""
+def test_random_bytes_are_reencoded_or_refused(start: bytes, rest: bytes) -> None:
+    """Random bytes, alone or after the beginning of an image, are re-encoded or refused."""
     accepted(start + rest)
 
 
-# Bombs ----------------------------------------------------------------------------------
+# Limits ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_an_image_of_too_many_pixels_is_refused(content: bytes) -> None:
     assert refusal(content) == LARGE
 
 
-def test_the_largest_image_is_taken() -> None:
+def test_the_largest_image_is_accepted() -> None:
     """An image at exactly the limit is accepted."""
     rows = (b"\x00" + bytes(12_000)) * 2_083
     made = reencode_image(make_png_header_of_size(12_000, 2_083, rows))
@@ -230,7 +232,7 @@ print((peak() - before) // 1024)
 
 
 def test_a_bomb_takes_no_memory() -> None:
-    """Refusing images of many pixels takes less than a megabyte per megapixel."""
+    """Refusing images of 268 and 900 megapixels takes less than 64 MB."""
     bombs = [
         make_png_header_of_size(30_000, 30_000, bytes(30_001 * 1_000)),
         make_webp_header_of_size(16_383, 16_383),
@@ -245,14 +247,14 @@ def test_a_bomb_takes_no_memory() -> None:
     assert int(done.stdout) < 64
 
 
-def test_texts_that_unfold_are_refused() -> None:
+def test_texts_that_decompress_to_much_are_refused() -> None:
     """Compressed PNG text that would expand to a gigabyte is refused."""
     text = make_png_chunk(b"zTXt", b"note\x00\x00" + zlib.compress(bytes(2**26), 9))
     whole = make_image_bytes("png")
     assert refusal(whole[:33] + text * 16 + whole[33:]) == BROKEN
 
 
-def test_a_jpeg_of_endless_scans_is_refused() -> None:
+def test_a_jpeg_with_too_many_scans_is_refused() -> None:
     """A JPEG with too many scans is refused, since each scan is a pass over all pixels."""
     assert accepted(make_jpeg_with_scans(MAX_JPEG_SCANS - 10))
     assert (
@@ -271,7 +273,7 @@ LARGE_PROFILE = make_colour_profile_with_stages(0).replace(b"mpet", b"text") + b
     [*((kind, make_colour_profile_with_stages(1)) for kind in KINDS), ("jpeg", LARGE_PROFILE)],
     ids=[*KINDS, "large"],
 )
-def test_a_profile_of_endless_work_is_dropped(
+def test_a_too_expensive_profile_is_ignored(
     kind: str, profile: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A profile with unbounded stages or too many bytes is ignored."""
@@ -282,11 +284,11 @@ def test_a_profile_of_endless_work_is_dropped(
     assert not used
 
 
-# Beside others --------------------------------------------------------------------------
+# Threads and imports --------------------------------------------------------------------
 
 
 @pytest.mark.anyio
-async def test_pictures_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_images_are_processed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Concurrent uploads are processed one at a time without blocking the event loop."""
     go, threads = threading.Event(), set()
 
@@ -302,22 +304,22 @@ async def test_pictures_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
             tasks.start_soon(pictures.process, make_image_bytes(kind))
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
-        turns = pictures._limiter.statistics()
+        limiter_statistics = pictures._limiter.statistics()
         go.set()
-    assert (turns.borrowed_tokens, turns.tasks_waiting) == (1, 2)
+    assert (limiter_statistics.borrowed_tokens, limiter_statistics.tasks_waiting) == (1, 2)
     assert threads
     assert threading.get_ident() not in threads
 
 
 @pytest.mark.anyio
-async def test_a_refusal_comes_out_of_the_thread() -> None:
+async def test_a_refusal_is_raised_by_the_port() -> None:
     """The port raises the same errors as the function."""
     with pytest.raises(InvalidField):
         await PillowPictures().process(b"no image")
 
 
-def test_pillow_is_loaded_by_the_first_use() -> None:
-    """Pillow is loaded on first use; a long-running process preloads it."""
+def test_pillow_is_loaded_by_load() -> None:
+    """`PillowPictures.load` loads Pillow, which creating the object does not."""
     program = (
         "import sys; from staffbooking_adapters import wiring\n"
         "from staffbooking_adapters.pictures.threads import PillowPictures\n"

@@ -17,14 +17,14 @@ HEADERS = {"X-Webhook-Id": "evt_1"}
 
 async def test_a_receiver_gets_headers_and_body() -> None:
     """The function registered at an address is called with the request."""
-    got: list[tuple[Mapping[str, str], bytes]] = []
+    received: list[tuple[Mapping[str, str], bytes]] = []
 
     def receive(headers: Mapping[str, str], body: bytes) -> int:
-        got.append((headers, body))
+        received.append((headers, body))
         return 204
 
     assert await MemorySender({URL: receive}).send(URL, HEADERS, b"{}", 10) == 204
-    assert got == [(HEADERS, b"{}")]
+    assert received == [(HEADERS, b"{}")]
 
 
 @pytest.mark.parametrize("answer", [200, 302, 503, DeliveryFailure.TIMEOUT])
@@ -33,7 +33,7 @@ async def test_the_answer_is_the_receivers(answer: int | DeliveryFailure) -> Non
     assert await MemorySender({URL: lambda *_: answer}).send(URL, HEADERS, b"{}", 10) == answer
 
 
-async def test_where_nobody_listens_the_connection_fails() -> None:
+async def test_an_unknown_address_is_a_failed_connection() -> None:
     """An unknown address is a failed connection, and the request is still recorded."""
     sender = MemorySender()
 
@@ -41,7 +41,7 @@ async def test_where_nobody_listens_the_connection_fails() -> None:
     assert sender.sent == [SentWebhook(URL, HEADERS, b"{}")]
 
 
-async def test_a_receiver_that_raises_has_answered_500() -> None:
+async def test_a_receiver_that_raises_counts_as_500() -> None:
     """A receiver that raises an error counts as status 500."""
 
     def receive(_headers: Mapping[str, str], _body: bytes) -> int:
@@ -50,7 +50,7 @@ async def test_a_receiver_that_raises_has_answered_500() -> None:
     assert await MemorySender({URL: receive}).send(URL, HEADERS, b"{}", 10) == 500
 
 
-async def test_what_was_sent_is_kept_in_order() -> None:
+async def test_requests_are_recorded_in_order() -> None:
     """Each request is recorded, in order."""
     sender = MemorySender({URL: lambda *_: 500})
     for body in (b"1", b"2", b"1"):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
+from random import Random
 
 import pytest
 
 from staffbooking_adapters.settings import (
+    SETTING_NAMES,
     FakeProcessorSettings,
     SettingsError,
     StripeSettings,
-    is_public_url,
     load_settings,
 )
+from staffbooking_adapters.settings_exposure import is_public_url, is_weak_secret
 
-SECRET = "a-secret-of-the-deployment"
+SECRET = "5e9c1f0b7a3d48c6912e4fb05d7a6c38"
 STRIPE = {
     "PAYMENTS": "stripe",
     "SECRET_KEY": SECRET,
@@ -24,11 +28,12 @@ STRIPE = {
 LIVE = {**STRIPE, "STRIPE_SECRET_KEY": "rk_live_51Abc", "BASE_URL": "https://book.acme.com"}
 
 
-def load(**values: str):
-    return load_settings({f"STAFFBOOKING_{name}": value for name, value in values.items()})
+def load(listening_address: str | None = None, **values: str):
+    environ = {f"STAFFBOOKING_{name}": value for name, value in values.items()}
+    return load_settings(environ, listening_address=listening_address)
 
 
-def test_the_defaults_are_the_published_ones() -> None:
+def test_the_defaults_are_those_of_the_contract() -> None:
     """With an empty environment every value is the contract's default."""
     settings = load()
 
@@ -81,7 +86,7 @@ def test_values_are_read() -> None:
 
 
 def test_a_base_url_may_have_a_path() -> None:
-    """The path is kept without a slash at its end."""
+    """The path of a base URL is kept without its trailing slash."""
     settings = load(BASE_URL="https://example.test/staff/booking/")
     assert settings.policy.base_url == "https://example.test/staff/booking"
 
@@ -134,7 +139,7 @@ def test_a_base_url_may_have_a_path() -> None:
         ("WEBHOOK_ALLOW_INSECURE", "yes"),
     ],
 )
-def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
+def test_an_invalid_value_is_one_line_with_its_name(name: str, value: str) -> None:
     """An invalid setting gives one line with its full name."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
         load(**{name: value})
@@ -152,14 +157,14 @@ def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
         "unix://:p%40ss@/run/redis.sock",
     ],
 )
-def test_an_address_of_redis_is_taken_as_it_is(url: str) -> None:
+def test_a_redis_url_is_kept_unchanged(url: str) -> None:
     """A Redis URL over TCP, TLS or a socket is accepted; the default is none."""
     assert load(REDIS_URL=url).redis_url == url
     assert load().redis_url is None
 
 
 @pytest.mark.parametrize("password", ["hu@sh", "hu/sh", "hu#sh", "hu?sh", "hush℀"])
-def test_a_password_that_is_not_written_as_it_must_be_is_not_repeated(password: str) -> None:
+def test_an_unescaped_redis_password_is_not_repeated(password: str) -> None:
     """A Redis URL with unescaped characters is refused without repeating it."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_REDIS_URL ") as caught:
         load(REDIS_URL=f"redis://:{password}@cache")
@@ -168,13 +173,13 @@ def test_a_password_that_is_not_written_as_it_must_be_is_not_repeated(password: 
 
 
 @pytest.mark.parametrize("value", ["", " ", ",", " , ,"])
-def test_nothing_is_no_term(value: str) -> None:
+def test_empty_blocked_terms_are_ignored(value: str) -> None:
     """Empty blocked terms, which would block everything, are ignored."""
     assert load(BLOCKED_TERMS=value).blocked_terms == ()
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET"])
-def test_a_secret_never_stands_in_a_message(name: str) -> None:
+def test_a_message_contains_no_secret(name: str) -> None:
     """An invalid secret is not repeated in the message."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
         load(**{**STRIPE, name: "hush-hush"})
@@ -182,7 +187,7 @@ def test_a_secret_never_stands_in_a_message(name: str) -> None:
     assert "hush" not in str(caught.value)
 
 
-def test_pretended_payments_on_a_public_address_must_be_meant() -> None:
+def test_fake_payments_on_a_public_url_need_an_explicit_sandbox() -> None:
     """The fake processor on a public base URL requires an explicit STAFFBOOKING_SANDBOX=1."""
     with pytest.raises(SettingsError, match="SANDBOX"):
         load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET)
@@ -190,13 +195,115 @@ def test_pretended_payments_on_a_public_address_must_be_meant() -> None:
     assert load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET, SANDBOX="1").policy.sandbox
 
 
-def test_a_default_secret_never_passes_on_a_public_address() -> None:
+def test_a_sandbox_on_a_public_url_needs_a_secret_key() -> None:
     """An explicit sandbox on a public base URL requires a secret key."""
     with pytest.raises(SettingsError, match="SECRET_KEY"):
         load(BASE_URL="https://book.acme.com", SANDBOX="1")
 
 
-def test_insecure_webhooks_are_for_sandboxes() -> None:
+@pytest.mark.parametrize(
+    "key",
+    [
+        "development-only-secret-key",
+        "a" * 64,
+        "5e9c1f0b7a3d48c6912e4fb05d7a6c3",
+        "passwordpasswordpasswordpassword",
+        "0123456789abcdefghijklmnopqrstuvwxyz",
+        "zyxwvutsrqponmlkjihgfedcba9876543210",
+        "abababababababababababababababababab",
+        "1111111111111111111111111111111111112",
+    ],
+)
+def test_a_guessable_secret_is_weak(key: str) -> None:
+    """The default, short, repeated and sequential keys are weak."""
+    assert is_weak_secret(key)
+
+
+@pytest.mark.parametrize("digits", ["0123456789abcdef", "0123456789", "abcdefghijklmnopqrstuvwxyz"])
+def test_a_random_secret_is_strong(digits: str) -> None:
+    """Random keys of 32 characters are strong."""
+    draw = Random(7)
+    assert not any(is_weak_secret("".join(draw.choices(digits, k=32))) for _ in range(1000))
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.5", "2001:db8::1", "fe80::1%eth0"])
+@pytest.mark.parametrize("key", ["development-only-secret-key", "a" * 16, "b" * 40])
+def test_a_weak_secret_is_refused_beyond_loopback(address: str, key: str) -> None:
+    """A server that strangers can reach does not start with a weak secret key."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY must be random"):
+        load(address, SECRET_KEY=key, SANDBOX="0")
+
+
+def test_one_weak_secret_of_several_is_refused() -> None:
+    """Each of several secret keys must be strong, since all of them verify."""
+    with pytest.raises(SettingsError, match="SECRET_KEY"):
+        load("0.0.0.0", SECRET_KEY=f"{SECRET},{'a' * 32}", SANDBOX="0")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "::1"])
+def test_loopback_needs_no_settings(address: str) -> None:
+    """A server on loopback starts with the default secret key and an implied sandbox."""
+    assert load(address).policy.sandbox
+
+
+def test_a_weak_secret_is_refused_on_a_public_url() -> None:
+    """On a public base URL a process that does not listen needs a strong secret key too."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY must be random"):
+        load(BASE_URL="https://book.acme.com", SECRET_KEY="a" * 32, SANDBOX="1")
+
+
+def test_the_sandbox_must_be_chosen_beyond_loopback() -> None:
+    """With fake payments a server beyond loopback starts only with SANDBOX set to 1 or 0."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SANDBOX must be 1 or 0"):
+        load("0.0.0.0", SECRET_KEY=SECRET)
+    assert load("0.0.0.0", SECRET_KEY=SECRET, SANDBOX="1").policy.sandbox
+    assert not load("0.0.0.0", SECRET_KEY=SECRET, SANDBOX="0").policy.sandbox
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("SECRT_KEY", "SECRET_KEY"),
+        ("DATABSE_URL", "DATABASE_URL"),
+        ("database_url", "DATABASE_URL"),
+        ("PROXIES", "TRUSTED_PROXIES"),
+    ],
+)
+def test_an_unknown_setting_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
+    """An unknown name with the prefix stops the start, and the message has the nearest known
+    one."""
+    message = f"^STAFFBOOKING_{name} is not a setting: did you mean STAFFBOOKING_{nearest}\\?$"
+    with pytest.raises(SettingsError, match=message):
+        load(**{name: "x"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SERVICE_HOST",
+        "SERVICE_PORT",
+        "SERVICE_PORT_HTTP",
+        "PORT",
+        "PORT_8000_TCP",
+        "PORT_8000_TCP_ADDR",
+        "WEB_SERVICE_HOST",
+        "WEB_PORT_443_TCP_PROTO",
+    ],
+)
+def test_names_of_kubernetes_are_ignored(name: str) -> None:
+    """Variables that Kubernetes sets for a service named `staffbooking` are ignored."""
+    load(**{name: "tcp://10.0.0.1:8000"})
+
+
+def test_every_setting_is_documented() -> None:
+    """README's table of settings names every setting but those for tests and debugging."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in readme.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row.split("|")[1])}
+    assert named == SETTING_NAMES - {"DEBUG", "STRIPE_API_BASE"}
+
+
+def test_insecure_webhooks_need_a_sandbox() -> None:
     """Webhooks over http and to loopback are allowed only in a sandbox."""
     assert load(WEBHOOK_ALLOW_INSECURE="1").policy.webhook_allow_insecure
 
@@ -204,7 +311,7 @@ def test_insecure_webhooks_are_for_sandboxes() -> None:
         load(WEBHOOK_ALLOW_INSECURE="1", SANDBOX="0")
 
 
-def test_payments_by_stripe_are_read() -> None:
+def test_stripe_settings_are_read() -> None:
     """With PAYMENTS=stripe there is a key, one or more webhook secrets, an environment, and no
     sandbox."""
     secrets = {"STRIPE_WEBHOOK_SECRET": "whsec_one, whsec_two"}
@@ -219,7 +326,7 @@ def test_payments_by_stripe_are_read() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
+def test_a_local_stripe_api_base_is_accepted(host: str) -> None:
     """An address of this machine may replace Stripe's API."""
     settings = load(**STRIPE, STRIPE_API_BASE=f"http://{host}:4242")
 
@@ -254,7 +361,7 @@ def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
         *(("CURRENCY", code) for code in "isk ugx huf twd bhd jod kwd omr TND".split()),
     ],
 )
-def test_what_stripe_can_not_be_run_with_is_one_line(name: str, value: str) -> None:
+def test_an_invalid_setting_with_stripe_is_one_line(name: str, value: str) -> None:
     """With PAYMENTS=stripe missing, malformed, fake-only, default and inexact settings are refused
     by name."""
     with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
@@ -263,20 +370,20 @@ def test_what_stripe_can_not_be_run_with_is_one_line(name: str, value: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_an_unsaid_secret_never_passes_with_stripe() -> None:
+def test_stripe_needs_a_secret_key() -> None:
     """Stripe requires a secret key on a private address too."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY "):
         load(**{name: value for name, value in STRIPE.items() if name != "SECRET_KEY"})
 
 
 @pytest.mark.parametrize("code", ["usd", "eur", "jpy", "krw"])
-def test_other_currencies_pass_with_stripe(code: str) -> None:
+def test_other_currencies_are_accepted_with_stripe(code: str) -> None:
     """Currencies with two or no decimals are accepted with Stripe."""
     assert load(**STRIPE, CURRENCY=code).policy.currency.code == code
 
 
 @pytest.mark.parametrize("prefix", ["sk", "rk"])
-def test_a_live_key_needs_an_address_that_is_https(prefix: str) -> None:
+def test_a_live_key_needs_an_https_url(prefix: str) -> None:
     """A live key requires an https base URL; a test key does not."""
     live = {**LIVE, "STRIPE_SECRET_KEY": f"{prefix}_live_51Abc"}
     assert load(**live).processor.is_live
@@ -285,13 +392,13 @@ def test_a_live_key_needs_an_address_that_is_https(prefix: str) -> None:
         load(**{**live, "BASE_URL": "http://book.acme.com"})
 
 
-def test_a_live_key_never_goes_to_a_stub() -> None:
+def test_a_live_key_is_refused_with_another_api_base() -> None:
     """A live key is refused with another API address than Stripe's."""
     with pytest.raises(SettingsError, match=r"^STAFFBOOKING_STRIPE_API_BASE "):
         load(**LIVE, STRIPE_API_BASE="http://127.0.0.1:4242")
 
 
-def test_stripe_on_a_public_address_needs_no_more_words() -> None:
+def test_stripe_on_a_public_url_needs_no_sandbox() -> None:
     """A public base URL with Stripe needs no sandbox confirmation."""
     assert not load(**STRIPE, BASE_URL="https://book.acme.com").policy.sandbox
 
@@ -310,12 +417,12 @@ def test_stripe_on_a_public_address_needs_no_more_words() -> None:
         ("http://8.8.8.8", True),
     ],
 )
-def test_public_addresses_are_told_from_private_ones(url: str, public: bool) -> None:
+def test_public_urls_are_distinguished_from_private_ones(url: str, public: bool) -> None:
     """Loopback, private networks and reserved names are not public; all others are."""
     assert is_public_url(url) is public
 
 
-def test_secrets_never_stand_in_a_representation() -> None:
+def test_a_representation_contains_no_secret() -> None:
     """The settings' representation contains no keys, secrets or passwords."""
     addresses = {
         "DATABASE_URL": "postgresql+asyncpg://u:hush@h/db",

@@ -36,21 +36,21 @@ def test_booking_codes_have_the_published_form() -> None:
     assert all(re.fullmatch("BK[0-9A-HJKMNP-TV-Z]{12}", code) for code in codes)
 
 
-def test_event_ids_sort_by_their_making() -> None:
-    """An event id is evt_ and 26 characters, of which the first ten encode the time."""
+def test_event_ids_sort_by_time() -> None:
+    """An event id is `evt_` and 26 characters, of which the first ten ascend with time."""
     first, second = SystemIds().event_id(), SystemIds().event_id()
 
     assert re.fullmatch("evt_[0-9A-HJKMNP-TV-Z]{26}", first)
     assert first[:14] <= second[:14]
 
 
-def test_key_bodies_make_well_formed_keys() -> None:
+def test_generated_api_keys_are_well_formed() -> None:
     """A generated key body makes a well-formed API key."""
     assert api_keys.is_well_formed_api_key(api_keys.build_api_key(SystemIds().api_key_body()))
 
 
-async def test_a_password_verifies_against_its_own_hash_alone() -> None:
-    """The right password verifies; another password or no hash does not."""
+async def test_a_password_verifies_only_against_its_own_hash() -> None:
+    """The right password verifies; another password, no hash or a malformed hash does not."""
     hasher = Argon2Hasher()
     hashed = await hasher.hash("correct horse battery")
 

@@ -33,13 +33,13 @@ def test_an_older_key_still_verifies() -> None:
 
 
 @pytest.mark.parametrize("secret", [SECRET, b"", bytes(4096)], ids=["short", "none", "long"])
-def test_what_is_sealed_opens(secret: bytes) -> None:
+def test_a_seal_opens_to_its_secret(secret: bytes) -> None:
     """A seal opens to the same bytes for its purpose and row."""
     assert OLD.open("webhook", OLD.seal("webhook", secret, 7), 7) == secret
 
 
-def test_a_seal_shows_nothing_of_its_secret() -> None:
-    """Sealing the same secret twice gives different bytes, neither of which contains it."""
+def test_a_seal_does_not_contain_its_secret() -> None:
+    """Seals of the same secret differ, and contain neither the secret nor the key."""
     sealed = {OLD.seal("webhook", SECRET, 7) for _ in range(100)}
 
     assert len(sealed) == 100
@@ -47,7 +47,7 @@ def test_a_seal_shows_nothing_of_its_secret() -> None:
 
 
 @pytest.mark.parametrize(("purpose", "row"), [("webhook", 8), ("webhook", -7), ("other", 7)])
-def test_a_seal_opens_in_no_other_place(purpose: str, row: int) -> None:
+def test_a_seal_is_bound_to_its_row_and_purpose(purpose: str, row: int) -> None:
     """A seal used for another row or purpose is broken."""
     sealed = OLD.seal("webhook", SECRET, 7)
 
@@ -56,7 +56,7 @@ def test_a_seal_opens_in_no_other_place(purpose: str, row: int) -> None:
 
 
 def test_a_changed_seal_is_broken() -> None:
-    """A seal with any bit changed is broken."""
+    """A seal with any byte changed is broken."""
     sealed = OLD.seal("webhook", SECRET, 7)
 
     for place in range(len(sealed)):
@@ -81,20 +81,20 @@ def test_an_older_key_still_opens() -> None:
     assert NEW.open("webhook", ROTATED.seal("webhook", SECRET, 7), 7) == SECRET
 
 
-def test_a_key_that_is_gone_opens_nothing() -> None:
+def test_a_removed_key_opens_nothing() -> None:
     """Without the old key, secrets that were not re-sealed can't be opened."""
     with pytest.raises(SealBroken):
         NEW.open("webhook", OLD.seal("webhook", SECRET, 7), 7)
 
 
-def test_current_is_what_the_first_key_sealed() -> None:
+def test_a_seal_of_the_first_key_is_current() -> None:
     """A seal is current if it was made with the first key."""
     assert ROTATED.is_current(NEW.seal("webhook", SECRET, 7))
     assert not ROTATED.is_current(OLD.seal("webhook", SECRET, 7))
     assert not ROTATED.is_current(b"")
 
 
-def test_no_key_stands_in_a_representation() -> None:
+def test_representations_contain_no_key() -> None:
     """The representations of the vault and its errors contain no key."""
     with pytest.raises(SealBroken) as caught:
         NEW.open("webhook", OLD.seal("webhook", SECRET, 7), 7)

@@ -50,7 +50,7 @@ def settings(url: str, **values: str) -> Settings:
     return load_settings({f"STAFFBOOKING_{name}": value for name, value in given.items()})
 
 
-async def test_by_default_payments_are_pretended(database_url: str) -> None:
+async def test_by_default_the_processor_is_fake(database_url: str) -> None:
     """By default the fake processor is used, with a sandbox and a clock that can be advanced."""
     async with wiring.open_ports(settings(database_url)) as ports:
         assert isinstance(ports.payments, FakeProcessor)
@@ -59,9 +59,7 @@ async def test_by_default_payments_are_pretended(database_url: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "ready"), [("auto", True), ("manual", False)])
-async def test_pretended_payees_are_ready_or_not(
-    database_url: str, given: str, ready: bool
-) -> None:
+async def test_fake_payees_are_ready_or_manual(database_url: str, given: str, ready: bool) -> None:
     """With FAKE_PAYEES=manual a new payee must complete a page first."""
     command = OpenPayee(7, "mia@example.com", "Mia Lindqvist", "US", "usd")
     async with wiring.open_ports(settings(database_url, FAKE_PAYEES=given)) as ports:
@@ -80,9 +78,7 @@ async def test_stripe_has_no_sandbox(database_url: str) -> None:
         assert type(ports.clock) is SystemClock
 
 
-async def test_stripe_is_given_what_the_settings_say(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stripe_gets_its_settings(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, environment, URLs and currency are passed to the processor, which is closed at the
     end."""
     made: list[Any] = []
@@ -110,7 +106,7 @@ async def test_stripe_is_given_what_the_settings_say(
     assert made[1:] == ["closed"]
 
 
-async def test_the_stub_is_reached_by_its_address(database_url: str) -> None:
+async def test_the_stripe_api_base_is_used(database_url: str) -> None:
     """With STRIPE_API_BASE the composed processor calls the tests' stub."""
     async with open_stub(lambda: datetime.now(UTC)) as stub:
         stubbed = {"STRIPE_SECRET_KEY": stub.api_key, "STRIPE_API_BASE": stub.url}
@@ -120,7 +116,7 @@ async def test_the_stub_is_reached_by_its_address(database_url: str) -> None:
     assert (key.name, key.ok) == ("key", True)
 
 
-async def test_the_sender_is_opened_by_its_first_use(
+async def test_the_sender_is_created_on_first_use(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The webhook sender is created on first use with the setting for insecure URLs, reused, and
@@ -154,7 +150,7 @@ async def test_the_sender_is_opened_by_its_first_use(
     assert made == [{"insecure": True}, ("http://127.0.0.1:9", {"a": "b"}, b"{}", 10), "closed"]
 
 
-async def test_what_webhooks_need_is_loaded_where_it_is_used(database_url: str) -> None:
+async def test_unused_ports_load_no_library(database_url: str) -> None:
     """Ports that are opened but not used load no library for webhooks, seals, images or
     broadcasts."""
     environ = {
@@ -189,7 +185,7 @@ anyio.run(work)
     ],
     ids=["sqlite", "postgresql", "redis", "postgresql and redis"],
 )
-async def test_word_goes_by_what_the_settings_name(
+async def test_the_transport_of_broadcasts_follows_the_settings(
     database_url: str, given: dict[str, str], wire: type | None
 ) -> None:
     """Broadcasts use Redis if it is set, otherwise PostgreSQL; with SQLite they stay in the
@@ -201,7 +197,7 @@ async def test_word_goes_by_what_the_settings_name(
             assert type(vars(ports.pubsub)["_transport"]) is wire
 
 
-async def test_what_must_not_be_said_is_the_deployment_s(database_url: str) -> None:
+async def test_blocked_terms_are_the_deployments(database_url: str) -> None:
     """The content filter finds default terms, the deployment's terms and contact details."""
     given = settings(database_url, BLOCKED_TERMS="zeppelin")
     async with wiring.open_ports(given, is_long_running=True) as ports:
@@ -210,8 +206,8 @@ async def test_what_must_not_be_said_is_the_deployment_s(database_url: str) -> N
         assert await ports.content_filter.scan("See you at eight") == ContentFindings()
 
 
-async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
-    """Hints follow the store's commits, and a seal opens in a later process."""
+async def test_hints_and_seals_belong_to_the_deployment(database_url: str) -> None:
+    """Hints are the store's, and a seal opens with later ports of the same settings."""
     async with wiring.open_ports(settings(database_url)) as ports:
         sealed = ports.vault.seal("webhook", b"hush", 7)
         assert ports.hints is ports.store.hints  # type: ignore[attr-defined]
@@ -223,7 +219,7 @@ async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
 # Files ----------------------------------------------------------------------------------
 
 
-async def test_files_lie_beside_the_database(database_url: str, tmp_path: Path) -> None:
+async def test_files_are_next_to_the_database(database_url: str, tmp_path: Path) -> None:
     """By default files are in a folder next to the database file, created with the first file."""
     async with wiring.open_ports(settings(database_url), is_long_running=True) as ports:
         assert not (tmp_path / "test.db-files").exists()
@@ -231,7 +227,7 @@ async def test_files_lie_beside_the_database(database_url: str, tmp_path: Path) 
     assert (tmp_path / "test.db-files" / "a.jpg").read_bytes() == b"some"
 
 
-async def test_files_lie_where_the_settings_say(database_url: str, tmp_path: Path) -> None:
+async def test_files_are_in_the_configured_folder(database_url: str, tmp_path: Path) -> None:
     """FILES_DIR selects the files folder."""
     given = settings(database_url, FILES_DIR=f"{tmp_path}/elsewhere/images")
     async with wiring.open_ports(given) as ports:
@@ -253,9 +249,7 @@ async def test_each_database_has_its_folder(url: str, folder: str) -> None:
     assert wiring._get_files_dir(settings(url)) == Path(folder)
 
 
-async def test_a_folder_that_cannot_be_written_stops_the_start(
-    database_url: str, tmp_path: Path
-) -> None:
+async def test_an_unwritable_folder_stops_the_start(database_url: str, tmp_path: Path) -> None:
     """A long-running process reports the setting; other commands continue."""
     (tmp_path / "file").write_text("in the way")
     given = settings(database_url, FILES_DIR=f"{tmp_path}/file/images")

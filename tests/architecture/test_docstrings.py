@@ -1,4 +1,4 @@
-"""Public interfaces are documented: every class, function and method of these packages."""
+"""Public definitions of ports and use-cases have docstrings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def public_definitions(tree: ast.Module | ast.ClassDef) -> Iterator[Definition]:
 
 
 def undocumented(source: str) -> list[str]:
-    """The names that lack a docstring, `module` for the module itself."""
+    """The names without a docstring; `module` for the module itself."""
     tree = ast.parse(source)
     missing = [node.name for node in public_definitions(tree) if not ast.get_docstring(node)]
     return missing if ast.get_docstring(tree) else ["module", *missing]
@@ -42,7 +42,7 @@ def test_public_definitions_have_docstrings(package: str) -> None:
 
 
 def test_missing_docstrings_are_seen() -> None:
-    """The rule finds modules, classes, functions and methods without a docstring."""
+    """The rule finds a module, class, method and function without a docstring."""
     planted = (
         "class Port:\n    def read(self): ...\n\n\nasync def write(): ...\n\n\ndef _own(): ...\n"
     )

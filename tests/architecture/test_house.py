@@ -1,4 +1,4 @@
-"""The house is in order: locks, generated pages, file sizes, names of tests, no leftovers."""
+"""Repository rules: locks, generated pages, file sizes, test sentences and leftovers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ LOCKS = {
     "requirements-uv.lock": GROUPS["lock"],
 }
 PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;]+)(.*?)(?=^\S|\Z)", re.M | re.S)
-MOST_LINES = 450
+MAX_LINES = 450
 
 
 def pins(lock: str) -> dict[str, str]:
-    """Version by name of what a lock pins; an entry without a hash counts for nothing."""
+    """The versions that a lock pins with a hash, by name."""
     text = (ROOT / lock).read_text(encoding="utf-8")
     return {
         canonicalize_name(name): version
@@ -41,8 +41,8 @@ def pins(lock: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("lock", "wanted"), LOCKS.items(), ids=LOCKS)
-def test_a_lock_is_in_step(lock: str, wanted: list[str]) -> None:
-    """Each dependency that pyproject.toml names is pinned with hashes, at a version it allows."""
+def test_a_lock_has_every_dependency(lock: str, wanted: list[str]) -> None:
+    """Each dependency of pyproject.toml is pinned with hashes, at a version it allows."""
     pinned = pins(lock)
     missed = [
         text
@@ -57,7 +57,7 @@ def test_a_lock_is_in_step(lock: str, wanted: list[str]) -> None:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_pins_by_hash_alone(lock: str) -> None:
-    """Every line of a lock is a pin, a hash or a comment: no address, no option, no path."""
+    """Every line of a lock is a pin, a hash or a comment."""
     lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
     allowed = re.compile(
         r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[^\s/:]+( ; [a-z_]+ ([!=]=|<) '[\w.]+')? \\"
@@ -68,20 +68,20 @@ def test_a_lock_pins_by_hash_alone(lock: str) -> None:
 
 
 def test_the_locks_agree() -> None:
-    """Tests run on the very versions that the service runs on."""
+    """The development lock pins the versions of the runtime lock."""
     runtime, development = pins("requirements.lock"), pins("requirements-dev.lock")
     assert {name: development.get(name) for name in runtime} == runtime
 
 
 def test_the_lifecycle_page_is_generated() -> None:
-    """docs/lifecycle.md is what the table prints (`make docs` remakes it)."""
+    """docs/lifecycle.md equals the generated page."""
     written = (ROOT / "docs/lifecycle.md").read_text(encoding="utf-8")
 
     assert written == render_lifecycle_page() + "\n"
 
 
 def sources() -> Iterator[Path]:
-    """Every file of the project that people wrote, and the locks."""
+    """All files of the project except generated ones."""
     skipped = {"__pycache__", "build", "dist", "var"}
     for folder, names, files in os.walk(ROOT):
         names[:] = [n for n in names if n not in skipped and (n == ".ci" or n[0] != ".")]
@@ -89,15 +89,15 @@ def sources() -> Iterator[Path]:
 
 
 def leftovers() -> re.Pattern[str]:
-    """What must not stay behind; put together here so that this file has none of it."""
+    """A pattern of leftovers, composed so that this file does not match."""
     marks = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "NotImplemented" + "Error"))
     hosts = "|".join(("py" + "pi", "python" + "hosted", "npm" + "js", "deb" + "ian"))
     paths = "|".join(("wo" + "rk/main", "wo" + "rk/shared", "ro" + "ot", "op" + "t"))
     return re.compile(rf"\b({marks})\b|({hosts})\.(org|com)|(?<![\w.}}])/({paths})/")
 
 
-def test_nothing_is_left_over() -> None:
-    """No unfinished mark, no registry's host and no machine's path is in any file."""
+def test_no_leftovers() -> None:
+    """No file has an unfinished mark, a registry's host or a path of a machine."""
     pattern = leftovers()
     found = [
         f"{path.relative_to(ROOT)}:{number} {line.strip()[:80]}"
@@ -118,22 +118,22 @@ def test_nothing_is_left_over() -> None:
     ],
 )
 def test_a_planted_leftover_is_seen(line: str) -> None:
-    """The rule knows each kind of leftover."""
+    """The pattern finds a leftover of each kind."""
     assert leftovers().search(line)
 
 
 def test_files_stay_small() -> None:
-    """A Python file has at most 450 lines: one that outgrows this is two ideas."""
+    """A Python file has at most 450 lines."""
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
         for path in sources()
         if path.suffix == ".py"
     }
-    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+    assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
 def test_every_test_states_its_fact() -> None:
-    """Each test function has one sentence that says what is true."""
+    """Each test function has a docstring that ends with a period."""
     silent = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
@@ -146,24 +146,25 @@ def test_every_test_states_its_fact() -> None:
 
 
 def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
-    """`make` with a Python before 3.11 stops with one line that says what is needed."""
+    """`make` with Python 3.10 fails with a message of the required version and makes no
+    environment."""
     pretend = "import sys; sys.version_info = (3, 10, 0); exec(sys.argv.pop())"
-    made = made_by(tmp_path, f'exec "{sys.executable}" -c "{pretend}" "$2"')
+    made = run_make_demo(tmp_path, f'exec "{sys.executable}" -c "{pretend}" "$2"')
     assert made.returncode != 0
     assert made.stdout == ""
     assert made.stderr.startswith("Python 3.11 or later is needed")
     assert not (tmp_path / "venv").exists()
 
 
-def test_what_takes_long_is_said_before_it_begins(tmp_path: Path) -> None:
-    """A first `make demo` installs for a minute: nobody is to think that it hangs."""
-    made = made_by(tmp_path, 'test "$2" != venv')
+def test_making_the_environment_is_announced(tmp_path: Path) -> None:
+    """`make demo` announces the creation of the environment before it begins."""
+    made = run_make_demo(tmp_path, 'test "$2" != venv')
     assert made.returncode != 0
     assert made.stdout == f"Making the environment {tmp_path}/venv...\n"
 
 
-def made_by(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
-    """`make demo` in an environment of its own, with a Python that is this line of a shell."""
+def run_make_demo(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
+    """Run `make demo` with a Python that is a shell command, and an environment in the folder."""
     path = folder / "python3"
     path.write_text(f"#!/bin/sh\n{python}\n", encoding="utf-8")
     path.chmod(0o755)

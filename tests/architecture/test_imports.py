@@ -1,7 +1,7 @@
-"""Who may import whom: the contracts of pyproject.toml hold, and each of them bites.
+"""Import rules: the contracts of pyproject.toml hold, and a violation of each is found.
 
-The contracts name packages and frameworks; what import-linter cannot say (the core lives
-on the standard library's timeless part and attrs) is read from the syntax trees here.
+The contracts name packages and frameworks. What import-linter cannot express (the modules of the
+standard library that the core may import) is read from the syntax trees here.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ PLANTED = {
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:
-    """import-linter's verdict on the tree in `folder`, by the contracts beside it."""
+    """import-linter's result for the tree in `folder`, by the contracts in it."""
     return subprocess.run(
         [sys.executable, "-c", LINT, "--no-cache", "--no-logo"],
         cwd=folder,
@@ -81,7 +81,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The packages and their contracts, free to be spoiled."""
+    """A copy of the packages and their contracts, which tests can change."""
     for package in PACKAGES:
         shutil.copytree(
             ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
@@ -91,7 +91,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_the_contracts_are_kept() -> None:
-    """The tree as it is keeps every contract."""
+    """The tree keeps all ten contracts."""
     verdict = lint(ROOT)
     assert verdict.returncode == 0, verdict.stdout
     assert verdict.stdout.count("KEPT") == 10
@@ -99,7 +99,7 @@ def test_the_contracts_are_kept() -> None:
 
 @pytest.mark.parametrize(("place", "imported"), PLANTED.values(), ids=PLANTED)
 def test_a_planted_import_breaks_a_contract(copy: Path, place: str, imported: str) -> None:
-    """A forbidden import is found, and named with the module that does it."""
+    """A forbidden import breaks a contract and is reported with its module."""
     with (copy / place).open("a") as file:
         file.write(f"\nimport {imported}\n")
     verdict = lint(copy)
@@ -116,7 +116,7 @@ def modules(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def imported_roots(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The line and the first part of the name of each absolute import."""
+    """The line and the top-level name of each absolute import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
@@ -125,7 +125,7 @@ def imported_roots(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_the_core_imports_the_standard_library_and_attrs() -> None:
-    """No module of the core needs anything else to be installed."""
+    """The core imports only itself, the standard library and attrs."""
     allowed = sys.stdlib_module_names | {"attr", "attrs", "staffbooking_core"}
     found = [
         f"{path}:{line} {root}"
@@ -136,8 +136,9 @@ def test_the_core_imports_the_standard_library_and_attrs() -> None:
     assert found == []
 
 
-def test_the_core_has_no_clock_no_chance_no_system() -> None:
-    """The core has no way to the system: no loop, socket, file, thread, clock or die."""
+def test_the_core_imports_no_system_modules() -> None:
+    """The core imports no module for event loops, sockets, files, threads, clocks or random
+    numbers."""
     forbidden = {"asyncio", "os", "pathlib", "random", "secrets", "socket", "threading", "time"}
     found = [
         f"{path}:{line} {root}"
@@ -156,14 +157,14 @@ CLOCK_READS = {
 
 
 def calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The line and the dotted name of everything that is called."""
+    """The line and the dotted name of each call."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield node.lineno, ast.unparse(node.func)
 
 
-def test_only_the_clock_port_tells_the_time() -> None:
-    """Neither the core nor HTTP nor the worker reads the machine's clock."""
+def test_only_the_clock_port_reads_the_time() -> None:
+    """Core, HTTP and worker do not read the clock of the machine."""
     found = [
         f"{path}:{line} {name}()"
         for path, tree in modules("staffbooking_core", "staffbooking_http", "staffbooking_worker")
@@ -174,7 +175,7 @@ def test_only_the_clock_port_tells_the_time() -> None:
 
 
 def test_the_core_opens_no_file() -> None:
-    """Nothing in the core calls open()."""
+    """The core does not call open()."""
     found = [
         f"{path}:{line}"
         for path, tree in modules("staffbooking_core")
@@ -193,5 +194,5 @@ def test_the_core_opens_no_file() -> None:
     ],
 )
 def test_a_planted_clock_read_is_seen(source: str, read: str) -> None:
-    """Each way to read the clock is one that the rule knows."""
+    """The rule finds each way to read the clock."""
     assert [name for _, name in calls(ast.parse(source)) if name in CLOCK_READS] == [read]

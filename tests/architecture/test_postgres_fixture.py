@@ -1,4 +1,4 @@
-"""The tests' own PostgreSQL."""
+"""The PostgreSQL server of the tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def query(url: str, statement: str) -> object:
 
 
 async def test_a_new_database_answers(postgres_server: PostgresServer) -> None:
-    """A database that the fixture made runs a query, and is gone after it is dropped."""
+    """A new database runs a query, and does not exist after it is dropped."""
     url = await postgres_server.create_database()
     assert await query(url, "SELECT 1 + 1") == 2
     await postgres_server.drop_database(database_name(url))
@@ -37,7 +37,7 @@ async def test_a_new_database_answers(postgres_server: PostgresServer) -> None:
 
 
 async def test_databases_are_separate(postgres_server: PostgresServer) -> None:
-    """A table of one database is not seen in another."""
+    """A table of one database does not exist in another."""
     first, second = [await postgres_server.create_database() for _ in range(2)]
     await query(first, "CREATE TABLE only_here (id int)")
     assert await query(first, "SELECT to_regclass('only_here')::text") == "only_here"
@@ -45,7 +45,7 @@ async def test_databases_are_separate(postgres_server: PostgresServer) -> None:
 
 
 async def test_a_template_is_copied(postgres_server: PostgresServer) -> None:
-    """A database made from a template starts with the template's tables."""
+    """A database made from a template has its rows."""
     template = await postgres_server.create_database()
     await query(template, "CREATE TABLE seeded AS SELECT 7 AS id")
     copy = await postgres_server.create_database(template=database_name(template))
@@ -53,7 +53,7 @@ async def test_a_template_is_copied(postgres_server: PostgresServer) -> None:
 
 
 async def test_the_wheel_alone_is_enough() -> None:
-    """A machine without PostgreSQL runs the tests on the wheel's programs, keeping nothing."""
+    """The programs of the wheel run PostgreSQL 18, and its folder is removed at the end."""
     binaries = find_wheel_binaries()
     assert binaries is not None, "the development lock brings the wheel"
     with run_postgres_server(binaries) as server:

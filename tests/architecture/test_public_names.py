@@ -1,4 +1,4 @@
-"""The public surface is small, and each public class has a name of its own.
+"""The number of public names is limited, and each public class has a unique name.
 
 A public name is a class, function, constant or alias that a module of the five packages defines
 at its top level without a leading underscore (migrations aside). It is not public if
@@ -56,7 +56,7 @@ def defined_names(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def exported_names(module: str) -> set[str] | None:
-    """The module's `__all__`; None where it has none."""
+    """The `__all__` of a module, or None without one."""
     for node in modules()[module].body:
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
@@ -65,13 +65,13 @@ def exported_names(module: str) -> set[str] | None:
 
 
 def exported_modules(package: str) -> set[str]:
-    """The modules of a package that its `__all__` names, if any."""
+    """The modules of a package that its `__all__` names."""
     exported = exported_names(package) or set()
     return {name for name in exported if f"{package}.{name}" in modules()}
 
 
 def keeper_of(module: str) -> str | None:
-    """The package that keeps a module to itself; None where the module is public."""
+    """The package to which a module is internal, or None for a public module."""
     parts = module.split(".")
     listing = [
         (package, parts[depth])
@@ -101,13 +101,13 @@ def imported_modules(tree: ast.Module) -> Iterator[str]:
 
 
 def leaks(importer: str, imported: str) -> bool:
-    """Whether a module imports one that another package keeps to itself."""
+    """Whether a module imports an internal module of another package."""
     keeper = keeper_of(imported) if imported in modules() else None
     return keeper is not None and not f"{importer}.".startswith(f"{keeper}.")
 
 
 def test_few_names_are_public() -> None:
-    """The five packages have no more public names than the ceiling, which only ever sinks."""
+    """The five packages have at most `MAX_PUBLIC_NAMES` public names."""
     counted = {
         module: len(public_names(module)) for module in modules() if keeper_of(module) is None
     }
@@ -115,7 +115,7 @@ def test_few_names_are_public() -> None:
 
 
 def test_internal_modules_stay_inside() -> None:
-    """No module imports one that another package keeps to itself."""
+    """No module imports an internal module of another package."""
     found = {
         f"{module} -> {imported}"
         for module, tree in modules().items()
@@ -140,7 +140,7 @@ def test_documents_import_public_modules(page: str) -> None:
 
 
 def test_a_planted_leak_is_seen() -> None:
-    """A package's own modules may import its internal modules; others may not."""
+    """An internal module may be imported within its package and not from another one."""
     internal = "staffbooking_adapters.sql.engine.statements"
     assert keeper_of(internal) == "staffbooking_adapters.sql"
     assert not leaks("staffbooking_adapters.sql.store", internal)
@@ -149,7 +149,7 @@ def test_a_planted_leak_is_seen() -> None:
 
 
 def test_each_public_class_has_its_own_name() -> None:
-    """No class name stands twice, but for a port's two classes in the memory and SQL stores."""
+    """No two public classes have one name, except one each in the memory and SQL stores."""
     places: dict[str, list[str]] = {}
     for module, tree in modules().items():
         for node in tree.body:

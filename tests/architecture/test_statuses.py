@@ -1,4 +1,4 @@
-"""Nothing but the lifecycle tables writes a status of a booking."""
+"""Only the lifecycle tables write a status of a booking."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WRITERS = {
     ("staffbooking_core/usecases/bookings/requests.py", "_build_booking"),
     ("staffbooking_adapters/sql/bookings/reader.py", "<module>"),
 }
-"""The tables' functions, the constructor of a request, and the mapper from rows."""
+"""The functions of the tables, the constructor of a request, and the mapper from rows."""
 
 
 def names_in(*nodes: ast.AST | None) -> set[str]:
-    """Every plain name in some expressions."""
+    """All plain names in expressions."""
     return {
         name.id
         for node in nodes
@@ -38,7 +38,7 @@ def names_in(*nodes: ast.AST | None) -> set[str]:
 
 
 def annotations_of(scope: ast.AST, name: str) -> set[str]:
-    """The types that a scope's parameters and variables of this name are annotated with."""
+    """The types in annotations of parameters and variables of this name."""
     return names_in(
         *(
             node.annotation
@@ -54,7 +54,7 @@ def annotations_of(scope: ast.AST, name: str) -> set[str]:
 
 
 def types_of(scope: ast.AST, *expressions: ast.expr) -> set[str]:
-    """The classes that expressions mention, by themselves or by their variables."""
+    """The classes that expressions mention, directly or by the types of their variables."""
     names = names_in(*expressions)
     assigned = (
         node.value
@@ -67,8 +67,8 @@ def types_of(scope: ast.AST, *expressions: ast.expr) -> set[str]:
 
 
 def is_of_something_else(scope: ast.AST, call: ast.Call, value: ast.expr) -> bool:
-    """Whether a copied `status` is seen to be of another thing, by the classes that the copied
-    object and the value mention."""
+    """Whether a copied `status` is not of a booking, by the classes that the copied object and the
+    value mention."""
     types = types_of(scope, value, *call.args[:1])
     return bool(types) and not types & BOOKING_TYPES
 
@@ -88,8 +88,8 @@ def is_write(scope: ast.AST, call: ast.Call, keyword: ast.keyword) -> bool:
 
 
 def writes_in(scope: ast.AST, is_presentation: bool) -> Iterator[int]:
-    """The lines of a scope that write a status of a booking: by keyword, or by a field's name,
-    which in presentations is the name of what others read."""
+    """The lines of a scope that write a status of a booking: by keyword, or, outside of
+    presentations, by the name of a field."""
     for node in ast.walk(scope):
         match node:
             case ast.Call(keywords=keywords):
@@ -115,7 +115,7 @@ def writers_in(source: str, is_presentation: bool = False) -> Iterator[tuple[str
 
 
 def test_only_the_tables_write_a_status() -> None:
-    """Everything that writes a status of a booking is listed, and all that is listed does."""
+    """The functions that write a status of a booking are exactly `WRITERS`."""
     found = {
         (name, function): line
         for package in PACKAGES
@@ -143,7 +143,7 @@ def test_only_the_tables_write_a_status() -> None:
     ],
 )
 def test_a_planted_write_is_seen(line: str) -> None:
-    """The rule knows each way to write a status."""
+    """The rule finds each way to write a status."""
     source = f"def planted(booking: Booking, status: BookingStatus):\n    {line}\n"
     assert list(writers_in(source)) == [("planted", 2)]
 
@@ -160,6 +160,6 @@ def test_a_planted_write_is_seen(line: str) -> None:
     ],
 )
 def test_other_statuses_are_left_alone(line: str) -> None:
-    """A status of an operation or a chargeback is none of a booking, nor is reading one a write."""
+    """Writes of other statuses, and reads, are not reported."""
     source = f"def planted(operation: Operation, verdict: ChargebackStatus):\n    {line}\n"
     assert list(writers_in(source)) == []

@@ -1,4 +1,4 @@
-"""What tests are held by: budgets, tools that lack, limits of time, ports that are kept."""
+"""Test support: budgets, missing tools, timeouts and reserved ports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.watchdog import with_timeout
 
 
 def test_the_table_adds_up_a_tier() -> None:
-    """Folders of one tier share a budget, a tier that did not run has no line."""
+    """The table adds up the folders of a tier, and has no row for a tier that did not run."""
     rows = budget_rows(
         {"tests/domain": 1.25, "tests/usecases": 2.5, "tests/e2e": 91.0, "tests/cli": 5}
     )
@@ -31,8 +31,8 @@ def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_noted")
-def test_a_missing_tool_leaves_tests_out_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the tool its tests are left out, and the end of the run says which."""
+def test_a_missing_tool_skips_tests_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a tool its tests are skipped, and the summary line names the tool and the reason."""
     monkeypatch.setenv("REQUIRE", "chromium")
     with pytest.raises(pytest.skip.Exception):
         required_tools.skip_or_fail("postgres", "PostgreSQL", "there is no initdb")
@@ -41,7 +41,7 @@ def test_a_missing_tool_leaves_tests_out_loudly(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("nothing_noted")
 def test_a_required_tool_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where REQUIRE names the tool, its absence fails the tests."""
+    """A missing tool that REQUIRE names fails the test."""
     monkeypatch.setenv("REQUIRE", "chromium,postgres")
     with pytest.raises(pytest.fail.Exception, match="REQUIRE names postgres"):
         required_tools.skip_or_fail("postgres", "PostgreSQL", "there is no initdb")
@@ -50,7 +50,7 @@ def test_a_required_tool_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.anyio
 async def test_a_test_that_hangs_is_cancelled_where_it_waits() -> None:
-    """The error of a coroutine that took too long leads to what it waited for."""
+    """The timeout error of a coroutine has a traceback to where it waited."""
 
     async def waits_for_ever() -> None:
         await asyncio.Event().wait()
@@ -63,13 +63,13 @@ async def test_a_test_that_hangs_is_cancelled_where_it_waits() -> None:
 
 @pytest.mark.anyio
 async def test_coroutines_are_limited(request: pytest.FixtureRequest) -> None:
-    """Without a word in the test: as this one is."""
+    """An asynchronous test is wrapped with a timeout by default."""
     assert request.node.obj.__wrapped__ is test_coroutines_are_limited
 
 
-def test_a_kept_port_is_the_servers_alone() -> None:
-    """A server that asks for it by its number can listen there, again and again; meanwhile it
-    refuses, and is taken for all who can't share it."""
+def test_a_reserved_port_is_only_for_servers() -> None:
+    """A server can repeatedly listen on a reserved port by its number, while connections without a
+    server and other binds are refused."""
     with reserve_port() as keeping:
         number = port_number(keeping)
         for _ in range(2):

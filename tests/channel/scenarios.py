@@ -102,7 +102,7 @@ TransportDriver: TypeAlias = Callable[[Ports], AbstractAsyncContextManager[OpenC
 """Starts a service on the given ports and yields its connection opener."""
 
 
-# Plays ------------------------------------------------------------------------------------
+# Scenarios --------------------------------------------------------------------------------
 
 
 @frozen
@@ -126,13 +126,13 @@ def scenario(
     return declare
 
 
-def make_scenario_ports(play: Scenario) -> Ports:
+def make_scenario_ports(script: Scenario) -> Ports:
     """An in-memory deployment for a scenario."""
-    return memory_ports(play.policy, content_filter=SimpleContentFilter())
+    return memory_ports(script.policy, content_filter=SimpleContentFilter())
 
 
 async def run_scenario(
-    play: Scenario, ports: Ports, connect: OpenConnection, validator: FrameValidator
+    script: Scenario, ports: Ports, connect: OpenConnection, validator: FrameValidator
 ) -> None:
     """Run a scenario to its end. Ada is a customer; Mia, Noa and Kim are staff; Sam shares no
     conversation with them. The store may hold other, unrelated users."""
@@ -145,7 +145,7 @@ async def run_scenario(
         people[name] = user
     stage = ScenarioStage(ports, people, connect, validator)
     try:
-        await play.act(stage)
+        await script.act(stage)
         await stage.assert_no_pending_frames()
     finally:
         with anyio.CancelScope(shield=True):
@@ -167,7 +167,7 @@ class ScenarioStage:
     clients: list[ScenarioClient] = field(factory=list)
     _conversation_ids: list[int] = field(factory=list)
 
-    # Behind the scenes ----------------------------------------------------------------------
+    # Outside the channel --------------------------------------------------------------------
 
     def booking_scenario(self, staff: str = "mia") -> BookingScenario:
         """The booking scenario of Ada and one staff member."""
@@ -214,7 +214,7 @@ class ScenarioStage:
     def pass_time(self, by: timedelta) -> None:
         self.ports.clock.advance(by)  # type: ignore[attr-defined]
 
-    # Entrances and exits --------------------------------------------------------------------
+    # Connections ----------------------------------------------------------------------------
 
     async def connect(self, name: str, after: int | None = None) -> ScenarioClient:
         """Connect a user and receive `ready`; no frame is sent. Messages `after` the given id
@@ -288,26 +288,28 @@ class ScenarioClient:
     def id(self) -> int:
         return self.user.id
 
-    # Speaking -------------------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------------
 
     async def send(self, event: str, data: Data, ref: Any = None) -> None:
         self._validator.validate_client_frame(make_frame(event, data, ref))
         await self.connection.send(make_frame(event, data, ref))
 
     async def send_invalid(self, wrong: Frame, code: str, *fields: str) -> None:
-        """Send what can't be understood: it is told why, and which fields are at fault."""
+        """Send an invalid frame and expect its error code and invalid fields."""
         await self.connection.send(wrong)
         await self.expect_error(code, *fields, ref=wrong.get("ref"))
 
     async def send_message_and_receive(
         self, number: int, content: str, *, ref: Any = None, **data: Any
     ) -> Data:
-        """Say something in a conversation, and hear it acknowledged, and told: the message."""
+        """Send a message, expect its `ack` and `new_message`, and return the message."""
         await self.send_message(number, content, ref, **data)
-        heard = sorted([await self.receive(), await self.receive()], key=lambda each: each["event"])
-        message: Data = heard[1]["data"]
+        frames = sorted(
+            [await self.receive(), await self.receive()], key=lambda each: each["event"]
+        )
+        message: Data = frames[1]["data"]
         assert message["content"] == content
-        assert heard == [
+        assert frames == [
             make_frame(ServerEvent.ACK, {"message": message}, ref),
             new_message_frame(message),
         ]
@@ -333,34 +335,34 @@ class ScenarioClient:
         await self.send(ClientEvent.RESUME, {"after": after}, ref)
 
     async def wait_until_offline(self, other: ScenarioClient, since: datetime) -> None:
-        """Ask until the service knows that somebody's last connection has ended."""
+        """Request the presence of a user until it is offline, last seen at `since`."""
         while True:
             await self.request_presence(other)
-            told = await self.receive()
-            if not told["data"]["online"]:
-                assert told == presence_frame(other, False, since)
+            frame = await self.receive()
+            if not frame["data"]["online"]:
+                assert frame == presence_frame(other, False, since)
                 return
 
-    # Listening ------------------------------------------------------------------------------
+    # Receiving ------------------------------------------------------------------------------
 
     async def receive(self) -> Frame:
         with anyio.fail_after(FRAME_TIMEOUT_SECONDS):
-            told = await self.connection.receive()
-        self._validator.validate_server_frame(told)
-        return told
+            frame = await self.connection.receive()
+        self._validator.validate_server_frame(frame)
+        return frame
 
     async def expect_frames(self, *frames: Frame) -> None:
-        """These come next, in this order."""
+        """Expect these frames next, in this order."""
         assert [await self.receive() for _ in frames] == [*frames]
 
-    async def expect_new_messages(self, *said: Data) -> None:
-        await self.expect_frames(*map(new_message_frame, said))
+    async def expect_new_messages(self, *expected: Data) -> None:
+        await self.expect_frames(*map(new_message_frame, expected))
 
     async def expect_error(self, code: str, *fields: str, ref: Any = None) -> Data:
-        """The next frame is an error: its data."""
-        told = await self.receive()
-        data: Data = told["data"]
-        assert told == make_frame(ServerEvent.ERROR, data, ref)
+        """Expect an error next and return its data."""
+        frame = await self.receive()
+        data: Data = frame["data"]
+        assert frame == make_frame(ServerEvent.ERROR, data, ref)
         assert (data["code"], [each["field"] for each in data.get("errors", ())]) == (
             code,
             [*fields],
@@ -368,9 +370,9 @@ class ScenarioClient:
         return data
 
     async def receive_until_pause(self) -> list[Frame]:
-        """All that it was told until what it has sent so far was dealt with."""
-        ref, told = f"pause {next(self._pause_numbers)}", []
+        """The frames received until everything sent so far was handled."""
+        ref, frames = f"pause {next(self._pause_numbers)}", []
         await self.connection.send(make_frame("pause", {}, ref))
-        while (heard := await self.receive()).get("ref") != ref:
-            told.append(heard)
-        return told
+        while (frame := await self.receive()).get("ref") != ref:
+            frames.append(frame)
+        return frames

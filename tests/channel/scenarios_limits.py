@@ -1,4 +1,4 @@
-"""Plays: how much a client may send, and who is shown the door."""
+"""Scenarios of event limits, and of a disabled user."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SMALL_RATE_LIMIT = {
 
 
 @scenario(**SMALL_RATE_LIMIT)
-async def what_is_too_much_is_dropped(stage: ScenarioStage) -> None:
-    """It is told for how long; once the window ends it goes on."""
+async def events_over_the_limit_are_dropped(stage: ScenarioStage) -> None:
+    """A message over the limit gets `retry_after`, and messages of the next window are sent."""
     talk = await stage.open_conversation()
     [mia] = await stage.connect_ready("mia")
     ada = await stage.connect("ada")
@@ -35,8 +35,8 @@ async def what_is_too_much_is_dropped(stage: ScenarioStage) -> None:
 
 
 @scenario(**SMALL_RATE_LIMIT)
-async def mistakes_count_too(stage: ScenarioStage) -> None:
-    """Whatever they are."""
+async def invalid_frames_count(stage: ScenarioStage) -> None:
+    """Invalid frames count against the limit."""
     ada = await stage.connect("ada")
     await ada.resume(0)
     await ada.send_invalid(make_frame("shout", {}), "unknown_event")
@@ -49,7 +49,7 @@ async def mistakes_count_too(stage: ScenarioStage) -> None:
 
 @scenario(**SMALL_RATE_LIMIT)
 async def each_connection_has_its_own_window(stage: ScenarioStage) -> None:
-    """One is too loud, the other one not."""
+    """A connection over its limit does not limit another connection of the user."""
     talk = await stage.open_conversation()
     ada, phone = [await stage.connect("ada") for _ in range(2)]
     for player in (ada, phone):
@@ -63,7 +63,7 @@ async def each_connection_has_its_own_window(stage: ScenarioStage) -> None:
 
 @scenario(**SMALL_RATE_LIMIT)
 async def a_flood_ends_the_connection(stage: ScenarioStage) -> None:
-    """At the frame after three times the limit."""
+    """The frame after three times the limit closes the connection."""
     talk = await stage.open_conversation()
     ada = await stage.connect("ada")
     await ada.resume(0)
@@ -75,8 +75,8 @@ async def a_flood_ends_the_connection(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_is_locked_out_is_cut_off(stage: ScenarioStage) -> None:
-    """At each connection; the others go on."""
+async def disabling_a_user_closes_connections(stage: ScenarioStage) -> None:
+    """Disabling a user closes all their connections and no others."""
     talk = await stage.open_conversation()
     ada, mia, pad = await stage.connect_ready("ada", "mia", "mia")
     await administration.disable_user(stage.ports, mia.user.email)

@@ -1,4 +1,4 @@
-"""Plays: what is said, who is told of it, and what may not be said."""
+"""Scenarios of messages: recipients, repeated sending, content checks and invalid frames."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from tests.support.message_doubles import BLOCKED_TERM, CONTACT_TEXT
 OVERLONG_TEXT = "x" * 5001
 
 
-# Saying something -------------------------------------------------------------------------
+# Sending ----------------------------------------------------------------------------------
 
 
 @scenario()
-async def a_message_reaches_everybody(stage: ScenarioStage) -> None:
-    """Each connection of each participant, the sender's other one too; the sender's own is
-    told by an ack besides."""
+async def a_message_reaches_all_participants(stage: ScenarioStage) -> None:
+    """A message reaches every connection of both participants, and its sender also gets an ack."""
     talk = await stage.open_conversation()
     ada, phone, mia, pad, _ = await stage.connect_ready("ada", "ada", "mia", "mia", "sam")
     hello = await ada.send_message_and_receive(talk, "Hello", ref="r1")
@@ -34,8 +33,8 @@ async def a_message_reaches_everybody(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def an_answer_goes_back(stage: ScenarioStage) -> None:
-    """Both sides say something; ids rise."""
+async def both_participants_send(stage: ScenarioStage) -> None:
+    """Both participants send messages, with rising ids."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
     hello = await ada.send_message_and_receive(talk, "Hello")
@@ -46,8 +45,8 @@ async def an_answer_goes_back(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def a_ref_comes_back_as_it_was(stage: ScenarioStage) -> None:
-    """Whatever it is, or none."""
+async def a_ref_is_returned_unchanged(stage: ScenarioStage) -> None:
+    """A `ref` of any JSON type, or none, is returned with the ack."""
     talk = await stage.open_conversation()
     [ada] = await stage.connect_ready("ada")
     for ref in ({"tab": [1, "a"]}, 7, "", False, None):
@@ -55,8 +54,8 @@ async def a_ref_comes_back_as_it_was(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def a_text_is_told_as_it_came(stage: ScenarioStage) -> None:
-    """With its blanks, lines and signs, up to the last of 5,000 characters."""
+async def content_is_unchanged(stage: ScenarioStage) -> None:
+    """Content is sent unchanged, with blanks, lines and symbols, up to 5,000 characters."""
     talk = await stage.open_conversation()
     [ada, mia] = await stage.connect_ready("ada", "mia")
     for content in (" two\n\tlines ", "<b>&amp;", "👩‍🚀 naïve", "😀" * 5000):
@@ -64,35 +63,35 @@ async def a_text_is_told_as_it_came(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def what_is_sent_at_once_keeps_its_order(stage: ScenarioStage) -> None:
-    """Nobody waits for an ack."""
+async def messages_keep_their_order(stage: ScenarioStage) -> None:
+    """30 messages sent without waiting for acks keep their order, for every connection."""
     talk = await stage.open_conversation()
     ada, phone, mia = await stage.connect_ready("ada", "ada", "mia")
     for number in range(30):
         await ada.send_message(talk, f"{number}", ref=number)
-    told = [await mia.receive() for _ in range(30)]
-    assert [each["data"]["content"] for each in told] == [f"{number}" for number in range(30)]
-    await phone.expect_frames(*told)
+    frames = [await mia.receive() for _ in range(30)]
+    assert [each["data"]["content"] for each in frames] == [f"{number}" for number in range(30)]
+    await phone.expect_frames(*frames)
     own = [await ada.receive() for _ in range(60)]
-    assert [each for each in own if each["event"] == "new_message"] == told
+    assert [each for each in own if each["event"] == "new_message"] == frames
     assert [each for each in own if each["event"] == "ack"] == [
-        make_frame("ack", {"message": each["data"]}, number) for number, each in enumerate(told)
+        make_frame("ack", {"message": each["data"]}, number) for number, each in enumerate(frames)
     ]
 
 
 @scenario()
-async def what_is_said_elsewhere_is_told(stage: ScenarioStage) -> None:
-    """Over REST, or by a connection of another process: it is stored, and that is enough."""
+async def messages_from_outside_are_sent(stage: ScenarioStage) -> None:
+    """Messages stored outside the channel are sent to both participants."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
-    said = await stage.send_outside_channel("mia", talk, "one", "two")
+    sent = await stage.send_outside_channel("mia", talk, "one", "two")
     for each in (ada, mia):
-        await each.expect_new_messages(*said)
+        await each.expect_new_messages(*sent)
 
 
 @scenario()
-async def each_hears_of_their_own_conversations(stage: ScenarioStage) -> None:
-    """Mia and Noa both work for Ada, and have nothing to do with each other."""
+async def messages_stay_in_their_conversation(stage: ScenarioStage) -> None:
+    """Two staff members of one customer each get only their own messages."""
     talks = {name: await stage.open_conversation(name) for name in ("mia", "noa")}
     ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     for player, talk in ((mia, talks["mia"]), (noa, talks["noa"])):
@@ -101,13 +100,13 @@ async def each_hears_of_their_own_conversations(stage: ScenarioStage) -> None:
         )
 
 
-# Once -------------------------------------------------------------------------------------
+# Client message ids -----------------------------------------------------------------------
 
 
 @scenario()
-async def the_same_name_is_said_once(stage: ScenarioStage) -> None:
-    """Sent again, even with another text and from another connection, it is acknowledged as
-    it was stored, and told nobody."""
+async def a_repeated_client_message_id_is_not_broadcast(stage: ScenarioStage) -> None:
+    """A repeated `client_message_id`, even with other content or from another connection, is
+    acknowledged with the stored message and not broadcast."""
     talk = await stage.open_conversation()
     ada, phone, mia = await stage.connect_ready("ada", "ada", "mia")
     hello = await ada.send_message_and_receive(talk, "Hello", client_message_id="a1", ref=1)
@@ -119,22 +118,22 @@ async def the_same_name_is_said_once(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def a_name_sent_twice_at_once_is_said_once(stage: ScenarioStage) -> None:
-    """Both are acknowledged."""
+async def a_client_message_id_sent_twice_at_once(stage: ScenarioStage) -> None:
+    """Two messages with one `client_message_id` sent at once get acks of one message."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
     for ref in (1, 2):
         await ada.send_message(talk, "Hello", ref=ref, client_message_id="a1")
     hello = (await mia.receive())["data"]
-    told = [await ada.receive() for _ in range(3)]
-    assert sorted(each.get("ref", 0) for each in told) == [0, 1, 2]
-    acknowledged = [each["data"]["message"] for each in told if each["event"] == "ack"]
+    frames = [await ada.receive() for _ in range(3)]
+    assert sorted(each.get("ref", 0) for each in frames) == [0, 1, 2]
+    acknowledged = [each["data"]["message"] for each in frames if each["event"] == "ack"]
     assert acknowledged == [hello, hello]
 
 
 @scenario()
-async def the_same_name_elsewhere_is_another_message(stage: ScenarioStage) -> None:
-    """Of another sender, and in another conversation."""
+async def a_client_message_id_is_of_one_sender_and_conversation(stage: ScenarioStage) -> None:
+    """One `client_message_id` of another sender or in another conversation is another message."""
     talks = {name: await stage.open_conversation(name) for name in ("mia", "noa")}
     ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     one = await ada.send_message_and_receive(talks["mia"], "Hello", client_message_id="a1")
@@ -146,12 +145,12 @@ async def the_same_name_elsewhere_is_another_message(stage: ScenarioStage) -> No
     assert len({one["id"], two["id"], three["id"]}) == 3
 
 
-# What may not be said ---------------------------------------------------------------------
+# Refused content --------------------------------------------------------------------------
 
 
 @scenario()
-async def a_text_has_bounds(stage: ScenarioStage) -> None:
-    """What is blank or too long is stored and told nowhere."""
+async def content_has_bounds(stage: ScenarioStage) -> None:
+    """Empty, blank and overlong content is refused."""
     talk = await stage.open_conversation()
     ada, _ = await stage.connect_ready("ada", "mia")
     for number, content in enumerate(("", " \n\t", OVERLONG_TEXT)):
@@ -162,8 +161,9 @@ async def a_text_has_bounds(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def what_the_filter_finds_is_not_said(stage: ScenarioStage) -> None:
-    """A blocked term never; a way of contact not before the booking is paid."""
+async def blocked_content_is_refused(stage: ScenarioStage) -> None:
+    """A blocked term, or a contact before the booking is paid, is refused with
+    `content_blocked`."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
     for sender, content in (
@@ -176,8 +176,8 @@ async def what_the_filter_finds_is_not_said(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def contacts_are_told_once_the_booking_is_paid(stage: ScenarioStage) -> None:
-    """By both sides; a blocked term still isn't."""
+async def contacts_are_allowed_after_payment(stage: ScenarioStage) -> None:
+    """After the payment both may send contacts, and a blocked term is still refused."""
     talk = await stage.open_conversation(paid=True)
     ada, mia = await stage.connect_ready("ada", "mia")
     await mia.expect_new_messages(await ada.send_message_and_receive(talk, CONTACT_TEXT))
@@ -189,8 +189,8 @@ async def contacts_are_told_once_the_booking_is_paid(stage: ScenarioStage) -> No
 
 
 @scenario()
-async def a_stranger_has_no_say(stage: ScenarioStage) -> None:
-    """A conversation of others looks as if it were none, in all that one may do there."""
+async def a_stranger_gets_not_found(stage: ScenarioStage) -> None:
+    """A stranger gets `not_found` for messages, typing and reads, as in an unknown conversation."""
     talk = await stage.open_conversation()
     ada, _, sam = await stage.connect_ready("ada", "mia", "sam")
     hello = await ada.send_message_and_receive(talk, "Hello")
@@ -203,12 +203,13 @@ async def a_stranger_has_no_say(stage: ScenarioStage) -> None:
     await stage.clients[1].expect_new_messages(hello)
 
 
-# What can't be understood -----------------------------------------------------------------
+# Invalid frames ---------------------------------------------------------------------------
 
 
 @scenario()
 async def an_unknown_event_is_refused(stage: ScenarioStage) -> None:
-    """Also one that only the service sends; the connection goes on."""
+    """Unknown events, also ones that only the service sends, are refused, and the connection stays
+    open."""
     talk = await stage.open_conversation()
     [ada] = await stage.connect_ready("ada")
     for event in ("shout", "new_message", "ack", "READ"):
@@ -217,8 +218,8 @@ async def an_unknown_event_is_refused(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def what_is_missing_is_told(stage: ScenarioStage) -> None:
-    """Every field of it, also where all data are missing; null is missing."""
+async def missing_fields_are_named(stage: ScenarioStage) -> None:
+    """All missing fields are named; a null field is missing."""
     [ada] = await stage.connect_ready("ada")
     needed = {
         "send_message": ("conversation_id", "content"),
@@ -234,7 +235,7 @@ async def what_is_missing_is_told(stage: ScenarioStage) -> None:
 
 @scenario()
 async def types_are_strict(stage: ScenarioStage) -> None:
-    """A text is no number, and neither is a boolean; every fault is told."""
+    """All fields of a wrong type or out of range are named."""
     talk = await stage.open_conversation()
     [ada] = await stage.connect_ready("ada")
     wrong: dict[str, Data] = {
@@ -250,7 +251,7 @@ async def types_are_strict(stage: ScenarioStage) -> None:
 
 @scenario()
 async def data_are_an_object(stage: ScenarioStage) -> None:
-    """Neither a list nor a text."""
+    """Data that is not an object is a `bad_frame`."""
     [ada] = await stage.connect_ready("ada")
     wrong: list[Any] = [[], "text", 7]
     for data in wrong:

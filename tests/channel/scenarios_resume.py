@@ -1,4 +1,4 @@
-"""Plays: what was missed, and groups, which people join and leave."""
+"""Scenarios of `resume`, and of groups that staff join and leave."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.builders import SECOND
 
 
 @scenario()
-async def ready_tells_the_last_message(stage: ScenarioStage) -> None:
-    """Of one's own conversations; 0 where there is none."""
+async def ready_has_the_last_message_id(stage: ScenarioStage) -> None:
+    """`ready` has the id of the last message of the user's conversations, or 0."""
     talk, other = await stage.open_conversation("mia"), await stage.open_conversation("noa")
     [one] = await stage.send_outside_channel("mia", talk, "one")
     [two] = await stage.send_outside_channel("noa", other, "two")
@@ -28,10 +28,10 @@ async def ready_tells_the_last_message(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def from_zero_all_is_told(stage: ScenarioStage) -> None:
-    """Of all one's conversations, the oldest first; then it goes on."""
+async def resume_from_zero_sends_all_messages(stage: ScenarioStage) -> None:
+    """`resume` from 0 sends all messages of the user, oldest first, and later messages follow."""
     talk, other = await stage.open_conversation("mia"), await stage.open_conversation("noa")
-    said = [
+    sent = [
         *await stage.send_outside_channel("mia", talk, "one", "two"),
         *await stage.send_outside_channel("noa", other, "three"),
         *await stage.send_outside_channel("ada", talk, "four"),
@@ -39,48 +39,48 @@ async def from_zero_all_is_told(stage: ScenarioStage) -> None:
     ada, mia = await stage.connect("ada"), await stage.connect("mia")
     for player in (ada, mia):
         await player.resume(0)
-    await ada.expect_frames(presence_frame(mia, True), *map(new_message_frame, said))
-    await mia.expect_new_messages(said[0], said[1], said[3])
+    await ada.expect_frames(presence_frame(mia, True), *map(new_message_frame, sent))
+    await mia.expect_new_messages(sent[0], sent[1], sent[3])
     await mia.expect_new_messages(await ada.send_message_and_receive(talk, "five"))
 
 
 @scenario()
-async def from_the_middle_the_newer_ones_are_told(stage: ScenarioStage) -> None:
-    """Those after the one that is named; from the last one on, none."""
+async def resume_sends_messages_after_the_named_one(stage: ScenarioStage) -> None:
+    """`resume` sends exactly the messages after the named one."""
     talk = await stage.open_conversation()
-    said = await stage.send_outside_channel("mia", talk, "one", "two", "three")
+    sent = await stage.send_outside_channel("mia", talk, "one", "two", "three")
     for start in range(4):
         ada = await stage.connect("ada")
-        await ada.resume(said[start - 1]["id"] if start else 0)
-        await ada.expect_new_messages(*said[start:])
+        await ada.resume(sent[start - 1]["id"] if start else 0)
+        await ada.expect_new_messages(*sent[start:])
 
 
 @scenario()
-async def it_may_be_asked_at_the_door(stage: ScenarioStage) -> None:
-    """What came after a message is told by itself, and then what comes."""
+async def opening_after_a_message_sends_later_ones(stage: ScenarioStage) -> None:
+    """A connection opened after a message id gets the later messages without `resume`."""
     talk = await stage.open_conversation()
-    said = await stage.send_outside_channel("mia", talk, "one", "two", "three")
-    ada, phone = [await stage.connect("ada", after=said[place]["id"]) for place in (0, 2)]
-    await ada.expect_new_messages(*said[1:])
+    sent = await stage.send_outside_channel("mia", talk, "one", "two", "three")
+    ada, phone = [await stage.connect("ada", after=sent[place]["id"]) for place in (0, 2)]
+    await ada.expect_new_messages(*sent[1:])
     await phone.expect_new_messages(await ada.send_message_and_receive(talk, "four"))
 
 
 @scenario()
-async def it_may_be_asked_again(stage: ScenarioStage) -> None:
-    """All that is newer is told each time."""
+async def resume_can_be_repeated(stage: ScenarioStage) -> None:
+    """Each `resume` sends all messages after the named one again."""
     talk = await stage.open_conversation()
     [ada] = await stage.connect_ready("ada")
-    said = [
+    sent = [
         await ada.send_message_and_receive(talk, content) for content in ("one", "two", "three")
     ]
-    for after in (0, said[0]["id"], 0, said[2]["id"]):
+    for after in (0, sent[0]["id"], 0, sent[2]["id"]):
         await ada.resume(after)
-        await ada.expect_new_messages(*(each for each in said if each["id"] > after))
+        await ada.expect_new_messages(*(each for each in sent if each["id"] > after))
 
 
 @scenario()
-async def from_the_future_nothing_is_told(stage: ScenarioStage) -> None:
-    """Until there is something new."""
+async def resume_from_a_future_id_sends_nothing(stage: ScenarioStage) -> None:
+    """`resume` after a future id sends nothing, and new messages are sent."""
     talk = await stage.open_conversation()
     await stage.send_outside_channel("mia", talk, "one", "two")
     [ada] = await stage.connect_ready("ada")
@@ -89,8 +89,8 @@ async def from_the_future_nothing_is_told(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def what_was_missed_is_told_once(stage: ScenarioStage) -> None:
-    """Between two connections, and between the greeting and the resuming."""
+async def missed_messages_are_sent_once(stage: ScenarioStage) -> None:
+    """Messages stored between two connections, and between `ready` and `resume`, are sent once."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
     hello = await mia.send_message_and_receive(talk, "Hello")
@@ -106,9 +106,8 @@ async def what_was_missed_is_told_once(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def others_go_on_talking_meanwhile(stage: ScenarioStage) -> None:
-    """Many messages of the past, and new ones at the same time: none is left out, none comes
-    twice, each in its order."""
+async def resume_during_new_messages(stage: ScenarioStage) -> None:
+    """400 messages, some stored during `resume`, are each sent once and in order."""
     talk = await stage.open_conversation()
     texts = [f"{number}" for number in range(400)]
     await stage.send_outside_channel("mia", talk, *texts[:350])
@@ -117,14 +116,14 @@ async def others_go_on_talking_meanwhile(stage: ScenarioStage) -> None:
         tasks.start_soon(stage.send_outside_channel, "mia", talk, *texts[350:])
         for player in (ada, phone):
             await player.resume(0)
-        told = [await ada.receive() for _ in texts]
-    assert [each["data"]["content"] for each in told] == texts
-    await phone.expect_frames(*told)
+        frames = [await ada.receive() for _ in texts]
+    assert [each["data"]["content"] for each in frames] == texts
+    await phone.expect_frames(*frames)
 
 
 @scenario(resume_grace=SECOND / 5)
-async def who_does_not_resume_is_told_after_the_grace(stage: ScenarioStage) -> None:
-    """What came in the meantime, and then what comes; nothing older."""
+async def messages_are_sent_after_the_resume_grace(stage: ScenarioStage) -> None:
+    """Without `resume`, messages since `ready` are sent after `resume_grace`, and no older ones."""
     talk = await stage.open_conversation()
     await stage.send_outside_channel("mia", talk, "old")
     ada = await stage.connect("ada")
@@ -134,8 +133,8 @@ async def who_does_not_resume_is_told_after_the_grace(stage: ScenarioStage) -> N
 
 
 @scenario()
-async def who_speaks_first_wants_no_older_ones(stage: ScenarioStage) -> None:
-    """What came since the greeting is told then."""
+async def another_first_event_skips_older_messages(stage: ScenarioStage) -> None:
+    """A first event other than `resume` starts delivery with the messages since `ready`."""
     talk = await stage.open_conversation()
     await stage.send_outside_channel("mia", talk, "old")
     ada = await stage.connect("ada")
@@ -148,20 +147,20 @@ async def who_speaks_first_wants_no_older_ones(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def a_group_hears_what_is_said(stage: ScenarioStage) -> None:
-    """All three, whoever says it."""
+async def a_group_message_reaches_all_members(stage: ScenarioStage) -> None:
+    """A message of any member reaches the other two."""
     gala, _ = await stage.open_event_group()
     players = await stage.connect_ready("ada", "mia", "noa")
     for speaker in players:
-        said = await speaker.send_message_and_receive(gala, f"Hello from {speaker.user.first_name}")
+        sent = await speaker.send_message_and_receive(gala, f"Hello from {speaker.user.first_name}")
         for other in players:
             if other is not speaker:
-                await other.expect_new_messages(said)
+                await other.expect_new_messages(sent)
 
 
 @scenario()
-async def one_alone_is_no_group(stage: ScenarioStage) -> None:
-    """Until a second one is accepted; then it is there for those who are connected too."""
+async def a_group_needs_two_bookings(stage: ScenarioStage) -> None:
+    """A group begins with the second accepted booking, also for open connections."""
     await stage.add_accepted_booking("mia", event_ref="Gala")
     ada, mia = await stage.connect_ready("ada", "mia")
     assert await stage.list_groups() == []
@@ -171,8 +170,9 @@ async def one_alone_is_no_group(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_leaves_a_group_hears_no_more(stage: ScenarioStage) -> None:
-    """Nor may they say anything, or type; what was said until then they may read."""
+async def a_former_member_gets_no_new_messages(stage: ScenarioStage) -> None:
+    """A former member gets no new messages, cannot send or type, and can resume the earlier
+    messages."""
     gala, booking = await stage.open_event_group()
     ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     hello = await ada.send_message_and_receive(gala, "Hello")
@@ -194,9 +194,9 @@ async def who_leaves_a_group_hears_no_more(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_left_a_group_reads_up_to_the_end(stage: ScenarioStage) -> None:
-    """The last message is what was the last one when they left; their mark is told to those
-    who are still there."""
+async def a_former_member_reads_earlier_messages(stage: ScenarioStage) -> None:
+    """The last message id of a former member is that of the last message before leaving, and can be
+    marked as read."""
     gala, booking = await stage.open_event_group()
     [hello] = await stage.send_outside_channel("ada", gala, "Hello")
     await stage.booking_scenario("mia").cancel(booking)
@@ -208,8 +208,8 @@ async def who_left_a_group_reads_up_to_the_end(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_joins_a_group_hears_the_rest(stage: ScenarioStage) -> None:
-    """And may ask for what was said before."""
+async def a_new_member_gets_new_messages(stage: ScenarioStage) -> None:
+    """A new member gets new messages, and earlier ones by `resume`."""
     gala, _ = await stage.open_event_group()
     ada, noa, kim = await stage.connect_ready("ada", "noa", "kim")
     hello = await ada.send_message_and_receive(gala, "Hello")
@@ -225,8 +225,8 @@ async def who_joins_a_group_hears_the_rest(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_comes_again_hears_all(stage: ScenarioStage) -> None:
-    """Also what was said while they were not in the group."""
+async def a_returning_member_resumes_all_messages(stage: ScenarioStage) -> None:
+    """A member who left and joined again resumes also the messages sent in between."""
     gala, booking = await stage.open_event_group()
     [ada] = await stage.connect_ready("ada")
     first = await ada.send_message_and_receive(gala, "one")

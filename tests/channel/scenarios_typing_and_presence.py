@@ -1,4 +1,4 @@
-"""Plays: who types, who is there, and what was read."""
+"""Scenarios of typing, presence and read messages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ TYPING_TIMEOUT, RESUME_GRACE_PERIOD = POLICY.typing_timeout, POLICY.presence_gra
 
 
 @scenario()
-async def who_types_is_told_to_the_others(stage: ScenarioStage) -> None:
-    """To each of their connections, not to oneself, also elsewhere, and not to strangers; its
-    end too."""
+async def typing_reaches_the_other_participant(stage: ScenarioStage) -> None:
+    """Typing and its end reach each connection of the other participant only."""
     talk = await stage.open_conversation()
     ada, _, mia, pad, _ = await stage.connect_ready("ada", "ada", "mia", "mia", "sam")
     for is_typing in (True, True, False):
@@ -32,8 +31,8 @@ async def who_types_is_told_to_the_others(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def typing_lapses(stage: ScenarioStage) -> None:
-    """By itself, and once."""
+async def typing_expires(stage: ScenarioStage) -> None:
+    """Typing expires once after the timeout, and can begin again."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
     await ada.send_typing(talk)
@@ -46,8 +45,8 @@ async def typing_lapses(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_goes_on_typing_does_not_lapse(stage: ScenarioStage) -> None:
-    """Noa's lapses, who began later and did not go on."""
+async def repeated_typing_restarts_the_timeout(stage: ScenarioStage) -> None:
+    """Repeated typing restarts the timeout of its sender, and that of another member expires."""
     gala, _ = await stage.open_event_group()
     ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     for player, seconds in ((mia, 2), (noa, 2), (mia, 4)):
@@ -64,8 +63,8 @@ async def who_goes_on_typing_does_not_lapse(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_stopped_typing_does_not_lapse(stage: ScenarioStage) -> None:
-    """Its end was told; Noa's lapses."""
+async def stopped_typing_does_not_expire(stage: ScenarioStage) -> None:
+    """Typing that was stopped does not expire again, and that of another member does."""
     gala, _ = await stage.open_event_group()
     ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     for player, is_typing in ((mia, True), (noa, True), (mia, False)):
@@ -81,9 +80,9 @@ async def who_stopped_typing_does_not_lapse(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_comes_is_told_to_those_who_know_them(stage: ScenarioStage) -> None:
-    """At each of their connections; Sam and Noa, who share no conversation with her, and Mia
-    herself are not told."""
+async def a_new_connection_is_broadcast_to_contacts(stage: ScenarioStage) -> None:
+    """Each new connection is broadcast to every connection of users who share a conversation, and
+    to no others."""
     await stage.open_conversation("mia")
     await stage.open_conversation("noa")
     ada, phone, _, _ = await stage.connect_ready("ada", "ada", "noa", "sam")
@@ -98,8 +97,8 @@ async def who_comes_is_told_to_those_who_know_them(stage: ScenarioStage) -> None
 
 
 @scenario()
-async def who_is_there_can_be_asked(stage: ScenarioStage) -> None:
-    """One frame for each, in the order in which they were asked for; also for oneself."""
+async def presence_is_returned_in_the_requested_order(stage: ScenarioStage) -> None:
+    """`presence` returns one frame per user in the requested order, including the requester."""
     await stage.open_conversation("mia")
     await stage.open_conversation("noa")
     ada, mia = await stage.connect_ready("ada", "mia")
@@ -111,8 +110,8 @@ async def who_is_there_can_be_asked(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_shares_a_booking_is_no_stranger(stage: ScenarioStage) -> None:
-    """From then on, whoever was connected before."""
+async def a_shared_booking_permits_presence(stage: ScenarioStage) -> None:
+    """The presence of a user can be requested once a booking is shared."""
     ada, mia = await stage.connect_ready("ada", "mia")
     await ada.request_presence(mia)
     await ada.expect_error("not_found")
@@ -122,8 +121,9 @@ async def who_shares_a_booking_is_no_stranger(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def strangers_are_not_there_for_each_other(stage: ScenarioStage) -> None:
-    """Whom one may not ask for looks as if there were nobody; the others are told."""
+async def the_presence_of_strangers_is_not_found(stage: ScenarioStage) -> None:
+    """The presence of a stranger is `not_found` like that of an unknown user, and permitted users
+    are returned."""
     await stage.open_conversation()
     ada, mia, sam = await stage.connect_ready("ada", "mia", "sam")
     await ada.request_presence(sam, mia, ref=1)
@@ -136,8 +136,9 @@ async def strangers_are_not_there_for_each_other(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_leaves_is_told_when_the_grace_ends(stage: ScenarioStage) -> None:
-    """With the time at which they were last seen, which may be asked for before."""
+async def a_departure_is_broadcast_after_the_grace(stage: ScenarioStage) -> None:
+    """A departure can be requested at once and is broadcast after the grace period, with
+    `last_seen`."""
     await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
     last_seen = stage.now
@@ -148,8 +149,8 @@ async def who_leaves_is_told_when_the_grace_ends(stage: ScenarioStage) -> None:
 
 
 @scenario(typing_timeout=2 * SECOND)
-async def who_leaves_has_time_to_come_back(stage: ScenarioStage) -> None:
-    """Nobody is told that they left before the grace ends, whatever else happens."""
+async def no_departure_is_broadcast_within_the_grace(stage: ScenarioStage) -> None:
+    """No departure is broadcast before the grace period ends, whatever other frames are sent."""
     gala, _ = await stage.open_event_group()
     ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     last_seen = stage.now
@@ -166,9 +167,9 @@ async def who_leaves_has_time_to_come_back(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_comes_back_was_never_away(stage: ScenarioStage) -> None:
-    """Within the grace: it is told that they are there, and not that they left. Noa stays
-    away, and is told of."""
+async def reconnecting_within_the_grace_broadcasts_no_departure(stage: ScenarioStage) -> None:
+    """Reconnecting within the grace period broadcasts no departure, and a user who stays away is
+    broadcast."""
     await stage.open_conversation("mia")
     await stage.open_conversation("noa")
     ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
@@ -185,8 +186,8 @@ async def who_comes_back_was_never_away(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def who_has_another_connection_is_there(stage: ScenarioStage) -> None:
-    """When one of two ends, nothing is told; Noa, who left later, is told of."""
+async def another_connection_keeps_a_user_online(stage: ScenarioStage) -> None:
+    """A user with another connection stays online, and one without is broadcast as departed."""
     await stage.open_conversation("mia")
     await stage.open_conversation("noa")
     ada, mia, pad, noa = await stage.connect_ready("ada", "mia", "mia", "noa")
@@ -200,12 +201,12 @@ async def who_has_another_connection_is_there(stage: ScenarioStage) -> None:
     assert (await ada.receive())["data"]["online"] is True
 
 
-# Marks ------------------------------------------------------------------------------------
+# Reads ------------------------------------------------------------------------------------
 
 
 @scenario()
-async def what_was_read_is_told_to_both_sides(stage: ScenarioStage) -> None:
-    """To each connection; the reader's other one takes its badge away."""
+async def a_read_reaches_both_participants(stage: ScenarioStage) -> None:
+    """A read message is broadcast to each connection of both participants."""
     talk = await stage.open_conversation()
     players = await stage.connect_ready("ada", "ada", "mia", "mia", "sam")
     ada, mia = players[0], players[2]
@@ -218,8 +219,8 @@ async def what_was_read_is_told_to_both_sides(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def a_mark_never_goes_back(stage: ScenarioStage) -> None:
-    """The one that stands is told."""
+async def a_read_never_goes_back(stage: ScenarioStage) -> None:
+    """A read of an earlier message is answered with the latest read message."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
     one, two = await stage.send_outside_channel("ada", talk, "one", "two")
@@ -232,8 +233,8 @@ async def a_mark_never_goes_back(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def what_was_not_said_there_is_not_read(stage: ScenarioStage) -> None:
-    """A message of another conversation, or none."""
+async def a_read_of_another_conversation_is_not_found(stage: ScenarioStage) -> None:
+    """A read of a message of another conversation, or of an unknown one, is `not_found`."""
     talk, other = await stage.open_conversation("mia"), await stage.open_conversation("noa")
     [elsewhere] = await stage.send_outside_channel("noa", other, "Hello")
     [ada] = await stage.connect_ready("ada")
@@ -243,8 +244,8 @@ async def what_was_not_said_there_is_not_read(stage: ScenarioStage) -> None:
 
 
 @scenario()
-async def what_was_read_elsewhere_is_told(stage: ScenarioStage) -> None:
-    """Over REST."""
+async def a_read_from_outside_is_broadcast(stage: ScenarioStage) -> None:
+    """A read outside the channel is broadcast."""
     talk = await stage.open_conversation()
     [ada] = await stage.connect_ready("ada")
     hello = await ada.send_message_and_receive(talk, "Hello")

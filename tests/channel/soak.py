@@ -1,8 +1,8 @@
-"""Many people talk over several server processes, while servers, notification connections and
-clients are killed; then a judge.
+"""Many users talk over several server processes, while servers, notification connections and
+clients are killed; then the delivery is checked.
 
-Real processes, real sockets, a real database. Each client keeps a book of what it was told
-and what was acknowledged; the judge compares the books with the rows in the store.
+Real processes, sockets and a real database. Each client records what it received and what was
+acknowledged; `assert_delivered` compares the records with the rows in the store.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ from tests.support.memory_deployment import actor_of, make_booking_request
 from tests.support.reserved_ports import port_number, reserve_port
 
 ACK_TIMEOUT_SECONDS = 10.0
-"""Seconds after which a client believes that its connection is dead."""
+"""Seconds without an ack after which a client reconnects."""
 RECONNECT_DELAY_SECONDS = 0.05
-"""Seconds until it tries again."""
+"""Seconds between two attempts to connect."""
 
 RATE_LIMITS = "general=1000000000/1h,bookings=1000000/1h,channel=1000000000/60s"
 
 
 @frozen
 class ChatSoakPlan:
-    """How much, and how long one waits for it. Times in seconds."""
+    """The size of a soak run, and its timeouts in seconds."""
 
     servers: int
     groups: int
-    """Of one customer and four staff members each, who are so many clients."""
+    """Groups of one customer and four staff members, each of whom is a client."""
     messages: int
     kills: int
-    """Spread over the messages: each falls while its share of them is being said."""
+    """Number of kills, spread evenly over the messages."""
     timeout_seconds: float
-    """At most until all clients are connected, until the next kill is due, and so on."""
+    """Timeout of each phase: connecting, waiting for the next kill, sending, receiving."""
     seed: int = 1
 
 
 @define
 class SoakClient:
-    """Somebody who talks, and what they know."""
+    """A user who sends messages, and what they received."""
 
     actor: Actor
     token: str = field(repr=False)
     conversations: Sequence[int]
     unsent: list[str]
-    """What is not acknowledged yet, the next one first."""
+    """Contents that are not acknowledged, the next one first."""
     received: list[tuple[int, str]] = Factory(list)
-    """Ids and contents, in the order in which they came."""
+    """Ids and contents, in the order of arrival."""
     acknowledged: dict[str, int] = Factory(dict)
     connection: ClientConnection | None = None
 
@@ -85,7 +85,7 @@ class SoakClient:
 
 
 class ServerProcesses:
-    """Processes that are killed, and started anew at the same port."""
+    """Server processes that are killed and restarted at the same port."""
 
     def __init__(self, environ: Mapping[str, str], ports: Sequence[int], folder: Path) -> None:
         self.ports = ports
@@ -99,7 +99,7 @@ class ServerProcesses:
         self._running[place] = self._start(self.ports[place])
 
     async def stop(self) -> list[int]:
-        """Ask all politely, once they answer: their exit codes."""
+        """Terminate all servers once they are ready; returns their exit codes."""
         for process, port in zip(self._running, self.ports, strict=True):
             await _wait_until_ready(process, port)
         for process in self._running:
@@ -135,8 +135,8 @@ async def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None
 async def soak_deployment(
     database_url: str, count: int, extra_environ: Mapping[str, str]
 ) -> AsyncIterator[tuple[Settings, dict[str, str], list[int]]]:
-    """Settings, the environment that makes them in another process, and ports to listen on,
-    which nobody else gets while a server is killed."""
+    """Settings, the environment variables of the same settings, and ports reserved for the
+    servers."""
     with ExitStack() as stack:
         kept = [stack.enter_context(reserve_port()) for _ in range(count)]
         ports = [port_number(each) for each in kept]
@@ -151,12 +151,12 @@ async def soak_deployment(
         yield settings, environ, ports
 
 
-# The people ---------------------------------------------------------------------------------
+# The clients --------------------------------------------------------------------------------
 
 
 async def make_clients(ports: Ports, plan: ChatSoakPlan) -> list[SoakClient]:
-    """Five people a group: each staff member has a direct conversation with the customer, and
-    all of them share one."""
+    """Five clients per group: each staff member has a direct conversation with the customer, and
+    all share one."""
     clients: list[SoakClient] = []
     for number in range(plan.groups):
         customer = actor_of(await add_user(ports.store, first_name=f"Customer {number}"))
@@ -175,7 +175,7 @@ async def make_clients(ports: Ports, plan: ChatSoakPlan) -> list[SoakClient]:
 
 
 def _message_text(number: int) -> str:
-    """A number in syllables: digits might be taken for somebody's phone number."""
+    """A number in syllables, since the content filter could take digits for a phone number."""
     more, last = divmod(number, 4)
     return (_message_text(more) if more else "") + ("la", "li", "lo", "lu")[last]
 
@@ -189,7 +189,7 @@ async def _make_client(ports: Ports, actor: Actor) -> SoakClient:
 
 
 async def run_client(client: SoakClient, ports: Sequence[int], chance: random.Random) -> None:
-    """Talk until there is nothing more to say, and then listen until cancelled."""
+    """Send all messages, then receive until cancelled; reconnects after each failure."""
     while True:
         port = chance.choice(ports)
         with suppress(OSError, WebSocketException, EOFError, TimeoutError):
@@ -210,19 +210,19 @@ async def run_client(client: SoakClient, ports: Sequence[int], chance: random.Ra
 async def _exchange_messages(
     client: SoakClient, connection: ClientConnection, chance: random.Random
 ) -> None:
-    """On one connection, until it breaks."""
+    """Send and receive on one connection until it breaks."""
     assert (await _receive(connection))["event"] == "ready"
     while True:
         is_waiting = bool(client.unsent)
         if is_waiting:
-            said = {
+            message_data = {
                 "conversation_id": client.conversations[
                     len(client.unsent) % len(client.conversations)
                 ],
                 "content": client.unsent[0],
                 "client_message_id": client.unsent[0],
             }
-            await _send(connection, "send_message", said)
+            await _send(connection, "send_message", message_data)
         while bool(client.unsent) == is_waiting:
             with anyio.fail_after(ACK_TIMEOUT_SECONDS if is_waiting else None):
                 if _record_frame(client, await _receive(connection)):
@@ -230,7 +230,7 @@ async def _exchange_messages(
 
 
 def _record_frame(client: SoakClient, frame: Any) -> bool:
-    """Write a frame into the book; whether it is the awaited acknowledgement."""
+    """Record a received frame; returns whether it answers the last message."""
     data = frame["data"]
     if frame["event"] == "new_message":
         client.received.append((data["id"], data["content"]))
@@ -240,7 +240,7 @@ def _record_frame(client: SoakClient, frame: Any) -> bool:
         client.acknowledged[message["content"]] = message["id"]
         return True
     elif frame["event"] == "error":
-        # The store may be out of reach for a moment, and the same is sent again.
+        # The store can be unreachable for a moment; the message is sent again.
         assert data["code"] == "unavailable", data
         return True
     return False
@@ -254,7 +254,7 @@ async def _send(connection: ClientConnection, event: str, data: dict[str, Any]) 
     await connection.send(json.dumps({"event": event, "data": data}))
 
 
-# The trouble --------------------------------------------------------------------------------
+# The run ------------------------------------------------------------------------------------
 
 
 async def run_soak(
@@ -264,9 +264,9 @@ async def run_soak(
     transport: ChatTransport | None = None,
     extra_environ: Mapping[str, str] | None = None,
 ) -> tuple[list[SoakClient], list[Message]]:
-    """Run the plan: the clients' books, and what is stored, when all has come.
+    """Run the plan; returns the clients and the stored messages, after all were received.
 
-    `place` is where the servers notify each other, if they do.
+    `transport` carries the notifications between the servers, if any.
     """
     chance = random.Random(plan.seed)
     async with (
@@ -303,7 +303,7 @@ async def _inject_failures(
     transport: ChatTransport | None,
     chance: random.Random,
 ) -> None:
-    """Kill servers, clients' connections and, where there are any, those that listen."""
+    """Kill servers, connections of clients and, with a transport, listening connections."""
     kinds = ["server", "client", "notification"] if transport else ["server", "client"]
     for number in range(plan.kills):
         left = plan.messages * (1 - (number + chance.random()) / plan.kills)
@@ -321,10 +321,10 @@ def _has_at_most_unsent(left: float, clients: Sequence[SoakClient]) -> bool:
     return sum(len(client.unsent) for client in clients) <= left
 
 
-async def _wait_until(is_so: Callable[[], bool], timeout_seconds: float) -> None:
+async def _wait_until(condition: Callable[[], bool], timeout_seconds: float) -> None:
     with anyio.fail_after(timeout_seconds):
         while True:
-            if is_so():
+            if condition():
                 return
             await anyio.sleep(0.02)
 
@@ -345,13 +345,14 @@ async def _all_messages(ports: Ports) -> list[Message]:
     return found
 
 
-# The judge ----------------------------------------------------------------------------------
+# Checks -------------------------------------------------------------------------------------
 
 
 def assert_delivered(
     clients: Sequence[SoakClient], stored: Sequence[Message], plan: ChatSoakPlan
 ) -> None:
-    """Assert everything that is promised."""
+    """Assert that each message was stored once, acknowledged as stored, and received once and in
+    order."""
     by_content = {message.content: message for message in stored}
     assert len(by_content) == len(stored) == plan.messages, "each once in the store"
     for client in clients:
@@ -362,9 +363,9 @@ def assert_delivered(
 
 
 def _describe_difference(client: SoakClient, due: Sequence[tuple[int, str]]) -> str:
-    """How what somebody was told differs from each once and in order."""
-    told = [message_id for message_id, _ in client.received]
-    twice = [message_id for message_id, times in Counter(told).items() if times > 1]
-    never = sorted({message_id for message_id, _ in due} - set(told))
-    back = [later for earlier, later in pairwise(told) if later < earlier]
+    """The ids that a client received twice, never, or out of order."""
+    ids = [message_id for message_id, _ in client.received]
+    twice = [message_id for message_id, times in Counter(ids).items() if times > 1]
+    never = sorted({message_id for message_id, _ in due} - set(ids))
+    back = [later for earlier, later in pairwise(ids) if later < earlier]
     return f"{client.actor.user_id}: twice {twice}, never {never}, out of order {back}"

@@ -1,4 +1,4 @@
-"""Clients of Socket.IO for tests: python-socketio's, and one that speaks the protocol bare."""
+"""Socket.IO clients for tests: python-socketio's, and minimal ones that send single packets."""
 
 from __future__ import annotations
 
@@ -33,20 +33,22 @@ TRANSPORTS = {
     "upgrade": POLLING_THEN_WEBSOCKET,
 }
 SOCKETIO_PATH = "/socket.io/"
+UNKNOWN_EVENT = '42["nothing",{}]'
+"""A packet that is answered with the error `unknown_event`."""
 
 
 @define
 class SocketIoClient:
-    """A client of python-socketio that keeps what it is told."""
+    """A client of python-socketio that records the events it receives."""
 
     client: socketio.AsyncClient
     token: str
-    """Of its session."""
+    """The session token."""
     disconnect_reason: str | None = None
-    """Why it is not connected any more."""
+    """The reason of the disconnection; None while connected."""
     ready: dict[str, Any] = field(factory=dict)
     received: list[tuple[str, dict[str, Any]]] = field(factory=list)
-    """All events that came so far."""
+    """All received events, oldest first."""
     _unread: deque[tuple[str, dict[str, Any]]] = field(factory=deque)
     _changed: anyio.Event = field(factory=anyio.Event)
 
@@ -60,7 +62,7 @@ class SocketIoClient:
         self._changed.set()
 
     async def next_data(self, event: str) -> dict[str, Any]:
-        """The data of the next event of a name; others that come before are passed over."""
+        """The data of the next event of a name; other events before it are skipped."""
         while True:
             while self._unread:
                 name, data = self._unread.popleft()
@@ -70,7 +72,7 @@ class SocketIoClient:
             await self._wait_for_change()
 
     async def wait_closed(self) -> str:
-        """Why the service ended the connection."""
+        """Wait for the disconnection; returns its reason."""
         while self.disconnect_reason is None:
             await self._wait_for_change()
         return self.disconnect_reason
@@ -84,19 +86,19 @@ class SocketIoClient:
         await self.client.emit(event, data)
 
     async def call(self, event: str, *data: Any) -> Any:
-        """Send an event; what its callback is called with, None where that is nothing."""
+        """Send an event and return the argument of its callback, or None without one."""
         return await self.client.call(event, data, timeout=RECEIVE_TIMEOUT_SECONDS)
 
     async def send_message(
         self, conversation: Conversation, content: str, **data: Any
     ) -> dict[str, Any]:
-        """Send a message: the message as it was stored."""
+        """Send a message and return it as it was stored."""
         asked = {"conversation_id": conversation.id, "content": content, **data}
         message: dict[str, Any] = (await self.call("send_message", asked))["message"]
         return message
 
     def received_data(self, event: str) -> list[dict[str, Any]]:
-        """The data of all events of a name so far."""
+        """The data of all received events of a name."""
         return [data for name, data in self.received if name == event]
 
 
@@ -109,11 +111,11 @@ async def connect_client(
     token: str | None = None,
     **options: Any,
 ) -> AsyncIterator[SocketIoClient]:
-    """A client of somebody who is signed in, which has been told `ready`."""
+    """Connect a signed-in client and wait for `ready`."""
     token = token or await site.sign_in(user)
-    reading = aiohttp.TraceConfig()
-    reading.on_request_end.append(_read)
-    async with aiohttp.ClientSession(trace_configs=[reading]) as http:
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(_read_answer)
+    async with aiohttp.ClientSession(trace_configs=[trace]) as http:
         given = {"reconnection": False, "handle_sigint": False, "http_session": http, **options}
         sio = socketio.AsyncClient(**given)
         client = SocketIoClient(sio, token)
@@ -134,7 +136,7 @@ async def connect_client(
 
 
 async def _disconnect(sio: socketio.AsyncClient) -> None:
-    """Leave without waiting for the answer to a poll, as the library does at times."""
+    """Disconnect without waiting for a pending poll; the library sometimes waits for it."""
     loops = [task for task in (sio.eio.read_loop_task, sio.eio.write_loop_task) if task]
     await sio.eio.disconnect(abort=True)
     for task in loops:
@@ -142,15 +144,15 @@ async def _disconnect(sio: socketio.AsyncClient) -> None:
     await asyncio.gather(*loops, return_exceptions=True)
 
 
-async def _read(_: Any, __: Any, params: aiohttp.TraceRequestEndParams) -> None:
-    """Read the answers that the library leaves unread, with their connections."""
+async def _read_answer(_: Any, __: Any, params: aiohttp.TraceRequestEndParams) -> None:
+    """Read the answers that the library leaves unread, so that their connections are released."""
     if params.response.status != 101:
         await params.response.read()
 
 
 @define
 class PollingClient:
-    """Engine.IO by long polling, packet by packet."""
+    """An Engine.IO client by long polling that sends single packets."""
 
     http: httpx.AsyncClient
     sid: str = ""
@@ -168,22 +170,22 @@ class PollingClient:
         )
 
     async def open(self) -> dict[str, Any]:
-        """Engine.IO's handshake: what the service says of itself."""
+        """Do the Engine.IO handshake and return its parameters."""
         answer = await self.get()
         assert answer.status_code == 200, answer.text
-        said: dict[str, Any] = json.loads(answer.text.removeprefix("0"))
-        self.sid = said["sid"]
-        return said
+        parameters: dict[str, Any] = json.loads(answer.text.removeprefix("0"))
+        self.sid = parameters["sid"]
+        return parameters
 
     async def connect(self) -> dict[str, Any]:
-        """Both handshakes: what comes with `ready`."""
+        """Do the Engine.IO and Socket.IO handshakes and return the data of `ready`."""
         await self.open()
         assert (await self.post("40")).text == "ok"
         assert (await self.packet()).startswith('40{"sid":')
         return await self.next("ready")
 
     async def packet(self) -> str:
-        """The next packet."""
+        """The next packet; polls if none is waiting."""
         while not self._waiting:
             answer = await self.get(sid=self.sid)
             assert answer.status_code == 200, answer.text
@@ -191,7 +193,7 @@ class PollingClient:
         return self._waiting.popleft()
 
     async def next(self, event: str) -> dict[str, Any]:
-        """The data of the next event of a name; other packets are passed over."""
+        """The data of the next event of a name; other packets before it are skipped."""
         while True:
             packet = await self.packet()
             if packet.startswith(f'42["{event}",'):
@@ -203,7 +205,7 @@ class PollingClient:
 async def connect_polling_client(
     site: ChannelServer, user: User | Companion | None = None, /, **headers: str
 ) -> AsyncIterator[PollingClient]:
-    """A bare client with the cookie of somebody, who is signed in anew."""
+    """A polling client, signed in as a user if one is given, without a handshake."""
     if user is not None:
         headers["cookie"] = f"connect.sid={await site.sign_in(user)}"
     url = f"http://127.0.0.1:{site.port}"
@@ -213,7 +215,7 @@ async def connect_polling_client(
 
 @define
 class RawSocketIoClient:
-    """Engine.IO over a WebSocket, packet by packet."""
+    """An Engine.IO client over a WebSocket that sends single packets."""
 
     socket: ClientConnection
 
@@ -227,7 +229,7 @@ class RawSocketIoClient:
         return packet
 
     async def next(self, event: str) -> dict[str, Any]:
-        """The data of the next event of a name; other packets are passed over."""
+        """The data of the next event of a name; other packets before it are skipped."""
         while True:
             packet = await self.packet()
             if packet.startswith(f'42["{event}",'):
@@ -239,7 +241,7 @@ class RawSocketIoClient:
 async def connect_raw_client(
     site: ChannelServer, user: User | Companion
 ) -> AsyncIterator[RawSocketIoClient]:
-    """A bare client over a WebSocket, which has been told `ready`."""
+    """Connect a raw client over a WebSocket and wait for `ready`."""
     cookie = f"connect.sid={await site.sign_in(user)}"
     path = f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
     async with site.open_websocket(cookie, path=path, origin=BASE_URL) as socket:

@@ -1,4 +1,4 @@
-"""The AsyncAPI document: it is one, it says what the channel does, and frames are as it says."""
+"""The AsyncAPI document: valid, complete, and agreeing with the frames that are sent."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def references(node: Any) -> Iterator[str]:
 
 
 def follow(pointer: str) -> Any:
-    """What a reference leads to."""
+    """The part of the document to which a reference points."""
     found: Any = DOCUMENT
     for step in pointer.removeprefix("#/").split("/"):
         found = found[step]
@@ -64,7 +64,7 @@ def follow(pointer: str) -> Any:
 
 
 def test_the_document_is_asyncapi_3_0(node_folder: Path) -> None:
-    """By the schema that its makers publish."""
+    """The document is valid by the published schema of AsyncAPI 3.0.0."""
     schemas = node_folder / "node_modules/@asyncapi/specs/schemas"
     schema = json.loads((schemas / "3.0.0-without-$id.json").read_text(encoding="utf-8"))
     jsonschema_rs.validator_for(schema, validate_formats=True).validate(DOCUMENT)
@@ -72,14 +72,14 @@ def test_the_document_is_asyncapi_3_0(node_folder: Path) -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    """Within the document."""
+    """Each reference points to an existing part of the document."""
     for pointer in references(DOCUMENT):
         assert pointer.startswith("#/")
         assert follow(pointer)
 
 
 def test_operations_use_messages_of_their_channel() -> None:
-    """Also in their replies, as AsyncAPI demands."""
+    """Operations and replies use only messages of the channel."""
     own = {f"#/channels/channel/messages/{name}" for name in CHANNEL["messages"]}
     for name, operation in OPERATIONS.items():
         assert operation["action"] == name.partition("_")[0]
@@ -90,19 +90,19 @@ def test_operations_use_messages_of_their_channel() -> None:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_each_payload_is_a_schema(name: str) -> None:
-    """Of JSON Schema, draft 7, which AsyncAPI takes as it is."""
+    """Each payload is a valid JSON Schema of draft 7."""
     jsonschema_rs.meta.validate({"$schema": JSON_SCHEMA_DIALECT, **MESSAGES[name]["payload"]})
 
 
-def test_all_events_are_told() -> None:
-    """Whatever a client may send, and whatever it may be sent."""
+def test_the_messages_are_the_events() -> None:
+    """The messages are exactly the client and server events."""
     assert MESSAGES.keys() == {*(f"client_{event}" for event in ClientEvent), *ServerEvent}
     assert {each["title"] for each in MESSAGES.values()} == {*ClientEvent, *ServerEvent}
     assert CHANNEL["messages"].keys() == MESSAGES.keys()
 
 
-def test_all_that_is_sent_belongs_to_an_operation() -> None:
-    """Of its own, or as the reply to another one."""
+def test_each_message_belongs_to_an_operation() -> None:
+    """Each message belongs to an operation or a reply."""
     used = {
         message["$ref"].rpartition("/")[2]
         for operation in OPERATIONS.values()
@@ -112,16 +112,16 @@ def test_all_that_is_sent_belongs_to_an_operation() -> None:
     assert used == MESSAGES.keys()
 
 
-def test_a_ref_is_told_where_there_is_one() -> None:
-    """In what a client sends, and in what answers it."""
+def test_messages_with_a_ref() -> None:
+    """Exactly the client events, `ack` and `error` have a correlation id and a `ref`."""
     with_ref = {name for name, each in MESSAGES.items() if "correlationId" in each}
     assert with_ref == {*(f"client_{event}" for event in ClientEvent), "ack", "error"}
     for name in with_ref:
         assert "ref" in MESSAGES[name]["payload"]["properties"]
 
 
-def test_all_closing_codes_are_told() -> None:
-    """With the figures of the deployment."""
+def test_closing_codes_are_described() -> None:
+    """The description names all closing codes, with the limits of the policy."""
     limits = evolve(POLICY.limits, channel=RateLimit("channel", 7, 2 * MINUTE))
     policy = evolve(POLICY, limits=limits, channel_overrun=5, max_connections=3)
     about = asyncapi.build_document(policy)["info"]["description"]
@@ -138,19 +138,19 @@ def test_all_closing_codes_are_told() -> None:
     ],
 )
 def test_the_server_is_the_deployments(base_url: str, protocol: str, host: str) -> None:
-    """By its base URL."""
+    """Protocol and host of the server are those of the base URL."""
     [server] = asyncapi.build_document(evolve(POLICY, base_url=base_url))["servers"].values()
     assert (server["protocol"], server["host"]) == (protocol, host)
 
 
-def test_a_message_is_that_of_the_other_document() -> None:
-    """Over REST and over the channel it has the same shape."""
+def test_the_message_schema_is_that_of_openapi() -> None:
+    """The schema of a message equals that of the OpenAPI document."""
     other = openapi.build_document(ENDPOINTS_BY_TAG, POLICY)["components"]["schemas"]["Message"]
     assert DOCUMENT["components"]["schemas"]["Message"] == other
 
 
 async def test_the_document_is_served(world: HttpDeployment) -> None:
-    """To whoever asks."""
+    """/asyncapi.json returns the document without authentication."""
     answer = await world.client().get("/asyncapi.json")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert answer.json() == json.loads(json.dumps(DOCUMENT))
@@ -178,16 +178,16 @@ def frame_of(event: ClientEvent, **data: Any) -> dict[str, Any]:
     ],
     ids=lambda frame: frame["event"],
 )
-def test_the_bounds_of_inputs_are_told(frame: dict[str, Any]) -> None:
-    """What is refused doesn't fit the document either."""
+def test_frames_out_of_bounds_are_invalid(frame: dict[str, Any]) -> None:
+    """Frames beyond the bounds of inputs are invalid by the document."""
     assert not payload_validator(f"client_{frame['event']}").is_valid(frame)
 
 
 async def test_every_frame_is_as_the_document_says() -> None:
-    """Of all plays; and each message of the document is sent in one of them."""
-    critic = FrameValidator()
-    for play in SCENARIOS:
-        ports = make_scenario_ports(play)
+    """All frames of the scenarios are valid, and every message of the document occurs in one."""
+    validator = FrameValidator()
+    for each_scenario in SCENARIOS:
+        ports = make_scenario_ports(each_scenario)
         async with connect_directly(ports) as connect:
-            await run_scenario(play, ports, connect, critic)
-    assert critic.message_names == MESSAGES.keys()
+            await run_scenario(each_scenario, ports, connect, validator)
+    assert validator.message_names == MESSAGES.keys()

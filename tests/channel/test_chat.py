@@ -1,4 +1,4 @@
-"""The Chat port: one contract, in one process and over each wire between processes."""
+"""Contract of the chat (`PubSub`), local and over each transport between processes."""
 
 from __future__ import annotations
 
@@ -41,46 +41,48 @@ async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
     await postgres_server.drop_database(database_name(url))
 
 
-def find_place(request: pytest.FixtureRequest) -> ChatTransport:
+def find_transport(request: pytest.FixtureRequest) -> ChatTransport:
     if request.param == "redis":
         return RedisTransport(request.getfixturevalue("redis_server"))
     return PostgresTransport(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture(params=["postgresql", "redis"])
-def place(request: pytest.FixtureRequest) -> ChatTransport:
-    """Where processes meet."""
-    return find_place(request)
+def transport(request: pytest.FixtureRequest) -> ChatTransport:
+    """The transport between processes."""
+    return find_transport(request)
 
 
 @pytest.fixture
-async def processes(place: ChatTransport) -> AsyncIterator[list[SharedChat]]:
-    """The chats of two processes that meet."""
+async def processes(transport: ChatTransport) -> AsyncIterator[list[SharedChat]]:
+    """The chats of two processes with a common transport."""
     async with AsyncExitStack() as stack:
-        chats = [SharedChat(place.wire()) for _ in range(2)]
+        chats = [SharedChat(transport.wire()) for _ in range(2)]
         for chat in chats:
             stack.push_async_callback(chat.close)
         yield chats
 
 
 @pytest.fixture(params=["local", "postgresql", "redis"])
-def somewhere(request: pytest.FixtureRequest) -> ChatTransport | None:
-    """Where processes meet, or nowhere."""
-    return None if request.param == "local" else find_place(request)
+def optional_transport(request: pytest.FixtureRequest) -> ChatTransport | None:
+    """A transport between processes, or None for a local chat."""
+    return None if request.param == "local" else find_transport(request)
 
 
 @pytest.fixture
-async def chat(somewhere: ChatTransport | None) -> AsyncIterator[LocalChat]:
-    """The chat of one process, whatever its kind."""
-    async with closing_chat(SharedChat(somewhere.wire()) if somewhere else LocalChat()) as chat:
+async def chat(optional_transport: ChatTransport | None) -> AsyncIterator[LocalChat]:
+    """A chat of one process, of each kind."""
+    async with closing_chat(
+        SharedChat(optional_transport.wire()) if optional_transport else LocalChat()
+    ) as chat:
         yield chat
 
 
-# In the own process ---------------------------------------------------------------------------
+# Within one process ---------------------------------------------------------------------------
 
 
-async def test_the_own_process_is_told_at_once(chat: LocalChat) -> None:
-    """All that listen there, before anything else can happen, and each once."""
+async def test_subscribers_of_the_same_process_are_notified_at_once(chat: LocalChat) -> None:
+    """Publishing notifies all subscribers of the same process once, before it returns."""
     async with listen_to(chat) as one, listen_to(chat) as other:
         before = one.stored_count, other.stored_count
         chat.publish(make_typing_broadcast(1, 2, is_typing=True))
@@ -90,8 +92,8 @@ async def test_the_own_process_is_told_at_once(chat: LocalChat) -> None:
         assert (one.stored_count, other.stored_count) == (before[0] + 1, before[1] + 1)
 
 
-async def test_who_stopped_listening_is_told_nothing(chat: LocalChat) -> None:
-    """Others still are."""
+async def test_a_former_subscriber_is_not_notified(chat: LocalChat) -> None:
+    """A former subscriber is not notified, and others are."""
     async with listen_to(chat) as one:
         async with listen_to(chat) as other:
             before = other.stored_count
@@ -101,8 +103,8 @@ async def test_who_stopped_listening_is_told_nothing(chat: LocalChat) -> None:
         assert (other.broadcasts, other.stored_count) == ([], before)
 
 
-async def test_nobody_need_listen(chat: LocalChat) -> None:
-    """Giving word fails for nothing."""
+async def test_publishing_without_subscribers(chat: LocalChat) -> None:
+    """Publishing without a subscriber raises nothing."""
     chat.publish_messages_stored()
     chat.publish(LAST)
 
@@ -110,12 +112,12 @@ async def test_nobody_need_listen(chat: LocalChat) -> None:
 # Between processes ----------------------------------------------------------------------------
 
 
-async def test_word_reaches_the_other_process_once_and_unchanged(
+async def test_a_broadcast_reaches_the_other_process_once_and_unchanged(
     processes: list[SharedChat],
 ) -> None:
-    """Whatever it says, and whoever it is for; the own process is not told again."""
+    """A broadcast reaches both processes once and unchanged."""
     mine, other = processes
-    said = make_typing_broadcast(
+    sent = make_typing_broadcast(
         1,
         BIG,
         name="Zoë \0 😀 \"'\\",
@@ -123,17 +125,19 @@ async def test_word_reaches_the_other_process_once_and_unchanged(
         at="2027-03-04T12:00:00Z",
     )
     async with listen_to(mine) as here, listen_to(other) as there:
-        mine.publish(said)
+        mine.publish(sent)
         mine.publish(LAST)
         await there.wait_until_last(LAST)
         other.publish(LAST)
         await here.wait_until(lambda: len(here.broadcasts) >= 3)
-        assert there.broadcasts == [said, LAST, LAST]
-        assert here.broadcasts == [said, LAST, LAST]
+        assert there.broadcasts == [sent, LAST, LAST]
+        assert here.broadcasts == [sent, LAST, LAST]
 
 
-async def test_the_other_process_is_told_of_stored_messages(processes: list[SharedChat]) -> None:
-    """A commit of one wakes the other."""
+async def test_stored_messages_are_notified_to_the_other_process(
+    processes: list[SharedChat],
+) -> None:
+    """The other process is notified once that messages were stored."""
     mine, other = processes
     async with listen_to(other) as there:
         before = there.stored_count
@@ -144,35 +148,35 @@ async def test_the_other_process_is_told_of_stored_messages(processes: list[Shar
         assert there.stored_count == before + 1
 
 
-async def test_word_keeps_its_order(processes: list[SharedChat]) -> None:
-    """Over many payloads, and though it was said in bursts."""
+async def test_broadcasts_keep_their_order(processes: list[SharedChat]) -> None:
+    """500 broadcasts published in bursts arrive in order."""
     mine, other = processes
     async with listen_to(other) as there:
-        said = [make_typing_broadcast(7, number=number) for number in range(500)]
-        for number, tell in enumerate(said):
-            mine.publish(tell)
+        sent = [make_typing_broadcast(7, number=number) for number in range(500)]
+        for number, broadcast in enumerate(sent):
+            mine.publish(broadcast)
             if number % 50 == 0:
                 await asyncio.sleep(0)
-        await there.wait_until_last(said[-1])
-        assert there.broadcasts == said
+        await there.wait_until_last(sent[-1])
+        assert there.broadcasts == sent
 
 
-async def test_word_for_many_is_split(processes: list[SharedChat]) -> None:
-    """Each recipient is told once, however many there are."""
+async def test_a_broadcast_to_many_is_split(processes: list[SharedChat]) -> None:
+    """A broadcast to 5,000 users arrives in parts that name each recipient once."""
     mine, other = processes
     people = tuple(range(BIG - 5_000, BIG))
     async with listen_to(other) as there:
         mine.publish(make_typing_broadcast(*people, name="Ångström"))
         mine.publish(LAST)
         await there.wait_until_last(LAST)
-        *told, _ = there.broadcasts
-        assert [user_id for tell in told for user_id in tell.to] == list(people)
-        assert {tell.data["name"] for tell in told} == {"Ångström"}
-        assert len(told) > 1
+        *received, _ = there.broadcasts
+        assert [user_id for broadcast in received for user_id in broadcast.to] == list(people)
+        assert {broadcast.data["name"] for broadcast in received} == {"Ångström"}
+        assert len(received) > 1
 
 
-async def test_word_that_is_too_long_is_lost_alone(processes: list[SharedChat]) -> None:
-    """What comes before and after it arrives."""
+async def test_an_oversized_broadcast_is_dropped(processes: list[SharedChat]) -> None:
+    """A broadcast over the size limit is dropped, and those before and after it arrive."""
     mine, other = processes
     async with listen_to(other) as there:
         mine.publish(make_typing_broadcast(1))
@@ -187,74 +191,78 @@ async def test_word_that_is_too_long_is_lost_alone(processes: list[SharedChat]) 
     ["", "hello", DEEP, '["a", true]', '["a", true, [{"to": ["x"]}]]', "\ufffd"],
     ids=["empty", "text", "deep", "short", "wrong", "odd"],
 )
-async def test_what_others_say_there_is_ignored(
-    place: ChatTransport,
+async def test_an_invalid_payload_is_ignored(
+    transport: ChatTransport,
     processes: list[SharedChat],
     payload: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A payload that is none of ours harms nobody, and says nothing."""
+    """An invalid payload is ignored without a notification or a log record."""
     mine, other = processes
-    stranger = place.wire()
+    other_sender = transport.wire()
     async with listen_to(other) as there:
         before = there.stored_count
-        await stranger.publish(payload.encode())
+        await other_sender.publish(payload.encode())
         mine.publish(LAST)
         await there.wait_until_last(LAST)
         assert (there.broadcasts, there.stored_count) == ([LAST], before)
-    await stranger.close()
+    await other_sender.close()
     assert caplog.records == []
 
 
-async def test_who_only_tells_does_not_listen(
-    place: ChatTransport, processes: list[SharedChat]
+async def test_only_subscribed_chats_listen(
+    transport: ChatTransport, processes: list[SharedChat]
 ) -> None:
-    """The connection that listens is there as long as somebody does."""
+    """Only a chat with a subscriber has a listening connection, which closes with the
+    subscription."""
     mine, other = processes
     async with listen_to(other) as there:
         mine.publish(LAST)
         await there.wait_until_last(LAST)
-        assert await place.count_connections(listening=True) == 1
+        assert await transport.count_connections(listening=True) == 1
     with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
-        while await place.count_connections(listening=True):
+        while await transport.count_connections(listening=True):
             pass
 
 
 # When connections break -----------------------------------------------------------------------
 
 
-async def test_a_killed_listener_heals(place: ChatTransport, processes: list[SharedChat]) -> None:
-    """It connects anew, is told of `stored`, since something may have been missed, and then
-    hears as before."""
+async def test_a_killed_listening_connection_is_replaced(
+    transport: ChatTransport, processes: list[SharedChat]
+) -> None:
+    """A killed listening connection is replaced, with a notification of stored messages, and
+    broadcasts arrive again."""
     mine, other = processes
     async with listen_to(other) as there:
         before = there.stored_count
-        await place.kill_connections(listening=True)
+        await transport.kill_connections(listening=True)
         await there.wait_until(lambda: there.stored_count > before)
         mine.publish(LAST)
         await there.wait_until_last(LAST)
         assert there.broadcasts == [LAST]
 
 
-async def test_a_killed_teller_heals(
-    place: ChatTransport, processes: list[SharedChat], monkeypatch: pytest.MonkeyPatch
+async def test_a_killed_publishing_connection_is_replaced(
+    transport: ChatTransport, processes: list[SharedChat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That messages were stored reaches the others over the next connection."""
+    """After its publishing connection is killed, a chat delivers stored-message notifications and
+    broadcasts again."""
     monkeypatch.setattr(shared, "RETRY_DELAY_SECONDS", 0)
     mine, other = processes
     async with listen_to(other) as there:
         mine.publish(LAST)
         await there.wait_until_last(LAST)
         before = there.stored_count
-        await place.kill_connections(listening=False)
+        await transport.kill_connections(listening=False)
         mine.publish_messages_stored()
         await there.wait_until(lambda: there.stored_count > before)
         mine.publish(make_typing_broadcast(3))
         await there.wait_until_last(make_typing_broadcast(3))
 
 
-class Gate:
-    """A wire that lets nothing out while it is shut."""
+class GatedTransport:
+    """A transport whose payloads wait until `opened` is set."""
 
     def __init__(self, wire: PubSubTransport) -> None:
         self._wire = wire
@@ -267,26 +275,28 @@ class Gate:
         await self._wire.publish(payload)
 
 
-async def test_a_flood_is_bounded(place: ChatTransport, processes: list[SharedChat]) -> None:
-    """While the others are out of reach, the oldest of what passes is dropped, never that
-    messages were stored; the own process is told of all of it."""
-    gate = Gate(place.wire())
+async def test_a_blocked_transport_drops_the_oldest_broadcasts(
+    transport: ChatTransport, processes: list[SharedChat]
+) -> None:
+    """While the transport is blocked, the oldest broadcasts are dropped beyond `MAX_BACKLOG_BYTES`,
+    but not the stored-messages notification."""
+    gate = GatedTransport(transport.wire())
     async with closing_chat(SharedChat(gate)) as mine, listen_to(processes[1]) as there:
         here = RecordingListener()
         async with mine.subscribe(here):
             before = there.stored_count
             flood = [make_typing_broadcast(7, number=number) for number in range(50_000)]
             mine.publish_messages_stored()
-            for tell in flood:
-                mine.publish(tell)
+            for broadcast in flood:
+                mine.publish(broadcast)
             assert here.broadcasts == flood
             gate.opened.set()
             await there.wait_until_last(flood[-1])
-            told = there.broadcasts
+            received = there.broadcasts
             assert there.stored_count == before + 1
-            assert told == flood[-len(told) :]
-            assert len(b"".join(map(encode, told))) <= shared.MAX_BACKLOG_BYTES
-            assert len(told) > 10_000
+            assert received == flood[-len(received) :]
+            assert len(b"".join(map(encode, received))) <= shared.MAX_BACKLOG_BYTES
+            assert len(received) > 10_000
 
 
 @pytest.mark.parametrize(
@@ -297,8 +307,8 @@ async def test_a_flood_is_bounded(place: ChatTransport, processes: list[SharedCh
     ],
     ids=["postgresql", "redis"],
 )
-async def test_without_a_server_word_stays_here(wire) -> None:
-    """Nobody who gives word, listens or closes hears of a server that is out of reach."""
+async def test_an_unreachable_server_raises_nothing(wire) -> None:
+    """An unreachable server raises nothing, and subscribers of the same process are notified."""
     async with closing_chat(SharedChat(wire())) as chat:
         here = RecordingListener()
         async with chat.subscribe(here):
@@ -308,38 +318,38 @@ async def test_without_a_server_word_stays_here(wire) -> None:
             assert (here.broadcasts, here.stored_count) == ([LAST], 1)
 
 
-# The end --------------------------------------------------------------------------------------
+# Closing --------------------------------------------------------------------------------------
 
 
-async def test_the_last_word_is_told_before_the_end(
-    place: ChatTransport, processes: list[SharedChat]
+async def test_closing_sends_all_broadcasts(
+    transport: ChatTransport, processes: list[SharedChat]
 ) -> None:
-    """A process that ends has told all that was said, and tells nothing after."""
+    """Closing sends all published broadcasts, and a closed chat sends nothing."""
     mine, other = processes
-    async with listen_to(other) as there, closing_chat(SharedChat(place.wire())) as another:
-        said = [make_typing_broadcast(7, number=number) for number in range(2_000)]
-        for tell in said:
-            mine.publish(tell)
+    async with listen_to(other) as there, closing_chat(SharedChat(transport.wire())) as another:
+        sent = [make_typing_broadcast(7, number=number) for number in range(2_000)]
+        for broadcast in sent:
+            mine.publish(broadcast)
         await mine.close()
         mine.publish_messages_stored()
         mine.publish(LAST)
         another.publish(LAST)
         await there.wait_until_last(LAST)
-        assert there.broadcasts == [*said, LAST]
+        assert there.broadcasts == [*sent, LAST]
         assert there.stored_count == 1
 
 
-async def test_nothing_is_left_open(place: ChatTransport) -> None:
-    """Once closed no connection stays."""
+async def test_closing_leaves_no_connection(transport: ChatTransport) -> None:
+    """Closed chats leave no connection open."""
     async with (
-        closing_chat(SharedChat(place.wire())) as mine,
-        closing_chat(SharedChat(place.wire())) as other,
+        closing_chat(SharedChat(transport.wire())) as mine,
+        closing_chat(SharedChat(transport.wire())) as other,
         listen_to(other) as there,
     ):
         mine.publish(LAST)
         await there.wait_until_last(LAST)
     with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
-        while await place.count_connections(listening=True) or await place.count_connections(
-            listening=False
-        ):
+        while await transport.count_connections(
+            listening=True
+        ) or await transport.count_connections(listening=False):
             pass

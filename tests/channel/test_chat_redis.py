@@ -1,4 +1,4 @@
-"""What is Redis's alone: its restarts and silences, its secrets, and who shares it."""
+"""The Redis transport: restarts, unresponsive servers, passwords, and channels of deployments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 import pytest
 from redis.asyncio import Redis
 
-from staffbooking_adapters import listening as again
+from staffbooking_adapters import listening
 from staffbooking_adapters.chat import redis, shared
 from staffbooking_adapters.chat.redis import RedisPubSubTransport, channel_name
 from staffbooking_adapters.chat.shared import SharedChat
@@ -30,7 +30,7 @@ BASE = "https://book.example"
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
-    """One that a test may stop."""
+    """A server that the test may stop."""
     with run_redis_server() as server:
         yield server
 
@@ -39,10 +39,12 @@ def chat_at(server: RedisServer, channel: str = "one") -> SharedChat:
     return SharedChat(RedisPubSubTransport(server.url, channel))
 
 
-async def test_a_restart_heals(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Word of the time without a server is lost, but that messages were stored is told, and
-    then all goes on as before."""
-    monkeypatch.setattr(again, "RETRY_DELAYS_SECONDS", (0,))
+async def test_broadcasts_resume_after_a_restart(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broadcast during a restart is lost; afterwards both processes are notified of stored
+    messages and get broadcasts."""
+    monkeypatch.setattr(listening, "RETRY_DELAYS_SECONDS", (0,))
     monkeypatch.setattr(shared, "RETRY_DELAY_SECONDS", 0)
     async with (
         closing_chat(chat_at(server)) as mine,
@@ -65,71 +67,70 @@ async def test_a_restart_heals(server: RedisServer, monkeypatch: pytest.MonkeyPa
         await here.wait_until(lambda: here.broadcasts[-2:] == [LAST, LAST])
 
 
-class CountedWire(RedisPubSubTransport):
-    """A wire that counts how often it began to listen."""
+class CountingTransport(RedisPubSubTransport):
+    """A transport that counts its subscriptions."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "one")
-        self.began = 0
-        self._news = asyncio.Event()
+        self.subscription_count = 0
+        self._changed = asyncio.Event()
 
     async def subscribe(
         self, on_payload: Callable[[bytes], None], on_subscribed: Callable[[], None]
     ) -> None:
-        self.began += 1
-        self._news.set()
+        self.subscription_count += 1
+        self._changed.set()
         await super().subscribe(on_payload, on_subscribed)
 
-    async def until_began(self, times: int) -> None:
+    async def wait_for_subscriptions(self, times: int) -> None:
         with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
-            while self.began < times:
-                self._news.clear()
-                await self._news.wait()
+            while self.subscription_count < times:
+                self._changed.clear()
+                await self._changed.wait()
 
 
-async def test_a_server_that_fell_silent_is_given_up(
+async def test_an_unresponsive_server_is_reconnected(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that is dead though nobody said so is found out by its pulse, and another
-    is made."""
+    """A server that answers no ping is reconnected."""
     monkeypatch.setattr(redis, "PING_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr(redis, "REPLY_TIMEOUT_SECONDS", 0.2)
-    monkeypatch.setattr(again, "RETRY_DELAYS_SECONDS", (0,))
-    wire = CountedWire(server.url)
+    monkeypatch.setattr(listening, "RETRY_DELAYS_SECONDS", (0,))
+    wire = CountingTransport(server.url)
     async with closing_chat(SharedChat(wire)) as mine, listen_to(mine) as here:
         server.suspend()
         before = here.stored_count
-        await wire.until_began(wire.began + 1)
+        await wire.wait_for_subscriptions(wire.subscription_count + 1)
         server.resume()
         await here.wait_until(lambda: here.stored_count > before)
 
 
-async def pulses(operator: Redis) -> int:
+async def count_pings(operator: Redis) -> int:
     counted = await operator.info("commandstats")
     return int(counted.get("cmdstat_ping", {"calls": 0})["calls"])
 
 
-async def test_a_pulse_disturbs_nobody(
+async def test_answered_pings_keep_the_connection(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that answers is kept, however long nothing is said."""
+    """Answered pings keep the connection of an idle subscription."""
     monkeypatch.setattr(redis, "PING_INTERVAL_SECONDS", 0.001)
-    wire = CountedWire(server.url)
+    wire = CountingTransport(server.url)
     async with closing_chat(SharedChat(wire)) as mine, listen_to(mine) as here:
         async with server.client() as operator:
             with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
-                while await pulses(operator) < 5:
+                while await count_pings(operator) < 5:
                     pass
         async with closing_chat(chat_at(server)) as other:
             other.publish(LAST)
             await here.wait_until_last(LAST)
-        assert (wire.began, here.stored_count) == (1, 1)
+        assert (wire.subscription_count, here.stored_count) == (1, 1)
 
 
-async def test_deployments_that_share_a_redis_do_not_hear_each_other(
+async def test_channels_are_separate(
     redis_server: RedisServer,
 ) -> None:
-    """Each has a channel of its own."""
+    """Deployments with different channels on one server do not get each other's broadcasts."""
     async with (
         closing_chat(chat_at(redis_server, "one")) as mine,
         closing_chat(chat_at(redis_server, "two")) as foreign,
@@ -143,19 +144,20 @@ async def test_deployments_that_share_a_redis_do_not_hear_each_other(
         assert there.broadcasts == [LAST]
 
 
-async def test_a_secret_is_told_to_nobody(
+async def test_a_rejected_password_is_not_shown(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A password that Redis does not take stands in no log; that nothing is heard does, once."""
-    monkeypatch.setattr(again, "RETRY_DELAYS_SECONDS", (0,))
+    """A rejected password is logged once as an AuthenticationError, and appears in neither log nor
+    `repr`."""
+    monkeypatch.setattr(listening, "RETRY_DELAYS_SECONDS", (0,))
     async with server.client() as operator:
         await operator.config_set("requirepass", "right")
-    wire = CountedWire(server.url.replace("unix://", "unix://:hunter2@"))
+    wire = CountingTransport(server.url.replace("unix://", "unix://:hunter2@"))
     async with (
         closing_chat(SharedChat(wire)) as mine,
         mine.subscribe(listener := RecordingListener()),
     ):
-        await wire.until_began(5)
+        await wire.wait_for_subscriptions(5)
         assert listener.stored_count == 0
     assert [record.getMessage() for record in caplog.records] == [
         "Subscription to other processes failed: AuthenticationError"
@@ -163,7 +165,7 @@ async def test_a_secret_is_told_to_nobody(
     assert "hunter2" not in repr(wire) + repr(vars(mine))
 
 
-PLACES = [
+DEPLOYMENTS = [
     ("postgresql+asyncpg://app:pw@db/booking", BASE),
     ("postgresql+asyncpg://app:pw@db/other", BASE),
     ("postgresql+asyncpg://app:pw@db2/booking", BASE),
@@ -175,23 +177,23 @@ PLACES = [
 ]
 
 
-async def test_a_channel_tells_deployments_apart() -> None:
-    """By their database and by their address."""
-    assert len({channel_name(*place) for place in PLACES}) == len(PLACES)
+async def test_channel_names_differ_by_deployment() -> None:
+    """Deployments with different databases or base URLs have different channel names."""
+    assert len({channel_name(*deployment) for deployment in DEPLOYMENTS}) == len(DEPLOYMENTS)
 
 
-async def test_a_channel_knows_no_secret() -> None:
-    """Neither a user nor a password is any part of it, and an address can't be read from it."""
+async def test_a_channel_name_contains_no_secret() -> None:
+    """A channel name depends on neither user nor password, and does not show the database."""
     one = channel_name("postgresql+asyncpg://app:pw@db/booking", BASE)
     assert one == channel_name("postgresql+asyncpg://other:secret@db/booking", BASE)
     assert one == channel_name("postgresql+asyncpg://db/booking?password=secret", BASE)
     assert "booking" not in one.removeprefix("staffbooking:")
 
 
-async def test_a_file_is_the_same_from_everywhere(
+async def test_relative_and_absolute_paths_have_one_channel(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relative path counts from where the process runs."""
+    """A relative path of a database has the channel name of its absolute path."""
     monkeypatch.chdir(tmp_path)
     relative = channel_name("sqlite+aiosqlite:///booking.db", BASE)
     assert relative == channel_name(f"sqlite+aiosqlite:///{tmp_path}/booking.db", BASE)

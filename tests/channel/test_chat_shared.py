@@ -1,4 +1,4 @@
-"""What a shared Chat makes of its wire: how much it says at once, how often, how long."""
+"""The payloads of a shared chat: their size, pace, retries and end."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from tests.channel.chat_links import RecordingListener, closing_chat, make_typin
 from tests.support.virtual_loop import VirtualTimeLoop
 
 
-class NotedWire:
-    """A wire that notes when it was given what, and can fail or never answer."""
+class RecordingTransport:
+    """A transport that records its payloads, and can fail or never answer."""
 
     def __init__(self, *, failures: int = 0, answers: bool = True) -> None:
-        self.noted: list[tuple[float, bool, list[Any]]] = []
-        """Seconds, whether messages were stored, and the tells' data."""
+        self.published: list[tuple[float, bool, list[Any]]] = []
+        """Time in seconds, whether messages were stored, and the data of the broadcasts."""
         self.sizes: list[int] = []
         self.failures = failures
         self.answers = answers
-        self.hung_up = False
+        self.has_unsubscribed = False
         self.closed_at: float | None = None
 
     async def publish(self, payload: bytes) -> None:
-        _, stored, tells = decode(payload)
+        _, stored, broadcasts = decode(payload)
         self.sizes.append(len(payload))
-        self.noted.append((_now(), stored, [tell["data"] for tell in tells]))
+        self.published.append((_now(), stored, [broadcast["data"] for broadcast in broadcasts]))
         if not self.answers:
             await asyncio.Event().wait()
         if self.failures:
@@ -47,7 +47,7 @@ class NotedWire:
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(1)
-            self.hung_up = True
+            self.has_unsubscribed = True
 
     async def close(self) -> None:
         self.closed_at = _now()
@@ -57,8 +57,8 @@ def _now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-def played(wire: NotedWire, work: Callable[[SharedChat], Awaitable[None]]) -> None:
-    """Do something with a chat on a wire, in virtual time."""
+def run_with_chat(wire: RecordingTransport, work: Callable[[SharedChat], Awaitable[None]]) -> None:
+    """Run work with a chat on a transport, in virtual time."""
 
     async def run() -> None:
         async with closing_chat(SharedChat(wire)) as chat:
@@ -68,9 +68,9 @@ def played(wire: NotedWire, work: Callable[[SharedChat], Awaitable[None]]) -> No
         runner.run(run())
 
 
-def test_a_burst_is_told_in_few_words() -> None:
-    """The first word goes out at once, and what follows it meanwhile in one payload."""
-    wire = NotedWire()
+def test_a_burst_is_sent_in_two_payloads() -> None:
+    """The first broadcast is sent at once, and those within the interval in one payload."""
+    wire = RecordingTransport()
 
     async def work(chat: SharedChat) -> None:
         chat.publish(make_typing_broadcast(1, number=0))
@@ -79,16 +79,16 @@ def test_a_burst_is_told_in_few_words() -> None:
             chat.publish_messages_stored()
             chat.publish(make_typing_broadcast(1, number=number))
 
-    played(wire, work)
-    assert wire.noted == [
+    run_with_chat(wire, work)
+    assert wire.published == [
         (0, False, [{"number": 0}]),
         (PUBLISH_INTERVAL_SECONDS, True, [{"number": 1}, {"number": 2}]),
     ]
 
 
-def test_words_go_out_at_a_pace() -> None:
-    """However often something is said, and at once again after silence."""
-    wire = NotedWire()
+def test_payloads_keep_an_interval() -> None:
+    """Payloads are at least `PUBLISH_INTERVAL_SECONDS` apart, and sent at once after a pause."""
+    wire = RecordingTransport()
 
     async def work(chat: SharedChat) -> None:
         for _ in range(10):
@@ -98,8 +98,8 @@ def test_words_go_out_at_a_pace() -> None:
         chat.publish_messages_stored()
         await asyncio.sleep(1)
 
-    played(wire, work)
-    assert [at for at, *_ in wire.noted] == [
+    run_with_chat(wire, work)
+    assert [at for at, *_ in wire.published] == [
         0,
         PUBLISH_INTERVAL_SECONDS,
         2 * PUBLISH_INTERVAL_SECONDS,
@@ -107,38 +107,38 @@ def test_words_go_out_at_a_pace() -> None:
     ]
 
 
-def test_much_is_told_in_many_payloads() -> None:
-    """Each of them as full as the wire takes it."""
-    wire = NotedWire()
+def test_many_broadcasts_fill_payloads() -> None:
+    """1,000 broadcasts are sent in order, in payloads of 7,800 to 8,000 bytes except the last."""
+    wire = RecordingTransport()
 
     async def work(chat: SharedChat) -> None:
         for number in range(1_000):
             chat.publish(make_typing_broadcast(1, number=number))
 
-    played(wire, work)
-    numbers = [data["number"] for *_, tells in wire.noted for data in tells]
+    run_with_chat(wire, work)
+    numbers = [data["number"] for *_, broadcasts in wire.published for data in broadcasts]
     assert numbers == list(range(1_000))
     assert all(7_800 < size < 8_000 for size in wire.sizes[:-1])
 
 
-def test_a_flood_without_a_turn_of_the_loop_is_bounded() -> None:
-    """The newest of what passes stays, up to a bound of bytes."""
-    wire = NotedWire(answers=False)
-    kept = 0
+def test_the_backlog_is_bounded() -> None:
+    """The backlog is filled up to `MAX_BACKLOG_BYTES` while the event loop does not run."""
+    wire = RecordingTransport(answers=False)
+    backlog_bytes = 0
 
     async def work(chat: SharedChat) -> None:
-        nonlocal kept
+        nonlocal backlog_bytes
         for number in range(50_000):
             chat.publish(make_typing_broadcast(1, number=number))
-        kept = sum(map(len, chat._backlog))
+        backlog_bytes = sum(map(len, chat._backlog))
 
-    played(wire, work)
-    assert MAX_BACKLOG_BYTES - 100 < kept <= MAX_BACKLOG_BYTES
+    run_with_chat(wire, work)
+    assert MAX_BACKLOG_BYTES - 100 < backlog_bytes <= MAX_BACKLOG_BYTES
 
 
-def test_what_was_told_makes_room() -> None:
-    """However much is said in the course of time, nothing of it is dropped."""
-    wire = NotedWire()
+def test_sent_broadcasts_leave_the_backlog() -> None:
+    """Broadcasts of twice `MAX_BACKLOG_BYTES` are all sent if each is sent before the next."""
+    wire = RecordingTransport()
     amount = 2 * MAX_BACKLOG_BYTES // 4_000
 
     async def work(chat: SharedChat) -> None:
@@ -146,13 +146,14 @@ def test_what_was_told_makes_room() -> None:
             chat.publish(make_typing_broadcast(1, text="x" * 4_000))
             await asyncio.sleep(PUBLISH_INTERVAL_SECONDS)
 
-    played(wire, work)
-    assert sum(len(tells) for *_, tells in wire.noted) == amount
+    run_with_chat(wire, work)
+    assert sum(len(broadcasts) for *_, broadcasts in wire.published) == amount
 
 
-def test_what_was_stored_is_told_in_the_end() -> None:
-    """Where the wire fails all is said again after a pause, the oldest first."""
-    wire = NotedWire(failures=2)
+def test_a_failed_payload_is_retried() -> None:
+    """A failed payload is sent again every `RETRY_DELAY_SECONDS`, oldest first, together with later
+    broadcasts."""
+    wire = RecordingTransport(failures=2)
 
     async def work(chat: SharedChat) -> None:
         chat.publish_messages_stored()
@@ -161,8 +162,8 @@ def test_what_was_stored_is_told_in_the_end() -> None:
         chat.publish(make_typing_broadcast(1, number=1))
         await asyncio.sleep(5)
 
-    played(wire, work)
-    assert wire.noted == [
+    run_with_chat(wire, work)
+    assert wire.published == [
         (0, True, [{"number": 0}]),
         (RETRY_DELAY_SECONDS, True, [{"number": 0}, {"number": 1}]),
         (2 * RETRY_DELAY_SECONDS, True, [{"number": 0}, {"number": 1}]),
@@ -170,9 +171,9 @@ def test_what_was_stored_is_told_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_who_listens_no_more_has_hung_up(cancelled: bool) -> None:
-    """Before anything else happens, and where it was cancelled too."""
-    wire = NotedWire()
+def test_leaving_waits_for_the_unsubscription(cancelled: bool) -> None:
+    """Leaving a subscription waits until the transport has unsubscribed, also when cancelled."""
+    wire = RecordingTransport()
 
     async def work(chat: SharedChat) -> None:
         with anyio.CancelScope() as scope:
@@ -180,28 +181,28 @@ def test_who_listens_no_more_has_hung_up(cancelled: bool) -> None:
                 await asyncio.sleep(0)
                 if cancelled:
                     scope.cancel()
-        assert wire.hung_up
+        assert wire.has_unsubscribed
 
-    played(wire, work)
-
-
-def test_the_end_waits_for_no_wire_that_fails() -> None:
-    """What can't be told then is lost."""
-    wire = NotedWire(failures=1_000)
-
-    async def work(chat: SharedChat) -> None:
-        chat.publish_messages_stored()
-
-    played(wire, work)
-    assert (len(wire.noted), wire.closed_at) == (1, 0)
+    run_with_chat(wire, work)
 
 
-def test_the_end_does_not_wait_long() -> None:
-    """A wire that never answers is given up."""
-    wire = NotedWire(answers=False)
+def test_closing_does_not_retry() -> None:
+    """Closing does not retry a failed payload."""
+    wire = RecordingTransport(failures=1_000)
 
     async def work(chat: SharedChat) -> None:
         chat.publish_messages_stored()
 
-    played(wire, work)
-    assert (len(wire.noted), wire.closed_at) == (1, 2)
+    run_with_chat(wire, work)
+    assert (len(wire.published), wire.closed_at) == (1, 0)
+
+
+def test_closing_times_out() -> None:
+    """Closing waits at most two seconds for a transport that never answers."""
+    wire = RecordingTransport(answers=False)
+
+    async def work(chat: SharedChat) -> None:
+        chat.publish_messages_stored()
+
+    run_with_chat(wire, work)
+    assert (len(wire.published), wire.closed_at) == (1, 2)

@@ -1,6 +1,6 @@
 # ruff: noqa: RUF001 - other alphabets have letters that look like Latin ones
 
-"""The default content filter: what it blocks, what it lets pass, what it costs."""
+"""The default content filter: blocked and permitted texts, and the cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from staffbooking_core.domain.messaging.conversations import ContentFindings
 
 CORPUS = Path(__file__).parent / "corpus"
 
-DODGES = [
+DISGUISED = [
     pytest.param(group["kind"], text, id=f"{group['name']}-{number}")
     for group in tomllib.loads((CORPUS / "blocked.toml").read_text("utf-8"))["technique"]
     for number, text in enumerate(group["texts"], 1)
@@ -33,9 +33,9 @@ INNOCENT = [
 DEFAULT = DefaultContentFilter()
 
 
-@pytest.mark.parametrize(("kind", "text"), DODGES)
-def test_a_dodge_is_found(kind: str, text: str) -> None:
-    """What is not to be said is found, by whatever trick it is written."""
+@pytest.mark.parametrize(("kind", "text"), DISGUISED)
+def test_a_disguised_text_is_found(kind: str, text: str) -> None:
+    """Each text of the corpus of blocked texts is found as a blocked term or a contact."""
     found = DEFAULT.find_now(text)
 
     assert found.has_blocked_term if kind == "term" else found.has_contact
@@ -43,22 +43,23 @@ def test_a_dodge_is_found(kind: str, text: str) -> None:
 
 @pytest.mark.parametrize("text", INNOCENT)
 def test_an_innocent_text_passes(text: str) -> None:
-    """What people say about a booking is neither a blocked term nor a way of contact."""
+    """An innocent text of the corpus has no findings."""
     assert DEFAULT.find_now(text) == ContentFindings()
 
 
 def test_the_corpus_is_large_enough() -> None:
-    """There are 200 dodges and more, many of each kind, 500 innocent texts, and none twice."""
-    dodges = [param.values for param in DODGES]
+    """The corpus has at least 200 blocked texts, 80 of each kind, and 500 innocent ones, all
+    different."""
+    disguised = [param.values for param in DISGUISED]
     innocent = {param.values[0] for param in INNOCENT}
 
-    assert len(set(dodges)) == len(dodges) >= 200
-    assert min(sum(kind == wanted for kind, _ in dodges) for wanted in ("term", "contact")) >= 80
+    assert len(set(disguised)) == len(disguised) >= 200
+    assert min(sum(kind == wanted for kind, _ in disguised) for wanted in ("term", "contact")) >= 80
     assert len(innocent) == len(INNOCENT) >= 500
 
 
 def test_findings_combine() -> None:
-    """A text may say what is never allowed and tell a number besides."""
+    """A text can have both a blocked term and a contact."""
     assert DEFAULT.find_now("fuck this, call 07700 900123") == ContentFindings(True, True)
 
 
@@ -89,7 +90,8 @@ WITH_OWN = DefaultContentFilter(OWN)
 
 @pytest.mark.parametrize("text", [text for texts in OWN.values() for text in texts])
 def test_a_deployments_own_term_is_found(text: str) -> None:
-    """Terms of any script, of several words, or set aside by default are found like the others."""
+    """A deployment's own term, of any script or several words, is found, and is not in the default
+    list."""
     assert not DEFAULT.find_now(text).has_blocked_term
     assert WITH_OWN.find_now(text).has_blocked_term
 
@@ -105,12 +107,12 @@ def test_a_deployments_own_term_is_found(text: str) -> None:
     ],
 )
 def test_an_own_term_is_found_as_a_whole(text: str) -> None:
-    """A term inside of another word, or the words of one apart, is none."""
+    """A term is not found within another word, or with its words apart."""
     assert not WITH_OWN.find_now(text).has_blocked_term
 
 
 def test_the_default_list_is_there() -> None:
-    """The list that is installed has hundreds of terms; some would be missed at once."""
+    """The installed default list has more than 700 terms, and common ones of five languages."""
     listed = words.default_terms()
 
     assert len(listed) > 700
@@ -119,8 +121,8 @@ def test_the_default_list_is_there() -> None:
     }
 
 
-def test_a_missing_list_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the list nothing is let pass in silence: the first use fails."""
+def test_a_missing_list_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading the filter without the list raises FileNotFoundError."""
     monkeypatch.setattr(words, "find_spec", lambda _: None)
 
     with pytest.raises(FileNotFoundError, match="glin-profanity"):
@@ -128,7 +130,7 @@ def test_a_missing_list_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_exception_is_needed() -> None:
-    """Each everyday word that is set aside would be blocked otherwise."""
+    """Each term of `HARMLESS_TERMS` would be blocked otherwise."""
     all_of_it = TermMatcher([*words.listed_terms(), *words.ADDED_TERMS])
 
     assert [
@@ -160,9 +162,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
-def test_the_cost_grows_with_the_length_alone(unit: str) -> None:
-    """A text of eight times the length costs about eight times as much, whatever it is: far
-    from the sixty-four of looking everywhere for everything."""
+def test_the_cost_grows_with_the_length(unit: str) -> None:
+    """A text eight times as long takes less than 24 times as long, for each hostile unit."""
 
     def cost(length: int) -> float:
         text = (unit * length)[:length]
@@ -178,7 +179,8 @@ def test_the_cost_grows_with_the_length_alone(unit: str) -> None:
 
 
 def test_nothing_is_loaded_before_the_first_use() -> None:
-    """Importing the filter loads no list and no pattern, and using it no foreign code."""
+    """Importing and creating the filter loads none of its other modules, and using it does not
+    import `glin_profanity`."""
     script = """
 import sys
 from staffbooking_adapters.content.filter import DefaultContentFilter

@@ -1,5 +1,4 @@
-"""The switchboard without a transport: what goes wrong with one harms no other, and what is
-stored reaches everybody."""
+"""The hub without a transport: failures of one connection, and delivery to the others."""
 
 from __future__ import annotations
 
@@ -48,8 +47,8 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @define
-class TornPipe(DirectOutbound):
-    """It carries `ready`, and raises then."""
+class FailingOutbound(DirectOutbound):
+    """A connection that sends `ready` and raises for every later frame."""
 
     def send(self, frame: EncodedFrame) -> bool:
         if frame.frame.event is not ServerEvent.READY:
@@ -58,96 +57,99 @@ class TornPipe(DirectOutbound):
 
 
 @frozen
-class Exchange:
-    """A switchboard, and a conversation of two people."""
+class HubScene:
+    """A hub, and a conversation of two users."""
 
     ports: Ports
     store: FlakyStore
-    board: ChannelHub
-    talk: Conversation
+    hub: ChannelHub
+    conversation: Conversation
     ada: User
     mia: User
 
     async def open(
-        self, user: User, pipe: DirectOutbound, after: int | None = None
+        self, user: User, outbound: DirectOutbound, after: int | None = None
     ) -> ChannelConnection:
         session = await add_session(self.ports.store, user.id, seen_at=self.ports.clock.wall())
-        await self.board.reserve(user)
-        return await self.board.open(session, user, pipe, after)
+        await self.hub.reserve(user)
+        return await self.hub.open(session, user, outbound, after)
 
-    async def enter(self, user: User, pipe: DirectOutbound) -> ChannelConnection:
-        """A connection that lives, and was told nothing but `ready`."""
-        connection = await self.open(user, pipe, 0)
+    async def open_live(self, user: User, outbound: DirectOutbound) -> ChannelConnection:
+        """Open a connection that gets new messages at once; its received frames are discarded."""
+        connection = await self.open(user, outbound, 0)
         await anyio.wait_all_tasks_blocked()
-        while not pipe.received.empty():
-            pipe.received.get_nowait()
+        while not outbound.received.empty():
+            outbound.received.get_nowait()
         return connection
 
-    async def ask(self, connection: ChannelConnection, event: ClientEvent, **data: Any) -> None:
-        asked = make_frame(event, {"conversation_id": self.talk.id, **data}, REF)
-        await self.board.receive(connection, *parse_frame(json.dumps(asked)))
+    async def send_event(
+        self, connection: ChannelConnection, event: ClientEvent, **data: Any
+    ) -> None:
+        asked = make_frame(event, {"conversation_id": self.conversation.id, **data}, REF)
+        await self.hub.receive(connection, *parse_frame(json.dumps(asked)))
 
-    async def say(self, *contents: str) -> list[Message]:
-        """What Ada says in another process, of which no word comes."""
-        return await add_messages_by(self.ports.store, self.talk, *contents, by=self.ada.id)
+    async def store_messages(self, *contents: str) -> list[Message]:
+        """Store messages of Ada without a notification, as another process does."""
+        return await add_messages_by(self.ports.store, self.conversation, *contents, by=self.ada.id)
 
 
 @pytest.fixture
-async def exchange() -> AsyncIterator[Exchange]:
+async def scene() -> AsyncIterator[HubScene]:
     policy = evolve(POLICY, resume_grace=HOUR)
     store = FlakyStore(policy)
     ports = memory_ports(policy, store=store)
-    talk = await add_direct(ports.store)
+    conversation = await add_direct(ports.store)
     async with ports.store.read_view() as view:
-        people = [await view.accounts.user(each.user_id) for each in talk.members]
-    [ada, mia] = [each for each in people if each is not None]
-    board = ChannelHub(ports)
-    async with board.running():
+        users = [await view.accounts.user(each.user_id) for each in conversation.members]
+    [ada, mia] = [each for each in users if each is not None]
+    hub = ChannelHub(ports)
+    async with hub.running():
         await anyio.wait_all_tasks_blocked()
-        yield Exchange(ports, store, board, talk, ada, mia)
+        yield HubScene(ports, store, hub, conversation, ada, mia)
 
 
-async def hear(pipe: DirectOutbound) -> Frame | ConnectionEnded:
+async def next_received(outbound: DirectOutbound) -> Frame | ConnectionEnded:
     with anyio.fail_after(FRAME_TIMEOUT_SECONDS):
-        return await pipe.received.get()
+        return await outbound.received.get()
 
 
-def told_of(message: Message) -> Frame:
+def frame_of(message: Message) -> Frame:
     return new_message_frame(message_record(message))
 
 
-# What goes wrong ------------------------------------------------------------------------------
+# Failures -------------------------------------------------------------------------------------
 
 
-async def test_the_others_are_told_where_one_cannot_be(exchange: Exchange) -> None:
-    """Those whose turn comes after that of a pipe which raises get the message all the same."""
-    torn, whole = TornPipe(), DirectOutbound()
-    await exchange.enter(exchange.mia, torn)
-    await exchange.enter(exchange.mia, whole)
-    [message] = await exchange.say("Hello")
+async def test_a_failing_connection_does_not_block_others(scene: HubScene) -> None:
+    """A message reaches a connection that follows a failing one."""
+    failing, working = FailingOutbound(), DirectOutbound()
+    await scene.open_live(scene.mia, failing)
+    await scene.open_live(scene.mia, working)
+    [message] = await scene.store_messages("Hello")
 
-    assert await hear(whole) == told_of(message)
+    assert await next_received(working) == frame_of(message)
 
 
-async def test_a_pipe_that_raises_is_closed(exchange: Exchange) -> None:
-    """Its client is to come again, and resume."""
-    torn = TornPipe()
-    await exchange.enter(exchange.mia, torn)
-    await exchange.say("Hello")
-    end = await hear(torn)
+async def test_a_failing_connection_is_closed(scene: HubScene) -> None:
+    """A connection whose `send` raises for a message is closed with SLOW."""
+    failing = FailingOutbound()
+    await scene.open_live(scene.mia, failing)
+    await scene.store_messages("Hello")
+    end = await next_received(failing)
 
     assert isinstance(end, ConnectionEnded)
     assert end.code == CloseCode.SLOW
 
 
-async def test_a_pipe_that_raises_is_closed_by_what_passes_too(exchange: Exchange) -> None:
-    """Who is told of is let in all the same."""
-    torn, whole = TornPipe(), DirectOutbound()
-    await exchange.enter(exchange.mia, torn)
-    await exchange.enter(exchange.ada, whole)
+async def test_a_failing_broadcast_closes_the_connection(scene: HubScene) -> None:
+    """A connection whose `send` raises for a broadcast is closed, and the connection that caused it
+    stays open."""
+    failing, working = FailingOutbound(), DirectOutbound()
+    await scene.open_live(scene.mia, failing)
+    await scene.open_live(scene.ada, working)
 
-    assert isinstance(await hear(torn), ConnectionEnded)
-    assert whole.is_open
+    assert isinstance(await next_received(failing), ConnectionEnded)
+    assert working.is_open
 
 
 @pytest.mark.parametrize(
@@ -160,109 +162,116 @@ async def test_a_pipe_that_raises_is_closed_by_what_passes_too(exchange: Exchang
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-async def test_who_asked_is_told_that_it_failed(
-    exchange: Exchange, fault: Exception, code: str
-) -> None:
-    """What may work another time is told apart from what is a fault of ours."""
-    pipe = DirectOutbound()
-    connection = await exchange.enter(exchange.mia, pipe)
-    exchange.store.fault = fault
-    await exchange.ask(connection, ClientEvent.TYPING, is_typing=True)
-    exchange.store.fault = None
-    told = await hear(pipe)
+async def test_a_failed_event_is_answered(scene: HubScene, fault: Exception, code: str) -> None:
+    """A failed event is answered with its `ref`: `unavailable` for transient errors, otherwise
+    `internal`."""
+    outbound = DirectOutbound()
+    connection = await scene.open_live(scene.mia, outbound)
+    scene.store.fault = fault
+    await scene.send_event(connection, ClientEvent.TYPING, is_typing=True)
+    scene.store.fault = None
+    frame = await next_received(outbound)
 
-    assert isinstance(told, dict)
-    assert (told["event"], told["data"]["code"], told["ref"]) == (ServerEvent.ERROR, code, REF)
+    assert isinstance(frame, dict)
+    assert (frame["event"], frame["data"]["code"], frame["ref"]) == (
+        ServerEvent.ERROR,
+        code,
+        REF,
+    )
 
 
 @pytest.mark.parametrize(
     "fault", [ConstraintViolated("messages_pk"), ArithmeticError("odd")], ids=lambda f: f.args[0]
 )
-async def test_a_fault_of_ours_is_logged(
-    exchange: Exchange, fault: Exception, caplog: pytest.LogCaptureFixture
+async def test_an_unexpected_error_is_logged(
+    scene: HubScene, fault: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With what it was, which the client is not told."""
-    connection = await exchange.enter(exchange.mia, DirectOutbound())
-    exchange.store.fault = fault
-    await exchange.ask(connection, ClientEvent.TYPING, is_typing=True)
-    exchange.store.fault = None
+    """An unexpected error of an event is logged with its exception."""
+    connection = await scene.open_live(scene.mia, DirectOutbound())
+    scene.store.fault = fault
+    await scene.send_event(connection, ClientEvent.TYPING, is_typing=True)
+    scene.store.fault = None
     logged = [each.exc_info for each in caplog.records if each.levelno == logging.ERROR]
 
     assert [each and each[1] for each in logged] == [fault]
 
 
-# Being told -----------------------------------------------------------------------------------
+# Delivery -------------------------------------------------------------------------------------
 
 
-async def test_nothing_comes_before_ready(exchange: Exchange) -> None:
-    """What passes while a connection is greeted is not for it: it asks who is there."""
-    pipe, pause = DirectOutbound(), PauseHook()
-    exchange.store.before_reading = pause
-    data = channel.presence_data(exchange.ada.id, online=True, last_seen=None)
-    opening = asyncio.create_task(exchange.open(exchange.mia, pipe))
+async def test_no_broadcast_precedes_ready(scene: HubScene) -> None:
+    """A broadcast during the opening is not sent, and `ready` is the only frame."""
+    outbound, pause = DirectOutbound(), PauseHook()
+    scene.store.before_reading = pause
+    data = channel.presence_data(scene.ada.id, online=True, last_seen=None)
+    opening = asyncio.create_task(scene.open(scene.mia, outbound))
     await pause.reached.wait()
-    exchange.ports.pubsub.publish(Broadcast((exchange.mia.id,), ServerEvent.PRESENCE, data))
+    scene.ports.pubsub.publish(Broadcast((scene.mia.id,), ServerEvent.PRESENCE, data))
     pause.released.set()
     await opening
-    told = [pipe.received.get_nowait() for _ in range(pipe.received.qsize())]
+    frames = [outbound.received.get_nowait() for _ in range(outbound.received.qsize())]
 
-    ready = make_frame(ServerEvent.READY, {"user_id": exchange.mia.id, "last_message_id": 0})
-    assert told == [ready]
-
-
-async def test_what_nobody_told_of_is_found_by_looking(exchange: Exchange) -> None:
-    """A message of another process, whose word was lost."""
-    pipe = DirectOutbound()
-    await exchange.enter(exchange.mia, pipe)
-    [message] = await exchange.say("Hello")
-
-    assert await hear(pipe) == told_of(message)
+    ready = make_frame(ServerEvent.READY, {"user_id": scene.mia.id, "last_message_id": 0})
+    assert frames == [ready]
 
 
-async def test_messages_are_found_again_after_an_outage(exchange: Exchange) -> None:
-    """Looks that fail are repeated, from where the last one was."""
-    pipe = DirectOutbound()
-    await exchange.enter(exchange.mia, pipe)
-    [message] = await exchange.say("Hello")
-    exchange.store.fault = StoreUnavailable()
+async def test_messages_without_notification_are_polled(scene: HubScene) -> None:
+    """A message stored without a notification is found by polling."""
+    outbound = DirectOutbound()
+    await scene.open_live(scene.mia, outbound)
+    [message] = await scene.store_messages("Hello")
+
+    assert await next_received(outbound) == frame_of(message)
+
+
+async def test_polling_continues_after_an_outage(scene: HubScene) -> None:
+    """A message stored before an outage is found by polling after it."""
+    outbound = DirectOutbound()
+    await scene.open_live(scene.mia, outbound)
+    [message] = await scene.store_messages("Hello")
+    scene.store.fault = StoreUnavailable()
     await anyio.sleep(FRAME_TIMEOUT_SECONDS)
-    exchange.store.fault = None
+    scene.store.fault = None
 
-    assert await hear(pipe) == told_of(message)
+    assert await next_received(outbound) == frame_of(message)
 
 
-async def test_who_has_not_spoken_is_told_after_the_grace(exchange: Exchange) -> None:
-    """What was said meanwhile waits for it, once, and comes then by itself."""
-    pipe = DirectOutbound()
-    await exchange.open(exchange.mia, pipe)
-    await hear(pipe)
-    messages = await exchange.say("Hello", "Are you there?")
+async def test_a_silent_connection_gets_messages_after_the_grace(scene: HubScene) -> None:
+    """A connection that sends nothing gets messages, in order, only after `resume_grace`."""
+    outbound = DirectOutbound()
+    await scene.open(scene.mia, outbound)
+    await next_received(outbound)
+    messages = await scene.store_messages("Hello", "Are you there?")
     await anyio.sleep(HOUR.total_seconds() / 2)
-    assert pipe.received.empty()
+    assert outbound.received.empty()
     await anyio.sleep(HOUR.total_seconds() / 2 + FRAME_TIMEOUT_SECONDS)
-    told = [pipe.received.get_nowait() for _ in range(pipe.received.qsize())]
+    frames = [outbound.received.get_nowait() for _ in range(outbound.received.qsize())]
 
-    assert told == [told_of(message) for message in messages]
+    assert frames == [frame_of(message) for message in messages]
 
 
-async def test_who_names_the_last_message_is_told_of_the_later_ones_at_once(
-    exchange: Exchange,
+async def test_opening_after_a_message_sends_later_ones(
+    scene: HubScene,
 ) -> None:
-    """Though it has not spoken, nothing waits for the end of its grace."""
-    [first, *later] = await exchange.say("One", "Two", "Three")
-    pipe = DirectOutbound()
-    await exchange.open(exchange.mia, pipe, first.id)
-    await hear(pipe)
+    """A connection opened after a message id gets the later messages without waiting for the
+    grace."""
+    [first, *later] = await scene.store_messages("One", "Two", "Three")
+    outbound = DirectOutbound()
+    await scene.open(scene.mia, outbound, first.id)
+    await next_received(outbound)
 
-    assert [await hear(pipe) for _ in later] == [told_of(message) for message in later]
+    assert [await next_received(outbound) for _ in later] == [
+        frame_of(message) for message in later
+    ]
 
 
-async def test_who_has_named_the_last_message_lives(exchange: Exchange) -> None:
-    """What is said from then on comes as it is said."""
-    [first] = await exchange.say("One")
-    pipe = DirectOutbound()
-    await exchange.open(exchange.mia, pipe, first.id)
-    await hear(pipe)
-    [second] = await exchange.say("Two")
+async def test_opening_after_the_last_message_is_live(scene: HubScene) -> None:
+    """A connection opened after the last message id gets new messages without waiting for the
+    grace."""
+    [first] = await scene.store_messages("One")
+    outbound = DirectOutbound()
+    await scene.open(scene.mia, outbound, first.id)
+    await next_received(outbound)
+    [second] = await scene.store_messages("Two")
 
-    assert await hear(pipe) == told_of(second)
+    assert await next_received(outbound) == frame_of(second)

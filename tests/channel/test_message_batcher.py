@@ -1,4 +1,4 @@
-"""The post: letters go together, and nobody waits in vain."""
+"""The message batcher: messages that wait share a transaction, and every caller gets a result."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20.0
-"""Seconds after which an answer that doesn't come never will."""
+RESULT_TIMEOUT_SECONDS = 20.0
+"""Seconds after which a missing result fails the test."""
 
 
 @pytest.fixture
@@ -33,124 +33,126 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @frozen
-class Office:
-    """A post, and what somebody says in one conversation."""
+class MessageSender:
+    """A batcher, and a sender in one conversation."""
 
     store: FlakyStore
-    post: MessageBatcher
+    batcher: MessageBatcher
     sender_id: int
     conversation_id: int
 
-    def hand_in(self, *contents: str) -> list[asyncio.Task[Message]]:
-        letters = [MessageDraft(self.sender_id, self.conversation_id, text) for text in contents]
-        return [asyncio.create_task(self.post.send(letter)) for letter in letters]
+    def start_sending(self, *contents: str) -> list[asyncio.Task[Message]]:
+        drafts = [MessageDraft(self.sender_id, self.conversation_id, text) for text in contents]
+        return [asyncio.create_task(self.batcher.send(draft)) for draft in drafts]
 
 
 @pytest.fixture
-async def office() -> Office:
+async def sender() -> MessageSender:
     store = FlakyStore()
     ports: Ports = memory_ports(store=store)
     talk = await add_direct(ports.store)
     store.write_count = 0
-    return Office(store, MessageBatcher(ports), talk.customer_id, talk.id)
+    return MessageSender(store, MessageBatcher(ports), talk.customer_id, talk.id)
 
 
-async def answers(tasks: Sequence[asyncio.Task[Message]]) -> list[object]:
-    """What was stored of each, or the kind of its error."""
-    with anyio.fail_after(PATIENCE):
+async def results_of(tasks: Sequence[asyncio.Task[Message]]) -> list[object]:
+    """The stored content of each, or the type of its error."""
+    with anyio.fail_after(RESULT_TIMEOUT_SECONDS):
         results = await asyncio.gather(*tasks, return_exceptions=True)
     return [each.content if isinstance(each, Message) else type(each) for each in results]
 
 
-async def test_letters_that_wait_together_go_in_one_unit_of_work(office: Office) -> None:
-    """Those that come while one is written share the next unit."""
-    office.store.before = pause = PauseHook()
-    first = office.hand_in("first")
+async def test_waiting_messages_share_a_transaction(sender: MessageSender) -> None:
+    """Messages sent during a transaction share the next one."""
+    sender.store.before = pause = PauseHook()
+    first = sender.start_sending("first")
     await pause.reached.wait()
-    others = office.hand_in(*"abcde")
+    others = sender.start_sending(*"abcde")
     await anyio.wait_all_tasks_blocked()
     pause.released.set()
-    assert await answers(first + others) == ["first", *"abcde"]
+    assert await results_of(first + others) == ["first", *"abcde"]
 
-    assert office.store.write_count == 2
+    assert sender.store.write_count == 2
 
 
-async def test_all_that_wait_for_a_store_out_of_reach_are_refused_at_once(office: Office) -> None:
-    """Also those beyond one unit of work, which is not tried again for each of them."""
+async def test_an_unreachable_store_fails_all_waiting_messages(sender: MessageSender) -> None:
+    """All waiting messages, also beyond one batch, fail with StoreUnavailable."""
     many = [str(number) for number in range(3 * MESSAGE_BATCH_SIZE)]
 
     async def fail() -> None:
         raise StoreUnavailable
 
-    office.store.before = fail
+    sender.store.before = fail
 
-    assert await answers(office.hand_in(*many)) == [StoreUnavailable] * len(many)
+    assert await results_of(sender.start_sending(*many)) == [StoreUnavailable] * len(many)
 
 
-async def test_who_came_after_a_unit_began_is_not_refused_with_it(office: Office) -> None:
-    """They have a try of their own."""
+async def test_a_message_after_a_failing_transaction_began_is_stored(
+    sender: MessageSender,
+) -> None:
+    """A message sent during a failing transaction is stored by the next one."""
     pause = PauseHook()
 
     async def fail() -> None:
         await pause()
         raise StoreUnavailable
 
-    office.store.before = fail
-    early = office.hand_in("early")
+    sender.store.before = fail
+    early = sender.start_sending("early")
     await pause.reached.wait()
-    late = office.hand_in("late")
+    late = sender.start_sending("late")
     await anyio.wait_all_tasks_blocked()
     pause.released.set()
 
-    assert await answers(early + late) == [StoreUnavailable, "late"]
+    assert await results_of(early + late) == [StoreUnavailable, "late"]
 
 
-async def test_a_letter_that_cannot_be_kept_harms_no_other(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+async def test_an_unexpected_error_fails_one_message(
+    sender: MessageSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unexpected error is told to its sender alone."""
+    """An unexpected error fails its own message, and the other messages of the batch are stored."""
     send_all = messages.send_messages
 
-    async def choke(
-        ports: Ports, letters: Sequence[ScreenedMessage]
+    async def send_or_fail(
+        ports: Ports, drafts: Sequence[ScreenedMessage]
     ) -> Sequence[Message | StaffbookingError]:
-        if any(each.draft.content == "stone" for each in letters):
+        if any(each.draft.content == "stone" for each in drafts):
             raise ArithmeticError
-        return await send_all(ports, letters)
+        return await send_all(ports, drafts)
 
-    monkeypatch.setattr(messages, "send_messages", choke)
-    tasks = office.hand_in("bread", "stone", "wine")
+    monkeypatch.setattr(messages, "send_messages", send_or_fail)
+    tasks = sender.start_sending("bread", "stone", "wine")
 
-    assert await answers(tasks) == ["bread", ArithmeticError, "wine"]
+    assert await results_of(tasks) == ["bread", ArithmeticError, "wine"]
 
 
-async def test_nobody_waits_for_a_sending_that_was_cancelled(office: Office) -> None:
-    """Neither those whose letters were on their way nor those who were next."""
+async def test_a_cancelled_batch_fails_all_waiting_messages(sender: MessageSender) -> None:
+    """A cancelled batch fails its messages and those waiting with StoreUnavailable."""
     pause = PauseHook()
     sending: list[asyncio.Task[Any] | None] = []
 
-    async def note() -> None:
+    async def record_task() -> None:
         sending.append(asyncio.current_task())
         await pause()
 
-    office.store.before = note
-    first = office.hand_in("a", "b")
+    sender.store.before = record_task
+    first = sender.start_sending("a", "b")
     await pause.reached.wait()
-    later = office.hand_in("c", "d")
+    later = sender.start_sending("c", "d")
     await anyio.wait_all_tasks_blocked()
     assert sending[0] is not None
     sending[0].cancel()
 
-    assert await answers(first + later) == [StoreUnavailable] * 4
+    assert await results_of(first + later) == [StoreUnavailable] * 4
 
 
-async def test_the_post_goes_on_after_a_sending_that_was_cancelled(office: Office) -> None:
-    """What is handed in later is sent as ever."""
+async def test_sending_continues_after_a_cancelled_batch(sender: MessageSender) -> None:
+    """Messages after a cancelled batch are stored."""
 
     async def cancel() -> None:
         raise asyncio.CancelledError
 
-    office.store.before = cancel
-    await answers(office.hand_in("lost"))
+    sender.store.before = cancel
+    await results_of(sender.start_sending("lost"))
 
-    assert await answers(office.hand_in("next")) == ["next"]
+    assert await results_of(sender.start_sending("next")) == ["next"]

@@ -1,4 +1,4 @@
-"""The seats of a process: they are counted right in the end, and who left is told of."""
+"""Presence of one process: connection counts after failures, and broadcasts of departures."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @frozen
-class Desk:
-    """Two processes; Ada is connected elsewhere, and hears of Mia, with whom she talks."""
+class PresenceScene:
+    """Two processes; Ada is connected elsewhere and gets the presence of Mia, who shares a
+    conversation."""
 
     ports: Ports
     store: FlakyStore
     mia: int
     here: Presence
     elsewhere: Presence
-    _heard: RecordingSubscriber
+    _subscriber: RecordingSubscriber
 
     def pass_time(self, by: timedelta) -> None:
         self.ports.clock.advance(by)  # type: ignore[attr-defined]
 
     @property
-    def told(self) -> list[bool]:
-        """What was told of Mia, each time whether she is there."""
-        shown = [tell.data for tell in self._heard.broadcasts]
+    def broadcasts_of_mia(self) -> list[bool]:
+        """The `online` values of the presence broadcasts about Mia, oldest first."""
+        shown = [broadcast.data for broadcast in self._subscriber.broadcasts]
         return [each["online"] for each in shown if each["user_id"] == self.mia]
 
     async def is_online(self) -> bool:
@@ -54,107 +55,111 @@ class Desk:
             [mia] = await view.presence.presence([self.mia], self.ports.clock.wall())
         return mia.online
 
-    async def give_back_in_vain(self) -> None:
-        """Mia's connection ends while the store is out of reach."""
+    async def fail_to_remove(self) -> None:
+        """Remove a connection of Mia while the store is unreachable."""
         self.store.fault = StoreUnavailable()
         await self.here.remove_connection(self.mia)
         self.store.fault = None
 
-    async def fail_to_beat(self) -> None:
+    async def fail_to_heartbeat(self) -> None:
         self.store.fault = StoreUnavailable()
         with pytest.raises(StoreUnavailable):
             await self.here.send_heartbeat()
         self.store.fault = None
 
-    async def free(self) -> int:
-        """How many more connections Mia may have; she has them then."""
-        for taken in range(POLICY.max_connections + 1):
+    async def fill_connections(self) -> int:
+        """Add connections of Mia up to the limit; returns their number."""
+        for count in range(POLICY.max_connections + 1):
             try:
                 await self.elsewhere.add_connection(self.mia)
             except RateLimitExceeded:
-                return taken
+                return count
         raise AssertionError("there is no end of it")
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+async def case() -> AsyncIterator[PresenceScene]:
     store = FlakyStore()
     ports = memory_ports(store=store)
     scene = await make_booking_scenario(ports=ports)
     await scene.accepted()
     await messages.direct_conversation_with(ports, scene.customer, scene.staff.user_id)
-    here, elsewhere, heard = Presence(ports), Presence(ports), RecordingSubscriber()
-    for seats in (here, elsewhere):
-        await seats.send_heartbeat()
+    here, elsewhere, subscriber = Presence(ports), Presence(ports), RecordingSubscriber()
+    for presence in (here, elsewhere):
+        await presence.send_heartbeat()
     await elsewhere.add_connection(scene.customer.user_id)
-    async with ports.pubsub.subscribe(heard):
-        yield Desk(ports, store, scene.staff.user_id, here, elsewhere, heard)
+    async with ports.pubsub.subscribe(subscriber):
+        yield PresenceScene(ports, store, scene.staff.user_id, here, elsewhere, subscriber)
 
 
-# Counting anew --------------------------------------------------------------------------------
+# Recounts -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failures", [0, 1, 2])
-async def test_what_could_not_be_given_back_is_by_the_next_beat(desk: Desk, failures: int) -> None:
-    """By the first one that succeeds, however many fail before."""
-    await desk.here.add_connection(desk.mia)
-    await desk.give_back_in_vain()
+async def test_the_next_heartbeat_removes_lost_connections(
+    case: PresenceScene, failures: int
+) -> None:
+    """A connection that could not be removed is not counted after the next successful heartbeat."""
+    await case.here.add_connection(case.mia)
+    await case.fail_to_remove()
     for _ in range(failures):
-        await desk.fail_to_beat()
-    await desk.here.send_heartbeat()
+        await case.fail_to_heartbeat()
+    await case.here.send_heartbeat()
 
-    assert await desk.free() == POLICY.max_connections
-
-
-async def test_who_could_not_give_back_is_told_of_as_gone(desk: Desk) -> None:
-    """Also where others were told meanwhile, wrongly, that they are there."""
-    await desk.here.add_connection(desk.mia)
-    await desk.give_back_in_vain()
-    desk.pass_time(POLICY.presence_grace_period)
-    await desk.here.broadcast_departures()
-    assert desk.told == [True]
-    await desk.fail_to_beat()
-    await desk.here.send_heartbeat()
-    await desk.here.broadcast_departures()
-
-    assert desk.told == [True, False]
+    assert await case.fill_connections() == POLICY.max_connections
 
 
-async def test_who_could_not_take_a_seat_has_none(desk: Desk) -> None:
-    """Where the store has counted it, and its answer was lost, the next beat counts anew."""
+async def test_a_lost_connection_is_broadcast_as_offline(case: PresenceScene) -> None:
+    """A user whose connection could not be removed is broadcast as offline after the next
+    successful heartbeat."""
+    await case.here.add_connection(case.mia)
+    await case.fail_to_remove()
+    case.pass_time(POLICY.presence_grace_period)
+    await case.here.broadcast_departures()
+    assert case.broadcasts_of_mia == [True]
+    await case.fail_to_heartbeat()
+    await case.here.send_heartbeat()
+    await case.here.broadcast_departures()
+
+    assert case.broadcasts_of_mia == [True, False]
+
+
+async def test_a_failed_addition_is_not_counted(case: PresenceScene) -> None:
+    """A connection whose addition failed after the commit is not counted after the next
+    heartbeat."""
 
     async def lose() -> None:
         raise StoreUnavailable
 
-    desk.store.after = lose
+    case.store.after = lose
     with pytest.raises(StoreUnavailable):
-        await desk.here.add_connection(desk.mia)
-    assert await desk.is_online()
-    await desk.here.send_heartbeat()
+        await case.here.add_connection(case.mia)
+    assert await case.is_online()
+    await case.here.send_heartbeat()
 
-    assert not await desk.is_online()
+    assert not await case.is_online()
 
 
 @pytest.mark.parametrize("ends", ["within", "after"])
 @pytest.mark.parametrize("begins", ["before", "within"])
 @pytest.mark.parametrize("change", ["add_connection", "remove_connection"])
-async def test_a_recount_that_meets_a_change_is_repeated(
-    desk: Desk, change: str, begins: str, ends: str
+async def test_a_change_during_a_heartbeat_is_counted_by_the_next(
+    case: PresenceScene, change: str, begins: str, ends: str
 ) -> None:
-    """Whoever comes or goes while it runs is counted right by the next beat."""
-    await desk.here.add_connection(desk.mia)
-    await desk.here.add_connection(desk.mia)
-    await desk.here.add_connection(desk.mia)
-    await desk.give_back_in_vain()
+    """A change that overlaps a heartbeat is counted correctly after the next heartbeat."""
+    await case.here.add_connection(case.mia)
+    await case.here.add_connection(case.mia)
+    await case.here.add_connection(case.mia)
+    await case.fail_to_remove()
     pause, done = PauseHook(), anyio.Event()
 
     async def change_seats() -> None:
-        await getattr(desk.here, change)(desk.mia)
+        await getattr(case.here, change)(case.mia)
         done.set()
 
     async def begin() -> None:
-        # What is taken is not known here yet, what is given back is not known there.
-        setattr(desk.store, "after" if change == "add_connection" else "before", pause)
+        # An added connection is not known in this process yet, a removed one not in the store.
+        setattr(case.store, "after" if change == "add_connection" else "before", pause)
         tasks.start_soon(change_seats)
         await pause.reached.wait()
 
@@ -166,119 +171,122 @@ async def test_a_recount_that_meets_a_change_is_repeated(
         if begins == "before":
             await begin()
         else:
-            desk.store.before = begin
+            case.store.before = begin
         if ends == "within":
-            desk.store.after = end
-        await desk.here.send_heartbeat()
+            case.store.after = end
+        await case.here.send_heartbeat()
         await end()
-    await desk.here.send_heartbeat()
+    await case.here.send_heartbeat()
 
-    assert POLICY.max_connections - await desk.free() == (3 if change == "add_connection" else 1)
+    assert POLICY.max_connections - await case.fill_connections() == (
+        3 if change == "add_connection" else 1
+    )
 
 
-async def test_a_process_that_was_taken_for_dead_tells_that_its_users_are_there(
-    desk: Desk,
+async def test_an_expired_process_broadcasts_its_users_as_online(
+    case: PresenceScene,
 ) -> None:
-    """Another process has told of them as gone, once the lease had ended."""
-    await desk.here.add_connection(desk.mia)
-    desk.pass_time(POLICY.presence_lease)
-    await desk.elsewhere.send_heartbeat()
-    await desk.elsewhere.broadcast_departures()
-    assert desk.told == [False]
-    await desk.here.send_heartbeat()
-    await desk.here.broadcast_departures()
+    """A process whose lease expired broadcasts its users as online after its next heartbeat."""
+    await case.here.add_connection(case.mia)
+    case.pass_time(POLICY.presence_lease)
+    await case.elsewhere.send_heartbeat()
+    await case.elsewhere.broadcast_departures()
+    assert case.broadcasts_of_mia == [False]
+    await case.here.send_heartbeat()
+    await case.here.broadcast_departures()
 
-    assert desk.told == [False, True]
-
-
-# The end of a process -------------------------------------------------------------------------
+    assert case.broadcasts_of_mia == [False, True]
 
 
-async def test_no_beat_prolongs_a_lease_that_was_ended(desk: Desk) -> None:
-    """A beat that comes late changes nothing: the users are gone after their grace."""
-    await desk.here.add_connection(desk.mia)
-    await desk.here.leave()
-    await desk.here.send_heartbeat()
-    desk.pass_time(POLICY.presence_grace_period)
-
-    assert not await desk.is_online()
+# Leaving --------------------------------------------------------------------------------------
 
 
-async def test_the_end_waits_for_a_beat_that_is_under_way(desk: Desk) -> None:
-    """So the beat can't prolong the lease after the end has shortened it."""
-    await desk.here.add_connection(desk.mia)
-    desk.store.before = pause = PauseHook()
+async def test_a_heartbeat_after_leaving_changes_nothing(case: PresenceScene) -> None:
+    """A heartbeat after `leave` does not prolong the presence beyond the grace period."""
+    await case.here.add_connection(case.mia)
+    await case.here.leave()
+    await case.here.send_heartbeat()
+    case.pass_time(POLICY.presence_grace_period)
+
+    assert not await case.is_online()
+
+
+async def test_leaving_waits_for_a_running_heartbeat(case: PresenceScene) -> None:
+    """A `leave` during a heartbeat still ends the presence after the grace period."""
+    await case.here.add_connection(case.mia)
+    case.store.before = pause = PauseHook()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(desk.here.send_heartbeat)
+        tasks.start_soon(case.here.send_heartbeat)
         await pause.reached.wait()
-        tasks.start_soon(desk.here.leave)
+        tasks.start_soon(case.here.leave)
         await anyio.wait_all_tasks_blocked()
         pause.released.set()
-    desk.pass_time(POLICY.presence_grace_period)
+    case.pass_time(POLICY.presence_grace_period)
 
-    assert not await desk.is_online()
+    assert not await case.is_online()
 
 
-async def test_the_seats_of_a_process_that_ends_are_free_at_once(desk: Desk) -> None:
-    """Its users may sit down elsewhere before their connections are over here."""
+async def test_leaving_frees_all_connections(case: PresenceScene) -> None:
+    """`leave` frees all connections of the process at once."""
     for _ in range(POLICY.max_connections):
-        await desk.here.add_connection(desk.mia)
-    await desk.here.leave()
+        await case.here.add_connection(case.mia)
+    await case.here.leave()
 
-    assert await desk.free() == POLICY.max_connections
-
-
-async def test_what_is_given_back_after_the_end_is_not_counted_again(desk: Desk) -> None:
-    """All seats were freed with the process: nobody has more elsewhere for it."""
-    await desk.here.add_connection(desk.mia)
-    await desk.here.add_connection(desk.mia)
-    await desk.here.leave()
-    await desk.here.remove_connection(desk.mia)
-    await desk.here.remove_connection(desk.mia)
-
-    assert await desk.free() == POLICY.max_connections
+    assert await case.fill_connections() == POLICY.max_connections
 
 
-async def test_the_users_of_a_process_that_ends_have_their_grace(desk: Desk) -> None:
-    """Until its end they are there, also once their connections are over."""
-    await desk.here.add_connection(desk.mia)
-    await desk.here.leave()
-    await desk.here.remove_connection(desk.mia)
-    desk.pass_time(POLICY.presence_grace_period - SECOND)
-    assert await desk.is_online()
-    desk.pass_time(SECOND)
+async def test_removals_after_leaving_free_nothing_more(case: PresenceScene) -> None:
+    """Connections removed after `leave` do not raise the limit elsewhere."""
+    await case.here.add_connection(case.mia)
+    await case.here.add_connection(case.mia)
+    await case.here.leave()
+    await case.here.remove_connection(case.mia)
+    await case.here.remove_connection(case.mia)
 
-    assert not await desk.is_online()
-
-
-# Telling --------------------------------------------------------------------------------------
+    assert await case.fill_connections() == POLICY.max_connections
 
 
-async def test_who_took_a_seat_and_never_sat_down_is_told_of_as_gone(desk: Desk) -> None:
-    """A seat that was taken within the grace, and given back, begins the grace anew."""
-    await desk.here.add_connection(desk.mia)
-    await desk.here.remove_connection(desk.mia)
-    desk.pass_time(POLICY.presence_grace_period - SECOND)
-    await desk.here.add_connection(desk.mia)
-    desk.pass_time(SECOND)
-    await desk.here.broadcast_departures()
-    await desk.here.remove_connection(desk.mia)
-    desk.pass_time(POLICY.presence_grace_period)
-    await desk.here.broadcast_departures()
+async def test_users_stay_online_for_the_grace_after_leaving(case: PresenceScene) -> None:
+    """Users of a process that left stay online until the end of the grace period."""
+    await case.here.add_connection(case.mia)
+    await case.here.leave()
+    await case.here.remove_connection(case.mia)
+    case.pass_time(POLICY.presence_grace_period - SECOND)
+    assert await case.is_online()
+    case.pass_time(SECOND)
 
-    assert desk.told == [False]
+    assert not await case.is_online()
 
 
-async def test_who_left_is_told_of_although_a_look_has_failed(desk: Desk) -> None:
-    """What could not be found out is looked for again, and told once."""
-    await desk.here.add_connection(desk.mia)
-    await desk.here.remove_connection(desk.mia)
-    desk.pass_time(POLICY.presence_grace_period)
-    desk.store.fault = StoreUnavailable()
+# Broadcasts of departures ---------------------------------------------------------------------
+
+
+async def test_a_second_connection_restarts_the_grace(case: PresenceScene) -> None:
+    """A connection added and removed again restarts the grace period, after which one departure is
+    broadcast."""
+    await case.here.add_connection(case.mia)
+    await case.here.remove_connection(case.mia)
+    case.pass_time(POLICY.presence_grace_period - SECOND)
+    await case.here.add_connection(case.mia)
+    case.pass_time(SECOND)
+    await case.here.broadcast_departures()
+    await case.here.remove_connection(case.mia)
+    case.pass_time(POLICY.presence_grace_period)
+    await case.here.broadcast_departures()
+
+    assert case.broadcasts_of_mia == [False]
+
+
+async def test_a_delayed_departure_is_broadcast_once(case: PresenceScene) -> None:
+    """A departure that a failing store delayed is broadcast once."""
+    await case.here.add_connection(case.mia)
+    await case.here.remove_connection(case.mia)
+    case.pass_time(POLICY.presence_grace_period)
+    case.store.fault = StoreUnavailable()
     with pytest.raises(StoreUnavailable):
-        await desk.here.broadcast_departures()
-    desk.store.fault = None
-    await desk.here.broadcast_departures()
-    await desk.here.broadcast_departures()
+        await case.here.broadcast_departures()
+    case.store.fault = None
+    await case.here.broadcast_departures()
+    await case.here.broadcast_departures()
 
-    assert desk.told == [False]
+    assert case.broadcasts_of_mia == [False]

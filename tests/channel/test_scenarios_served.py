@@ -1,4 +1,4 @@
-"""The same plays over WebSocket and over Socket.IO, by real clients of a server that listens."""
+"""All channel scenarios over WebSocket and over Socket.IO, on a running server."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ pytestmark = pytest.mark.anyio
 
 
 @define
-class Houses:
-    """One deployment for all plays with the same policy: the people of each are others."""
+class ScenarioDeployments:
+    """The deployments of one driver: one for all scenarios with the same policy."""
 
     driver: TransportDriver
     _stack: AsyncExitStack
     _open: dict[Policy, tuple[Ports, OpenConnection]] = field(factory=dict)
 
-    async def house(self, play: Scenario) -> tuple[Ports, OpenConnection]:
-        if play.policy not in self._open:
-            ports = make_scenario_ports(play)
+    async def deployment_of(self, scenario: Scenario) -> tuple[Ports, OpenConnection]:
+        if scenario.policy not in self._open:
+            ports = make_scenario_ports(scenario)
             connect = await self._stack.enter_async_context(self.driver(ports))
-            self._open[play.policy] = ports, connect
-        return self._open[play.policy]
+            self._open[scenario.policy] = ports, connect
+        return self._open[scenario.policy]
 
 
 @pytest.fixture(scope="module", params=SOCKET_DRIVERS)
-async def houses(request: pytest.FixtureRequest) -> AsyncIterator[Houses]:
+async def deployments(request: pytest.FixtureRequest) -> AsyncIterator[ScenarioDeployments]:
     async with AsyncExitStack() as stack:
-        yield Houses(SOCKET_DRIVERS[request.param], stack)
+        yield ScenarioDeployments(SOCKET_DRIVERS[request.param], stack)
 
 
-@pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.name)
-async def test_everybody_is_told_what_the_script_says(play: Scenario, houses: Houses) -> None:
-    """Whatever carries it, as without a socket."""
-    ports, connect = await houses.house(play)
-    await run_scenario(play, ports, connect, FrameValidator())
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_scenario(scenario: Scenario, deployments: ScenarioDeployments) -> None:
+    """Each client receives exactly the frames of the scenario."""
+    ports, connect = await deployments.deployment_of(scenario)
+    await run_scenario(scenario, ports, connect, FrameValidator())

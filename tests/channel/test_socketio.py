@@ -1,4 +1,4 @@
-"""Events over Socket.IO: each of them both ways, acks, errors and nonsense."""
+"""Events over Socket.IO in both directions: acknowledgements, errors and malformed packets."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
 
 
 @transports
-async def test_what_is_said_reaches_all(
+async def test_a_message_reaches_all_connections_of_both_parties(
     world: HttpDeployment, site: ChannelServer, transports: list[str]
 ) -> None:
-    """A message is acknowledged to its callback and by an event, and told to every connection
-    of both, whatever carries those, once."""
+    """A message is acknowledged by callback and `ack` event, and sent once, in order, to every
+    connection of both parties."""
     conversation = await add_shared_conversation(world)
     async with (
         connect_client(site, world.customer, transports) as ada,
@@ -58,19 +58,19 @@ async def test_what_is_said_reaches_all(
         site.connect_client(world.companion) as mia_too,
     ):
         assert ada.ready == {"user_id": world.customer.id, "last_message_id": 0}
-        said = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
-        assert [each["sender_name"] for each in said] == [world.customer.name] * 3
+        sent = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
+        assert [each["sender_name"] for each in sent] == [world.customer.name] * 3
         answer = await mia_too.send_message(conversation, "I see")
         for client in (ada, mia, mia_too):
-            assert [await client.next_data("new_message") for _ in range(4)] == [*said, answer]
-        assert ada.received_data("ack") == [{"message": message} for message in said]
+            assert [await client.next_data("new_message") for _ in range(4)] == [*sent, answer]
+        assert ada.received_data("ack") == [{"message": message} for message in sent]
         assert mia.received_data("ack") == []
 
 
-async def test_a_message_is_stored_once_under_its_name(
+async def test_a_repeated_client_message_id_is_broadcast_once(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Sent again with the same `client_message_id` it is acknowledged again, and told once."""
+    """A message repeated with its `client_message_id` is acknowledged again and broadcast once."""
     conversation = await add_shared_conversation(world)
     async with (
         connect_client(site, world.customer, POLLING_ONLY) as ada,
@@ -83,35 +83,36 @@ async def test_a_message_is_stored_once_under_its_name(
 
 
 @transports
-async def test_what_passes_is_told(
+async def test_typing_read_and_presence(
     world: HttpDeployment, site: ChannelServer, transports: list[str]
 ) -> None:
-    """Typing to the other, reading to both, presence to who asks; a callback without an answer
-    is called with nothing."""
+    """Typing reaches the other party, `read` reaches both, `presence` its requester, and their
+    callbacks get no data."""
     conversation = await add_shared_conversation(world)
-    ada_is, mine = {"user_id": world.customer.id}, {"conversation_id": conversation.id}
+    user, mine = {"user_id": world.customer.id}, {"conversation_id": conversation.id}
     async with (
         connect_client(site, world.customer, transports) as ada,
         connect_client(site, world.companion, transports) as mia,
     ):
         assert await ada.call("typing", {**mine, "is_typing": True}) is None
-        told = {**mine, **ada_is, "sender_name": world.customer.name, "is_typing": True}
-        assert await mia.next_data("typing") == told
+        typing = {**mine, **user, "sender_name": world.customer.name, "is_typing": True}
+        assert await mia.next_data("typing") == typing
         world.clock.advance(6 * SECOND)
-        assert await mia.next_data("typing") == {**told, "is_typing": False}
-        said = await mia.send_message(conversation, "Hello")
-        assert await ada.call("read", {**mine, "message_id": said["id"]}) is None
+        assert await mia.next_data("typing") == {**typing, "is_typing": False}
+        message = await mia.send_message(conversation, "Hello")
+        assert await ada.call("read", {**mine, "message_id": message["id"]}) is None
         for client in (ada, mia):
-            assert await client.next_data("read") == {**mine, **ada_is, "message_id": said["id"]}
+            assert await client.next_data("read") == {**mine, **user, "message_id": message["id"]}
         assert await mia.call("presence", {"user_ids": [world.customer.id]}) is None
-        assert await mia.next_data("presence") == {**ada_is, "online": True, "last_seen": None}
+        assert await mia.next_data("presence") == {**user, "online": True, "last_seen": None}
 
 
 @transports
-async def test_what_was_missed_is_told_after_a_reconnect(
+async def test_resume_after_a_reconnect_sends_missed_messages(
     world: HttpDeployment, site: ChannelServer, transports: list[str]
 ) -> None:
-    """All messages after the one that is named, oldest first and none twice, then what comes."""
+    """After a reconnect, `resume` sends the messages after the named one once, in order, before
+    later ones."""
     conversation = await add_shared_conversation(world)
     async with connect_client(site, world.customer, transports) as ada:
         async with connect_client(site, world.companion, transports) as mia:
@@ -129,7 +130,7 @@ async def test_what_was_missed_is_told_after_a_reconnect(
 
 
 async def test_events_keep_their_order(world: HttpDeployment, site: ChannelServer) -> None:
-    """Many that are sent at once by polling, in one request, are carried out one by one."""
+    """100 events posted in one request are handled in order."""
     conversation = await add_shared_conversation(world)
     packets = [
         f'42["send_message",{{"conversation_id":{conversation.id},"content":"Word {number}"}}]'
@@ -138,13 +139,13 @@ async def test_events_keep_their_order(world: HttpDeployment, site: ChannelServe
     async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         await ada.post(*packets)
-        told = [(await ada.next("ack"))["message"]["content"] for _ in packets]
-        assert told == [f"Word {number}" for number in range(100)]
+        contents = [(await ada.next("ack"))["message"]["content"] for _ in packets]
+        assert contents == [f"Word {number}" for number in range(100)]
 
 
 # Refusals -------------------------------------------------------------------------------
 
-WRONG: list[tuple[str, list[Any], str]] = [
+INVALID_EVENTS: list[tuple[str, list[Any], str]] = [
     (ClientEvent.SEND_MESSAGE, [{"conversation_id": 999, "content": "Hello"}], "not_found"),
     (ClientEvent.SEND_MESSAGE, [{"conversation_id": "1", "content": "Hello"}], "invalid_field"),
     (ClientEvent.SEND_MESSAGE, [{}], "missing_field"),
@@ -165,12 +166,13 @@ WRONG: list[tuple[str, list[Any], str]] = [
 
 
 @transports
-async def test_what_is_wrong_is_told_twice(
+async def test_an_invalid_event_is_answered_by_callback_and_error_event(
     world: HttpDeployment, site: ChannelServer, transports: list[str]
 ) -> None:
-    """To the callback and by an `error` event, the same."""
+    """An invalid event gets the same error by callback and by `error` event, and the connection
+    stays open."""
     async with connect_client(site, world.customer, transports) as ada:
-        for event, data, code in WRONG:
+        for event, data, code in INVALID_EVENTS:
             answer = await ada.call(event, *data)
             assert answer["code"] == code, (event, data)
             assert await ada.next_data("error") == answer
@@ -182,7 +184,7 @@ async def test_what_is_wrong_is_told_twice(
 
 
 async def test_binary_data_is_refused(world: HttpDeployment, site: ChannelServer) -> None:
-    """With the event that announces it, and once more for each piece of it."""
+    """Binary data is refused with `bad_frame`, once for the event and once for each attachment."""
     for transports in TRANSPORTS.values():
         async with connect_client(site, world.customer, transports) as ada:
             for data in (b"binary", {"after": b"0"}, {"after": [b"0", b"1"]}):
@@ -192,7 +194,7 @@ async def test_binary_data_is_refused(world: HttpDeployment, site: ChannelServer
             assert (await ada.call("nothing"))["code"] == "unknown_event"
 
 
-NO_EVENTS = [
+MALFORMED_PACKETS = [
     "",
     " ",
     "x",
@@ -258,10 +260,10 @@ NO_EVENTS = [
 ]
 
 
-NO_TEXT = [b"\xff\xfe", b"42\xc3", b'42["typing",{"x":"' + b"\xff" * 30_000 + b'"}]']
+INVALID_UTF_8 = [b"\xff\xfe", b"42\xc3", b'42["typing",{"x":"' + b"\xff" * 30_000 + b'"}]']
 
 
-async def _answers_each(
+async def _expect_bad_frame_for_each(
     client: RawSocketIoClient | PollingClient, nonsense: list[str | bytes]
 ) -> None:
     for packet in nonsense:
@@ -271,30 +273,36 @@ async def _answers_each(
         assert (await client.next("error"))["code"] == "bad_frame", packet[:40]
 
 
-async def test_nonsense_over_a_websocket_is_answered(
+async def test_malformed_packets_over_a_websocket_are_answered(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Each packet that is none, or of no event, with `bad_frame`; the connection goes on."""
+    """Each malformed packet over a WebSocket is answered with `bad_frame`, and the connection stays
+    open."""
     async with connect_raw_client(site, world.customer) as ada:
-        await _answers_each(ada, [*NO_EVENTS, b"", b"\x00\xff", b'42["typing",{}]'])
+        await _expect_bad_frame_for_each(
+            ada, [*MALFORMED_PACKETS, b"", b"\x00\xff", b'42["typing",{}]']
+        )
         await ada.send('42["nothing",{}]')
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
-async def test_nonsense_by_polling_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
-    """The same, one by one and all at once."""
+async def test_malformed_packets_by_polling_are_answered(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """Each malformed packet by polling is answered with `bad_frame`, sent alone or in one
+    request."""
     async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
-        await _answers_each(ada, [*NO_EVENTS, "bAAAA", "d=42", *NO_TEXT])
-        assert (await ada.post(*NO_EVENTS)).text == "ok"
-        for _ in NO_EVENTS:
+        await _expect_bad_frame_for_each(ada, [*MALFORMED_PACKETS, "bAAAA", "d=42", *INVALID_UTF_8])
+        assert (await ada.post(*MALFORMED_PACKETS)).text == "ok"
+        for _ in MALFORMED_PACKETS:
             assert (await ada.next("error"))["code"] == "bad_frame"
         await ada.post('42["nothing",{}]')
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
 async def test_there_is_one_namespace(world: HttpDeployment, site: ChannelServer) -> None:
-    """Any other is refused; who has connected to it does so no more."""
+    """Connecting to another namespace is refused, and connecting to `/` again is a `bad_frame`."""
     async with connect_polling_client(site, world.customer) as ada:
         await ada.open()
         for namespace in ("/admin", "/*"):
@@ -307,10 +315,11 @@ async def test_there_is_one_namespace(world: HttpDeployment, site: ChannelServer
         assert (await ada.next("error"))["code"] == "bad_frame"
 
 
-async def test_nothing_is_heard_before_the_handshakes_end(
+async def test_events_before_the_socketio_handshake_are_dropped(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Events before Socket.IO's own handshake are dropped, and nothing is told before it."""
+    """An event before the Socket.IO handshake is dropped, and the first packet after it
+    connects."""
     conversation = await add_shared_conversation(world)
     async with (
         connect_polling_client(site, world.customer) as ada,
@@ -319,17 +328,17 @@ async def test_nothing_is_heard_before_the_handshakes_end(
         await ada.open()
         early = f'42["send_message",{{"conversation_id":{conversation.id},"content":"Early"}}]'
         await ada.post(early, "3", "41")
-        said = await mia.send_message(conversation, "Hello")
+        message = await mia.send_message(conversation, "Hello")
         await ada.post("40")
         assert (await ada.packet()).startswith("40")
-        assert (await ada.next("ready"))["last_message_id"] == said["id"]
-        assert await mia.next_data("new_message") == said
+        assert (await ada.next("ready"))["last_message_id"] == message["id"]
+        assert await mia.next_data("new_message") == message
 
 
-async def test_a_fault_of_ours_ends_a_connection(
+async def test_an_unexpected_error_ends_a_connection(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client may come again, and the log tells why."""
+    """An unexpected error while a connection opens takes the user offline and is logged."""
 
     async def broken(*_: Any) -> int:
         raise RuntimeError("planted")

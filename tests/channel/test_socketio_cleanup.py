@@ -1,4 +1,4 @@
-"""What is kept of a client of Socket.IO that ends, and that nothing is left of it."""
+"""Resources of ended Socket.IO clients: kept while the client reads its end, then released."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from staffbooking_http.channel.socketio_engine import PacketQueue
 from tests.channel.raw_clients import wait_until_offline
 from tests.channel.socketio_clients import (
     SOCKETIO_PATH,
+    UNKNOWN_EVENT,
     PollingClient,
     connect_polling_client,
     connect_raw_client,
@@ -30,15 +31,12 @@ from tests.support.channel_deployment import (
 
 pytestmark = pytest.mark.anyio
 
-NOTHING = '42["nothing",{}]'
-
-
-# What is kept of it ---------------------------------------------------------------------
+# Ended clients --------------------------------------------------------------------------
 
 
 @pytest.fixture
 def outboxes(monkeypatch: pytest.MonkeyPatch) -> list[PacketQueue]:
-    """Of all clients; and nobody who lingers is cut off."""
+    """Packet queues of all clients; a closing client has 60 seconds to read."""
     made: list[PacketQueue] = []
 
     class Watched(PacketQueue):
@@ -52,17 +50,16 @@ def outboxes(monkeypatch: pytest.MonkeyPatch) -> list[PacketQueue]:
 
 
 @pytest.mark.parametrize("last", ["1", "41"])
-async def test_nothing_waits_for_who_has_left(
+async def test_a_last_packet_drops_unread_packets(
     world: HttpDeployment, outboxes: list[PacketQueue], last: str
 ) -> None:
-    """What a client did not read is dropped with its last packet: another one may come in its
-    place."""
+    """The last packet of a client drops its unread packets and takes its user offline."""
     async with (
         serve_channel(world.ports) as site,
         connect_polling_client(site, world.customer) as ada,
     ):
         await ada.connect()
-        await ada.post(*[NOTHING] * 20)
+        await ada.post(*[UNKNOWN_EVENT] * 20)
         [outbox] = outboxes
         assert outbox.unread_bytes > 0
         await ada.post(last)
@@ -73,16 +70,16 @@ async def test_nothing_waits_for_who_has_left(
             await wait_until_offline(world, world.customer)
 
 
-async def test_a_client_has_its_seat_until_it_has_read_why_it_is_closed(
+async def test_a_closed_client_is_online_until_it_has_read_its_packets(
     world: HttpDeployment, outboxes: list[PacketQueue]
 ) -> None:
-    """Whoever has themselves closed, again and again, keeps no more than others."""
+    """A closed client is online until it has read its packets, and then none is left unread."""
     async with (
         serve_channel(world.ports) as site,
         connect_polling_client(site, world.customer) as ada,
     ):
         await ada.connect()
-        await ada.post(*[NOTHING] * 20)
+        await ada.post(*[UNKNOWN_EVENT] * 20)
         await ada.post(*["3"] * 513)
         async with world.store.read_view() as view:
             [found] = await view.presence.presence([world.customer.id], world.clock.wall())
@@ -93,12 +90,12 @@ async def test_a_client_has_its_seat_until_it_has_read_why_it_is_closed(
         assert [outbox.unread_bytes for outbox in outboxes] == [0]
 
 
-async def test_polls_count_only_for_who_polls(
+async def test_a_refused_poll_reads_nothing(
     world: HttpDeployment, outboxes: list[PacketQueue]
 ) -> None:
-    """What is on its way over a WebSocket is not read by a poll that is refused."""
+    """A refused poll of a client on a WebSocket leaves its unread bytes unchanged."""
     sent, go_on = anyio.Event(), anyio.Event()
-    said: list[str] = []
+    texts: list[str] = []
 
     async def receive() -> Any:
         if outboxes:
@@ -107,7 +104,7 @@ async def test_polls_count_only_for_who_polls(
 
     async def send(message: Any) -> None:
         if "text" in message:
-            said.append(message["text"])
+            texts.append(message["text"])
             sent.set()
             await go_on.wait()
 
@@ -128,19 +125,19 @@ async def test_polls_count_only_for_who_polls(
         await sent.wait()
         [outbox] = outboxes
         before = outbox.unread_bytes
-        ada = PollingClient(http, sid=json.loads(said[0][1:])["sid"])
+        ada = PollingClient(http, sid=json.loads(texts[0][1:])["sid"])
         error_body(await ada.get(sid=ada.sid), 400, "bad_handshake")
         assert outbox.unread_bytes == before > 0
         go_on.set()
 
 
-async def test_a_request_that_is_cut_off_is_answered(
+async def test_an_unfinished_request_is_answered(
     world: HttpDeployment,
     site: ChannelServer,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Who is closed while they still send something is told that there is no connection."""
+    """An unfinished POST gets 404 when its client is closed, and nothing above INFO is logged."""
     monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 0.05)
     async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
@@ -150,7 +147,7 @@ async def test_a_request_that_is_cut_off_is_answered(
             f"POST {SOCKETIO_PATH}?EIO=4&transport=polling&sid={ada.sid} HTTP/1.1\r\nhost: x\r\n"
             f"cookie: {cookie}\r\ncontent-length: 100\r\n\r\n4".encode()
         )
-        while (await ada.post(NOTHING)).status_code == 200:
+        while (await ada.post(UNKNOWN_EVENT)).status_code == 200:
             pass
         with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             answer = await reader.readuntil(b"\r\n")
@@ -159,27 +156,27 @@ async def test_a_request_that_is_cut_off_is_answered(
     assert not [each for each in caplog.records if each.levelno > logging.INFO]
 
 
-# Nothing is left ------------------------------------------------------------------------
+# Nothing remains ------------------------------------------------------------------------
 
 
 async def test_no_task_outlives_the_server(world: HttpDeployment) -> None:
-    """Neither pings nor watches nor timers, whatever the clients were at."""
+    """No task remains after the server stops with connected and half-connected clients."""
     relax_limits(world)
     before = asyncio.all_tasks()
     async with (
         serve_channel(world.ports) as site,
         connect_raw_client(site, world.customer),
         connect_polling_client(site, world.customer) as polled,
-        connect_polling_client(site, world.companion) as unheard,
+        connect_polling_client(site, world.companion) as half_open,
     ):
         await polled.connect()
-        await unheard.open()
+        await half_open.open()
         site.stop.set()
     assert asyncio.all_tasks() == before
 
 
-async def test_no_task_outlives_who_is_cancelled(world: HttpDeployment) -> None:
-    """The same where the program around it is cancelled."""
+async def test_no_task_outlives_a_cancelled_scope(world: HttpDeployment) -> None:
+    """No task remains after the scope around the application is cancelled."""
     before = asyncio.all_tasks()
     with anyio.CancelScope() as scope:
         async with world.app.lifespan(), await world.signed_in_client(world.customer.id) as http:
@@ -189,17 +186,17 @@ async def test_no_task_outlives_who_is_cancelled(world: HttpDeployment) -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_who_goes_before_all_is_ready_is_forgotten(
+async def test_a_client_that_ends_while_opening_is_removed(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that ends while its connection is being opened leaves none behind."""
+    """A client that ends while its connection is opened leaves no connection in the hub."""
     begun, go_on = anyio.Event(), anyio.Event()
-    look = channel.last_message_id
+    read_last_id = channel.last_message_id
 
-    async def slow(*given: Any) -> int:
+    async def slow(*args: Any) -> int:
         begun.set()
         await go_on.wait()
-        return await look(*given)
+        return await read_last_id(*args)
 
     monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 0.05)
     async with world.app.lifespan(), await world.signed_in_client(world.customer.id) as http:
@@ -215,10 +212,10 @@ async def test_who_goes_before_all_is_ready_is_forgotten(
         assert len(world.app.hub) == 0
 
 
-async def test_a_handshake_that_fails_takes_no_seat(
+async def test_a_failed_handshake_is_not_counted(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though it was counted before."""
+    """Eleven failing handshakes do not use up the ten connections of a user."""
 
     async def broken(*_: Any) -> None:
         raise RuntimeError("planted")

@@ -1,4 +1,4 @@
-"""The end of a client of Socket.IO, whoever brings it about."""
+"""Disconnections of Socket.IO clients, by the service or by the client."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.channel.socketio_clients import (
     POLLING_ONLY,
     POLLING_THEN_WEBSOCKET,
     SOCKETIO_PATH,
+    UNKNOWN_EVENT,
     WEBSOCKET_ONLY,
     PollingClient,
     RawSocketIoClient,
@@ -36,12 +37,10 @@ from tests.support.channel_deployment import (
 
 pytestmark = pytest.mark.anyio
 
-NOTHING = '42["nothing",{}]'
-
 
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The library's, of all that are served."""
+    """The Socket.IO servers created in this test, oldest first."""
     made: list[Any] = []
 
     def make(*given: Any) -> Any:
@@ -60,7 +59,7 @@ async def site(world: HttpDeployment, servers: list[Any]) -> AsyncIterator[Chann
 
 
 async def test_signing_out_disconnects(world: HttpDeployment, site: ChannelServer) -> None:
-    """All clients of the session, which are told not to come again; none of another one."""
+    """Signing out disconnects all clients of the session, and none of another session."""
     browser = await world.signed_in_client(world.customer.id)
     token = browser.headers["cookie"].removeprefix("connect.sid=")
     async with (
@@ -75,10 +74,10 @@ async def test_signing_out_disconnects(world: HttpDeployment, site: ChannelServe
         assert (await elsewhere.call("nothing"))["code"] == "unknown_event"
 
 
-async def test_disabling_somebody_disconnects_them(
+async def test_disabling_a_user_disconnects_all_clients(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """By an operator, whose process knows nothing of connections."""
+    """Disabling a user through the use-case disconnects all their clients."""
     async with (
         connect_client(site, world.customer, POLLING_ONLY) as polling,
         connect_client(site, world.customer, WEBSOCKET_ONLY) as websocket,
@@ -91,7 +90,8 @@ async def test_disabling_somebody_disconnects_them(
 async def test_a_session_that_ends_between_the_handshakes_opens_nothing(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Whoever signs out before Socket.IO's own handshake is told nothing."""
+    """A session ended before the Socket.IO handshake gets `41` and close code FORBIDDEN in place of
+    `ready`."""
     browser = await world.signed_in_client(world.customer.id)
     path = f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
     async with site.open_websocket(browser.headers["cookie"], path=path) as socket:
@@ -107,10 +107,8 @@ async def test_a_session_that_ends_between_the_handshakes_opens_nothing(
         assert closed.value.rcvd.code == CloseCode.FORBIDDEN
 
 
-async def test_a_restart_lets_clients_come_again(
-    world: HttpDeployment, site: ChannelServer
-) -> None:
-    """They see their transport closed, and not themselves disconnected: so they come back."""
+async def test_a_restart_closes_the_transport(world: HttpDeployment, site: ChannelServer) -> None:
+    """A stopping server closes the transport without disconnecting, so that clients reconnect."""
     async with (
         connect_client(site, world.customer, POLLING_ONLY) as polling,
         connect_client(site, world.customer, WEBSOCKET_ONLY) as websocket,
@@ -121,10 +119,10 @@ async def test_a_restart_lets_clients_come_again(
             assert await client.wait_closed() == client.client.reason.TRANSPORT_ERROR
 
 
-async def test_a_restart_waits_for_nobody_who_only_polls(
+async def test_a_restart_ends_the_poll_of_an_unconnected_client(
     world: HttpDeployment, site: ChannelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The poll of a client that has not connected yet ends at once, too."""
+    """A stopping server ends the pending poll of a client that has not connected."""
     monkeypatch.setattr(socketio_client, "CONNECT_TIMEOUT_SECONDS", 60.0)
     async with (
         connect_polling_client(site, world.customer) as ada,
@@ -141,10 +139,10 @@ async def test_a_restart_waits_for_nobody_who_only_polls(
         site.stop.set()
 
 
-async def test_a_restart_ends_who_has_just_come(
+async def test_a_restart_removes_an_opening_client(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that was counted before it, and arrives after."""
+    """A client counted before the restart and opened after it is removed."""
     begun, go_on = anyio.Event(), anyio.Event()
     count = channel.connect
 
@@ -164,8 +162,8 @@ async def test_a_restart_ends_who_has_just_come(
         error_body(await ada.post("40"), 404, "not_found")
 
 
-async def test_who_leaves_is_gone(world: HttpDeployment, site: ChannelServer) -> None:
-    """A client that disconnects, as Socket.IO does or as Engine.IO, is not counted any more."""
+async def test_a_client_that_leaves_is_offline(world: HttpDeployment, site: ChannelServer) -> None:
+    """A client that leaves by Socket.IO, by Engine.IO or by closing its socket is offline."""
     for packet in ("41", "1"):
         async with connect_polling_client(site, world.customer) as ada:
             await ada.connect()
@@ -179,22 +177,23 @@ async def test_who_leaves_is_gone(world: HttpDeployment, site: ChannelServer) ->
     await wait_until_offline(world, world.customer)
 
 
-@pytest.mark.parametrize("said", [("1",), ("40", "1"), ("40", "41")])
-async def test_who_has_left_is_not_heard(
+@pytest.mark.parametrize("packets", [("1",), ("40", "1"), ("40", "41")])
+async def test_packets_after_the_last_one_are_ignored(
     world: HttpDeployment,
     site: ChannelServer,
     servers: list[Any],
     caplog: pytest.LogCaptureFixture,
-    said: tuple[str, ...],
+    packets: tuple[str, ...],
 ) -> None:
-    """What a client sends after its last packet opens nothing, and nothing is kept of it."""
+    """Packets after a client's last one connect nothing, leave no room, and log nothing above
+    INFO."""
     cookie = f"connect.sid={await site.sign_in(world.customer)}"
     for _ in range(5):
         async with site.open_websocket(
             cookie, path=f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
         ) as socket:
             assert str(await socket.recv()).startswith("0")
-            for packet in (*said, "40", NOTHING):
+            for packet in (*packets, "40", UNKNOWN_EVENT):
                 await socket.send(packet)
             await socket.wait_closed()
         await wait_until_offline(world, world.customer)
@@ -202,10 +201,10 @@ async def test_who_has_left_is_not_heard(
     assert not [each for each in caplog.records if each.levelno > logging.INFO]
 
 
-async def test_who_hangs_up_while_polling_is_gone(
+async def test_a_client_that_aborts_a_poll_is_offline(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """At once: what is said then is not lost in an answer that nobody reads."""
+    """A client that aborts its poll is offline."""
     async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         with anyio.move_on_after(0.1):
@@ -214,10 +213,10 @@ async def test_who_hangs_up_while_polling_is_gone(
 
 
 @pytest.mark.parametrize("kind", [connect_polling_client, connect_raw_client])
-async def test_who_vanishes_without_a_word_is_gone(
+async def test_a_client_without_pongs_is_offline(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch, kind: Any
 ) -> None:
-    """Whoever answers no ping, on either transport, is taken for gone."""
+    """A client that answers no ping goes offline, on either transport."""
     monkeypatch.setattr(socketio_engine, "PING_INTERVAL_SECONDS", 0.1)
     monkeypatch.setattr(socketio_engine, "PONG_TIMEOUT_SECONDS", 0.1)
     async with serve_channel(world.ports) as site, kind(site, world.customer) as ada:
@@ -226,10 +225,10 @@ async def test_who_vanishes_without_a_word_is_gone(
         await wait_until_offline(world, world.customer)
 
 
-async def test_who_answers_pings_stays(
+async def test_a_client_that_answers_pings_stays_connected(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On either transport, though nothing else is said."""
+    """Clients that only answer pings get five pings, on either transport."""
     monkeypatch.setattr(socketio_engine, "PING_INTERVAL_SECONDS", 0.05)
     monkeypatch.setattr(socketio_engine, "PONG_TIMEOUT_SECONDS", 2.0)
     async with (
@@ -244,20 +243,19 @@ async def test_who_answers_pings_stays(
             await mia.send("3")
 
 
-def test_figures_are_those_of_websockets() -> None:
-    """Twenty seconds each."""
+def test_ping_interval_and_pong_timeout() -> None:
+    """The ping interval and the pong timeout are 20 seconds each."""
     assert (socketio_engine.PING_INTERVAL_SECONDS, socketio_engine.PONG_TIMEOUT_SECONDS) == (20, 20)
 
 
-async def test_a_fault_at_the_end_leaves_nothing_behind(
+async def test_an_error_while_disconnecting_leaves_no_socket(
     world: HttpDeployment,
     site: ChannelServer,
     servers: list[Any],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Where a seat can't be given back the client is forgotten all the same, and the log tells
-    why."""
+    """A failing `channel.disconnect` is logged, and the engine keeps no socket."""
 
     async def broken(*_: Any) -> None:
         raise RuntimeError("planted")

@@ -1,4 +1,4 @@
-"""Who may open a connection of Socket.IO, who may use it, and how everybody else is refused."""
+"""Socket.IO handshakes: authentication, origins, and refusals."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from tests.support.channel_deployment import ChannelServer, serve_channel
 
 pytestmark = pytest.mark.anyio
 
-OTHER = "https://app.example"
+ALLOWED_ORIGIN = "https://app.example"
 WEBSOCKET_PATH = f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
 
 
 @pytest.fixture
 async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
-    async with serve_channel(world.ports, allowed_origins=(OTHER,)) as made:
+    async with serve_channel(world.ports, allowed_origins=(ALLOWED_ORIGIN,)) as made:
         yield made
 
 
-async def test_the_handshake_says_what_clients_need(
+async def test_the_handshake_returns_the_parameters(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """How to go on, and how often to show that one is still there; as an answer of ours."""
+    """The handshake returns upgrades, ping figures and the maximum payload, and a post's answer has
+    `nosniff` and `no-store`, but neither cookies nor CORS headers."""
     async with connect_polling_client(site, world.customer) as ada:
-        said = await ada.open()
-        assert said | {"sid": ""} == {
+        parameters = await ada.open()
+        assert parameters | {"sid": ""} == {
             "sid": "",
             "upgrades": ["websocket"],
             "pingInterval": 20_000,
@@ -53,8 +54,8 @@ async def test_the_handshake_says_what_clients_need(
         assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_it_has_two_spellings(world: HttpDeployment, site: ChannelServer) -> None:
-    """With the slash at its end, and without; what is below is nothing."""
+async def test_the_trailing_slash_is_optional(world: HttpDeployment, site: ChannelServer) -> None:
+    """A handshake works with and without the trailing slash, and a longer path is 404."""
     async with connect_polling_client(site, world.customer) as ada:
         asked = {"EIO": "4", "transport": "polling"}
         for path in ("/socket.io/", "/socket.io"):
@@ -63,7 +64,7 @@ async def test_it_has_two_spellings(world: HttpDeployment, site: ChannelServer) 
 
 
 async def test_without_a_session_it_is_401(site: ChannelServer) -> None:
-    """By polling and over a WebSocket; the answer is the contract's."""
+    """A handshake without a valid session is refused with 401, by polling and over a WebSocket."""
     for cookie in (None, "connect.sid=", "connect.sid=guess", "io=1"):
         headers = {} if cookie is None else {"cookie": cookie}
         async with connect_polling_client(site, **headers) as ada:
@@ -74,20 +75,22 @@ async def test_without_a_session_it_is_401(site: ChannelServer) -> None:
         assert (refusal.status_code, body["code"]) == (401, "unauthenticated")
 
 
-async def test_a_key_opens_nothing(world: HttpDeployment, site: ChannelServer) -> None:
-    """An Authorization header decides: with it the cookie is not looked at."""
+async def test_an_api_key_is_refused(world: HttpDeployment, site: ChannelServer) -> None:
+    """An API key in the Authorization header is refused with `session_required`, despite a valid
+    cookie."""
     async with connect_polling_client(
         site, world.customer, authorization=f"Bearer {world.api_key}"
     ) as ada:
         error_body(await ada.get(), 401, "session_required")
 
 
-async def test_pages_of_ours_and_programs_open_it(
+async def test_allowed_origins_and_programs_connect(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """A browser names no origin to the page's own, and a program none at all."""
+    """A handshake succeeds with an allowed origin, without an origin, and with `sec-fetch-site`
+    `same-origin` or `none`."""
     cookie = f"connect.sid={await site.sign_in(world.customer)}"
-    for origin in (None, BASE_URL, OTHER):
+    for origin in (None, BASE_URL, ALLOWED_ORIGIN):
         headers = {} if origin is None else {"origin": origin}
         async with connect_polling_client(site, world.customer, **headers) as ada:
             await ada.connect()
@@ -98,14 +101,14 @@ async def test_pages_of_ours_and_programs_open_it(
             await ada.open()
 
 
-async def test_foreign_pages_do_not(world: HttpDeployment, site: ChannelServer) -> None:
-    """However the browser tells of them; and they may not read that it is so."""
+async def test_foreign_origins_are_refused(world: HttpDeployment, site: ChannelServer) -> None:
+    """A foreign origin or a cross-site request is refused with `foreign_origin`."""
     cookie = f"connect.sid={await site.sign_in(world.customer)}"
     for origin in (
         "https://evil.example",
         "null",
         "",
-        f"{OTHER}.evil.example",
+        f"{ALLOWED_ORIGIN}.evil.example",
         "http://app.example",
     ):
         async with connect_polling_client(site, world.customer, origin=origin) as ada:
@@ -120,8 +123,9 @@ async def test_foreign_pages_do_not(world: HttpDeployment, site: ChannelServer) 
 
 
 async def test_allowed_pages_may_read_answers(world: HttpDeployment, site: ChannelServer) -> None:
-    """With credentials, refusals too; each is told its own origin and no other."""
-    for origin in (OTHER, BASE_URL):
+    """Answers and refusals carry CORS headers with the allowed origin of the request, and
+    credentials."""
+    for origin in (ALLOWED_ORIGIN, BASE_URL):
         async with connect_polling_client(site, world.customer, origin=origin) as ada:
             for answer in (await ada.get(), await ada.get(sid="nobody"), await ada.post("40")):
                 assert answer.headers["access-control-allow-origin"] == origin
@@ -129,12 +133,16 @@ async def test_allowed_pages_may_read_answers(world: HttpDeployment, site: Chann
                 assert answer.headers["vary"] == "origin"
 
 
-async def test_a_browser_may_ask_before(site: ChannelServer) -> None:
-    """For an allowed page the answer is yes; for another there is none."""
+async def test_preflight_requests(site: ChannelServer) -> None:
+    """A preflight request of an allowed origin succeeds, and one of a foreign origin gets no CORS
+    headers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as http:
         asked = {"access-control-request-method": "POST"}
-        answer = await http.options(SOCKETIO_PATH, headers={"origin": OTHER, **asked})
-        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (204, OTHER)
+        answer = await http.options(SOCKETIO_PATH, headers={"origin": ALLOWED_ORIGIN, **asked})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (
+            204,
+            ALLOWED_ORIGIN,
+        )
         assert "POST" in answer.headers["access-control-allow-methods"]
         answer = await http.options(
             SOCKETIO_PATH, headers={"origin": "https://evil.example", **asked}
@@ -143,7 +151,8 @@ async def test_a_browser_may_ask_before(site: ChannelServer) -> None:
 
 
 async def test_other_protocols_are_refused(world: HttpDeployment, site: ChannelServer) -> None:
-    """Of other versions and transports than ours, by polling as over a WebSocket."""
+    """Other versions and transports are refused with `bad_handshake`, by polling and over a
+    WebSocket."""
     wrong = ({"EIO": "3"}, {"EIO": ""}, {"transport": "websocket"}, {"transport": "flash"})
     async with connect_polling_client(site, world.customer) as ada:
         for query in wrong:
@@ -155,10 +164,8 @@ async def test_other_protocols_are_refused(world: HttpDeployment, site: ChannelS
         assert (answer.status_code, body["code"]) == (400, "bad_handshake")
 
 
-async def test_scripts_for_other_pages_are_not_made(
-    world: HttpDeployment, site: ChannelServer
-) -> None:
-    """An answer is never JavaScript, which any page may load."""
+async def test_jsonp_is_not_supported(world: HttpDeployment, site: ChannelServer) -> None:
+    """A request for JSONP is answered with plain text."""
     async with connect_polling_client(site, world.customer) as ada:
         answer = await ada.get(j="0")
         assert answer.text.startswith("0{")
@@ -166,7 +173,8 @@ async def test_scripts_for_other_pages_are_not_made(
 
 
 async def test_a_connection_begins_with_get(world: HttpDeployment, site: ChannelServer) -> None:
-    """Nothing can be posted to what is not there, and there are no other methods."""
+    """A POST without a connection is refused, and other methods than GET, POST and OPTIONS are
+    405."""
     asked = {"EIO": "4", "transport": "polling"}
     async with connect_polling_client(site, world.customer) as ada:
         error_body(await ada.http.post(SOCKETIO_PATH, params=asked), 400, "bad_handshake")
@@ -175,9 +183,11 @@ async def test_a_connection_begins_with_get(world: HttpDeployment, site: Channel
             assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, OPTIONS")
 
 
-async def test_a_connection_is_its_sessions(world: HttpDeployment, site: ChannelServer) -> None:
-    """Whoever learns its id, and shows another cookie, finds none: neither to read from nor to
-    post to nor to take over by a WebSocket; without a cookie it can't be taken over."""
+async def test_a_connection_belongs_to_its_session(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """A connection's id is 404 with another session, for polls, posts and upgrades, and 401 without
+    one."""
     async with (
         connect_polling_client(site, world.customer) as ada,
         connect_polling_client(site, world.customer) as eve,
@@ -196,10 +206,10 @@ async def test_a_connection_is_its_sessions(world: HttpDeployment, site: Channel
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
-async def test_what_is_over_a_websocket_is_not_polled(
+async def test_a_websocket_connection_is_not_polled(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Once a client has gone over to one; and it needs no second one."""
+    """A connection over a WebSocket refuses polls and posts, and a second WebSocket closes it."""
     async with connect_client(site, world.customer, WEBSOCKET_ONLY) as ada:
         cookie = f"connect.sid={ada.token}"
         async with connect_polling_client(site, cookie=cookie) as other:
@@ -215,13 +225,13 @@ async def test_what_is_over_a_websocket_is_not_polled(
 
 
 async def test_a_store_out_of_reach_is_503(world: HttpDeployment) -> None:
-    """At the handshake; nothing is left of it."""
+    """A handshake is 503 with `retry-after` when the store is unreachable."""
 
-    class Gone:
+    class UnreachableAdmission:
         async def authenticate_session(self, *_: Any) -> None:
             raise StoreUnavailable("no connection")
 
-    ports = evolve(world.ports, admission=Gone())  # type: ignore[arg-type]
+    ports = evolve(world.ports, admission=UnreachableAdmission())  # type: ignore[arg-type]
     async with serve_channel(ports) as site:
         async with connect_polling_client(site, cookie="connect.sid=any") as ada:
             answer = await ada.get()
@@ -229,8 +239,8 @@ async def test_a_store_out_of_reach_is_503(world: HttpDeployment) -> None:
         assert answer.headers["retry-after"]
 
 
-async def test_guesses_spend_no_window(world: HttpDeployment) -> None:
-    """Handshakes are outside the limits, and tell of none."""
+async def test_refused_handshakes_are_not_rate_limited(world: HttpDeployment) -> None:
+    """Refused handshakes are not counted for the general limit and carry no rate limit headers."""
     limits = evolve(POLICY.limits, general=evolve(POLICY.limits.general, limit=1))
     world.restart(policy=evolve(POLICY, limits=limits))
     async with (

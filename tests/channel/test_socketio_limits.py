@@ -1,4 +1,4 @@
-"""How much a client of Socket.IO may send and keep open."""
+"""Limits of Socket.IO clients: events, connections, sizes; and what is logged and imported."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.channel.socketio_clients import (
     POLLING_ONLY,
     SOCKETIO_PATH,
     TRANSPORTS,
+    UNKNOWN_EVENT,
     PollingClient,
     connect_client,
     connect_polling_client,
@@ -35,16 +36,15 @@ from tests.support.channel_deployment import (
 pytestmark = pytest.mark.anyio
 
 LONG = "\U0001f600" * 5000
-"""A message of 20,000 bytes, and of as many characters of four bytes each."""
-NOTHING = '42["nothing",{}]'
+"""A message of 5,000 characters of four bytes each."""
 
 
 # Events ---------------------------------------------------------------------------------
 
 
-async def test_what_is_over_the_limit_is_refused(world: HttpDeployment) -> None:
-    """Malformed packets count as well; the callback is told when to try again, and the message
-    is not stored."""
+async def test_events_over_the_limit_are_refused(world: HttpDeployment) -> None:
+    """A message over the limit is refused with `retry_after` and not stored; malformed events
+    count."""
     relax_limits(world, max_events_per_minute=4)
     conversation = await add_shared_conversation(world)
     async with (
@@ -62,8 +62,8 @@ async def test_what_is_over_the_limit_is_refused(world: HttpDeployment) -> None:
 
 
 async def test_a_flood_disconnects(world: HttpDeployment) -> None:
-    """After three times the limit; what comes with the last straw is dropped, and the client is
-    told not to come again by itself."""
+    """The event after three times the limit disconnects the client, and the events after it are
+    dropped."""
     relax_limits(world, max_events_per_minute=1)
     conversation = await add_shared_conversation(world)
     asked = {"conversation_id": conversation.id, "content": "Too late"}
@@ -80,15 +80,17 @@ async def test_a_flood_disconnects(world: HttpDeployment) -> None:
                 assert await channel.last_message_id(world.ports) == 0
 
 
-async def test_what_comes_too_early_is_counted(world: HttpDeployment, site: ChannelServer) -> None:
-    """Whatever it is: nobody else counts it before a client has connected."""
-    for early in ("3", NOTHING, "40/nowhere,", "x"):
+async def test_packets_before_connecting_are_counted(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """31 packets before `40` are accepted and do not count afterwards; 33 disconnect the client."""
+    for early in ("3", UNKNOWN_EVENT, "40/nowhere,", "x"):
         async with connect_polling_client(site, world.customer) as ada:
             await ada.open()
             await ada.post(*[early] * 31)
             assert (await ada.post("40")).text == "ok"
             await ada.next("ready")
-            await ada.post(*["3"] * 100, NOTHING)
+            await ada.post(*["3"] * 100, UNKNOWN_EVENT)
             assert (await ada.next("error"))["code"] == "unknown_event"
         async with connect_polling_client(site, world.customer) as ada:
             await ada.open()
@@ -103,8 +105,7 @@ async def test_what_comes_too_early_is_counted(world: HttpDeployment, site: Chan
 
 
 async def test_the_eleventh_connection_is_429(world: HttpDeployment, site: ChannelServer) -> None:
-    """Of whatever kind: those over WebSockets, those that are polled, those that have not yet
-    said that they are of Socket.IO. One that has ended makes room for another."""
+    """The eleventh connection of a user, over any transport, is 429 until another one has ended."""
     async with AsyncExitStack() as stack:
         for _ in range(4):
             await stack.enter_async_context(connect_raw_client(site, world.customer))
@@ -128,10 +129,11 @@ async def test_the_eleventh_connection_is_429(world: HttpDeployment, site: Chann
         error_body(await more.get(), 429, "rate_limited")
 
 
-async def test_who_does_not_go_on_is_cut_off(
+async def test_a_client_that_does_not_connect_is_closed(
     world: HttpDeployment, site: ChannelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Engine.IO's handshake alone keeps no connection open; Socket.IO's does."""
+    """A client without a Socket.IO handshake is closed after the timeout, and a connected one
+    stays."""
     monkeypatch.setattr(socketio_client, "CONNECT_TIMEOUT_SECONDS", 0.5)
     async with (
         connect_polling_client(site, world.customer) as ada,
@@ -141,12 +143,12 @@ async def test_who_does_not_go_on_is_cut_off(
         await ada.open()
         await wait_until_offline(world, world.customer)
         error_body(await ada.get(sid=ada.sid), 404, "not_found")
-        await mia.post(NOTHING)
+        await mia.post(UNKNOWN_EVENT)
         assert (await mia.next("error"))["code"] == "unknown_event"
 
 
 async def test_there_is_one_poll_at_a_time(world: HttpDeployment, site: ChannelServer) -> None:
-    """A second one ends the connection: what is told would go this way and that."""
+    """A second concurrent poll ends the connection."""
     async with (
         connect_polling_client(site, world.customer) as ada,
         anyio.create_task_group() as tasks,
@@ -154,7 +156,7 @@ async def test_there_is_one_poll_at_a_time(world: HttpDeployment, site: ChannelS
         await ada.connect()
         tasks.start_soon(_poll, ada)
         while (answer := await ada.get(sid=ada.sid)).status_code == 200:
-            await ada.post(NOTHING)
+            await ada.post(UNKNOWN_EVENT)
         assert answer.json()["code"] in ("bad_handshake", "not_found")
         await wait_until_offline(world, world.customer)
 
@@ -167,24 +169,22 @@ async def _poll(ada: PollingClient) -> None:
 # Sizes ----------------------------------------------------------------------------------
 
 
-async def test_what_is_posted_has_64_kib_at_most(
-    world: HttpDeployment, site: ChannelServer
-) -> None:
-    """To the byte; more is 413, and the connection goes on."""
-    frame = f'42["nothing",{{"pad":"{"x" * (64 * 1024 - len(NOTHING) - 8)}"}}]'
+async def test_a_posted_body_has_64_kib_at_most(world: HttpDeployment, site: ChannelServer) -> None:
+    """A body of 64 KiB is accepted; one more byte is 413, and the connection stays open."""
+    frame = f'42["nothing",{{"pad":"{"x" * (64 * 1024 - len(UNKNOWN_EVENT) - 8)}"}}]'
     async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         assert (await ada.post(frame)).text == "ok"
         assert (await ada.next("error"))["code"] == "unknown_event"
         error_body(await ada.post(frame + " "), 413, "body_too_large")
-        await ada.post(NOTHING)
+        await ada.post(UNKNOWN_EVENT)
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
 async def test_a_request_holds_512_packets_at_most(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Also of those that are no events, and cost a client nothing."""
+    """A request with 512 pongs is accepted, and one with 513 disconnects the client."""
     async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         for _ in range(3):
@@ -197,7 +197,7 @@ async def test_a_request_holds_512_packets_at_most(
 async def test_a_larger_packet_closes_a_websocket(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """As it does at `/ws`."""
+    """A packet over 64 KiB closes the WebSocket with TOO_BIG."""
     async with connect_raw_client(site, world.customer) as ada:
         await ada.send("4" + "x" * (64 * 1024))
         await ada.socket.wait_closed()
@@ -205,7 +205,7 @@ async def test_a_larger_packet_closes_a_websocket(
 
 
 async def test_the_longest_message_fits(world: HttpDeployment, site: ChannelServer) -> None:
-    """5,000 characters, each of them sent as a pair of surrogates."""
+    """A message of 5,000 four-byte characters is stored unchanged, over each transport."""
     for transports in TRANSPORTS.values():
         async with connect_client(site, world.customer, transports) as ada:
             assert (await ada.send_message(await add_shared_conversation(world), LONG))[
@@ -213,13 +213,13 @@ async def test_the_longest_message_fits(world: HttpDeployment, site: ChannelServ
             ] == LONG
 
 
-# What others see of it ------------------------------------------------------------------
+# Logs and imports -----------------------------------------------------------------------
 
 
-async def test_nothing_said_is_logged(
+async def test_no_content_or_token_is_logged(
     world: HttpDeployment, site: ChannelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither messages nor cookies nor nonsense, however much the log is to tell."""
+    """At DEBUG the service logs no message, malformed packet or token, and nothing above INFO."""
     caplog.set_level(logging.DEBUG)
     logging.getLogger(socketio_engine.log.name).setLevel(logging.ERROR)
     conversation = await add_shared_conversation(world)
@@ -231,15 +231,15 @@ async def test_nothing_said_is_logged(
         await mia.next("new_message")
         await mia.send("4nonsense")
         await mia.next("error")
-    ours = [each for each in caplog.records if each.name.startswith(("staffbooking", "uvicorn"))]
-    assert not [each for each in ours if each.levelno > logging.INFO]
-    for record in ours:
+    records = [each for each in caplog.records if each.name.startswith(("staffbooking", "uvicorn"))]
+    assert not [each for each in records if each.levelno > logging.INFO]
+    for record in records:
         for secret in ("Between us", "nonsense", ada.token):
             assert secret not in record.getMessage()
 
 
-def test_only_the_server_imports_it() -> None:
-    """It takes its time: no other command pays for it."""
+def test_only_the_server_imports_socketio() -> None:
+    """Wiring, documents, routes and the worker import neither `socketio` nor `engineio`."""
     code = (
         "import sys, staffbooking_adapters.wiring, staffbooking_http.docs.openapi\n"
         "import staffbooking_http.docs.asyncapi, staffbooking_http.routes\n"

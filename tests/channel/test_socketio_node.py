@@ -1,4 +1,4 @@
-"""The channel as the published client of Socket.IO sees it, in Node: that of npm, not python's."""
+"""The channel with the published Socket.IO client of npm, run in Node."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ transports = pytest.mark.parametrize("transports", TRANSPORTS.values(), ids=TRAN
 
 @pytest.fixture(scope="session")
 def node_folder(request: pytest.FixtureRequest) -> Path:
-    """Where the client is installed: once for each version of it, and not among the sources."""
+    """The folder in which the client is installed, cached by version outside the sources."""
     if not all(map(shutil.which, ("node", "npm"))):
         skip_or_fail("node", "Node", "there is no node, or no npm")
     sources = {name: (SOURCES / name).read_bytes() for name in NAMES}
@@ -58,7 +58,7 @@ def node_folder(request: pytest.FixtureRequest) -> Path:
 
 @define
 class NodeClient:
-    """A client in a process of its own."""
+    """A Socket.IO client in a Node process."""
 
     process: Process
     _lines: AsyncIterator[str]
@@ -70,30 +70,30 @@ class NodeClient:
         await self.process.stdin.send(f"{line}\n".encode())
 
     async def ask(self, event: str, data: dict[str, Any]) -> Any:
-        """Send an event; what its callback is called with, None where that is nothing."""
+        """Send an event and return the argument of its callback, or None without one."""
         await self.do("ask", event, data)
-        answer = (await self.is_told("answer"))["answer"]
+        answer = (await self.next_report("answer"))["answer"]
         return answer[0] if answer else None
 
     async def next(self, event: str) -> dict[str, Any]:
-        """The data of the next event of a name; all else is passed over."""
-        while (said := await self._line()).get("event") != event:
+        """The data of the next event of a name; other lines before it are skipped."""
+        while (report := await self._line()).get("event") != event:
             pass
-        [data] = said["data"]
+        [data] = report["data"]
         assert isinstance(data, dict)
         return data
 
-    async def is_told(self, what: str) -> dict[str, Any]:
-        """The next word of the client about itself; all else is passed over."""
-        while (said := await self._line()).get("is") != what:
+    async def next_report(self, kind: str) -> dict[str, Any]:
+        """The next report of the client about its own state; other lines before it are skipped."""
+        while (report := await self._line()).get("is") != kind:
             pass
-        return said
+        return report
 
     async def _line(self) -> dict[str, Any]:
         with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
-            said: dict[str, Any] = json.loads(await anext(self._lines))
-        self.seen.append(said)
-        return said
+            report: dict[str, Any] = json.loads(await anext(self._lines))
+        self.seen.append(report)
+        return report
 
 
 async def _split(stream: TextReceiveStream) -> AsyncIterator[str]:
@@ -105,10 +105,10 @@ async def _split(stream: TextReceiveStream) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def started(
+async def start_client(
     folder: Path, site: ChannelServer, token: str, transports: list[str]
 ) -> AsyncIterator[NodeClient]:
-    """A client with the cookie of a session."""
+    """Start a client with the cookie of a session."""
     url = f"http://127.0.0.1:{site.port}"
     command = ["node", str(folder / CLIENT), url, f"connect.sid={token}", *transports]
     async with await anyio.open_process(command, cwd=folder, stderr=None) as process:
@@ -120,12 +120,12 @@ async def started(
 
 
 @asynccontextmanager
-async def node(
+async def connect_node_client(
     folder: Path, site: ChannelServer, user: User | Companion, transports: list[str]
 ) -> AsyncIterator[NodeClient]:
-    """A client of somebody, who is signed in anew, which has been told `ready`."""
-    async with started(folder, site, await site.sign_in(user), transports) as client:
-        await client.is_told("connected")
+    """Start a client of a newly signed-in user and wait for `ready`."""
+    async with start_client(folder, site, await site.sign_in(user), transports) as client:
+        await client.next_report("connected")
         assert (await client.next("ready"))["user_id"] == user.id
         yield client
 
@@ -138,31 +138,33 @@ async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
 
 
 @transports
-async def test_it_talks(
+async def test_events_in_both_directions(
     world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
-    """Every event both ways, acks and errors to the callbacks and as events, over whatever
-    transport; the other one is at `/ws`."""
+    """All events work in both directions over each transport, with answers by callback and by
+    event."""
     conversation = await add_shared_conversation(world)
-    mine, ada_is = {"conversation_id": conversation.id}, {"user_id": world.customer.id}
+    mine, user_data = {"conversation_id": conversation.id}, {"user_id": world.customer.id}
     async with (
         site.connect_client(world.companion) as mia,
-        node(node_folder, site, world.customer, transports) as ada,
+        connect_node_client(node_folder, site, world.customer, transports) as ada,
     ):
-        assert (await mia.next_data("presence")) == {**ada_is, "online": True, "last_seen": None}
-        said = (await ada.ask("send_message", {**mine, "content": "Grüße \U0001f600"}))["message"]
-        assert await mia.next_data("new_message") == said
-        assert said["content"] == "Grüße \U0001f600"
+        assert (await mia.next_data("presence")) == {**user_data, "online": True, "last_seen": None}
+        message = (await ada.ask("send_message", {**mine, "content": "Grüße \U0001f600"}))[
+            "message"
+        ]
+        assert await mia.next_data("new_message") == message
+        assert message["content"] == "Grüße \U0001f600"
         answer = await mia.send_message(conversation, "Hello")
-        assert await ada.next("new_message") in (said, answer)
+        assert await ada.next("new_message") in (message, answer)
         assert await ada.ask("typing", {**mine, "is_typing": True}) is None
         assert (await mia.next_data("typing"))["sender_name"] == world.customer.name
         assert await ada.ask("read", {**mine, "message_id": answer["id"]}) is None
-        assert await mia.next_data("read") == {**mine, **ada_is, "message_id": answer["id"]}
+        assert await mia.next_data("read") == {**mine, **user_data, "message_id": answer["id"]}
         await ada.do("ask", "presence", {"user_ids": [world.companion.id]})
         assert (await ada.next("presence"))["online"]
         await ada.do("ask", "resume", {"after": 0})
-        assert [await ada.next("new_message") for _ in range(2)] == [said, answer]
+        assert [await ada.next("new_message") for _ in range(2)] == [message, answer]
         for event, data, code in (
             ("send_message", {**mine, "content": ""}, "invalid_field"),
             ("send_message", {"conversation_id": 999, "content": "Hello"}, "not_found"),
@@ -174,71 +176,72 @@ async def test_it_talks(
         await ada.do("attach", "send_message")
         assert (await ada.next("error"))["code"] == "bad_frame"
         await ada.do("transport")
-        assert (await ada.is_told("transport"))["name"] == transports[-1]
+        assert (await ada.next_report("transport"))["name"] == transports[-1]
 
 
 @transports
-async def test_it_comes_back_by_itself(
+async def test_the_client_reconnects(
     world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
-    """After its connection broke, and has told all that was missed once it resumes."""
+    """The client reconnects after its connection breaks, and gets all missed messages by
+    `resume`."""
     conversation = await add_shared_conversation(world)
     async with (
         site.connect_client(world.companion) as mia,
-        node(node_folder, site, world.customer, transports) as ada,
+        connect_node_client(node_folder, site, world.customer, transports) as ada,
     ):
         first = await mia.send_message(conversation, "Hello")
         assert await ada.next("new_message") == first
         await ada.do("drop")
         missed = [await mia.send_message(conversation, f"Word {number}") for number in range(3)]
-        await ada.is_told("connected")
+        await ada.next_report("connected")
         await ada.do("send", "resume", {"after": first["id"]})
         last = await mia.send_message(conversation, "Bye")
-        told = [await ada.next("new_message")]
-        while told[-1] != last:
-            told.append(await ada.next("new_message"))
-        assert [each for each in told if each["id"] > first["id"]][-4:] == [*missed, last]
+        received = [await ada.next("new_message")]
+        while received[-1] != last:
+            received.append(await ada.next("new_message"))
+        assert [each for each in received if each["id"] > first["id"]][-4:] == [*missed, last]
 
 
 @transports
-async def test_signing_out_sends_it_away(
+async def test_signing_out_disconnects(
     world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
-    """It is disconnected, and does not come again."""
+    """Signing out disconnects the client, which does not reconnect."""
     browser = await world.signed_in_client(world.customer.id)
     token = browser.headers["cookie"].removeprefix("connect.sid=")
-    async with started(node_folder, site, token, transports) as ada:
+    async with start_client(node_folder, site, token, transports) as ada:
         await ada.next("ready")
         await browser.post("/auth/logout")
-        end = await ada.is_told("disconnected")
+        end = await ada.next_report("disconnected")
         assert (end["reason"], end["again"]) == ("io server disconnect", False)
 
 
 @transports
-async def test_a_restart_does_not(
+async def test_the_client_reconnects_after_a_restart(
     world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
-    """It sees that its transport broke, and tries again."""
-    async with node(node_folder, site, world.customer, transports) as ada:
+    """A restart closes the transport, and the client tries to reconnect."""
+    async with connect_node_client(node_folder, site, world.customer, transports) as ada:
         site.stop.set()
-        end = await ada.is_told("disconnected")
+        end = await ada.next_report("disconnected")
         assert end["again"]
         assert end["reason"] in ("transport close", "transport error")
-        await ada.is_told("refused")
+        await ada.next_report("refused")
 
 
-async def test_it_is_refused_without_a_session(
+async def test_a_client_without_a_session_is_refused(
     world: HttpDeployment, site: ChannelServer, node_folder: Path
 ) -> None:
-    """With the status of the refusal, where it is shown one."""
+    """A client without a session is refused, with status 401 except over a WebSocket."""
     for carriers in TRANSPORTS.values():
-        async with started(node_folder, site, "guess", carriers) as eve:
-            refusal = await eve.is_told("refused")
+        async with start_client(node_folder, site, "guess", carriers) as eve:
+            refusal = await eve.next_report("refused")
             assert refusal["status"] == 401 or carriers == ["websocket"]
 
 
 def test_the_lock_is_exact() -> None:
-    """Versions and hashes, and no addresses: whichever registry is asked, it is the same code."""
+    """The lock file has SHA-512 hashes and no registry addresses, and agrees with the manifest."""
     lock = json.loads((SOURCES / "package-lock.json").read_bytes())
     packages = {name: each for name, each in lock["packages"].items() if name}
     assert packages.keys() >= {"node_modules/socket.io-client"}

@@ -1,4 +1,4 @@
-"""What a client of Socket.IO may leave unread, and when it is cut off."""
+"""Socket.IO clients that do not read: the bound of unread bytes, and when they are closed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.channel.socketio_clients import (
     POLLING_ONLY,
     SOCKETIO_PATH,
     TRANSPORTS,
+    UNKNOWN_EVENT,
     PollingClient,
     connect_client,
     connect_polling_client,
@@ -36,15 +37,14 @@ from tests.support.messages import add_messages_by
 pytestmark = pytest.mark.anyio
 
 LONG = "\U0001f600" * 5000
-"""A message of 20,000 bytes, and of as many characters of four bytes each."""
-NOTHING = '42["nothing",{}]'
-LIVELY = '42["presence",{"user_ids":[999]}]'
-"""Whoever has spoken is told what is said at once."""
+"""A message of 5,000 characters, 20,000 bytes."""
+FIRST_EVENT = '42["presence",{"user_ids":[999]}]'
+"""A refused event; after it, messages are sent without waiting for the `resume_grace`."""
 
 
 @pytest.fixture
 def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Bytes that lay unread after each packet; and nobody lingers long."""
+    """Unread bytes after each queued packet; closing clients have 50 ms to read."""
     seen: list[int] = []
 
     class Watched(PacketQueue):
@@ -58,8 +58,10 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @asynccontextmanager
-async def idling(site: ChannelServer, world: HttpDeployment) -> AsyncIterator[RawWebSocketClient]:
-    """A client over a WebSocket who connects and reads no more."""
+async def connect_idle_websocket(
+    site: ChannelServer, world: HttpDeployment
+) -> AsyncIterator[RawWebSocketClient]:
+    """Connect a client over a WebSocket that then stops reading."""
     wire = socket.socket()
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     wire.setblocking(False)
@@ -75,60 +77,66 @@ async def idling(site: ChannelServer, world: HttpDeployment) -> AsyncIterator[Ra
             "".encode()
         )
         await idler.read_until(b'"sid"')
-        for packet in (b"40", LIVELY.encode()):
+        for packet in (b"40", FIRST_EVENT.encode()):
             await idler.write(bytes((0x81, 0x80 | len(packet), 0, 0, 0, 0)) + packet)
         await idler.read_until(b'"not_found"')
         yield idler
 
 
-async def _talk(
-    site: ChannelServer, world: HttpDeployment, conversation: Conversation, gone: Any
+async def _send_until(
+    site: ChannelServer, world: HttpDeployment, conversation: Conversation, is_done: Any
 ) -> int:
-    """Let the customer talk until the other one is gone: how often it was said."""
+    """Send messages of the customer until a condition holds; returns their number."""
     async with site.connect_client(world.customer) as ada:
-        for said in range(1000):
-            if await gone():
-                return said
+        for count in range(1000):
+            if await is_done():
+                return count
             await ada.send_message(conversation, LONG)
     raise AssertionError("the client lives")
 
 
-async def _is_gone(world: HttpDeployment) -> bool:
+async def _is_offline(world: HttpDeployment) -> bool:
     async with world.store.read_view() as view:
         [found] = await view.presence.presence([world.companion.id], world.clock.wall())
     return not found.online
 
 
-async def test_who_stops_reading_is_cut_off(world: HttpDeployment, unread: list[int]) -> None:
-    """Over a WebSocket; with no more unread than there may be, and one frame."""
+async def test_a_websocket_client_that_stops_reading_is_closed(
+    world: HttpDeployment, unread: list[int]
+) -> None:
+    """A WebSocket client that stops reading is closed less than two messages above
+    `MAX_QUEUED_BYTES`."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
-    async with serve_channel(world.ports) as site, idling(site, world) as mia:
-        await _talk(site, world, conversation, lambda: _is_gone(world))
+    async with serve_channel(world.ports) as site, connect_idle_websocket(site, world) as mia:
+        await _send_until(site, world, conversation, lambda: _is_offline(world))
         await mia.wait_closed()
     assert MAX_QUEUED_BYTES < max(unread) < MAX_QUEUED_BYTES + 2 * 4 * len(LONG)
 
 
-async def test_who_is_closed_may_hang_up(
+async def test_a_closed_client_that_hangs_up_is_offline(
     world: HttpDeployment, unread: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for them then, though they have not read everything."""
+    """A closed client that hangs up goes offline before the closing timeout."""
     monkeypatch.setattr(socketio, "CLOSE_TIMEOUT_SECONDS", 60.0)
     relax_limits(world)
     conversation = await add_shared_conversation(world)
 
     async def is_closed() -> bool:
-        return unread[-2:] == [max(unread)] * 2  # The last one is the end.
+        return unread[-2:] == [max(unread)] * 2  # The last item is the end marker.
 
     async with serve_channel(world.ports) as site:
-        async with idling(site, world):
-            await _talk(site, world, conversation, is_closed)
-            assert not await _is_gone(world)
+        async with connect_idle_websocket(site, world):
+            await _send_until(site, world, conversation, is_closed)
+            assert not await _is_offline(world)
         await wait_until_offline(world, world.companion)
 
 
-async def test_who_stops_polling_is_cut_off(world: HttpDeployment, unread: list[int]) -> None:
-    """The same; and whoever comes again is told what was missed."""
+async def test_a_client_that_stops_polling_is_closed(
+    world: HttpDeployment, unread: list[int]
+) -> None:
+    """A client that stops polling is closed at `MAX_QUEUED_BYTES`, and a new one can resume every
+    message."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
     async with (
@@ -136,21 +144,21 @@ async def test_who_stops_polling_is_cut_off(world: HttpDeployment, unread: list[
         connect_polling_client(site, world.companion) as mia,
     ):
         await mia.connect()
-        await mia.post(LIVELY)
+        await mia.post(FIRST_EVENT)
         assert (await mia.next("error"))["code"] == "not_found"
-        said = await _talk(site, world, conversation, lambda: _is_gone(world))
+        count = await _send_until(site, world, conversation, lambda: _is_offline(world))
         while (answer := await mia.get(sid=mia.sid)).status_code == 200:
             pass
         error_body(answer, 404, "not_found")
         assert MAX_QUEUED_BYTES < max(unread) < MAX_QUEUED_BYTES + 2 * 4 * len(LONG)
         async with connect_client(site, world.companion, POLLING_ONLY) as back:
             await back.send("resume", {"after": 0})
-            told = [await back.next_data("new_message") for _ in range(said)]
-            assert [each["id"] for each in told] == list(range(1, said + 1))
+            received = [await back.next_data("new_message") for _ in range(count)]
+            assert [each["id"] for each in received] == list(range(1, count + 1))
 
 
-async def test_what_was_polled_is_unread_no_more(world: HttpDeployment, unread: list[int]) -> None:
-    """As soon as the answer is out, though there is no other poll yet."""
+async def test_polled_packets_are_not_unread(world: HttpDeployment, unread: list[int]) -> None:
+    """Polled packets do not count as unread when the next one is queued."""
     relax_limits(world)
     async with (
         serve_channel(world.ports) as site,
@@ -159,14 +167,14 @@ async def test_what_was_polled_is_unread_no_more(world: HttpDeployment, unread: 
         await ada.connect()
         seen = []
         for _ in range(3):
-            await ada.post(NOTHING)
+            await ada.post(UNKNOWN_EVENT)
             seen.append(unread[-1])
             await ada.next("error")
     assert seen == [seen[0]] * 3
 
 
-async def test_who_reads_no_answers_is_cut_off(world: HttpDeployment, unread: list[int]) -> None:
-    """What the library itself answers is counted, too: a client that only asks is ended."""
+async def test_unread_answers_close_a_client(world: HttpDeployment, unread: list[int]) -> None:
+    """A client that posts and never polls is closed when its answers exceed `MAX_QUEUED_BYTES`."""
     relax_limits(world)
     async with (
         serve_channel(world.ports) as site,
@@ -180,8 +188,11 @@ async def test_who_reads_no_answers_is_cut_off(world: HttpDeployment, unread: li
         assert MAX_QUEUED_BYTES < max(unread) < MAX_QUEUED_BYTES + 1000
 
 
-async def test_much_is_told_as_fast_as_it_is_read(world: HttpDeployment, unread: list[int]) -> None:
-    """Far more than may lie unread was missed, and the client lives to see the end of it."""
+async def test_a_long_resume_stays_below_the_bound(
+    world: HttpDeployment, unread: list[int]
+) -> None:
+    """`resume` delivers 100 long messages with less than `MAX_QUEUED_BYTES` unread, over each
+    transport."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
     await add_messages_by(world.store, conversation, *[LONG] * 100)
@@ -189,16 +200,16 @@ async def test_much_is_told_as_fast_as_it_is_read(world: HttpDeployment, unread:
         for transports in TRANSPORTS.values():
             async with connect_client(site, world.companion, transports) as mia:
                 await mia.send("resume", {"after": 0})
-                told = [await mia.next_data("new_message") for _ in range(100)]
-                assert [each["id"] for each in told] == list(range(1, 101))
+                received = [await mia.next_data("new_message") for _ in range(100)]
+                assert [each["id"] for each in received] == list(range(1, 101))
     assert max(unread) < MAX_QUEUED_BYTES
 
 
-async def test_an_answer_that_is_not_read_is_the_only_one(
+async def test_a_poll_during_an_unread_answer_is_refused(
     world: HttpDeployment, unread: list[int]
 ) -> None:
-    """It goes out in pieces, and as long as it does there is no second one to be kept for the
-    same client: another poll ends the connection, and the first one with it."""
+    """A poll while an earlier answer is unread is refused, and that answer ends after its first
+    piece."""
     relax_limits(world)
     await add_messages_by(world.store, await add_shared_conversation(world), *[LONG] * 10)
     sent: list[Any] = []

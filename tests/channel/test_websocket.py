@@ -1,4 +1,4 @@
-"""Events over a WebSocket, and how it ends."""
+"""Events over a WebSocket, the ends of connections, and metrics."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ pytestmark = pytest.mark.anyio
 # Events ---------------------------------------------------------------------------------
 
 
-async def test_what_is_said_reaches_all(each_world: HttpDeployment) -> None:
-    """A message is acknowledged with its `ref`, and told to every connection of both, on every
-    store and from every server, once."""
+async def test_a_message_reaches_all_connections_of_both_parties(
+    each_world: HttpDeployment,
+) -> None:
+    """A message is acknowledged with its `ref` and sent once, in order, to every connection of both
+    parties, on each store and from each server."""
     world = each_world
     relax_limits(world)
     conversation = await add_shared_conversation(world)
@@ -46,9 +48,9 @@ async def test_what_is_said_reaches_all(each_world: HttpDeployment) -> None:
             data = {"conversation_id": conversation.id, "content": f"Word {number}"}
             await ada.send("send_message", data, ref=number)
         for client in (ada, ada_too, mia):
-            told = [await client.next_data("new_message") for _ in range(3)]
-            assert [each["content"] for each in told] == ["Word 0", "Word 1", "Word 2"]
-            assert {each["sender_name"] for each in told} == {world.customer.name}
+            received = [await client.next_data("new_message") for _ in range(3)]
+            assert [each["content"] for each in received] == ["Word 0", "Word 1", "Word 2"]
+            assert {each["sender_name"] for each in received} == {world.customer.name}
         acks = [await ada.next_frame("ack") for _ in range(3)]
         assert [ack["ref"] for ack in acks] == [0, 1, 2]
         assert [ack["data"]["message"] for ack in acks] == ada.received_data("new_message")
@@ -57,10 +59,10 @@ async def test_what_is_said_reaches_all(each_world: HttpDeployment) -> None:
         assert sam.received_data("new_message") == []
 
 
-async def test_a_message_is_stored_once_under_its_name(
+async def test_a_repeated_client_message_id_is_broadcast_once(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Sent again with the same `client_message_id` it is acknowledged again, and told once."""
+    """A message repeated with its `client_message_id` is acknowledged again and broadcast once."""
     conversation = await add_shared_conversation(world)
     async with (
         site.connect_client(world.customer) as ada,
@@ -72,42 +74,44 @@ async def test_a_message_is_stored_once_under_its_name(
         assert [await mia.next_data("new_message") for _ in range(2)] == [first, last]
 
 
-async def test_typing_is_told_to_the_other(world: HttpDeployment, site: ChannelServer) -> None:
-    """As it begins, as it ends, and by itself after a while."""
+async def test_typing_reaches_the_other_party(world: HttpDeployment, site: ChannelServer) -> None:
+    """Typing is sent to the other party when it begins, when it ends, and when it expires."""
     conversation = await add_shared_conversation(world)
     typing = {"conversation_id": conversation.id, "is_typing": True}
-    told = {"user_id": world.customer.id, "sender_name": world.customer.name, **typing}
+    expected = {"user_id": world.customer.id, "sender_name": world.customer.name, **typing}
     async with (
         site.connect_client(world.customer) as ada,
         site.connect_client(world.companion) as mia,
     ):
         await ada.send("typing", typing)
-        assert await mia.next_data("typing") == told
+        assert await mia.next_data("typing") == expected
         await ada.send("typing", {**typing, "is_typing": False})
-        assert await mia.next_data("typing") == {**told, "is_typing": False}
+        assert await mia.next_data("typing") == {**expected, "is_typing": False}
         await ada.send("typing", typing)
-        assert await mia.next_data("typing") == told
+        assert await mia.next_data("typing") == expected
         world.clock.advance(6 * SECOND)
-        assert await mia.next_data("typing") == {**told, "is_typing": False}
+        assert await mia.next_data("typing") == {**expected, "is_typing": False}
         assert ada.received_data("typing") == []
 
 
-async def test_reading_is_told_to_both(world: HttpDeployment, site: ChannelServer) -> None:
-    """With the message up to which it was read."""
+async def test_reading_reaches_both_parties(world: HttpDeployment, site: ChannelServer) -> None:
+    """A `read` event reaches both parties with the id of the last read message."""
     conversation = await add_shared_conversation(world)
     async with (
         site.connect_client(world.customer) as ada,
         site.connect_client(world.companion) as mia,
     ):
-        said = await ada.send_message(conversation, "Hello")
-        read = {"conversation_id": conversation.id, "message_id": said["id"]}
+        message = await ada.send_message(conversation, "Hello")
+        read = {"conversation_id": conversation.id, "message_id": message["id"]}
         await mia.send("read", read)
         for client in (ada, mia):
             assert await client.next_data("read") == {**read, "user_id": world.companion.id}
 
 
-async def test_presence_is_told(world: HttpDeployment, site: ChannelServer) -> None:
-    """Of whoever comes and goes to those who are there, and of each who is asked for."""
+async def test_presence_is_sent_on_change_and_on_request(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """Presence is sent when a user comes or goes, and on request."""
     await add_shared_conversation(world)
     mia_is = {"user_id": world.companion.id, "online": True, "last_seen": None}
     async with site.connect_client(world.customer) as ada:
@@ -121,28 +125,29 @@ async def test_presence_is_told(world: HttpDeployment, site: ChannelServer) -> N
             await ada.send("presence", {"user_ids": [world.companion.id]})
 
 
-async def test_what_was_missed_is_told_on_demand(
+async def test_resume_sends_messages_after_the_named_one(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """All messages after the one that is named, oldest first, none twice, and then what comes."""
+    """`resume` sends all messages after the named one in order, and later messages follow."""
     conversation = await add_shared_conversation(world)
     async with site.connect_client(world.customer) as ada:
-        said = [await ada.send_message(conversation, f"Word {number}") for number in range(5)]
+        sent = [await ada.send_message(conversation, f"Word {number}") for number in range(5)]
         async with site.connect_client(world.companion) as mia:
-            assert mia.ready["last_message_id"] == said[-1]["id"]
-            await mia.send("resume", {"after": said[1]["id"]})
-            assert [await mia.next_data("new_message") for _ in range(3)] == said[2:]
+            assert mia.ready["last_message_id"] == sent[-1]["id"]
+            await mia.send("resume", {"after": sent[1]["id"]})
+            assert [await mia.next_data("new_message") for _ in range(3)] == sent[2:]
             await mia.send("resume", {"after": 0})
-            assert [await mia.next_data("new_message") for _ in range(5)] == said
+            assert [await mia.next_data("new_message") for _ in range(5)] == sent
             last = await ada.send_message(conversation, "Now")
             assert await mia.next_data("new_message") == last
 
 
-# The end --------------------------------------------------------------------------------
+# Ends of connections --------------------------------------------------------------------
 
 
-async def test_signing_out_closes_it(each_world: HttpDeployment) -> None:
-    """All connections of the session, on every server, and none of another one."""
+async def test_signing_out_closes_connections(each_world: HttpDeployment) -> None:
+    """Signing out closes all connections of the session on every server, and none of another
+    session."""
     world = each_world
     relax_limits(world)
     async with serve_channel(world.ports) as site, serve_channel(world.ports) as other:
@@ -159,8 +164,11 @@ async def test_signing_out_closes_it(each_world: HttpDeployment) -> None:
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgresql"])
-async def test_disabling_somebody_closes_theirs(request: pytest.FixtureRequest, name: str) -> None:
-    """By an operator, whose process has the database in common with the server, and no more."""
+async def test_disabling_a_user_closes_connections(
+    request: pytest.FixtureRequest, name: str
+) -> None:
+    """Disabling a user in a process that shares only the database closes their connections
+    alone."""
     async with (
         STORES[name](request) as store,
         open_sql_store(store_url(request, name)) as apart,
@@ -182,12 +190,12 @@ async def test_disabling_somebody_closes_theirs(request: pytest.FixtureRequest, 
             await mia.send_message(conversation, "Still here")
 
 
-class Gated:
-    """A store whose units of work wait while it is shut."""
+class GatedStore:
+    """A store whose transactions wait while its gate is set."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.is_waited_for = anyio.Event()
+        self.has_waiter = anyio.Event()
         self.gate: anyio.Event | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -195,14 +203,14 @@ class Gated:
 
     async def run_transaction(self, unit: Any) -> Any:
         if self.gate is not None:
-            self.is_waited_for.set()
+            self.has_waiter.set()
             await self.gate.wait()
         return await self._store.run_transaction(unit)
 
 
-async def test_nothing_is_done_once_it_is_closed(world: HttpDeployment) -> None:
-    """What a client had sent when it was cut off, and what was not begun yet."""
-    gated = Gated(world.store)
+async def test_events_not_begun_before_the_close_are_dropped(world: HttpDeployment) -> None:
+    """Of five messages sent before the close only the one already in a transaction is stored."""
+    gated = GatedStore(world.store)
     world.restart(store=gated)
     relax_limits(world)
     conversation = await add_shared_conversation(world)
@@ -212,7 +220,7 @@ async def test_nothing_is_done_once_it_is_closed(world: HttpDeployment) -> None:
             for number in range(5):
                 data = {"conversation_id": conversation.id, "content": f"Word {number}"}
                 await ada.send("send_message", data)
-            await gated.is_waited_for.wait()
+            await gated.has_waiter.wait()
             await sessions.logout(
                 evolve(world.ports, store=world.store), hash_session_token(ada.token)
             )
@@ -224,10 +232,10 @@ async def test_nothing_is_done_once_it_is_closed(world: HttpDeployment) -> None:
         assert await mia.next_data("new_message") == last
 
 
-async def test_a_session_that_idles_out_closes_it(
+async def test_an_idle_session_closes_its_connection(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """It ends as it does for requests; what is sent keeps it alive."""
+    """An idle session closes its connection with 1008, and an event keeps a session alive."""
     idle = world.ports.policy.session_idle
     conversation = await add_shared_conversation(world)
     async with (
@@ -242,7 +250,7 @@ async def test_a_session_that_idles_out_closes_it(
 
 
 async def test_a_restart_closes_it_with_1012(world: HttpDeployment, site: ChannelServer) -> None:
-    """Everybody is told to come again."""
+    """A stopping server closes all connections with 1012."""
     async with (
         site.connect_client(world.customer) as ada,
         site.connect_client(world.companion) as mia,
@@ -252,8 +260,8 @@ async def test_a_restart_closes_it_with_1012(world: HttpDeployment, site: Channe
         assert ada.socket.close_reason == "restarting"
 
 
-async def test_whoever_closes_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
-    """With the same code, and what was sent before counts."""
+async def test_a_client_close_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
+    """A closing client gets its own close code back, and its earlier message is delivered."""
     conversation = await add_shared_conversation(world)
     async with (
         site.connect_client(world.customer) as ada,
@@ -266,11 +274,13 @@ async def test_whoever_closes_is_answered(world: HttpDeployment, site: ChannelSe
         assert (await mia.next_data("new_message"))["content"] == "Bye"
 
 
-# Figures --------------------------------------------------------------------------------
+# Metrics --------------------------------------------------------------------------------
 
 
-async def test_the_channel_is_counted(world: HttpDeployment, site: ChannelServer) -> None:
-    """How many connections there are, and how much they were told."""
+async def test_metrics_count_connections_and_messages(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """The metrics count the connections and the messages sent to them."""
     conversation = await add_shared_conversation(world)
     async with site.connect_client(world.customer) as ada:
         async with site.connect_client(world.companion) as mia:

@@ -1,4 +1,4 @@
-"""Who may open a WebSocket, and how everybody else is refused."""
+"""WebSocket handshakes: sessions, origins, connection limits, malformed requests and failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.channel_deployment import (
 
 pytestmark = pytest.mark.anyio
 
-OTHER = "https://app.example"
+ALLOWED_ORIGIN = "https://app.example"
 HANDSHAKE = {
     "connection": "Upgrade",
     "upgrade": "websocket",
@@ -38,29 +38,38 @@ HANDSHAKE = {
 
 @pytest.fixture
 async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
-    async with serve_channel(world.ports, allowed_origins=(OTHER, "http://[::1]:8080")) as made:
+    async with serve_channel(
+        world.ports, allowed_origins=(ALLOWED_ORIGIN, "http://[::1]:8080")
+    ) as made:
         yield made
 
 
-# Who ------------------------------------------------------------------------------------
+# Sessions -------------------------------------------------------------------------------
 
 
 async def test_a_session_opens_it(world: HttpDeployment, site: ChannelServer) -> None:
-    """Whoever has a session is told `ready`, with their id and the last message."""
+    """A client with a session gets `ready` with its user id and the id of the last message."""
     async with site.connect_client(world.customer) as ada:
         assert ada.ready == {"user_id": world.customer.id, "last_message_id": 0}
-        said = await ada.send_message(await add_shared_conversation(world), "Hello")
+        message = await ada.send_message(await add_shared_conversation(world), "Hello")
     async with site.connect_client(world.companion) as mia:
-        assert mia.ready == {"user_id": world.companion.id, "last_message_id": said["id"]}
+        assert mia.ready == {"user_id": world.companion.id, "last_message_id": message["id"]}
 
 
-NO_SESSION = (None, "", "connect.sid=", "connect.sid=guess", "connect.sid=\xff", "other=1; sid=2")
+INVALID_COOKIES = (
+    None,
+    "",
+    "connect.sid=",
+    "connect.sid=guess",
+    "connect.sid=\xff",
+    "other=1; sid=2",
+)
 
 
 async def test_without_a_session_it_is_401(site: ChannelServer) -> None:
-    """No cookie, an empty one, a garbled one: the answer has the contract's shape, and tells of
-    no window."""
-    for cookie in NO_SESSION:
+    """A missing, empty or invalid session cookie is refused with 401 and without rate limit
+    headers."""
+    for cookie in INVALID_COOKIES:
         answer, body = await site.rejected_handshake(cookie)
         assert (answer.status_code, body["code"]) == (401, "unauthenticated"), cookie
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -70,8 +79,9 @@ async def test_without_a_session_it_is_401(site: ChannelServer) -> None:
         assert not [name for name in answer.headers if name.lower().startswith("x-ratelimit")]
 
 
-async def test_guesses_spend_no_window(world: HttpDeployment) -> None:
-    """However many handshakes fail, the next one is 401, and a call of the address is served."""
+async def test_refused_handshakes_are_not_rate_limited(world: HttpDeployment) -> None:
+    """Refused handshakes are 401 beyond the general limit and leave it unused for other
+    requests."""
     world.raise_limits(general=evolve(POLICY.limits.general, limit=3))
     async with serve_channel(world.ports) as site, httpx.AsyncClient() as client:
         for _ in range(5):
@@ -80,10 +90,8 @@ async def test_guesses_spend_no_window(world: HttpDeployment) -> None:
         assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (404, "3")
 
 
-async def test_a_session_that_has_ended_opens_nothing(
-    world: HttpDeployment, site: ChannelServer
-) -> None:
-    """Not after signing out, not after being disabled, not when it has idled out."""
+async def test_an_ended_session_is_refused(world: HttpDeployment, site: ChannelServer) -> None:
+    """A session that was signed out, disabled or idle for too long is refused with 401."""
     browser = await world.signed_in_client(world.customer.id)
     signed_out = browser.headers["cookie"].removeprefix("connect.sid=")
     async with site.connect_client(world.customer, signed_out):
@@ -100,7 +108,7 @@ async def test_a_session_that_has_ended_opens_nothing(
 async def test_opening_it_keeps_a_session_from_idling_out(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """A handshake is a use of the session like any other."""
+    """A handshake keeps a session from expiring by idleness."""
     token = await site.sign_in(world.customer)
     for _ in range(2):
         world.clock.advance(POLICY.session_idle - SECOND)
@@ -108,26 +116,27 @@ async def test_opening_it_keeps_a_session_from_idling_out(
             pass
 
 
-async def test_a_key_opens_nothing(world: HttpDeployment, site: ChannelServer) -> None:
-    """An Authorization header decides, as everywhere: with it the cookie is not looked at."""
+async def test_an_api_key_is_refused(world: HttpDeployment, site: ChannelServer) -> None:
+    """An API key in the Authorization header is refused with `session_required`, despite a valid
+    cookie."""
     token = await site.sign_in(world.customer)
     headers = [("authorization", f"Bearer {world.api_key}")]
     answer, body = await site.rejected_handshake(f"connect.sid={token}", headers=headers)
     assert (answer.status_code, body["code"]) == (401, "session_required")
 
 
-# From where -----------------------------------------------------------------------------
+# Origins --------------------------------------------------------------------------------
 
 
-OURS = (
+ALLOWED_ORIGINS = (
     BASE_URL,
     BASE_URL.upper(),
-    OTHER,
+    ALLOWED_ORIGIN,
     "HTTPS://App.Example",
-    f"{OTHER}:443",
+    f"{ALLOWED_ORIGIN}:443",
     "http://[::1]:8080",
 )
-FOREIGN = (
+REFUSED_ORIGINS = (
     None,
     "",
     "null",
@@ -136,10 +145,10 @@ FOREIGN = (
     "https://app.example.evil.example",
     "https://evil-app.example",
     "http://app.example",
-    f"{OTHER}:444",
-    f"{OTHER}/",
-    f"{OTHER}, {OTHER}",
-    f"{OTHER}\xe9",
+    f"{ALLOWED_ORIGIN}:444",
+    f"{ALLOWED_ORIGIN}/",
+    f"{ALLOWED_ORIGIN}, {ALLOWED_ORIGIN}",
+    f"{ALLOWED_ORIGIN}\xe9",
     BASE_URL.replace("127.0.0.1", "localhost"),
     BASE_URL.replace("8000", "80"),
     BASE_URL.removesuffix(":8000"),
@@ -147,32 +156,34 @@ FOREIGN = (
 )
 
 
-async def test_an_origin_of_ours_opens_it(world: HttpDeployment, site: ChannelServer) -> None:
-    """Pages of the base URL and of the allowed origins, however they are spelled."""
-    for origin in OURS:
+async def test_an_allowed_origin_opens_it(world: HttpDeployment, site: ChannelServer) -> None:
+    """The origins of the base URL and of the settings are accepted in any spelling."""
+    for origin in ALLOWED_ORIGINS:
         async with site.connect_client(world.customer, origin=origin) as ada:
             assert ada.ready["user_id"] == world.customer.id
 
 
 async def test_any_other_origin_is_403(world: HttpDeployment, site: ChannelServer) -> None:
-    """Foreign, misspelled or missing: a session alone opens nothing."""
+    """A foreign, malformed or missing origin is refused with `foreign_origin` despite a valid
+    session."""
     token = await site.sign_in(world.customer)
-    for origin in FOREIGN:
+    for origin in REFUSED_ORIGINS:
         answer, body = await site.rejected_handshake(f"connect.sid={token}", origin=origin)
         assert (answer.status_code, body["code"]) == (403, "foreign_origin"), origin
 
 
-async def test_who_comes_is_asked_before_where_from(site: ChannelServer) -> None:
-    """Without a session a foreign page learns only that there is none."""
+async def test_the_session_is_checked_before_the_origin(site: ChannelServer) -> None:
+    """Without a session a foreign origin gets 401, since the session is checked first."""
     answer, _ = await site.rejected_handshake(None, origin="https://evil.example")
     assert answer.status_code == 401
 
 
-# How many -------------------------------------------------------------------------------
+# Connection limits ----------------------------------------------------------------------
 
 
 async def test_the_eleventh_connection_is_429(world: HttpDeployment, site: ChannelServer) -> None:
-    """Ten of a user at a time; where one is closed there is room for another."""
+    """The eleventh connection of a user is 429 until another one is closed, and another user is not
+    affected."""
     token = await site.sign_in(world.customer)
     cookie = f"connect.sid={token}"
     async with AsyncExitStack() as stack:
@@ -199,7 +210,7 @@ async def _can_open(site: ChannelServer, cookie: str) -> bool:
 
 
 async def test_connections_of_all_servers_count(world: HttpDeployment, site: ChannelServer) -> None:
-    """The ten are of a user, wherever they are."""
+    """The limit counts the connections of a user on all servers."""
     token = await site.sign_in(world.customer)
     async with serve_channel(world.ports) as other, AsyncExitStack() as stack:
         for place in (site, other) * 5:
@@ -208,10 +219,10 @@ async def test_connections_of_all_servers_count(world: HttpDeployment, site: Cha
             assert (await place.rejected_handshake(f"connect.sid={token}"))[0].status_code == 429
 
 
-async def test_a_refused_handshake_counts_for_nothing(
+async def test_refused_handshakes_are_not_counted(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Eleven from a foreign page leave room for all ten from ours."""
+    """Eleven refused handshakes leave room for ten connections."""
     token = await site.sign_in(world.customer)
     for _ in range(11):
         await site.rejected_handshake(f"connect.sid={token}", origin=None)
@@ -220,11 +231,11 @@ async def test_a_refused_handshake_counts_for_nothing(
             await stack.enter_async_context(site.connect_client(world.customer, token))
 
 
-# What is no handshake -------------------------------------------------------------------
+# Other requests -------------------------------------------------------------------------
 
 
 async def test_another_path_is_404(world: HttpDeployment, site: ChannelServer) -> None:
-    """There is one WebSocket; a refusal is JSON, too."""
+    """A handshake at any other path is refused with 404."""
     token = await site.sign_in(world.customer)
     for path in ("/", "/ws/", "/wss", "/WS", "/api/v1/companions", "/nope"):
         answer, body = await site.rejected_handshake(f"connect.sid={token}", path=path)
@@ -232,7 +243,7 @@ async def test_another_path_is_404(world: HttpDeployment, site: ChannelServer) -
 
 
 async def test_a_plain_request_is_426(world: HttpDeployment, site: ChannelServer) -> None:
-    """Whoever only looks is told to ask for a WebSocket."""
+    """A GET without upgrade is 426 with the required headers and without rate limit headers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as client:
         for headers in ({}, {"cookie": f"connect.sid={await site.sign_in(world.customer)}"}):
             answer = await client.get("/ws", headers=headers)
@@ -242,7 +253,7 @@ async def test_a_plain_request_is_426(world: HttpDeployment, site: ChannelServer
             assert "x-ratelimit-limit" not in answer.headers
 
 
-ODD: tuple[dict[str, str], ...] = (
+MALFORMED_HEADERS: tuple[dict[str, str], ...] = (
     {"sec-websocket-version": "12"},
     {"sec-websocket-version": ""},
     {"sec-websocket-key": ""},
@@ -255,16 +266,16 @@ ODD: tuple[dict[str, str], ...] = (
 
 
 async def test_a_malformed_handshake_is_426(site: ChannelServer) -> None:
-    """What is no handshake to the letter is a plain request."""
+    """A handshake with an invalid or overlong header is 426."""
     async with httpx.AsyncClient() as client:
-        for odd in ODD:
-            headers = {**HANDSHAKE, **odd}
+        for changes in MALFORMED_HEADERS:
+            headers = {**HANDSHAKE, **changes}
             answer = await client.get(f"http://127.0.0.1:{site.port}/ws", headers=headers)
             error_body(answer, 426, "upgrade_required")
 
 
-async def test_two_of_what_may_come_once_are_426(site: ChannelServer) -> None:
-    """Two keys, two versions, two origins: nobody guesses which one is meant."""
+async def test_a_repeated_header_is_426(site: ChannelServer) -> None:
+    """A handshake with a repeated key, version, upgrade or origin is 426."""
     async with httpx.AsyncClient() as client:
         for name in ("sec-websocket-key", "sec-websocket-version", "upgrade", "origin"):
             twice = [
@@ -277,7 +288,7 @@ async def test_two_of_what_may_come_once_are_426(site: ChannelServer) -> None:
 
 
 async def test_another_method_is_405(site: ChannelServer) -> None:
-    """With and without the headers of a handshake."""
+    """Other methods are 405, with and without handshake headers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as client:
         for method in ("POST", "PUT", "DELETE"):
             for headers in ({}, HANDSHAKE):
@@ -287,7 +298,7 @@ async def test_another_method_is_405(site: ChannelServer) -> None:
 
 
 async def test_a_head_that_is_too_long_is_426(site: ChannelServer) -> None:
-    """Longer than the WebSocket's own parser takes, though a request's head may be."""
+    """A handshake is 426 with a head longer than the WebSocket parser accepts."""
     long = "?" + "x" * 9000
     many = {f"x-{number}": "x" for number in range(130)}
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as client:
@@ -297,42 +308,43 @@ async def test_a_head_that_is_too_long_is_426(site: ChannelServer) -> None:
 
 
 async def test_a_path_that_is_not_ascii_is_400(site: ChannelServer) -> None:
-    """As it is without the headers of a handshake."""
+    """A handshake with a non-ASCII path is 400."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in HANDSHAKE.items())
     head, _ = await raw(site.port, b"GET /\xff HTTP/1.1\r\n" + lines.encode() + b"\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
 
 
-# What may go wrong ----------------------------------------------------------------------
+# Failures -------------------------------------------------------------------------------
 
 
 async def test_a_store_out_of_reach_is_503(world: HttpDeployment) -> None:
-    """The answer says when to come again, and nothing is left behind."""
-    world.restart(admission=_Gone())
+    """A handshake is 503 with `retry-after` when the store is unreachable."""
+    world.restart(admission=_UnreachableAdmission())
     async with serve_channel(world.ports) as site:
         answer, body = await site.rejected_handshake("connect.sid=guess")
     assert (answer.status_code, body["code"]) == (503, "unavailable")
     assert int(answer.headers["retry-after"]) > 0
 
 
-class _Gone:
+class _UnreachableAdmission:
     async def authenticate_session(self, *_: object) -> None:
         raise StoreUnavailable("gone")
 
 
-async def test_a_fault_of_ours_is_500(
+async def test_an_unexpected_error_is_500(
     world: HttpDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The answer tells nothing but the name under which the log tells more."""
-    world.restart(admission=_Broken())
+    """An unexpected error is 500, and the log has one record with the request id of the
+    response."""
+    world.restart(admission=_BrokenAdmission())
     async with serve_channel(world.ports) as site:
         answer, body = await site.rejected_handshake("connect.sid=guess")
     assert (answer.status_code, set(body)) == (500, {"error", "code", "request_id"})
-    [told] = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert body["request_id"] in told.getMessage()
+    [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert body["request_id"] in record.getMessage()
 
 
-class _Broken:
+class _BrokenAdmission:
     async def authenticate_session(self, *_: object) -> None:
         raise RuntimeError("secret")
 
@@ -340,7 +352,7 @@ class _Broken:
 async def test_nothing_of_it_is_logged(
     world: HttpDeployment, site: ChannelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither cookies nor what people say, whether a handshake succeeds or fails."""
+    """Successful and refused handshakes and their frames are not logged at INFO."""
     caplog.set_level(logging.INFO)
     async with site.connect_client(world.customer) as ada:
         await ada.send_message(await add_shared_conversation(world), "between us")
@@ -350,59 +362,61 @@ async def test_nothing_of_it_is_logged(
     await site.rejected_handshake("connect.sid=guess")
     await site.rejected_handshake(None, path="/nope")
     async with httpx.AsyncClient() as client:
-        await client.get(f"http://127.0.0.1:{site.port}/ws", headers={**HANDSHAKE, **ODD[0]})
-    told = [each for each in caplog.records if each.name.startswith(("uvicorn", "staffbooking"))]
-    assert told == []
+        await client.get(
+            f"http://127.0.0.1:{site.port}/ws", headers={**HANDSHAKE, **MALFORMED_HEADERS[0]}
+        )
+    records = [each for each in caplog.records if each.name.startswith(("uvicorn", "staffbooking"))]
+    assert records == []
 
 
-async def test_the_deadline_of_a_head_spares_connections(
+async def test_the_head_timeout_does_not_close_connections(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once it is open a connection may be silent for as long as it likes."""
+    """The timeout of a request head does not close an open connection."""
     monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.05)
     async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
-        assert await raw(site.port, b"") == (b"", b"")  # This took the deadline.
+        assert await raw(site.port, b"") == (b"", b"")  # The timeout has passed.
         await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
-async def test_nonsense_before_the_answer_ends_it(
+async def test_invalid_frames_before_the_answer_end_it(
     world: HttpDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever does not wait for the answer, and sends what is no frame, is hung up on."""
-    bad_utf_8 = b"\x81\x81\0\0\0\0\xff"
-    no_end_of_pieces = b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 2000
-    no_frame = b"\xff" * 10
+    """Invalid frames before the answer end the connection without an answer or a warning."""
+    invalid_utf_8 = b"\x81\x81\0\0\0\0\xff"
+    many_fragments = b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 2000
+    invalid_header = b"\xff" * 10
     lines = "".join(f"{name}: {value}\r\n" for name, value in HANDSHAKE.items())
-    for nonsense in (bad_utf_8, no_end_of_pieces, no_frame):
-        slow = _Slow()
+    for frames in (invalid_utf_8, many_fragments, invalid_header):
+        slow = _SlowAdmission()
         world.restart(admission=slow)
         async with serve_channel(world.ports) as site:
             async with await anyio.connect_tcp("127.0.0.1", site.port) as stream:
                 cookie = "cookie: connect.sid=guess"
                 await stream.send(f"GET /ws HTTP/1.1\r\n{lines}{cookie}\r\n\r\n".encode())
-                await slow.is_asked.wait()
-                await stream.send(nonsense)
+                await slow.has_request.wait()
+                await stream.send(frames)
                 with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS), suppress(anyio.BrokenResourceError):
                     assert [part async for part in stream] == []
             slow.may_answer.set()
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
-class _Slow:
-    """Finds no session, but that takes a while."""
+class _SlowAdmission:
+    """Finds no session, but answers only when `may_answer` is set."""
 
     def __init__(self) -> None:
-        self.is_asked, self.may_answer = anyio.Event(), anyio.Event()
+        self.has_request, self.may_answer = anyio.Event(), anyio.Event()
 
     async def authenticate_session(self, *_: object) -> None:
-        self.is_asked.set()
+        self.has_request.set()
         await self.may_answer.wait()
 
 
-async def test_a_silent_handshake_holds_no_connection(
+async def test_an_unfinished_handshake_times_out(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a handshake is cut off like half a request."""
+    """An unfinished handshake is closed without an answer after the head timeout."""
     monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.05)
     async with serve_channel(world.ports) as site:
         assert await raw(site.port, b"GET /ws HTTP/1.1\r\nupgrade: web") == (b"", b"")

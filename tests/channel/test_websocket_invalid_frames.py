@@ -1,4 +1,4 @@
-"""Frames that a client should not have sent: each is answered, and sizes have a bound."""
+"""Invalid frames are answered with errors, and frame sizes are bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def frame(event: Any, data: Any = None, **more: Any) -> str:
     return json.dumps({"event": event, "data": {} if data is None else data, **more})
 
 
-NO_FRAMES: list[str | bytes] = [
+MALFORMED_FRAMES: list[str | bytes] = [
     "",
     " ",
     "Hello",
@@ -50,7 +50,7 @@ NO_FRAMES: list[str | bytes] = [
     b"\x00\xff",
     frame("presence", {"user_ids": []}).encode(),
 ]
-"""What is no JSON object, or binary: there is no `ref` to be told."""
+"""Binary frames and text that is not a valid JSON object; they have no `ref`."""
 
 BAD_FRAMES: list[dict[str, Any]] = [
     {},
@@ -162,55 +162,56 @@ FAULTS: list[tuple[ClientEvent, dict[str, Any], str, set[str]]] = [
 REFS: list[Any] = [0, -1, 1.5, 2**64, "", "r", "\u0000", False, [], {}, {"a": [1, None]}]
 
 
-async def test_what_is_no_frame_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
-    """Each with `bad_frame`, and the connection goes on."""
+async def test_malformed_frames_are_answered(world: HttpDeployment, site: ChannelServer) -> None:
+    """Each is answered with `bad_frame` without a `ref`, and the connection stays open."""
     async with site.connect_client(world.customer) as ada:
-        for nonsense in NO_FRAMES:
-            await ada.socket.send(nonsense)
-            told = await ada.next_any_frame()
-            assert (told["event"], told["data"]["code"]) == ("error", "bad_frame"), nonsense[:40]
-            assert "ref" not in told
+        for malformed in MALFORMED_FRAMES:
+            await ada.socket.send(malformed)
+            answer = await ada.next_any_frame()
+            assert (answer["event"], answer["data"]["code"]) == ("error", "bad_frame"), malformed[
+                :40
+            ]
+            assert "ref" not in answer
         await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
 async def test_frames_of_a_wrong_shape_are_answered(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Each with `bad_frame` and its own `ref`."""
+    """Each frame of a wrong shape is answered with `bad_frame` and its `ref`."""
     async with site.connect_client(world.customer) as ada:
         for number, bad in enumerate(BAD_FRAMES):
             await ada.socket.send(json.dumps({**bad, "ref": number}))
-            told = await ada.next_any_frame()
-            assert (told["data"]["code"], told["ref"]) == ("bad_frame", number), bad
+            answer = await ada.next_any_frame()
+            assert (answer["data"]["code"], answer["ref"]) == ("bad_frame", number), bad
         await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
-async def test_events_of_no_known_name_are_answered(
-    world: HttpDeployment, site: ChannelServer
-) -> None:
-    """Each with `unknown_event`: those that the service sends are none of a client's."""
+async def test_unknown_events_are_answered(world: HttpDeployment, site: ChannelServer) -> None:
+    """Each unknown event, also one that only the service sends, is answered with `unknown_event`
+    and its `ref`."""
     async with site.connect_client(world.customer) as ada:
         for name in UNKNOWN_EVENTS:
             await ada.socket.send(frame(name, ref=name))
-            told = await ada.next_any_frame()
-            assert (told["data"]["code"], told["ref"]) == ("unknown_event", name)
+            answer = await ada.next_any_frame()
+            assert (answer["data"]["code"], answer["ref"]) == ("unknown_event", name)
         await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
 async def test_wrong_data_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
-    """With every fault at once, by the names of its fields."""
+    """Invalid data is answered with its code and all invalid fields at once."""
     async with site.connect_client(world.customer) as ada:
         for event, data, code, named in FAULTS:
             await ada.socket.send(frame(event, data, ref="r"))
-            told = await ada.next_any_frame()
-            assert (told["event"], told["ref"]) == ("error", "r"), data
-            assert told["data"]["code"] == code, data
-            assert {fault["field"] for fault in told["data"]["errors"]} == named, data
+            answer = await ada.next_any_frame()
+            assert (answer["event"], answer["ref"]) == ("error", "r"), data
+            assert answer["data"]["code"] == code, data
+            assert {fault["field"] for fault in answer["data"]["errors"]} == named, data
         await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
-async def test_a_ref_comes_back_as_it_was(world: HttpDeployment, site: ChannelServer) -> None:
-    """Whatever JSON it is, with an error as with an `ack`."""
+async def test_a_ref_is_returned_unchanged(world: HttpDeployment, site: ChannelServer) -> None:
+    """A `ref` of any JSON type is returned unchanged with an error and with an `ack`."""
     conversation = await add_shared_conversation(world)
     async with site.connect_client(world.customer) as ada:
         for ref in REFS:
@@ -220,24 +221,26 @@ async def test_a_ref_comes_back_as_it_was(world: HttpDeployment, site: ChannelSe
             assert (await ada.next_frame("ack"))["ref"] == ref
 
 
-async def test_things_of_others_are_not_there(world: HttpDeployment, site: ChannelServer) -> None:
-    """A stranger's frames are answered as if there were no such conversation."""
+async def test_conversations_of_others_are_not_found(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """A stranger's events get `not_found`, and a stranger's `resume` sends nothing."""
     conversation = await add_shared_conversation(world)
     async with (
         site.connect_client(world.customer) as ada,
         site.connect_client(world.stranger) as sam,
     ):
-        said = await ada.send_message(conversation, "Between us")
+        message = await ada.send_message(conversation, "Between us")
         mine = {"conversation_id": conversation.id}
         for event, data in (
             (ClientEvent.SEND_MESSAGE, {**mine, "content": "Hello"}),
             (ClientEvent.TYPING, {**mine, "is_typing": True}),
-            (ClientEvent.READ, {**mine, "message_id": said["id"]}),
+            (ClientEvent.READ, {**mine, "message_id": message["id"]}),
             (ClientEvent.PRESENCE, {"user_ids": [world.customer.id]}),
         ):
             await sam.send(event, data, ref=event)
-            told = await sam.next_any_frame()
-            assert (told["data"]["code"], told["ref"]) == ("not_found", event)
+            answer = await sam.next_any_frame()
+            assert (answer["data"]["code"], answer["ref"]) == ("not_found", event)
         await sam.send(ClientEvent.RESUME, {"after": 0})
         await sam.send("nothing", {})
         assert (await sam.next_any_frame())["data"]["code"] == "unknown_event"
@@ -247,13 +250,13 @@ async def test_things_of_others_are_not_there(world: HttpDeployment, site: Chann
 
 
 def padded(size: int) -> str:
-    """A frame of so many bytes, of no known event."""
-    shell = frame("nothing", pad="")
-    return frame("nothing", pad="x" * (size - len(shell)))
+    """A frame of exactly `size` bytes with an unknown event."""
+    empty = frame("nothing", pad="")
+    return frame("nothing", pad="x" * (size - len(empty)))
 
 
 async def test_a_frame_may_have_64_kib(world: HttpDeployment, site: ChannelServer) -> None:
-    """To the byte, in one piece and in many."""
+    """A frame of 64 KiB is accepted, whole and in fragments."""
     whole = padded(64 * 1024)
     pieces = [whole[at : at + 1000] for at in range(0, len(whole), 1000)]
     async with site.connect_client(world.customer) as ada:
@@ -266,7 +269,7 @@ async def test_a_frame_may_have_64_kib(world: HttpDeployment, site: ChannelServe
 async def test_a_larger_frame_closes_with_1009(
     world: HttpDeployment, site: ChannelServer, size: int
 ) -> None:
-    """However it comes; the client learns why also while it is still sending."""
+    """A larger frame closes with 1009, as text, as bytes and in fragments."""
     whole = padded(size)
     pieces = [whole[at : at + 1000] for at in range(0, len(whole), 1000)]
     for sent in (whole, whole.encode(), pieces):
@@ -275,8 +278,10 @@ async def test_a_larger_frame_closes_with_1009(
             assert await ada.wait_closed() == 1009
 
 
-async def test_who_sends_too_much_may_end_it(world: HttpDeployment, site: ChannelServer) -> None:
-    """It is dropped, not reset: all of it may be sent before the reason is read."""
+async def test_an_oversized_frame_is_read_to_its_end(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """A frame of 10 MB can be sent to its end before the close frame is read."""
     async with connect_idle_client(site, world.customer) as ada:
         await ada.write(b"\x81\xff" + (10_000_000).to_bytes(8, "big") + bytes(4))
         for _ in range(100):
@@ -286,25 +291,25 @@ async def test_who_sends_too_much_may_end_it(world: HttpDeployment, site: Channe
 
 
 async def test_the_longest_message_fits(world: HttpDeployment, site: ChannelServer) -> None:
-    """5,000 characters pass, each of them escaped as a pair of surrogates."""
+    """A message of 5,000 characters is accepted with each escaped as a surrogate pair."""
     async with site.connect_client(world.customer) as ada:
-        said = await ada.send_message(await add_shared_conversation(world), "\U0001f600" * 5000)
-        assert said["content"] == "\U0001f600" * 5000
+        message = await ada.send_message(await add_shared_conversation(world), "\U0001f600" * 5000)
+        assert message["content"] == "\U0001f600" * 5000
 
 
 async def test_a_message_of_many_pieces_closes_with_1009(
     world: HttpDeployment, site: ChannelServer
 ) -> None:
-    """Empty pieces are small, but there is no end of them."""
+    """A message of 2,001 fragments closes with 1009 though it is small."""
     async with site.connect_client(world.customer) as ada:
         await ada.socket.send(["{", *[""] * 2000])
         assert await ada.wait_closed() == 1009
 
 
-async def test_text_that_is_no_utf_8_closes_with_1007(
+async def test_invalid_utf_8_closes_with_1007(
     world: HttpDeployment, site: ChannelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the protocol has it, in one piece or split; it is nothing for our log."""
+    """Invalid UTF-8 closes with 1007, whole or in fragments, and uvicorn logs nothing."""
     for pieces in ([b"\xff"], [b"{\xe2\x82", b"\x28}"]):
         async with site.connect_client(world.customer) as ada:
             await ada.socket.send(pieces if len(pieces) > 1 else pieces[0], text=True)

@@ -1,4 +1,4 @@
-"""How much one connection may send: events of a window, and control frames."""
+"""Event limits of one connection."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ pytestmark = pytest.mark.anyio
 
 
 async def send_many(client: WebSocketClient, number: int) -> None:
-    """So many events that are answered by an error, well formed and not in turns."""
-    for turn in range(number):
+    """Send events that are answered by an error: refused, malformed and binary, in rotation."""
+    for position in range(number):
         frame = '{"event": "presence", "data": {"user_ids": [999]}}'
-        await client.socket.send((frame, "garbage", b"binary")[turn % 3])
+        await client.socket.send((frame, "garbage", b"binary")[position % 3])
 
 
-async def codes(client: WebSocketClient, number: int) -> list[str]:
-    """The codes of so many errors that come next."""
+async def next_codes(client: WebSocketClient, number: int) -> list[str]:
+    """The next_codes of the next errors."""
     return [(await client.next_data("error"))["code"] for _ in range(number)]
 
 
-async def test_a_hundred_events_pass(world: HttpDeployment) -> None:
-    """By default, malformed ones among them; the next 200 are dropped, each with an error that
-    says when to try again, and the one after those closes."""
+async def test_the_default_limit(world: HttpDeployment) -> None:
+    """100 events of any kind pass, 200 more get `rate_limited` with `retry_after`, and the next one
+    closes with 1008."""
     world.restart()
     async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
         await send_many(ada, 100)
-        assert "rate_limited" not in await codes(ada, 100)
+        assert "rate_limited" not in await next_codes(ada, 100)
         world.clock.advance(18 * SECOND)
         await send_many(ada, 200)
         for _ in range(200):
@@ -46,8 +46,8 @@ async def test_a_hundred_events_pass(world: HttpDeployment) -> None:
         assert ada.received[-1]["data"] == error
 
 
-async def test_what_is_over_the_limit_is_not_done(world: HttpDeployment) -> None:
-    """A message that was dropped is not stored, and its `ref` comes back with the error."""
+async def test_a_message_over_the_limit_is_not_stored(world: HttpDeployment) -> None:
+    """A message over the limit is not stored, and its error has its `ref`."""
     relax_limits(world, max_events_per_minute=2)
     conversation = await add_shared_conversation(world)
     async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
@@ -58,28 +58,28 @@ async def test_what_is_over_the_limit_is_not_done(world: HttpDeployment) -> None
         assert ada.received[-1]["ref"] == 2
         async with site.connect_client(world.companion) as mia:
             await mia.send(ClientEvent.RESUME, {"after": 0})
-            said = [(await mia.next_data("new_message"))["content"] for _ in range(2)]
-            assert said == ["Word 0", "Word 1"]
+            contents = [(await mia.next_data("new_message"))["content"] for _ in range(2)]
+            assert contents == ["Word 0", "Word 1"]
             last = await mia.send_message(conversation, "Hello")
             assert await mia.next_data("new_message") == last
 
 
 async def test_a_window_begins_with_its_first_event(world: HttpDeployment) -> None:
-    """A minute after it there is a new one; until then every event counts."""
+    """A window ends one minute after its first event."""
     relax_limits(world, max_events_per_minute=2)
     async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
         await send_many(ada, 1)
-        await codes(ada, 1)
+        await next_codes(ada, 1)
         world.clock.advance(MINUTE - SECOND)
         await send_many(ada, 2)
-        assert await codes(ada, 2) == ["not_found", "rate_limited"]
+        assert await next_codes(ada, 2) == ["not_found", "rate_limited"]
         world.clock.advance(SECOND)
         await send_many(ada, 2)
-        assert "rate_limited" not in await codes(ada, 2)
+        assert "rate_limited" not in await next_codes(ada, 2)
 
 
-async def test_windows_are_of_one_connection(world: HttpDeployment) -> None:
-    """Another one of the same user has its own."""
+async def test_each_connection_has_its_window(world: HttpDeployment) -> None:
+    """Two connections of one user have separate windows."""
     relax_limits(world, max_events_per_minute=1)
     async with (
         serve_channel(world.ports) as site,
@@ -87,13 +87,13 @@ async def test_windows_are_of_one_connection(world: HttpDeployment) -> None:
         site.connect_client(world.customer) as ada_too,
     ):
         await send_many(ada, 2)
-        assert (await codes(ada, 2))[1] == "rate_limited"
+        assert (await next_codes(ada, 2))[1] == "rate_limited"
         await send_many(ada_too, 1)
-        assert "rate_limited" not in await codes(ada_too, 1)
+        assert "rate_limited" not in await next_codes(ada_too, 1)
 
 
-async def test_what_comes_with_the_last_straw_is_dropped(world: HttpDeployment) -> None:
-    """All that was sent at once after the event that closes counts for nothing."""
+async def test_events_after_the_closing_one_are_dropped(world: HttpDeployment) -> None:
+    """Events after the one that closes the connection are dropped."""
     relax_limits(world, max_events_per_minute=1, channel_overrun=1)
     conversation = await add_shared_conversation(world)
     data = {"conversation_id": conversation.id, "content": "Too late"}

@@ -1,4 +1,4 @@
-"""The channel on another ASGI server: uvicorn as it comes, with none of our own extensions."""
+"""The channel on plain uvicorn, without the extensions of the own server."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def served_elsewhere(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
-    """The application as any server runs it."""
+async def serve_on_uvicorn(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
+    """Serve the application with plain uvicorn."""
     application = create_app(world.ports)
     config = uvicorn.Config(application, lifespan="off", log_config=None, log_level="warning")
     server, stop = _Server(config), anyio.Event()
@@ -43,53 +43,53 @@ async def served_elsewhere(world: HttpDeployment) -> AsyncIterator[ChannelServer
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listening])
-            tasks.start_soon(_keep_open, application, stop, server)
+            tasks.start_soon(_run_lifespan, application, stop, server)
             yield ChannelServer(world.ports, listening.getsockname()[1], stop)
             stop.set()
 
 
-async def _keep_open(
+async def _run_lifespan(
     application: StaffbookingApp, stop: anyio.Event, server: uvicorn.Server
 ) -> None:
-    """As the lifespan of a server does it."""
+    """Run the lifespan until `stop` is set, then stop the server."""
     async with application.lifespan():
         await stop.wait()
     server.should_exit = True
 
 
 async def test_events_go_both_ways(world: HttpDeployment) -> None:
-    """Messages, errors and what was missed, as on our own server."""
+    """Messages, `resume` and `bad_frame` errors work."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
     async with (
-        served_elsewhere(world) as site,
+        serve_on_uvicorn(world) as site,
         site.connect_client(world.customer) as ada,
         site.connect_client(world.companion) as mia,
     ):
-        said = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
-        assert [await mia.next_data("new_message") for _ in range(3)] == said
+        sent = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
+        assert [await mia.next_data("new_message") for _ in range(3)] == sent
         await mia.send(ClientEvent.RESUME, {"after": 0})
-        assert [await mia.next_data("new_message") for _ in range(3)] == said
+        assert [await mia.next_data("new_message") for _ in range(3)] == sent
         for nonsense in (b"\x00", "garbage"):
             await ada.socket.send(nonsense)
             assert (await ada.next_data("error"))["code"] == "bad_frame"
 
 
-async def test_handshakes_are_judged_the_same(world: HttpDeployment) -> None:
-    """401, 403, 404 and 429, as JSON."""
+async def test_handshakes_are_refused_with_json(world: HttpDeployment) -> None:
+    """Refused handshakes are 401, 403, 404 and 429 with their codes in JSON."""
     relax_limits(world, max_connections=1)
-    async with served_elsewhere(world) as site:
+    async with serve_on_uvicorn(world) as site:
         token = await site.sign_in(world.customer)
         cookie = f"connect.sid={token}"
-        met = [
+        refusals = [
             await site.rejected_handshake(None),
             await site.rejected_handshake(cookie, origin=None),
         ]
-        met += [await site.rejected_handshake(cookie, path="/nope")]
+        refusals += [await site.rejected_handshake(cookie, path="/nope")]
         async with site.connect_client(world.customer, token):
-            met += [await site.rejected_handshake(cookie)]
-        assert [answer.status_code for answer, _ in met] == [401, 403, 404, 429]
-        assert [body["code"] for _, body in met] == [
+            refusals += [await site.rejected_handshake(cookie)]
+        assert [answer.status_code for answer, _ in refusals] == [401, 403, 404, 429]
+        assert [body["code"] for _, body in refusals] == [
             "unauthenticated",
             "foreign_origin",
             "not_found",
@@ -98,9 +98,9 @@ async def test_handshakes_are_judged_the_same(world: HttpDeployment) -> None:
 
 
 async def test_larger_frames_close_with_1009(world: HttpDeployment) -> None:
-    """Whatever the server itself lets through, as bytes count, not characters."""
+    """Frames over 65,536 bytes close with 1009, counted in UTF-8 bytes."""
     relax_limits(world)
-    async with served_elsewhere(world) as site:
+    async with serve_on_uvicorn(world) as site:
         for sent in ("x" * 65_537, b"x" * 65_537, "\u20ac" * 21_846):
             async with site.connect_client(world.customer) as ada:
                 await ada.socket.send(sent)
@@ -111,9 +111,9 @@ async def test_larger_frames_close_with_1009(world: HttpDeployment) -> None:
 
 
 async def test_the_end_of_a_session_closes_with_1008(world: HttpDeployment) -> None:
-    """After all that was said before."""
+    """Signing out closes the connection with 1008."""
     relax_limits(world)
-    async with served_elsewhere(world) as site:
+    async with serve_on_uvicorn(world) as site:
         browser = await world.signed_in_client(world.customer.id)
         token = browser.headers["cookie"].removeprefix("connect.sid=")
         async with site.connect_client(world.customer, token) as ada:
@@ -122,72 +122,72 @@ async def test_the_end_of_a_session_closes_with_1008(world: HttpDeployment) -> N
 
 
 async def test_a_restart_closes_with_1012(world: HttpDeployment) -> None:
-    """Also where the server would only have gone away."""
-    async with served_elsewhere(world) as site, site.connect_client(world.customer) as ada:
+    """A stopping application closes the connection with 1012."""
+    async with serve_on_uvicorn(world) as site, site.connect_client(world.customer) as ada:
         site.stop.set()
         assert await ada.wait_closed() == 1012
 
 
-async def test_who_stops_reading_is_given_up(
+async def test_a_client_that_stops_reading_is_removed(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once 1 MiB waits for it; then it counts no more, and may come again."""
+    """A client that stops reading goes offline, and its user can connect again."""
     monkeypatch.setattr(outbound, "CLOSE_TIMEOUT_SECONDS", 0.05)
     relax_limits(world, max_connections=1)
     conversation = await add_shared_conversation(world)
-    async with served_elsewhere(world) as site, site.connect_client(world.customer) as ada:
+    async with serve_on_uvicorn(world) as site, site.connect_client(world.customer) as ada:
         async with connect_idle_client(site, world.companion):
             gone = anyio.Event()
             async with anyio.create_task_group() as tasks:
 
-                async def notice() -> None:
+                async def watch() -> None:
                     await wait_until_offline(world, world.companion)
                     gone.set()
 
-                tasks.start_soon(notice)
+                tasks.start_soon(watch)
                 while not gone.is_set():
                     await ada.send_message(conversation, LONG)
         async with site.connect_client(world.companion) as back:
             await back.send_message(conversation, "Again")
 
 
-async def test_much_is_told_as_fast_as_it_is_read(world: HttpDeployment) -> None:
-    """Far more than may lie unread was missed, and the client lives to see the end of it."""
+async def test_a_long_resume(world: HttpDeployment) -> None:
+    """`resume` delivers 150 long messages in order."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
     await add_messages_by(world.store, conversation, *[LONG] * 150)
-    async with served_elsewhere(world) as site, site.connect_client(world.companion) as mia:
+    async with serve_on_uvicorn(world) as site, site.connect_client(world.companion) as mia:
         await mia.send(ClientEvent.RESUME, {"after": 0})
-        told = [await mia.next_data("new_message") for _ in range(150)]
-        assert [each["id"] for each in told] == list(range(1, 151))
+        received = [await mia.next_data("new_message") for _ in range(150)]
+        assert [each["id"] for each in received] == list(range(1, 151))
 
 
-async def test_a_server_that_tells_nothing_refuses_itself(world: HttpDeployment) -> None:
-    """Without the extension for answers of ours the handshake is closed."""
-    said: list[dict[str, Any]] = []
+async def test_a_refusal_without_the_response_extension(world: HttpDeployment) -> None:
+    """Without the extension for HTTP responses a refused handshake is closed."""
+    messages: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         return {"type": "websocket.connect"}
 
     async def send(message: Any) -> None:
-        said.append(message)
+        messages.append(message)
 
     for path in ("/ws", "/nope"):
         scope: dict[str, Any] = {"type": "websocket", "path": path, "headers": []}
         await create_app(world.ports)(scope, receive, send)
-    assert said == [{"type": "websocket.close"}] * 2
+    assert messages == [{"type": "websocket.close"}] * 2
 
 
-# The pipe -------------------------------------------------------------------------------
+# The queue ------------------------------------------------------------------------------
 
 
 def frame(size: int) -> EncodedFrame:
-    """A frame of so many bytes, and a few more."""
+    """A frame of slightly more than `size` bytes."""
     return EncodedFrame(Frame(ServerEvent.ERROR, {"error": "x" * size}))
 
 
 class Wire:
-    """A server's `send` that waits until it is told to go on."""
+    """A server's `send` that waits for `may_go_on`."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -199,7 +199,8 @@ class Wire:
 
 
 async def test_a_queue_is_bounded_in_bytes() -> None:
-    """What does not fit is refused, and what fits goes out in order, and then the end."""
+    """Frames within `MAX_UNREAD_BYTES` are sent in order before the close, and others are
+    refused."""
     wire = Wire()
     queue = QueuedOutbound(wire)
     fitting = 0
@@ -218,8 +219,8 @@ async def test_a_queue_is_bounded_in_bytes() -> None:
     assert wire.sent[-1]["code"] == 1013
 
 
-async def test_a_queue_that_is_stuck_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closed, it waits a little for the client to read why, and then for nothing more."""
+async def test_a_stuck_queue_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed queue ends after the closing timeout when its frames are not read."""
     monkeypatch.setattr(outbound, "CLOSE_TIMEOUT_SECONDS", 0.01)
     queue = QueuedOutbound(Wire())
     queue.send(frame(1))
@@ -229,7 +230,7 @@ async def test_a_queue_that_is_stuck_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_queue_has_drained_once_little_is_left() -> None:
-    """Or once nobody will ever read what is left."""
+    """Waiting for a drained queue ends when its frames are sent or the queue is closed."""
     for is_read in (True, False):
         wire = Wire()
         queue = QueuedOutbound(wire)
@@ -255,7 +256,7 @@ async def test_a_queue_has_drained_once_little_is_left() -> None:
 
 
 async def test_a_queue_ends_with_its_client() -> None:
-    """What a server raises for a client that has gone closes the pipe."""
+    """An OSError while sending closes the queue."""
 
     async def send(_: Any) -> None:
         raise OSError("gone")

@@ -1,4 +1,4 @@
-"""`serve` as a process, with open connections."""
+"""The `serve` process with open connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PASSWORD = "correct horse"
 
 
 def sign_up(address: str, email: str) -> str:
-    """The cookie of somebody new."""
+    """Register a user and return the cookie of a new session."""
     person = {"email": email, "password": PASSWORD, "role": "customer"}
     names = {"first_name": "Ada", "last_name": "Okoro"}
     assert httpx.post(f"{address}/auth/register", json=person | names).status_code == 201
@@ -33,8 +33,8 @@ def sign_up(address: str, email: str) -> str:
     return f"connect.sid={login.cookies['connect.sid']}"
 
 
-def opened(stack: ExitStack, address: str, cookie: str) -> ClientConnection:
-    """A connection that has been greeted."""
+def open_connection(stack: ExitStack, address: str, cookie: str) -> ClientConnection:
+    """Open a connection and wait for `ready`."""
     url = address.replace("http:", "ws:") + "/ws"
     headers = [("cookie", cookie), ("origin", address)]
     made = stack.enter_context(connect(url, additional_headers=headers, proxy=None))
@@ -43,23 +43,23 @@ def opened(stack: ExitStack, address: str, cookie: str) -> ClientConnection:
 
 
 def close_code(connection: ClientConnection) -> int | None:
-    """The code that it ends with."""
+    """Wait for the end of a connection and return its close code."""
     with pytest.raises(ConnectionClosed) as ended:
         connection.recv(RECEIVE_TIMEOUT_SECONDS)
     return None if ended.value.rcvd is None else ended.value.rcvd.code
 
 
-def test_a_signal_ends_what_an_operator_left(tmp_path: Path) -> None:
-    """Disabled on the command line somebody is cut off, and nobody else; SIGTERM tells the rest
-    to come again, and the process ends in order."""
+def test_disabling_and_sigterm_close_connections(tmp_path: Path) -> None:
+    """`users disable` closes the connections of one user with 1008, and SIGTERM closes the others
+    with 1012 before the process exits with 0."""
     env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
     assert run_to_end("db", "upgrade", env=env).returncode == 0
     with run_in_background("serve", "--port", "0", env=env) as process, ExitStack() as stack:
-        said = read_until(process.stderr, "links lead to")
-        [address] = re.findall(r"lead to (\S+)", said)
+        output = read_until(process.stderr, "links lead to")
+        [address] = re.findall(r"lead to (\S+)", output)
         ada, sam = [sign_up(address, f"{name}@example.com") for name in ("ada", "sam")]
-        of_ada = [opened(stack, address, ada) for _ in range(2)]
-        of_sam = [opened(stack, address, sam) for _ in range(10)]
+        of_ada = [open_connection(stack, address, ada) for _ in range(2)]
+        of_sam = [open_connection(stack, address, sam) for _ in range(10)]
         assert run_to_end("users", "disable", "ada@example.com", env=env).returncode == 0
         assert [close_code(each) for each in of_ada] == [1008] * 2
         assert stop_process(process, signal.SIGTERM) == 0

@@ -1,4 +1,5 @@
-"""Clients that don't read: what lies unread for them is bounded, and nobody else suffers."""
+"""WebSocket clients that do not read: their unread bytes are bounded, and others are not
+affected."""
 
 from __future__ import annotations
 
@@ -41,30 +42,30 @@ on_both_loops = pytest.mark.parametrize(
 
 @pytest.fixture
 def anyio_backend() -> Any:
-    """The loop that the service runs on: buffers are its affair."""
+    """uvloop by default, since write buffers belong to the event loop."""
     return UVLOOP
 
 
 @frozen
-class Pipes:
-    """What the server's pipes were seen to do."""
+class WatchedConnections:
+    """Records of the connections that the server opened, oldest first."""
 
     made: list[uvicorn_protocol.DirectOutbound] = field(factory=list)
     unread: list[int] = field(factory=list)
-    """Bytes that lay unread after each frame."""
+    """Unread bytes after each frame."""
     closed: list[CloseCode] = field(factory=list)
 
-    async def cut(self, place: int) -> None:
-        """Until nothing is left of a pipe: neither its socket nor what lay unread."""
+    async def wait_released(self, position: int) -> None:
+        """Wait until the server has released the connection at an index."""
         with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
-            while not self.made[place]._protocol.disconnected:
+            while not self.made[position]._protocol.disconnected:
                 await anyio.lowlevel.checkpoint()
 
 
 @pytest.fixture
-def pipes(monkeypatch: pytest.MonkeyPatch) -> Pipes:
-    """The server's pipes are watched, and nobody is given long to read why they are closed."""
-    seen = Pipes()
+def connections(monkeypatch: pytest.MonkeyPatch) -> WatchedConnections:
+    """Watch the connections of the server, which gives closing clients 50 ms to read."""
+    seen = WatchedConnections()
 
     class Watched(uvicorn_protocol.DirectOutbound):
         __slots__ = ()
@@ -88,17 +89,23 @@ def pipes(monkeypatch: pytest.MonkeyPatch) -> Pipes:
     return seen
 
 
-async def chat(ada: WebSocketClient, conversation: Conversation, pipes: Pipes, number: int) -> int:
-    """Let the customer talk until so many idlers were closed: how often it was said."""
-    for said in range(1000):
-        if pipes.closed.count(CloseCode.SLOW) >= number:
-            return said
+async def send_until_closed(
+    ada: WebSocketClient, conversation: Conversation, connections: WatchedConnections, number: int
+) -> int:
+    """Send messages of the customer until `number` connections were closed as SLOW; returns the
+    number of messages."""
+    for count in range(1000):
+        if connections.closed.count(CloseCode.SLOW) >= number:
+            return count
         await ada.send_message(conversation, LONG)
-    raise AssertionError(f"closed were {pipes.closed}")
+    raise AssertionError(f"closed were {connections.closed}")
 
 
-async def test_a_hundred_who_stop_reading_are_cut_off(world: HttpDeployment, pipes: Pipes) -> None:
-    """Each at 1 MiB at the latest, while whoever reads gets everything."""
+async def test_a_hundred_clients_that_stop_reading_are_closed(
+    world: HttpDeployment, connections: WatchedConnections
+) -> None:
+    """A hundred clients that stop reading are closed at `MAX_UNREAD_BYTES`, and reading clients get
+    every message."""
     relax_limits(world, max_connections=101)
     conversation = await add_shared_conversation(world)
     async with (
@@ -111,51 +118,58 @@ async def test_a_hundred_who_stop_reading_are_cut_off(world: HttpDeployment, pip
             await stack.enter_async_context(connect_idle_client(site, world.companion, mia.token))
             for _ in range(100)
         ]
-        said = await chat(ada, conversation, pipes, 100)
+        count = await send_until_closed(ada, conversation, connections, 100)
         for idler in idlers:
             await idler.wait_closed()
-        assert MAX_UNREAD_BYTES - 2 * len(LONG.encode()) < max(pipes.unread) <= MAX_UNREAD_BYTES
-        assert pipes.closed == [CloseCode.SLOW] * 100
+        assert (
+            MAX_UNREAD_BYTES - 2 * len(LONG.encode()) < max(connections.unread) <= MAX_UNREAD_BYTES
+        )
+        assert connections.closed == [CloseCode.SLOW] * 100
         assert await site.metric("slow_total") == 100
         for client in (ada, mia):
-            told = [await client.next_data("new_message") for _ in range(said)]
-            assert [each["id"] for each in told] == list(range(1, said + 1))
+            received = [await client.next_data("new_message") for _ in range(count)]
+            assert [each["id"] for each in received] == list(range(1, count + 1))
 
 
 @on_both_loops
-async def test_who_was_cut_off_may_come_again(world: HttpDeployment, pipes: Pipes) -> None:
-    """Nothing is left of the old connection, and the new one is told what was missed."""
+async def test_a_closed_client_can_reconnect(
+    world: HttpDeployment, connections: WatchedConnections
+) -> None:
+    """A user with one connection reconnects after it was closed as slow, and gets every missed
+    message by `resume`."""
     relax_limits(world, max_connections=1)
     conversation = await add_shared_conversation(world)
     async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
         async with connect_idle_client(site, world.companion) as mia:
-            said = await chat(ada, conversation, pipes, 1)
+            count = await send_until_closed(ada, conversation, connections, 1)
             await mia.wait_closed()
         await wait_until_offline(world, world.companion)
         async with site.connect_client(world.companion) as back:
             await back.send(ClientEvent.RESUME, {"after": 0})
-            told = [await back.next_data("new_message") for _ in range(said)]
-            assert [each["id"] for each in told] == list(range(1, said + 1))
+            received = [await back.next_data("new_message") for _ in range(count)]
+            assert [each["id"] for each in received] == list(range(1, count + 1))
 
 
-async def test_much_is_told_as_fast_as_it_is_read(world: HttpDeployment, pipes: Pipes) -> None:
-    """Far more than may lie unread was missed, and the client lives to see the end of it."""
+async def test_a_long_resume_stays_below_the_bound(
+    world: HttpDeployment, connections: WatchedConnections
+) -> None:
+    """`resume` delivers 200 long messages with less than a quarter of `MAX_UNREAD_BYTES` unread."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
     await add_messages_by(world.store, conversation, *[LONG] * 200)
     async with serve_channel(world.ports) as site, site.connect_client(world.companion) as mia:
         await mia.send(ClientEvent.RESUME, {"after": 0})
-        told = [await mia.next_data("new_message") for _ in range(200)]
-        assert [each["id"] for each in told] == list(range(1, 201))
-        assert max(pipes.unread) < MAX_UNREAD_BYTES / 4
-        assert pipes.closed == []
+        received = [await mia.next_data("new_message") for _ in range(200)]
+        assert [each["id"] for each in received] == list(range(1, 201))
+        assert max(connections.unread) < MAX_UNREAD_BYTES / 4
+        assert connections.closed == []
 
 
 @on_both_loops
-async def test_who_stops_in_the_middle_is_cut_off(
-    world: HttpDeployment, pipes: Pipes, monkeypatch: pytest.MonkeyPatch
+async def test_a_client_that_stops_reading_during_resume_is_closed(
+    world: HttpDeployment, connections: WatchedConnections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told of what was missed, and reading none of it: no ping is answered either."""
+    """A client that stops reading during `resume` answers no ping and is released."""
     monkeypatch.setattr(server, "WEBSOCKET_PING_INTERVAL_SECONDS", 0.1)
     relax_limits(world)
     conversation = await add_shared_conversation(world)
@@ -165,14 +179,15 @@ async def test_who_stops_in_the_middle_is_cut_off(
         connect_idle_client(site, world.companion) as mia,
     ):
         await mia.send(ClientEvent.RESUME, {"after": 0})
-        await pipes.cut(0)
+        await connections.wait_released(0)
         await wait_until_offline(world, world.companion)
-        assert max(pipes.unread) < MAX_UNREAD_BYTES / 4
+        assert max(connections.unread) < MAX_UNREAD_BYTES / 4
 
 
-async def test_who_is_signed_out_is_cut_off_unread(world: HttpDeployment, pipes: Pipes) -> None:
-    """A client that does not read keeps nothing open: neither for itself nor for the server's
-    end."""
+async def test_a_signed_out_client_that_does_not_read_is_released(
+    world: HttpDeployment, connections: WatchedConnections
+) -> None:
+    """A client that does not read is released after a sign-out and after a restart."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
     async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
@@ -182,48 +197,52 @@ async def test_who_is_signed_out_is_cut_off_unread(world: HttpDeployment, pipes:
             connect_idle_client(site, world.companion, token),
             connect_idle_client(site, world.companion),
         ):
-            while max(pipes.unread) < MAX_UNREAD_BYTES / 2:
+            while max(connections.unread) < MAX_UNREAD_BYTES / 2:
                 await ada.send_message(conversation, LONG)
             await browser.post("/auth/logout")
-            await pipes.cut(1)
-            assert pipes.closed == [CloseCode.FORBIDDEN]
+            await connections.wait_released(1)
+            assert connections.closed == [CloseCode.FORBIDDEN]
             site.stop.set()
-            await pipes.cut(2)
-            assert pipes.closed.count(CloseCode.RESTART) == 2
+            await connections.wait_released(2)
+            assert connections.closed.count(CloseCode.RESTART) == 2
 
 
 @on_both_loops
-async def test_who_closes_and_reads_nothing_is_cut_off(world: HttpDeployment, pipes: Pipes) -> None:
-    """A closing frame, or the end of its sending, with much that it never reads."""
+async def test_a_closing_client_that_does_not_read_is_released(
+    world: HttpDeployment, connections: WatchedConnections
+) -> None:
+    """A client that closes, or ends its sending, and reads nothing is released."""
     relax_limits(world)
     conversation = await add_shared_conversation(world)
     for ending in (b"\x88\x80\0\0\0\0", b""):
-        pipes.unread.clear()
+        connections.unread.clear()
         async with (
             serve_channel(world.ports) as site,
             site.connect_client(world.customer) as ada,
             connect_idle_client(site, world.companion) as mia,
         ):
-            while max(pipes.unread, default=0) < MAX_UNREAD_BYTES / 2:
+            while max(connections.unread, default=0) < MAX_UNREAD_BYTES / 2:
                 await ada.send_message(conversation, LONG)
             if ending:
                 await mia.write(ending)
             else:
                 mia.socket.shutdown(socket.SHUT_WR)
-            await pipes.cut(-1)
+            await connections.wait_released(-1)
             await wait_until_offline(world, world.companion)
 
 
-async def test_answers_to_pings_are_bounded(world: HttpDeployment, pipes: Pipes) -> None:
-    """A client that pings for ever and reads nothing is cut off, too."""
+async def test_unread_pongs_are_bounded(
+    world: HttpDeployment, connections: WatchedConnections
+) -> None:
+    """A client that sends pings and reads nothing is released."""
     relax_limits(world)
     ping = b"\x89\xfd\0\0\0\0" + b"x" * 125
     async with (
         serve_channel(world.ports) as site,
         connect_idle_client(site, world.companion) as mia,
     ):
-        [pipe] = pipes.made
+        [pipe] = connections.made
         with suppress(ConnectionError):
             while pipe._transport.get_write_buffer_size() <= MAX_UNREAD_BYTES + len(ping):
                 await mia.write(ping * 1000)
-        await pipes.cut(0)
+        await connections.wait_released(0)

@@ -35,8 +35,8 @@ from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.inputs import DisputeBooking, RequestBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import sandbox
-from staffbooking_core.usecases.bookings import actions, disputes, requests, timers
+from staffbooking_core.usecases import due_work, sandbox
+from staffbooking_core.usecases.bookings import actions, disputes, requests
 from tests.support.builders import DAY, add_companion, add_user
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ async def add_paid_booking(ports: Ports) -> BookedParties:
     )
     assert ports.sandbox is not None
     await ports.sandbox.simulate_checkout(url.rpartition("/")[2], "succeed")
-    await timers.run_all_due_work(ports)
+    await due_work.run_all_due(ports)
     return party
 
 

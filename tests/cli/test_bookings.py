@@ -30,7 +30,7 @@ def test_bookings_are_listed(deployment: CliDeployment) -> None:
     assert codes == {booking.code for booking in made}
 
 
-def test_a_page_of_a_table_tells_of_the_next(deployment: CliDeployment) -> None:
+def test_a_table_notes_further_pages(deployment: CliDeployment) -> None:
     """The note about further pages goes to standard error."""
 
     async def two(ports):

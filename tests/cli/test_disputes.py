@@ -45,7 +45,7 @@ def test_the_evidence_is_shown(deployment: CliDeployment, code: str) -> None:
     assert "{" not in table
 
 
-def test_what_was_never_disputed_has_no_evidence(deployment: CliDeployment) -> None:
+def test_an_undisputed_booking_has_no_evidence(deployment: CliDeployment) -> None:
     """Showing a booking without a dispute is refused."""
     code = deployment.run_on_ports(add_paid_booking).booking.code
     line = deployment.run_refused("disputes", "show", code)
@@ -118,12 +118,12 @@ def test_a_decision_out_of_bounds_is_refused(
     assert line == f"staffbooking: {reason}"
 
 
-def test_a_split_of_more_than_there_is_is_refused(deployment: CliDeployment, code: str) -> None:
+def test_a_split_over_the_paid_amount_is_refused(deployment: CliDeployment, code: str) -> None:
     """A customer can't be refunded more than was paid."""
     assert deployment.run_refused("disputes", "resolve", code, "--split", "400.01")
 
 
-def test_what_is_not_disputed_is_not_resolved(deployment: CliDeployment) -> None:
+def test_an_undisputed_booking_is_not_resolved(deployment: CliDeployment) -> None:
     """Resolving a paid booking without a dispute is refused."""
     code = deployment.run_on_ports(add_paid_booking).booking.code
     assert "staffbooking: " in deployment.run_refused("disputes", "resolve", code, "--refund")

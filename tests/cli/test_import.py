@@ -35,7 +35,7 @@ def test_all_fields_go_in(deployment: CliDeployment, tmp_path: Path, ending: str
 
 
 @pytest.mark.parametrize("form", FORMATS.values(), ids=list(FORMATS))
-def test_the_format_is_told_by_the_content(
+def test_the_format_is_detected_by_the_content(
     deployment: CliDeployment, file: Path, form: Any
 ) -> None:
     """A file without an extension is read by its content; a byte order mark is allowed."""
@@ -67,7 +67,7 @@ def test_a_file_larger_than_a_batch_goes_in(deployment: CliDeployment, file: Pat
     assert imported(deployment, file)["imported"] == count
 
 
-def test_without_a_password_nobody_signs_in(deployment: CliDeployment, file: Path) -> None:
+def test_a_password_is_hashed_and_kept(deployment: CliDeployment, file: Path) -> None:
     """A given password is hashed; a later import without one keeps it."""
     file.write_text(as_lines([person(1, password="long enough"), person(2)]))
     imported(deployment, file)
@@ -87,7 +87,7 @@ def test_photos_as_they_are_published_go_in(deployment: CliDeployment, file: Pat
     assert [one["profile_photo"] for one in companions] == photos
 
 
-def test_a_null_says_nothing(deployment: CliDeployment, file: Path) -> None:
+def test_a_null_keeps_the_stored_value(deployment: CliDeployment, file: Path) -> None:
     """A null keeps the stored value, as an empty cell does."""
     file.write_text(as_lines([MIA]), encoding="utf-8")
     imported(deployment, file)
@@ -141,7 +141,7 @@ def test_unknown_fields_are_ignored(deployment: CliDeployment, tmp_path: Path) -
     assert (found["id"], found["rating_avg"]) == (1, 0)
 
 
-def test_without_approval_a_companion_waits(deployment: CliDeployment, file: Path) -> None:
+def test_a_companion_is_pending_by_default(deployment: CliDeployment, file: Path) -> None:
     """An imported companion is pending unless its row says that it is approved."""
     file.write_text(as_lines([person(1)]))
     imported(deployment, file)

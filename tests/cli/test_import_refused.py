@@ -86,7 +86,7 @@ def test_a_photo_is_a_relative_path(deployment: CliDeployment, file: Path, photo
     assert document["skipped"][0]["reason"].startswith("profile_photo: ")
 
 
-def test_somebody_who_is_not_staff_is_no_companion(deployment: CliDeployment, file: Path) -> None:
+def test_the_email_of_a_customer_is_refused(deployment: CliDeployment, file: Path) -> None:
     """The e-mail of a customer is refused, and the rest of its batch is imported."""
     deployment.run_on_ports(lambda ports: add_user(ports.store, email="mia2@example.com"))
     file.write_text(as_lines([person(1), person(2), person(3)]))
@@ -167,7 +167,9 @@ def test_an_unclosed_quote_is_named(deployment: CliDeployment, tmp_path: Path) -
     assert found == [(3, None, "is not CSV: unexpected end of data")]
 
 
-def test_what_a_quote_swallows_is_accounted_for(deployment: CliDeployment, tmp_path: Path) -> None:
+def test_the_lines_of_an_unclosed_quote_are_reported(
+    deployment: CliDeployment, tmp_path: Path
+) -> None:
     """The report names the lines that a quote spans, up to the next quote or the end of the
     file."""
     path = tmp_path / "companions.csv"
@@ -217,7 +219,7 @@ def test_a_missing_file_is_refused(deployment: CliDeployment, tmp_path: Path) ->
     assert line == f"staffbooking: {tmp_path}: is not a file"
 
 
-def test_a_table_tells_what_was_skipped(deployment: CliDeployment, file: Path) -> None:
+def test_a_table_lists_the_skipped_rows(deployment: CliDeployment, file: Path) -> None:
     """The table lists each skipped row and the counts; standard error has one line."""
     file.write_text(as_lines([person(1), person(2, tier="gold")]))
     result = deployment.run_command("companions", "import", file)

@@ -52,7 +52,7 @@ def emails(deployment: CliDeployment) -> list[str]:
 
 
 @pytest.mark.parametrize("form", [as_lines, as_csv], ids=["jsonl", "csv"])
-def test_it_goes_on_behind_the_last_batch(
+def test_an_import_resumes_after_the_last_batch(
     deployment: CliDeployment, tmp_path: Path, form: Any
 ) -> None:
     """The import resumes with a note; the result covers the whole file, with every skipped row."""
@@ -61,7 +61,7 @@ def test_it_goes_on_behind_the_last_batch(
     cut_short(deployment, path, 3)
     result = deployment.run_command("companions", "import", path, "--json")
     first = 1 if form is as_lines else 2
-    assert result.stderr.startswith(f"staffbooking: resuming behind line {first + 2}, as of 20")
+    assert result.stderr.startswith(f"staffbooking: resuming after line {first + 2}, as of 20")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
     assert (document["imported"], document["updated"]) == (3, 0)
@@ -80,9 +80,7 @@ def test_a_record_is_skipped_once(deployment: CliDeployment, tmp_path: Path) -> 
     assert len(emails(deployment)) == 3
 
 
-def test_an_import_that_is_done_is_no_reason_to_go_on(
-    deployment: CliDeployment, file: Path
-) -> None:
+def test_a_finished_import_is_not_resumed(deployment: CliDeployment, file: Path) -> None:
     """A finished import of the same file starts from the first line and updates."""
     deployment.run_command("companions", "import", file, "--json")
     result = deployment.run_command("companions", "import", file, "--json")
@@ -90,14 +88,16 @@ def test_an_import_that_is_done_is_no_reason_to_go_on(
     assert json.loads(result.stdout)["updated"] == 3
 
 
-def test_an_answer_that_never_came_comes_again(deployment: CliDeployment, file: Path) -> None:
+def test_an_import_interrupted_after_its_last_row_repeats_its_result(
+    deployment: CliDeployment, file: Path
+) -> None:
     """An import interrupted after its last row imports nothing again and gives the same result."""
     cut_short(deployment, file, len(ROWS))
     document = json.loads(deployment.run_command("companions", "import", file, "--json").stdout)
     assert (document["imported"], document["updated"], len(document["skipped"])) == (3, 0, 2)
 
 
-def test_a_restart_begins_anew(deployment: CliDeployment, file: Path) -> None:
+def test_a_restart_imports_all_rows(deployment: CliDeployment, file: Path) -> None:
     """With --restart all rows are imported again, and the counts are of this run only."""
     cut_short(deployment, file, 3)
     result = deployment.run_command("companions", "import", file, "--restart", "--json")
@@ -146,7 +146,7 @@ def test_a_line_without_end_is_named(deployment: CliDeployment, file: Path) -> N
     assert emails(deployment) == ["mia2@example.com"]
 
 
-def test_a_batch_that_the_store_refuses_is_searched(
+def test_the_row_that_the_store_refuses_is_found(
     deployment: CliDeployment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one row that violates a constraint is found and skipped; the others are imported."""
@@ -203,7 +203,7 @@ def test_an_import_that_is_killed_loses_and_doubles_nothing(
         process.kill()
         assert process.wait() == -signal.SIGKILL
     again = run_to_end("companions", "import", path, "--json", env=env)
-    assert "resuming behind line" in again.stderr
+    assert "resuming after line" in again.stderr
     document = json.loads(again.stdout)
     assert (document["imported"], document["updated"]) == (MANY - MANY // 100, 0)
     assert [one["line"] for one in document["skipped"]] == list(range(100, MANY + 1, 100))

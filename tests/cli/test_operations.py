@@ -43,7 +43,7 @@ def test_the_schema_is_made(deployment: CliDeployment) -> None:
     assert deployment.run_table("db", "check") == "The schema is this version's.\n"
 
 
-def test_without_a_schema_the_way_out_is_named(deployment: CliDeployment) -> None:
+def test_without_a_schema_the_command_to_run_is_named(deployment: CliDeployment) -> None:
     """A command on a database without a schema names the command to run."""
     deployment.missing_schema = LACKING
     assert deployment.run_refused("users", "list") == f"staffbooking: {LACKING}"
@@ -58,6 +58,28 @@ def test_a_wrong_setting_is_one_line(
     for command in (("users", "list"), ("serve",), ("worker",), ("db", "upgrade")):
         line = deployment.run_refused(*command)
         assert line == "staffbooking: STAFFBOOKING_PLATFORM_FEE must be a fraction such as 0.15"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({}, "STAFFBOOKING_SECRET_KEY must be random keys of at least 32 characters"),
+        ({"SECRET_KEY": "aaaaaaaaaaaaaaaa"}, "STAFFBOOKING_SECRET_KEY must be random keys"),
+        ({"SECRET_KEY": "5e9c1f0b7a3d48c6912e4fb05d7a6c38"}, "STAFFBOOKING_SANDBOX must be 1 or 0"),
+    ],
+)
+def test_a_server_beyond_loopback_needs_a_secret_and_a_sandbox(
+    deployment: CliDeployment,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    line: str,
+) -> None:
+    """`serve` on all addresses does not start with the published secret, a weak one, or an
+    implied sandbox."""
+    for name, value in settings.items():
+        monkeypatch.setenv(f"STAFFBOOKING_{name}", value)
+    refusal = deployment.run_refused("serve", "--host", "0.0.0.0", "--port", "0")
+    assert refusal.startswith(f"staffbooking: {line}")
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -175,7 +197,7 @@ def test_a_processor_that_does_not_work_is_one_line(
     assert check(deployment, "work")[0]
 
 
-def test_what_the_processor_finds_wrong_is_told(
+def test_the_processors_findings_are_checks(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each finding of the processor is a check with one line, and a bad one fails."""
@@ -196,7 +218,7 @@ def test_what_the_processor_finds_wrong_is_told(
     ("ago", "ok", "text"),
     [(2 * MINUTE, True, "caught up with 2 min ago"), (3 * HOUR, False, "does a worker run?")],
 )
-def test_events_that_nobody_asks_for_are_told(
+def test_unpolled_processor_events_fail_the_check(
     deployment: CliDeployment, ago: timedelta, ok: bool, text: str
 ) -> None:
     """The check fails if no worker has polled the processor's events for long."""
@@ -219,7 +241,7 @@ def test_events_that_nobody_asks_for_are_told(
         ("49h", False, "1 to be made, 0 frozen; 0 near their deadline, 1 past it"),
     ],
 )
-def test_payouts_about_to_be_late_are_told(
+def test_payouts_near_their_deadline_fail_the_check(
     deployment: CliDeployment, ahead: str, ok: bool, text: str
 ) -> None:
     """Payouts still open six hours before their deadline fail the check."""
@@ -229,7 +251,7 @@ def test_payouts_about_to_be_late_are_told(
     assert (found, detail.startswith(text)) == (ok, True)
 
 
-def test_payouts_on_hold_are_no_fault(deployment: CliDeployment) -> None:
+def test_payouts_on_hold_pass_the_check(deployment: CliDeployment) -> None:
     """Payouts on hold do not fail the check."""
     code = deployment.run_on_ports(add_completed_booking).booking.code
     deployment.run_json("payouts", "hold", code)
@@ -237,7 +259,7 @@ def test_payouts_on_hold_are_no_fault(deployment: CliDeployment) -> None:
     assert check(deployment, "payouts") == (True, "0 to be made, 1 frozen")
 
 
-def test_failed_refunds_are_told(deployment: CliDeployment) -> None:
+def test_failed_refunds_fail_the_check(deployment: CliDeployment) -> None:
     """Failed refunds fail the check, and the detail names the command that lists them."""
     assert check(deployment, "refunds") == (True, "none failed")
 
@@ -256,7 +278,7 @@ def test_failed_refunds_are_told(deployment: CliDeployment) -> None:
     ("late", "ok", "text"),
     [(50 * SECOND, True, "1 deliveries pending, 0 held"), (HOUR, False, "60 min late")],
 )
-def test_webhooks_that_lag_are_told(
+def test_overdue_deliveries_fail_the_check(
     deployment: CliDeployment, late: timedelta, ok: bool, text: str
 ) -> None:
     """Deliveries overdue by more than a minute fail the check."""
@@ -271,7 +293,7 @@ def test_webhooks_that_lag_are_told(
     assert (found, text in detail) == (ok, True)
 
 
-def test_events_that_nobody_takes_up_are_told(deployment: CliDeployment) -> None:
+def test_a_stuck_event_fails_the_check(deployment: CliDeployment) -> None:
     """An event that stays the next unpublished one fails the check."""
     deployment.run_on_ports(lambda ports: add_event(ports.store))
     found, detail = check(deployment, "webhooks")
@@ -280,7 +302,7 @@ def test_events_that_nobody_takes_up_are_told(deployment: CliDeployment) -> None
     assert check(deployment, "webhooks")[0]
 
 
-def test_events_that_are_taken_up_are_no_fault(
+def test_changing_events_pass_the_check(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Changing unpublished events, as on a busy service, do not fail the check."""
@@ -306,7 +328,7 @@ def test_disabled_endpoints_are_counted(deployment: CliDeployment) -> None:
     assert (found, detail.startswith("3 endpoints, 2 disabled;")) == (True, True)
 
 
-def test_work_that_is_due_is_told_by_kind(deployment: CliDeployment) -> None:
+def test_due_work_is_shown_by_kind(deployment: CliDeployment) -> None:
     """The check shows the count of due work by kind and the age of the oldest."""
     assert check(deployment, "work") == (True, "due: nothing")
     deployment.run_on_ports(add_completed_booking)

@@ -70,7 +70,7 @@ def test_what_was_done_by_hand_is_a_difference(deployment: CliDeployment, code: 
     assert table.stderr == "staffbooking: 1 differences in 1 bookings\n"
 
 
-def test_what_the_processor_says_can_be_taken_up(deployment: CliDeployment, code: str) -> None:
+def test_a_movement_of_the_processor_can_be_applied(deployment: CliDeployment, code: str) -> None:
     """With --apply a movement whose event was lost is booked, and no difference remains."""
     refund_by_hand(deployment, code)
     status, outcome = reconciled(deployment, "--apply")
@@ -106,7 +106,7 @@ class Nothing:
         raise Unknown("no answer")
 
 
-def test_a_processor_that_is_away_is_one_line(
+def test_an_unavailable_statement_is_one_line(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unavailable statement gives one error line."""

@@ -91,7 +91,7 @@ def test_a_failed_payout_is_tried_again(deployment: CliDeployment, code: str) ->
         (("retry",), "The payout has not failed"),
     ],
 )
-def test_what_can_not_be_done_to_a_payout_is_refused(
+def test_a_forbidden_action_on_a_payout_is_refused(
     deployment: CliDeployment, code: str, command: tuple[str, ...], line: str
 ) -> None:
     """One line names the rule that forbids the action."""

@@ -77,7 +77,7 @@ def test_the_worker_stops(env: dict[str, str], told: int) -> None:
         assert stop_process(worker, told) == 0
 
 
-def test_what_may_be_in_flight_ends_before_the_worker_must() -> None:
+def test_call_timeouts_are_shorter_than_the_grace_period() -> None:
     """Every outgoing call's timeout is shorter than the shutdown grace period."""
     policy = Policy()
     longest = max(policy.mail_timeout, policy.processor_timeout, policy.webhook_attempt_timeout)

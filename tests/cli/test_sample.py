@@ -73,7 +73,7 @@ async def test_it_is_filled_once(filled: Ports) -> None:
     assert not await seed.is_sample_missing(filled)
 
 
-async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
+async def test_an_interrupted_start_is_completed(ports: Ports) -> None:
     """A second start completes the sample of an interrupted one."""
     await imports.import_companions(ports, [structure(ImportedCompanion, ROWS[0])])
     assert await seed.is_sample_missing(ports)
@@ -82,7 +82,7 @@ async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
     assert len(await administration.list_companions(ports, limit=1000)) == len(ROWS)
 
 
-async def test_a_database_of_others_is_left_alone(ports: Ports) -> None:
+async def test_a_database_with_other_data_is_refused(ports: Ports) -> None:
     """The demo refuses a database with other data."""
     await add_user(ports.store)
     with pytest.raises(CommandRefused, match="not the demo's"):

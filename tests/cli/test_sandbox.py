@@ -67,7 +67,7 @@ def test_a_bad_move_is_refused(
         ("set", "0001-01-01T00:00+23:00"),
     ],
 )
-def test_what_is_no_time_is_a_fault_of_usage(
+def test_an_invalid_time_is_a_usage_error(
     deployment: CliDeployment, arguments: tuple[str, ...]
 ) -> None:
     """A duration without a unit or an instant without an offset is a usage error."""

@@ -53,7 +53,7 @@ def test_secrets_are_sealed_with_the_first_key(deployment: CliDeployment) -> Non
     assert [unsealed(deployment, each) for each in made] == [(ENDPOINT_SECRET,)] * 3
 
 
-def test_what_is_sealed_with_it_stays(deployment: CliDeployment) -> None:
+def test_a_second_run_reseals_nothing(deployment: CliDeployment) -> None:
     """A second run re-seals nothing."""
     use_keys(deployment, "old")
     add(deployment)
@@ -72,7 +72,7 @@ def test_every_batch_is_sealed(deployment: CliDeployment, monkeypatch: pytest.Mo
     assert deployment.run_json("secrets", "rotate")["resealed"] == 5
 
 
-def test_a_secret_on_its_way_in_is_sealed_too(deployment: CliDeployment) -> None:
+def test_a_rotating_secret_is_resealed(deployment: CliDeployment) -> None:
     """During the rotation of an endpoint's secret both of its secrets are re-sealed and still
     sign."""
     use_keys(deployment, "old")
@@ -91,7 +91,7 @@ def test_a_secret_on_its_way_in_is_sealed_too(deployment: CliDeployment) -> None
     assert unsealed(deployment, endpoint) == (ENDPOINT_SECRET, OTHER)
 
 
-def test_a_secret_that_no_key_opens_holds_up_no_other(deployment: CliDeployment) -> None:
+def test_a_secret_that_no_key_opens_is_reported(deployment: CliDeployment) -> None:
     """An endpoint that no key opens is reported, the others are re-sealed, and the exit code is
     1."""
     use_keys(deployment, "lost")

@@ -98,7 +98,7 @@ def test_a_table_cuts_nothing(deployment: CliDeployment) -> None:
     assert "\x1b" not in table
 
 
-def test_a_table_shows_what_could_steer_a_terminal(deployment: CliDeployment) -> None:
+def test_a_table_escapes_control_characters(deployment: CliDeployment) -> None:
     """Control characters in names of earlier releases are escaped; new names can't contain them."""
     name = "\x1b[31mA\u202e"
     line = deployment.run_refused("users", "create", ADA[0], "--first-name", name, *ADA[3:])
@@ -133,7 +133,7 @@ def test_a_subscription_may_end(deployment: CliDeployment) -> None:
     assert user["subscription_expires_at"] == "2027-03-01T08:00:00Z"
 
 
-def test_the_end_of_a_subscription_is_of_a_calendar(deployment: CliDeployment) -> None:
+def test_the_end_of_a_subscription_is_bounded(deployment: CliDeployment) -> None:
     """The last microsecond of 9999, which PostgreSQL reads as infinity, is refused."""
     deployment.run_json("users", "create", *ADA)
     until = ("--until", "9999-12-31T23:59:59.999999Z")
@@ -176,7 +176,7 @@ def test_a_person_is_exported(deployment: CliDeployment) -> None:
     assert (found["user"]["email"], found["bookings"]) == ("ada@example.com", [])
 
 
-def test_a_person_is_forgotten(deployment: CliDeployment) -> None:
+def test_a_user_is_erased(deployment: CliDeployment) -> None:
     """Erasing works once; the remaining account has no name."""
     deployment.run_json("users", "create", *ADA)
     left = deployment.run_json("users", "erase", "ada@example.com")["user"]
@@ -188,7 +188,7 @@ def test_a_person_is_forgotten(deployment: CliDeployment) -> None:
         )
 
 
-def test_who_has_open_bookings_is_not_forgotten(deployment: CliDeployment) -> None:
+def test_a_user_with_open_bookings_is_not_erased(deployment: CliDeployment) -> None:
     """Erasing a user with open bookings is refused with one line."""
     customer = deployment.run_on_ports(lambda ports: add_user(ports.store, email="ada@example.com"))
     deployment.run_on_ports(lambda ports: add_booking(ports.store, customer=customer))

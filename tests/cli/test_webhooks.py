@@ -103,7 +103,7 @@ def test_lists_are_read_in_pages(
 @pytest.mark.parametrize(
     ("disabled", "state"), [(False, "paused"), (True, "disabled")], ids=["paused", "disabled"]
 )
-def test_an_endpoint_that_is_not_sent_to_says_why(
+def test_the_state_tells_paused_from_disabled(
     deployment: CliDeployment, disabled: bool, state: str
 ) -> None:
     """The state tells a paused endpoint from a disabled one."""
@@ -184,7 +184,7 @@ def test_a_delivery_is_sent_again(deployment: CliDeployment, endpoint: WebhookEn
         (("redeliver", 77), "Delivery not found"),
     ],
 )
-def test_what_is_not_there_is_refused(
+def test_an_unknown_endpoint_or_delivery_is_refused(
     deployment: CliDeployment, command: tuple[object, ...], line: str
 ) -> None:
     """One line names what was not found."""
@@ -280,7 +280,7 @@ def ports() -> Ports:
 
 
 @pytest.mark.anyio
-async def test_what_is_logged_late_is_told_too(ports: Ports) -> None:
+async def test_an_attempt_logged_late_is_printed(ports: Ports) -> None:
     """An attempt that is logged after later ones is printed, and none is printed twice."""
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     watched = AttemptLog(ports, now)
@@ -293,7 +293,7 @@ async def test_what_is_logged_late_is_told_too(ports: Ports) -> None:
 
 
 @pytest.mark.anyio
-async def test_nothing_is_told_twice_however_time_passes(ports: Ports) -> None:
+async def test_no_attempt_is_printed_twice(ports: Ports) -> None:
     """Polls overlap, and repeated attempts are dropped until no poll returns them."""
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     watched, told = AttemptLog(ports, now), []
@@ -306,7 +306,7 @@ async def test_nothing_is_told_twice_however_time_passes(ports: Ports) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("at_once", [1, 2, 5, 12])
-async def test_more_than_a_page_is_told_in_order(
+async def test_the_past_is_printed_in_order(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """The past is read page by page, each attempt once, even if a page began at one instant."""
@@ -318,7 +318,7 @@ async def test_more_than_a_page_is_told_in_order(
 
 
 @pytest.mark.anyio
-async def test_little_is_remembered(ports: Ports) -> None:
+async def test_only_recent_attempts_are_remembered(ports: Ports) -> None:
     """After reading the past only the attempts that the next poll may return are remembered."""
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     await log(ports, endpoint, *(now + n * SECOND for n in range(100)))

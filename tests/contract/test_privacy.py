@@ -232,7 +232,8 @@ async def test_statements_in_disputes_are_erased(store, ada, mia):
 
 
 async def test_personal_rows_are_deleted(store, mia):
-    """Erasure deletes the user's sessions, keys, portfolio, feed, mutes and inquiries only."""
+    """Erasure deletes the user's sessions, login addresses, keys, portfolio, feed, mutes and
+    inquiries only."""
     async with store.read_view() as view:
         user = await view.accounts.user(mia.id)
     other = await add_companion(store)
@@ -240,8 +241,8 @@ async def test_personal_rows_are_deleted(store, mia):
         await add_personal_rows(store, each.id)
     await submit_inquiry(store, user.email)
     await erase_person(store, user)
-    assert await count_personal_rows(store, mia.id) == [0, 0, 0, None, 0]
-    assert await count_personal_rows(store, other.id) == [1, 1, 1, NOW, 1]
+    assert await count_personal_rows(store, mia.id) == [0, False, 0, 0, None, 0]
+    assert await count_personal_rows(store, other.id) == [1, True, 1, 1, NOW, 1]
     assert await read(store, lambda view: view.personal_data.inquiries_from(user.email)) == []
 
 
@@ -290,6 +291,7 @@ async def add_personal_rows(store, user_id):
     await add_portfolio_item(store, user_id)
 
     async def unit(tx):
+        await tx.accounts.add_login_address(user_id, b"here", NOW)
         await tx.portfolio.save_calendar_feed(user_id, bytes([user_id]) * 32, NOW)
         await tx.notifications.mute(user_id, NotificationKind.PAYOUT)
 
@@ -299,8 +301,10 @@ async def add_personal_rows(store, user_id):
 async def count_personal_rows(store, user_id):
     """The number of the user's rows of each kind; for the calendar feed, its creation time."""
     async with store.read_view() as view:
+        user = await view.accounts.user(user_id)
         return [
             len(await view.accounts.sessions_of(user_id)),
+            await view.accounts.has_logged_in_from(user.email, b"here"),
             len(await view.accounts.api_keys_of(user_id)),
             len(await view.portfolio.portfolio_items_of(user_id)),
             await view.portfolio.calendar_feed_created_at(user_id),

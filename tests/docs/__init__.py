@@ -1,1 +1,1 @@
-"""The pages that show code are run."""
+"""Tests of documentation pages whose code is run."""

@@ -1,4 +1,4 @@
-"""The page on the channel and its examples do what they say."""
+"""docs/channel.md: its names, figures, requests, frames and code are those of the service."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def blocks(language: str) -> list[str]:
 
 
 def rows(table: str) -> list[str]:
-    """The first cells of a table, by its head."""
+    """The first cells of the table with this head."""
     lines = PAGE.partition(table)[2].partition("\n\n")[0].splitlines()[2:]
     return [line.split("|")[1].strip() for line in lines]
 
@@ -66,11 +66,12 @@ def names(table: str) -> list[str]:
     return [name for row in rows(table) for name in re.findall(r"`([^`]+)`", row)]
 
 
-# What it names ----------------------------------------------------------------------------
+# Names and figures ------------------------------------------------------------------------
 
 
 def test_all_names_are_explained() -> None:
-    """Each event, both ways, each code of an error, and each closing code, and no others."""
+    """The tables list exactly the events of both directions, the error codes and the closing
+    codes."""
     assert names("| A client sends | |") == [*ClientEvent]
     assert names("| The service sends | |") == [*ServerEvent]
     assert {*names("| `code` of an error | |")} == asyncapi.FRAME_ERROR_CODES.keys()
@@ -78,18 +79,18 @@ def test_all_names_are_explained() -> None:
 
 
 def test_the_figures_are_those_of_the_code() -> None:
-    """The page promises what the service does."""
+    """The page states the limits and times of the code."""
     rule = POLICY.limits.channel
     window, most = rule.window.seconds, POLICY.max_connections
-    told = [
+    statements = [
         f"a text has 1 to {MAX_MESSAGE_LENGTH:,} characters",
         f"you have {most} connections already",
         f"| connections of a user | {most}, over all processes |",
         f"pings every {WEBSOCKET_PING_INTERVAL_SECONDS:.0f} seconds",
         f"at most {MAX_FRAME_BYTES // 1024} KiB",
         f"| a frame of a client | {MAX_FRAME_BYTES // 1024} KiB |",
-        f"| what lies unread for a client | {MAX_UNREAD_BYTES // 1024**2} MiB |",
-        f"| what lies unread over Socket.IO | {MAX_QUEUED_BYTES // 1024} KiB |",
+        f"| unread data of one client | {MAX_UNREAD_BYTES // 1024**2} MiB |",
+        f"| unread data of one Socket.IO client | {MAX_QUEUED_BYTES // 1024} KiB |",
         f"nested deeper than {MAX_FRAME_DEPTH} levels",
         f"false by itself {POLICY.typing_timeout.seconds} seconds after",
         f"has {POLICY.presence_grace_period.seconds} seconds to come back",
@@ -99,7 +100,7 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"look by themselves {['', 'each second'][TAIL_POLL_INTERVAL.seconds]}",
         f"`channel={rule.limit}/{window}s`",
     ]
-    assert [text for text in told if text.lower() not in PROSE.lower()] == []
+    assert [text for text in statements if text.lower() not in PROSE.lower()] == []
     bounds = asyncapi.build_document(POLICY)["components"]["messages"]
     data = bounds["client_send_message"]["payload"]["properties"]["data"]["properties"]
     assert f"up to {data['client_message_id']['maxLength']} characters" in PROSE
@@ -108,14 +109,14 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 
 def test_the_figures_for_operators_are_those_of_metrics() -> None:
-    """All of the channel, by the names that are scraped."""
+    """The table of metrics lists exactly the channel metrics of `/metrics`, in order."""
     page = metrics.render_metrics([], metrics.ChannelMetrics(), None).decode()
     scraped = re.findall(r"^(staffbooking_channel\w+?)(?<!_created) ", page, re.MULTILINE)
     assert names("| At `/metrics`, of each process | |") == [*dict.fromkeys(scraped)]
 
 
 async def test_the_requests_are_all_there_are(world: HttpDeployment) -> None:
-    """Each route of messages is shown, and what is shown works: from signing in on."""
+    """The curl examples succeed and cover exactly the message routes and the login."""
     conversation = await add_direct(world.store, companion=world.companion, customer=world.customer)
     shown = {
         "$BASE": "",
@@ -139,7 +140,7 @@ async def test_the_requests_are_all_there_are(world: HttpDeployment) -> None:
 
 
 async def curl(client: httpx.AsyncClient, line: str) -> httpx.Response:
-    """What a line for curl does; the jar of cookies is the client's."""
+    """Do the request of a curl command line; the client keeps the cookies."""
     words = iter(shlex.split(line.replace("\\\n", "")))
     url, headers, body = "", {}, None
     for word in words:
@@ -158,11 +159,11 @@ async def curl(client: httpx.AsyncClient, line: str) -> httpx.Response:
     )
 
 
-# Its frames -------------------------------------------------------------------------------
+# Frames -----------------------------------------------------------------------------------
 
 
 async def test_the_frames_are_real_ones() -> None:
-    """Ada sends what is shown, and is told what is shown; but for ids."""
+    """The server frames of the page equal real ones, apart from ids."""
     ports = memory_ports()
     ada, mia = await add_user(ports.store), await add_companion(ports.store, first_name="Mia")
     talk = await add_direct(ports.store, companion=mia, customer=ada)
@@ -181,27 +182,27 @@ async def test_the_frames_are_real_ones() -> None:
                     data = {"conversation_id": talk.id, "is_typing": True}
                     await other.send({"event": "typing", "data": data})
             if not is_sent:
-                told = [await own.receive() for _ in lines]
-                assert sorted(told, key=str) == sorted(lines, key=str)
+                received = [await own.receive() for _ in lines]
+                assert sorted(received, key=str) == sorted(lines, key=str)
         await own.close()
         await other.close()
 
 
 def exchanged(real: dict[int, int]) -> Iterator[tuple[bool, list[dict[str, Any]]]]:
-    """The frames of the page, with real ids: those of one side that follow each other, and
-    whether Ada sends them."""
+    """The frames of the page with real ids, grouped by direction; True for frames that Ada
+    sends."""
     (block,) = blocks("frames")
     text = re.sub(r"(?<=: )\d+|(?<=\[)\d+", lambda id_: str(real.get(int(id_[0]), id_[0])), block)
     for arrow, lines in groupby(text.splitlines(), key=lambda line: line[0]):
         yield arrow == "→", [json.loads(line[2:]) for line in lines]
 
 
-# Its code ---------------------------------------------------------------------------------
+# Code -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def page() -> dict[str, Any]:
-    """The names that the page's code makes."""
+    """The names that the code of the page defines."""
     made: dict[str, Any] = {}
     for block in blocks("python"):
         exec(compile(block, "docs/channel.md", "exec"), made)
@@ -210,7 +211,7 @@ def page() -> dict[str, Any]:
 
 @define
 class Screen:
-    """What somebody is shown."""
+    """The messages that a client shows."""
 
     texts: list[str] = field(factory=list)
     _changed: anyio.Event = field(factory=anyio.Event)
@@ -219,12 +220,12 @@ class Screen:
         self.texts.append(message["content"])
         self._changed.set()
 
-    async def read(self, told: asyncio.StreamReader) -> None:
-        async for line in told:
+    async def read(self, output: asyncio.StreamReader) -> None:
+        async for line in output:
             self.show(json.loads(line))
 
     async def shows(self, *texts: str) -> None:
-        """Wait until it shows exactly these."""
+        """Wait until it shows exactly these messages."""
         with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             while self.texts != [*texts]:
                 await self._changed.wait()
@@ -232,8 +233,8 @@ class Screen:
 
 
 async def test_the_client_misses_nothing(page: dict[str, Any]) -> None:
-    """What is said while its connection is broken is shown once, when it has come again; what
-    it said itself is stored once, though it is sent again."""
+    """The client shows messages missed during a disconnection once, and its own repeated message is
+    stored once."""
     ports, screen = memory_ports(), Screen()
     ada, mia = await add_user(ports.store), await add_companion(ports.store)
     talk = await add_direct(ports.store, companion=mia, customer=ada)
@@ -268,7 +269,7 @@ async def test_the_client_misses_nothing(page: dict[str, Any]) -> None:
 def test_the_client_keeps_what_may_be_sent_again(
     page: dict[str, Any], code: str, is_kept: bool
 ) -> None:
-    """And forgets what was refused for good."""
+    """After an error, the client keeps a message unless the error is permanent."""
     client = page["Client"]("http://127.0.0.1", "token", print)
     client.unsent["a1"] = {"content": "Hello"}
     client.take({"event": "error", "data": {"code": code}, "ref": "a1"})
@@ -276,7 +277,7 @@ def test_the_client_keeps_what_may_be_sent_again(
 
 
 def test_the_client_shows_nothing_twice(page: dict[str, Any]) -> None:
-    """What comes again, since it resumed late, was seen."""
+    """The client shows a message once though it is received twice."""
     screen = Screen()
     client = page["Client"]("http://127.0.0.1", "token", screen.show)
     for number in (1, 2, 1, 2, 3):
@@ -302,7 +303,8 @@ client.socket.disconnect();
 
 
 async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_path: Path) -> None:
-    """As the other one, in Node; it ends when all that it said is acknowledged."""
+    """The JavaScript client shows missed messages once, stores a repeated one once, and exits with
+    0 once all are acknowledged."""
     (tmp_path / "node_modules").symlink_to(node_folder / "node_modules")
     files = {"package.json": '{"type": "module"}', "page.js": blocks("js")[-1], "main.js": SCRIPT}
     for name, text in files.items():
@@ -314,25 +316,25 @@ async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_pa
     async with serve_channel(ports) as site, anyio.create_task_group() as tasks:
         cookie = f"connect.sid={await site.sign_in(ada)}"
         command = ["node", str(tmp_path / "main.js"), f"http://127.0.0.1:{site.port}", cookie]
-        async with started(command) as (told, said):
-            tasks.start_soon(screen.read, told)
+        async with run_program(command) as (output, input_):
+            tasks.start_soon(screen.read, output)
             await screen.shows("old")
-            said.write(line([talk.id, "mine", "a1"]))
+            input_.write(line([talk.id, "mine", "a1"]))
             await screen.shows("old", "mine")
-            said.write(line("break") + line([talk.id, "mine", "a1"]))
+            input_.write(line("break") + line([talk.id, "mine", "a1"]))
             await messages.send_message(ports, MessageDraft(mia.id, talk.id, "missed"))
             await screen.shows("old", "mine", "missed")
-            said.write(line([talk.id, "last", "a2"]))
+            input_.write(line([talk.id, "last", "a2"]))
             await screen.shows("old", "mine", "missed", "last")
-            said.close()
+            input_.close()
     assert await stored(ports) == screen.texts
 
 
 @asynccontextmanager
-async def started(
+async def run_program(
     command: list[str],
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """What a program tells, and what it is told; it has to end well by itself."""
+    """Run a program, which must exit with 0, with its standard output and input."""
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     try:
         assert process.stdout is not None
@@ -347,28 +349,28 @@ async def started(
                 await process.wait()
 
 
-def line(said: Any) -> bytes:
-    return f"{json.dumps(said)}\n".encode()
+def line(value: Any) -> bytes:
+    return f"{json.dumps(value)}\n".encode()
 
 
 async def stored(ports: Ports) -> list[str]:
-    """All that was ever said."""
+    """The contents of all stored messages."""
     async with ports.store.read_view() as view:
         return [each.content for each in await view.messages.all_messages_after(0, 100)]
 
 
-async def test_your_own_program_has_its_say(page: dict[str, Any]) -> None:
-    """Once, however often."""
+async def test_the_reminder_is_sent_once(page: dict[str, Any]) -> None:
+    """The example `remind`, called twice, sends one message."""
     ports = memory_ports()
     ada = await add_user(ports.store)
     talk = await add_direct(ports.store, customer=ada)
-    said = [await page["remind"](ports, ada.id, talk.id) for _ in range(2)]
-    assert said[0] == said[1]
-    assert message_record(said[0])["content"] == "See you at six"
+    sent = [await page["remind"](ports, ada.id, talk.id) for _ in range(2)]
+    assert sent[0] == sent[1]
+    assert message_record(sent[0])["content"] == "See you at six"
 
 
 async def test_the_channel_can_be_embedded(page: dict[str, Any]) -> None:
-    """It is open as long as the application is."""
+    """The hub of the embedded application is open exactly during its lifespan."""
     application = page["embedded"](memory_ports())
     async with application.lifespan():
         assert application.hub.is_open

@@ -1,4 +1,4 @@
-"""The page on embedding does what it says."""
+"""docs/embedding.md: its code runs as described."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def page() -> dict[str, Any]:
 
 
 async def test_the_example_of_embedding_runs(page: dict[str, Any]) -> None:
-    """The code of docs/embedding.md takes a booking from request to payout in memory."""
+    """`one_booking` of the page returns the outcome that the page states."""
     outcome = await page["one_booking"]()
 
     assert f"`one_booking()` gives `{outcome}`" in PAGE
 
 
 async def test_the_application_is_served_alone(page: dict[str, Any]) -> None:
-    """It has the service's paths and the route that was added."""
+    """The standalone application serves a path of the service and the added route."""
     ports = page["make_ports"](datetime(2027, 3, 1, tzinfo=UTC))
     async with AsyncTestClient(page["standalone"](ports)) as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
@@ -41,7 +41,7 @@ async def test_the_application_is_served_alone(page: dict[str, Any]) -> None:
 
 
 async def test_the_application_is_mounted(page: dict[str, Any]) -> None:
-    """Its paths are below the prefix, and its links begin with that."""
+    """The mounted application serves its paths and links only below the prefix."""
     ports = page["make_ports"](datetime(2027, 3, 1, tzinfo=UTC))
     ports = evolve(ports, policy=evolve(ports.policy, base_url="https://example.com/booking"))
     async with AsyncTestClient(page["mounted"](ports)) as client:

@@ -1,4 +1,4 @@
-"""The page on payments names what the code has."""
+"""docs/payments.md: its names are those of the code."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PAGE = (Path(__file__).parents[2] / "docs/payments.md").read_text(encoding="utf-
 
 
 @pytest.mark.parametrize("name", [*EVENT_TYPES, *THIN_EVENT_TYPES, API_VERSION])
-def test_the_endpoints_are_told_in_full(name: str) -> None:
-    """Who sets Stripe up by the page leaves out no event, and takes the right version."""
+def test_event_types_and_version_are_named(name: str) -> None:
+    """The page names every event type and the API version of Stripe."""
     assert f"`{name}`" in PAGE
 
 
 @pytest.mark.parametrize("account", Account)
 def test_the_accounts_are_explained(account: Account) -> None:
-    """Whoever reads a booking's ledger finds each of its accounts on the page."""
+    """The table of accounts has every account of the ledger."""
     assert f"`{account}`" in PAGE.partition("| Account |")[2]
 
 
 def test_the_refused_currencies_are_named() -> None:
-    """The page names the currencies that stop the start, and no others."""
+    """The page names exactly the currencies that are not supported."""
     named = PAGE.partition("| one for all bookings; not `")[2].partition("`")[0]
     assert {*named.split()} == STRIPE_UNSUPPORTED_CURRENCIES

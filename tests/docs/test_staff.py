@@ -1,4 +1,4 @@
-"""The page for staff members: its lines do what they say."""
+"""docs/staff.md: its requests and commands work."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ PICKED = re.compile(r"^(?:IMAGE|ITEM)=.*?sed '(.*?)'\)$", re.MULTILINE | re.DOTA
 
 
 def calls() -> Iterator[tuple[str, str, str]]:
-    """Each call as Maja: method, path, body."""
+    """Method, path and body of each request as Maja."""
     for method, path, body in CALL.findall(PAGE):
         yield method or "GET", path, body
 
 
 def picked(by: str, answer: httpx.Response) -> str:
-    """What the page's line takes out of an answer."""
+    """The value that a sed expression of the page extracts from a response."""
     return subprocess.run(
         ["sed", by], input=answer.text, capture_output=True, text=True, check=True
     ).stdout.strip()
 
 
 async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
-    """From signing up to a portfolio; what is sent comes back, and the profile is complete."""
+    """The requests of the page succeed in order, return what was sent, and complete a profile that
+    can be listed."""
     world = HttpDeployment(MemoryStore(POLICY))
     client = world.client()
     for path, body in SENT.findall(PAGE):
@@ -81,7 +82,7 @@ async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
 
 
 def test_the_commands_of_the_page_are_there() -> None:
-    """Each decision of an operator is a command."""
+    """All commands that the page names exist."""
     for group, commands in (("companions", companions.app), ("portfolio", portfolio.app)):
         named = set(re.findall(rf"^staffbooking {group} (\w+)", PAGE, re.MULTILINE))
         assert named
@@ -94,7 +95,7 @@ def name_of(command: CommandInfo) -> str | None:
 
 @pytest.mark.parametrize("name", ["staff", "images", "notifications", "calendars", "channel"])
 def test_the_pages_name_a_session_alike(name: str) -> None:
-    """Cookies are in `jar`, the token is `$CSRF`: what one page sets up another goes on with."""
+    """All pages use `jar` for cookies and `$CSRF` for the token."""
     page = (Path(__file__).parents[2] / f"docs/{name}.md").read_text(encoding="utf-8")
     assert set(re.findall(r"X-CSRF-Token: ([^\"]+)\"", page)) == {"$CSRF"}
     assert set(re.findall(r" -[bc] (\S+)", page)) == {"jar"}

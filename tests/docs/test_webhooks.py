@@ -1,4 +1,4 @@
-"""The page on receiving webhooks, its example and its code do what they say."""
+"""docs/webhooks.md: its names, figures, requests, code and example are those of the service."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def body(event_id: str = "evt_1", sequence: int = 1) -> bytes:
 
 
 def signed(sent: bytes, secret: str = SECRET) -> dict[str, str]:
-    """The headers of an attempt that is made now."""
+    """The headers of an attempt at the current time."""
     event_id, event = decode(sent)["id"], decode(sent)["event"]
     return delivery_headers([secret], event_id, event, 1, sent, datetime.now(UTC))
 
@@ -58,28 +58,28 @@ def blocks(language: str) -> list[str]:
 
 
 def rows(table: str) -> list[str]:
-    """The first cells of a table, by its head."""
+    """The names in the first cells of the table with this head."""
     lines = PAGE.partition(table)[2].partition("\n\n")[0].splitlines()[2:]
     return [name for line in lines for name in re.findall(r"`([^`]+)`", line.split("|")[1])]
 
 
-# What it names ----------------------------------------------------------------------------
+# Names and figures ------------------------------------------------------------------------
 
 
 def test_all_names_are_explained():
-    """Each event, each failure of an attempt and each reason of the kit, and no others."""
+    """The tables list exactly the events, the failures of attempts and the refusal reasons."""
     assert {*rows("| Event | When |")} == {*EventName}
     assert rows("| `error` | What happened | Look at |") == [*DeliveryFailure]
     assert rows("| `WebhookRefused.reason` | |") == [*RefusalReason]
 
 
 def test_the_headers_are_those_that_are_sent():
-    """What the client adds, and all that the domain makes."""
+    """The table lists exactly the delivery headers and `User-Agent`."""
     assert {*rows("| Header | |")} == {*signed(body()), "User-Agent"}
 
 
 def test_the_figures_are_the_policys():
-    """The page promises what the code does."""
+    """The page states the times and limits of the policy."""
     seconds = [wait.total_seconds() for wait in POLICY.webhook_retry_delays]
     assert "at once, then {:.0f}, {:.0f} and {:.0f} seconds after".format(*seconds) in PAGE
     assert f"2xx within {POLICY.webhook_attempt_timeout.seconds} seconds" in PAGE
@@ -96,19 +96,19 @@ def test_the_figures_are_the_policys():
 
 
 def test_the_requests_are_all_there_are():
-    """Each route of webhooks and the feed is told, by its method, and no other."""
+    """The page names exactly the routes of webhooks and the feed."""
     served = {(row.method, row.path) for family in ENDPOINTS_BY_TAG.values() for row in family}
-    told = re.findall(r'(GET|POST|PATCH|DELETE) (?:"\$BASE)?(/api/[a-z0-9/-]+)', PAGE)
-    told += [("POST", path) for path in re.findall(r'curl "\$BASE(/\S+)" .*\n +-d', PAGE)]
-    told += [("POST", f"/api/webhooks/7{rest}") for rest in re.findall(r"(?<=…)/[a-z-]+", PAGE)]
+    named = re.findall(r'(GET|POST|PATCH|DELETE) (?:"\$BASE)?(/api/[a-z0-9/-]+)', PAGE)
+    named += [("POST", path) for path in re.findall(r'curl "\$BASE(/\S+)" .*\n +-d', PAGE)]
+    named += [("POST", f"/api/webhooks/7{rest}") for rest in re.findall(r"(?<=…)/[a-z-]+", PAGE)]
     ids = {"/7": "/{id}", "/41": "/{delivery_id}"}
-    assert {(method, re.sub(r"/\d+", lambda id_: ids[id_[0]], path)) for method, path in told} == {
+    assert {(method, re.sub(r"/\d+", lambda id_: ids[id_[0]], path)) for method, path in named} == {
         row for row in served if row[1].startswith(("/api/webhooks", "/api/events"))
     }
 
 
 def test_the_commands_for_operators_are_all_there_are():
-    """Each of them, with what it needs."""
+    """The page names exactly the commands of webhooks, doctor and secrets."""
     named = re.findall(r"^staffbooking ([a-z -]+[a-z])(?: [A-Z_]+)? +#", PAGE, re.MULTILINE)
     assert named == [
         *(f"webhooks {_name(each)}" for each in webhooks.app.registered_commands),
@@ -123,7 +123,7 @@ def _name(command: CommandInfo) -> str:
 
 
 def test_the_figures_for_operators_are_those_of_metrics():
-    """All of webhooks, by the names that are scraped."""
+    """The table lists exactly the webhook metrics of `/metrics`, in order."""
     work = metrics.BacklogSnapshot([], WebhookStats(0, 0, 0, 0, 0, 0.0))
     scraped = re.findall(
         r"^(staffbooking_webhook\w+)",
@@ -134,7 +134,7 @@ def test_the_figures_for_operators_are_those_of_metrics():
 
 
 def test_the_envelope_is_a_real_one():
-    """The first golden vector's, with the fields that events have."""
+    """The envelope of the page is that of the first vector, and has the fields of an event."""
     (shown,) = map(json.loads, blocks("json"))
     real = decode(body())
     assert shown == json.loads(VECTORS[0]["body"])
@@ -143,17 +143,17 @@ def test_the_envelope_is_a_real_one():
 
 
 def test_the_test_event_of_the_vectors_is_a_real_one():
-    """It has the bytes that the service makes."""
+    """The test event of the vectors has the bytes that the service makes."""
     made = events.envelope_for_test_event(VECTORS[1]["id"], 7, NOW)
     assert encode(made).decode() == VECTORS[1]["body"]
 
 
-# Its code ---------------------------------------------------------------------------------
+# Code -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def page() -> dict[str, Any]:
-    """The names that the page's code makes, and what it kept."""
+    """The names that the code of the page defines, and the events it kept and replaced."""
     kept: list[dict[str, Any]] = []
     replaced: list[dict[str, Any]] = []
     names: dict[str, Any] = {"secret": SECRET, "keep": kept.append, "kept": kept}
@@ -164,7 +164,8 @@ def page() -> dict[str, Any]:
 
 
 def test_the_handler_keeps_an_event_once(page):
-    """It answers 204 to an event and to its repeat, 400 to a forged one."""
+    """The handler answers 204 to an event and its repetition, keeps it once, and answers 400 to a
+    forged one."""
     sent = body()
     answers = [page["handle"](signed(sent), sent) for _ in range(2)]
     assert answers == [(204, ""), (204, "")]
@@ -173,15 +174,15 @@ def test_the_handler_keeps_an_event_once(page):
 
 
 def test_the_handler_loses_nothing(page):
-    """An event that could not be kept is kept when it is sent again."""
+    """An event whose keeping failed is kept when it is sent again."""
     sent = body()
-    failing(page, lambda: page["handle"](signed(sent), sent))
+    run_with_failing_keep(page, lambda: page["handle"](signed(sent), sent))
     assert page["handle"](signed(sent), sent) == (204, "")
     assert [each["id"] for each in page["kept"]] == ["evt_1"]
 
 
-def failing(page: dict[str, Any], work: Callable[[], object]) -> None:
-    """Do some work while `keep` fails."""
+def run_with_failing_keep(page: dict[str, Any], work: Callable[[], object]) -> None:
+    """Do work that fails because `keep` raises."""
 
     def fail(envelope: dict[str, Any]) -> None:
         raise OSError(envelope["id"])
@@ -193,7 +194,7 @@ def failing(page: dict[str, Any], work: Callable[[], object]) -> None:
 
 
 def test_the_public_verifier_is_used_rightly(page):
-    """It gives the envelope."""
+    """`verified` of the page returns the envelope of a signed event."""
     assert page["verified"](signed(body()), body())["id"] == "evt_1"
 
 
@@ -205,17 +206,17 @@ def db(page: dict[str, Any]) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def test_a_database_remembers_what_was_dealt_with(page, db):
-    """Of an event that failed nothing is remembered; one that didn't is a repeat."""
+def test_a_database_keeps_a_repeated_event_once(page, db):
+    """With a database, an event whose keeping failed is kept once when repeated."""
     sent = body()
-    failing(page, lambda: page["handle_in"](db, signed(sent), sent))
+    run_with_failing_keep(page, lambda: page["handle_in"](db, signed(sent), sent))
     for _ in range(2):
         page["handle_in"](db, signed(sent), sent)
     assert [each["id"] for each in page["kept"]] == ["evt_1"]
 
 
-def test_a_late_failure_is_taken_back_too(page, db):
-    """Where the record could not be replaced, all is done again at the next attempt."""
+def test_a_late_failure_is_rolled_back(page, db):
+    """An event whose record could not be replaced is processed again at the next attempt."""
     replaced, sent = page["replaced"], body()
     page["replace_record"] = lambda envelope: 1 / 0
     with pytest.raises(ZeroDivisionError):
@@ -225,8 +226,9 @@ def test_a_late_failure_is_taken_back_too(page, db):
     assert [each["id"] for each in replaced] == ["evt_1"]
 
 
-def test_a_database_remembers_like_the_kit(page, db):
-    """It keeps each event once, and replaces no record by a stale one."""
+def test_a_database_agrees_with_the_receiver(page, db):
+    """With a database, as with `WebhookReceiver`, each event is kept once and no stale one replaces
+    a record."""
     steps = [("a", 2), ("b", 5), ("b", 5), ("c", 4), ("d", 6)]
     receiver, new, latest = WebhookReceiver([SECRET]), [], []
     for step in steps:
@@ -241,16 +243,16 @@ def test_a_database_remembers_like_the_kit(page, db):
     assert [each["id"] for each in page["replaced"]] == latest == ["a", "b", "d"]
 
 
-def test_a_test_event_has_a_place_in_the_database(page, db):
-    """Although it is about no booking."""
+def test_a_test_event_is_processed_with_a_database(page, db):
+    """A test event, which has no booking, is processed with a database."""
     sent = encode(events.envelope_for_test_event("evt_9", 7, NOW))
     page["handle_in"](db, signed(sent), sent)
     assert [each["id"] for each in page["replaced"]] == ["evt_9"]
 
 
 def test_the_feed_is_read_to_its_end(page):
-    """Page after page, from the last id that was read; repeats are passed over, and what could
-    not be kept is kept the next time."""
+    """`catch_up` reads all pages from the last id, skips known events, and keeps failed ones at the
+    next call."""
     fed = [decode(body(f"evt_{n}", n)) for n in range(1, 6)]
     asked = []
 
@@ -261,7 +263,7 @@ def test_the_feed_is_read_to_its_end(page):
 
     receiver = WebhookReceiver([SECRET])
     receiver.mark_processed(receiver.receive_unsigned(fed[2]))
-    failing(page, lambda: page["catch_up"](get, receiver, "evt_1"))
+    run_with_failing_keep(page, lambda: page["catch_up"](get, receiver, "evt_1"))
     asked.clear()
     assert page["catch_up"](get, receiver, "evt_1") == "evt_5"
     assert asked == [("/api/events", "evt_1"), ("/api/events", "evt_3")]
@@ -270,7 +272,7 @@ def test_the_feed_is_read_to_its_end(page):
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
 def test_the_signatures_can_be_made_by_hand(vector, tmp_path):
-    """The lines for openssl give what the golden vectors say."""
+    """The openssl commands of the page give the signatures of the vectors."""
     if shutil.which("openssl") is None:
         skip_or_fail("openssl", "openssl", "there is no openssl")
     (lines,) = blocks("bash")
@@ -288,12 +290,12 @@ def test_the_signatures_can_be_made_by_hand(vector, tmp_path):
     assert f"v1,{standard}" == vector["webhook-signature"].split()[0]
 
 
-# Its example ------------------------------------------------------------------------------
+# The example ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def example() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The receiver, running with two secrets, and its port."""
+    """The receiver process with two secrets, and its port."""
     with subprocess.Popen(
         [sys.executable, "docs/examples/receiver.py", "0"],
         cwd=ROOT,
@@ -318,7 +320,7 @@ def post(port: int, sent: bytes, named: dict[str, str]) -> tuple[int, str]:
 
 
 def test_the_example_runs(example):
-    """It takes a signed event, tells it once, and refuses a forged one."""
+    """The example accepts signed events, prints each once, and refuses a forged one."""
     process, port = example
     forged = signed(body("evt_9"), "whsec_" + "A" * 43 + "=")
     assert post(port, body(), signed(body())) == (204, "No Content")

@@ -1,7 +1,7 @@
 """Random walks through the lifecycle: no money is lost, whatever the order of events is.
 
-What others do is part of it: the processor charges fees and refuses, people at the processor
-move money by hand, and the staff member's other bookings owe or are owed.
+The processor charges fees and refuses operations, its staff move money by hand, and the staff
+member's other bookings owe or are owed.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ class Walk:
 
 
 @settings(max_examples=300)
-@example(9400)  # Two chargebacks won in one look, of a refund that was tried twice.
+@example(9400)  # Two chargebacks won in one snapshot, of a refund that was tried twice.
 @example(505)  # Losses of one payment, and a refused refund of another.
 @given(st.integers(0, 2**48))
 def test_no_walk_loses_money(seed):

@@ -1,1 +1,1 @@
-"""Real processes, real databases, real sockets."""
+"""End-to-end tests with real processes, databases and sockets."""

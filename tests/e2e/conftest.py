@@ -1,4 +1,4 @@
-"""Databases that processes of the command line have made and filled, copied for each test."""
+"""Databases filled by the command line, and copied for each test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.e2e.deployment import (
 )
 from tests.support.postgres import PostgresServer, database_name
 
-PEOPLE = (
+USERS = (
     (ADMIN_EMAIL, "admin", "none"),
     (CUSTOMER_EMAIL, "customer", "none"),
     (AGENCY_EMAIL, "customer", "enterprise"),
@@ -29,7 +29,7 @@ PEOPLE = (
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessDeployment]:
-    """The schema and people on each database in turn; no process runs yet."""
+    """A database with schema and users, of each kind; no process is running."""
     deployment = ProcessDeployment(tmp_path, request.getfixturevalue(f"{request.param}_copy"))
     yield deployment
     deployment.close()
@@ -57,7 +57,7 @@ def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def filled_database(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
 ) -> str:
-    """Its name: nobody is connected to it any more."""
+    """The name of a filled database without open connections."""
     url = anyio.run(postgres_server.create_database)
     _fill_database(ProcessDeployment(tmp_path_factory.mktemp("filled"), url))
     return database_name(url)
@@ -71,6 +71,6 @@ def _fill_database(deployment: ProcessDeployment) -> None:
     names = ("--first-name", "Grace", "--last-name", "Client", "--password", PASSWORD)
     with closing(deployment):
         deployment.run_command("db", "upgrade")
-        for email, role, tier in PEOPLE:
+        for email, role, tier in USERS:
             grade = ("--role", role, "--subscription", tier)
             deployment.run_command("users", "create", email, *names, *grade)

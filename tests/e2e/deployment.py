@@ -47,7 +47,7 @@ class ProcessDeployment:
         }
 
     def run_command(self, *words: str, code: int = 0) -> str:
-        """Run a command to its end: what it wrote to standard output."""
+        """Run a command to its end and return its standard output."""
         done = subprocess.run(
             [sys.executable, "-m", "staffbooking_cli.main", *words],
             env=self.environ,
@@ -61,7 +61,7 @@ class ProcessDeployment:
         return done.stdout
 
     def run_json(self, *words: str, code: int = 0) -> Any:
-        """Run a command with --json: the document it wrote."""
+        """Run a command with --json and return its document."""
         return json.loads(self.run_command(*words, "--json", code=code))
 
     def start_process(self, name: str, *words: str) -> None:
@@ -88,7 +88,7 @@ class ProcessDeployment:
         process.wait(10)
 
     def stop_process(self, name: str) -> int:
-        """Ask politely: the exit status, which must come within 20 s."""
+        """Send SIGTERM and return the exit status, within 20 seconds."""
         process = self.processes.pop(name)
         process.send_signal(signal.SIGTERM)
         return process.wait(20)
@@ -104,7 +104,7 @@ class ProcessDeployment:
         return (self.folder / f"{name}.log").read_text()
 
     def wait_for(self, attempt: Callable[[], T | None], description: str) -> T:
-        """Ask again and again until something comes."""
+        """Repeat an attempt until it returns a result."""
         pause = threading.Event()
         for _ in range(int(WAIT_TIMEOUT_SECONDS / 0.05)):
             if (found := attempt()) is not None:
@@ -120,7 +120,7 @@ class ProcessDeployment:
             return None
 
     def sign_in(self, email: str, password: str) -> httpx.Client:
-        """A browser that is signed in, with its CSRF token in the headers."""
+        """A signed-in client with its CSRF token in the headers."""
         client = self._client({})
         answer = client.post("/auth/login", json={"email": email, "password": password})
         assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""The pages in a real browser: what its own engine makes of them, policy and all."""
+"""The pages in a real browser, with their content security policy."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ FLAGS = (
 def test_a_browser_shows_the_pages_and_finds_nothing_to_block(
     deployment: ProcessDeployment,
 ) -> None:
-    """The start page, the sign-in and the documents are drawn; their own policy blocks nothing
-    of them."""
+    """Chromium renders the start page, the sign-in and the documentation, and reports no violation
+    of their policy."""
     deployment.start_server()
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
@@ -40,12 +40,12 @@ def test_a_browser_shows_the_pages_and_finds_nothing_to_block(
         ("/account/sign-in", "current-password"),
         ("/docs", "/api/v1/bookings"),
     ):
-        drawn = subprocess.run(
+        rendered = subprocess.run(
             [browser, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", deployment.url + path],
             capture_output=True,
             text=True,
             timeout=60,
             check=True,
         )
-        assert expected in drawn.stdout
-        assert "Content Security Policy" not in drawn.stderr
+        assert expected in rendered.stdout
+        assert "Content Security Policy" not in rendered.stderr

@@ -1,4 +1,4 @@
-"""A new staff member's way from registering to answering a review, by HTTP alone."""
+"""The path of a new staff member from registration to the response to a review, over HTTP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _register(deployment: ProcessDeployment) -> tuple[httpx.Client, int]:
 
 
 def _offer(ada: httpx.Client, day: date) -> tuple[int, str]:
-    """What she shows of herself: the portfolio item's id, and the path of the photo."""
+    """Create profile, hours and a portfolio item; returns the id of the item and the path of the
+    photo."""
     upload = {"file": ("me.jpg", _photo(), "image/jpeg")}
     photo = json_body(ada.post("/staff/images", files=upload), 201)["image"]
     json_body(ada.put("/staff/profile", json=_profile(photo)))
@@ -58,7 +59,7 @@ def _offer(ada: httpx.Client, day: date) -> tuple[int, str]:
 def _book(
     deployment: ProcessDeployment, grace: httpx.Client, ada: httpx.Client, wanted: Any
 ) -> Any:
-    """From the request to the payment."""
+    """Take a booking from the request to the payment."""
     booking = json_body(grace.post("/bookings", json=wanted), 201)["booking"]
     path = f"/bookings/{booking['id']}"
     json_body(ada.post(f"{path}/accept"))
@@ -85,8 +86,8 @@ def _review(grace: httpx.Client, ada: httpx.Client, booking: Any) -> None:
 def test_a_staff_member_registers_and_is_found_booked_reviewed(
     deployment: ProcessDeployment,
 ) -> None:
-    """Profile, hours and a portfolio item go in by HTTP, the CLI approves; then clients find,
-    book and review her, she answers, and her calendar shows the booking."""
+    """A staff member who registers and is approved over HTTP and the command line is found, booked
+    and reviewed, and the calendar feed has the booking."""
     deployment.start_worker()
     deployment.start_server()
     ada, ada_id = _register(deployment)

@@ -1,4 +1,4 @@
-"""The main job with real processes on both stores, through crashes of server and worker."""
+"""Bookings with real processes on both stores, through crashes of server and worker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _wanted(companion_id: int, days: int) -> dict[str, Any]:
     }
 
 
-def _becomes(
+def _wait_for_fields(
     deployment: ProcessDeployment, client: httpx.Client, booking_id: int, **fields: str
 ) -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
@@ -66,7 +66,7 @@ def _becomes(
 def test_a_booking_goes_from_search_to_payout_through_crashes(
     deployment: ProcessDeployment,
 ) -> None:
-    """Killing the server and the worker between the steps loses nothing and doubles nothing."""
+    """A booking is paid out once though server and worker are killed between its steps."""
     _import_staff(deployment)
     key = deployment.run_json(
         *("keys", "create", AGENCY_EMAIL, "--name", "e2e"),
@@ -93,7 +93,7 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(
     page = json_body(customer.post(f"{path}/checkout"))["checkout_url"]
     assert "Pay" in httpx.get(page).text
     json_body(httpx.post(page, json={"outcome": "succeed"}))
-    _becomes(deployment, customer, made["id"], status="paid")
+    _wait_for_fields(deployment, customer, made["id"], status="paid")
     deployment.kill_process("server")
     deployment.start_worker()
     deployment.start_server()
@@ -106,7 +106,7 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(
     deployment.kill_process("worker")
     deployment.set_clock(starts + timedelta(hours=30))
     deployment.start_worker()
-    booking = _becomes(deployment, staff, made["id"], payout_status="paid")
+    booking = _wait_for_fields(deployment, staff, made["id"], payout_status="paid")
 
     assert booking["payout_amount"] == pytest.approx(137.7)
     assert [entry["to"] for entry in booking["timeline"]] == [
@@ -123,8 +123,8 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(
 def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
     deployment: ProcessDeployment,
 ) -> None:
-    """Between 48 and 24 hours before the start half is refunded; the worker, killed in the
-    middle and started again, moves both parts once."""
+    """A cancellation 36 hours before the start refunds half, and the worker, killed and restarted,
+    pays out the rest once."""
     _import_staff(deployment)
     deployment.start_server()
     customer = deployment.sign_in(CUSTOMER_EMAIL, PASSWORD)
@@ -137,7 +137,7 @@ def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
     json_body(staff.post(f"{path}/accept"))
     page = json_body(customer.post(f"{path}/checkout"))["checkout_url"]
     json_body(httpx.post(page, json={"outcome": "succeed"}))
-    _becomes(deployment, customer, made["id"], status="paid")
+    _wait_for_fields(deployment, customer, made["id"], status="paid")
     starts = datetime.fromisoformat(made["starts_at"])
     deployment.set_clock(starts - timedelta(hours=36))
 
@@ -149,7 +149,7 @@ def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
     deployment.kill_process("worker")
     deployment.run_command("sandbox", "clock", "advance", "25h")
     deployment.run_command("worker", "--drain")
-    booking = _becomes(deployment, staff, made["id"], payout_status="paid")
+    booking = _wait_for_fields(deployment, staff, made["id"], payout_status="paid")
 
     assert booking["payment_status"] == "partially_refunded"
     assert booking["payout_amount"] == pytest.approx(68.85)
@@ -158,7 +158,7 @@ def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
 
 @pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
 def test_a_wrong_setting_stops_the_start_with_one_line(deployment: ProcessDeployment) -> None:
-    """A bad value ends the process with status 1 and one line that names the setting."""
+    """An invalid setting ends the process with status 1 and one line that names it."""
     deployment.environ["STAFFBOOKING_PAYOUT_DELAY"] = "99h"
     deployment.start_process("server", "serve", "--port", str(deployment.port))
     code = deployment.processes.pop("server").wait(20)

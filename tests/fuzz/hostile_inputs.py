@@ -1,4 +1,4 @@
-"""What nobody sends who means well."""
+"""Hostile values for fields, bodies, queries and paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 ALWAYS_INVALID_VALUES = ("a\0b", "a\ud800b")
-"""No field takes them, of whichever type it is."""
+"""Values that no field accepts, of any type."""
 
 ODD_VALUES: tuple[Any, ...] = (
     None,
@@ -54,7 +54,7 @@ ODD_VALUES: tuple[Any, ...] = (
     [f"n{number}" for number in range(51)],
     {"a": {"b": [1]}},
 )
-"""Some fields take some of them."""
+"""Values that some fields accept."""
 
 INVALID_JSON_BODIES = (
     b"\0",
@@ -74,7 +74,7 @@ INVALID_JSON_BODIES = (
 )
 
 INVALID_QUERY_VALUES = ("%00", "a%00b", "%ff", "%ED%A0%80")
-"""No parameter takes them."""
+"""Values that no query parameter accepts."""
 
 ODD_QUERY_VALUES = (
     *("", "+", "%", "%zz", "0", "-1", "01", "1.0", "1e3", "NaN", "-Infinity", "1_0", "%D9%A1"),
@@ -100,9 +100,9 @@ INVALID_PATH_SEGMENTS = (
     ),
     *("null", "..%5C", "'", "BK00000000000%00", "a%00.jpg", "a" * 4000),
 )
-"""What stands in a path for something that is there nowhere."""
+"""Path segments that name no existing object."""
 
 
 def sample_values(values: Sequence[T], number: int, *of: object) -> Iterator[T]:
-    """So many of the values: the same ones each time for the same thing."""
+    """A sample of the values, always the same for the same `of`."""
     yield from Random(repr(of)).sample(values, number)

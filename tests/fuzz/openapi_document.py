@@ -1,5 +1,4 @@
-"""The published document: where requests of every operation come from, and what answers are
-held to."""
+"""The published OpenAPI document: the source of valid requests, and the check of responses."""
 
 from __future__ import annotations
 
@@ -18,15 +17,15 @@ from staffbooking_http.api.response_schemas import type_schema
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 HOSTED_PAGE_PREFIXES = ("/sandbox/checkout/", "/sandbox/payees/")
-"""Of the pretended processor: whatever else is wrong, there is none of that name."""
+"""Pages of the fake processor, which are 404 for unknown names whatever else is invalid."""
 
 JsonPath = tuple[str | int, ...]
-"""Of a value in a body: names and indices on the way to it."""
+"""The names and indices that lead to a value in a body."""
 
 
 @frozen(eq=False, slots=False)
 class ApiOperation:
-    """What can be asked for at one path by one method."""
+    """One method of one path."""
 
     method: str
     path: str
@@ -34,7 +33,7 @@ class ApiOperation:
 
     @cached_property
     def body(self) -> Any:
-        """A body of JSON with every field, each well-formed; None where there is none."""
+        """A valid JSON body with every field, or None without a body."""
         schema = self._media("application/json")
         return None if schema is None else make_valid_value(schema)
 
@@ -56,7 +55,7 @@ class ApiOperation:
 
 
 class ApiDocument:
-    """The document of a deployment."""
+    """The OpenAPI document of a deployment."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.content = content
@@ -69,7 +68,7 @@ class ApiDocument:
         self._validators: dict[tuple[ApiOperation, int], Any] = {}
 
     def check_response(self, operation: ApiOperation, answer: httpx.Response) -> None:
-        """Fail where the document doesn't allow an answer, and where it is a fault of ours."""
+        """Fail for a response that the document does not allow, and for a 5xx status."""
         assert answer.status_code < 500, answer.text
         replies = operation.description["responses"]
         assert str(answer.status_code) in replies, (answer.status_code, answer.text)
@@ -96,7 +95,7 @@ class ApiDocument:
         return known
 
 
-# Well-formed values ---------------------------------------------------------------------
+# Valid values ---------------------------------------------------------------------------
 
 _EXAMPLES_BY_PATTERN = {
     type_schema(ClockTime)["pattern"]: "10:00",
@@ -112,7 +111,7 @@ _EXAMPLES_BY_FORMAT = {
 
 
 def make_valid_value(schema: dict[str, Any]) -> Any:
-    """A value that is as a schema has it: an object with all of its fields."""
+    """A value that satisfies a schema; an object has all of its fields."""
     if "anyOf" in schema:
         return make_valid_value(schema["anyOf"][0])
     if "enum" in schema:
@@ -135,7 +134,7 @@ def make_valid_value(schema: dict[str, Any]) -> Any:
 
 
 def json_paths(body: Any, above: JsonPath = ()) -> Iterator[JsonPath]:
-    """Every place of a value in a body, but the body's own."""
+    """The paths of all values within a body."""
     inner = body.items() if isinstance(body, dict) else enumerate(body)
     for key, value in inner:
         yield (*above, key)
@@ -144,7 +143,7 @@ def json_paths(body: Any, above: JsonPath = ()) -> Iterator[JsonPath]:
 
 
 def replace_at(body: Any, place: JsonPath, value: Any) -> Any:
-    """The body with another value at that place."""
+    """A copy of the body with another value at a path."""
     made = node = json.loads(json.dumps(body))
     for key in place[:-1]:
         node = node[key]

@@ -1,5 +1,5 @@
-"""Two deployments that differ in their store alone, and to which the same is done: whatever
-they answer must be the same, and as the document says."""
+"""Two deployments that differ only in their store and get the same requests: their responses must
+be equal, and valid by the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.http.deployment import HttpDeployment, json_body
 from tests.support.builders import add_booking
 
 _RANDOM_CONTENT = re.compile(rb'"masked_key":"[^"]*"|/sandbox/\w+/[\w-]+')
-"""Another one each time: keys that tests make, and pages of the pretended processor."""
+"""Content that differs each time: keys, and pages of the fake processor."""
 _STAFF_PATH_SUFFIXES = ("/respond", "/accept", "/decline", "/check-in")
 
 HttpClient: TypeAlias = httpx.AsyncClient
 
 
 class TwinDeployments:
-    """The deployments, and how anything at them is asked for."""
+    """Two deployments, and requests of both."""
 
     def __init__(
         self,
@@ -33,30 +33,30 @@ class TwinDeployments:
         sides: Sequence[Mapping[str, HttpClient]],
         numbers: Mapping[str, str],
     ) -> None:
-        """The clients of each are by who is at them. `numbers` are of what is there, by the
-        beginnings of the paths that lead to it: the first one that fits counts."""
+        """`sides` has the clients of each deployment by role. `numbers` has the ids of existing
+        objects by the prefix of their paths; the first matching prefix counts."""
         self.document, self._clients_by_role, self._path_values = document, sides, numbers
         self.request_count = 0
 
     async def request(
         self, operation: ApiOperation, path: str = "", query: str = "", **given: Any
     ) -> httpx.Response:
-        """The answer of both, which the document allows. The path's parameters are of what is
-        there, unless a path is given."""
+        """Request both and return the response, which must be equal and allowed by the document.
+        Without a path, its parameters name existing objects."""
         path, self.request_count = path or self.path(operation), self.request_count + 1
         url = f"{path}?{query}" if query else path
-        who = _role_for(operation)
+        role = _role_for(operation)
         answers = [
-            await side[who].request(operation.method, url, **given)
+            await side[role].request(operation.method, url, **given)
             for side in self._clients_by_role
         ]
-        told = [(one.status_code, _RANDOM_CONTENT.sub(b"", one.content)) for one in answers]
-        assert told[0] == told[1]
+        contents = [(one.status_code, _RANDOM_CONTENT.sub(b"", one.content)) for one in answers]
+        assert contents[0] == contents[1]
         self.document.check_response(operation, answers[0])
         return answers[0]
 
     def path(self, operation: ApiOperation, **odd: str) -> str:
-        """The operation's path, with texts of one's own in the place of parameters."""
+        """The path of an operation; parameters can be replaced by texts."""
         path = operation.path
         for name in path_parameters(path):
             path = path.replace(f"{{{name}}}", odd.get(name) or self._path_value(operation, name))
@@ -75,8 +75,7 @@ class TwinDeployments:
 async def open_twin_deployments(
     request: pytest.FixtureRequest, *names: str
 ) -> AsyncIterator[TwinDeployments]:
-    """A deployment on each of these stores, with people, and with one of all that a path may
-    name."""
+    """A deployment on each named store, with users and one object of each kind that paths name."""
     async with AsyncExitStack() as stack:
         sides, numbers = [], {}
         for name in names:
@@ -100,7 +99,7 @@ async def _make_clients(world: HttpDeployment) -> dict[str, HttpClient]:
 
 
 def _role_for(operation: ApiOperation) -> str:
-    """Whoever may."""
+    """The role of a client that may request an operation."""
     if operation.takes_key:
         return "program"
     if not operation.takes_session:
@@ -111,7 +110,7 @@ def _role_for(operation: ApiOperation) -> str:
 
 
 async def _add_resources(world: HttpDeployment) -> dict[str, str]:
-    """Make what paths lead to."""
+    """Add the objects that paths name; returns their ids by path prefix."""
     people = world.companion, world.customer
     pending, completed, reviewed = [
         await add_booking(world.store, *people, code=f"BK{number:012}", status=status)
@@ -127,7 +126,7 @@ async def _add_resources(world: HttpDeployment) -> dict[str, str]:
         assert answer.is_success, answer.text
         return answer.json()[what]
 
-    said = await made(customer, f"/messages/send/{companion}", "message", content="Hello")
+    sent_message = await made(customer, f"/messages/send/{companion}", "message", content="Hello")
     review = await made(customer, f"/reviews/booking/{reviewed.id}", "review", rating=5)
     item = await made(staff, "/staff/portfolio", "item", title="A ball", image="photos/1.jpg")
     program, hooks = world.client_with_key(), "/api/webhooks"
@@ -139,7 +138,7 @@ async def _add_resources(world: HttpDeployment) -> dict[str, str]:
         "/api/v1/companions/": companion,
         "/api/webhooks/": str(hook["id"]),
         "/bookings/": str(pending.id),
-        "/messages/conversation/": str(said["conversation_id"]),
+        "/messages/conversation/": str(sent_message["conversation_id"]),
         "/messages/send/": companion,
         "/reviews/booking/": str(completed.id),
         "/reviews/user/": companion,

@@ -29,7 +29,7 @@ def opener(request: pytest.FixtureRequest) -> StoreOpener:
 async def each_world(
     opener: StoreOpener, request: pytest.FixtureRequest
 ) -> AsyncIterator[HttpDeployment]:
-    """The same on every store, one per parameter."""
+    """A deployment with its users on every store, one per parameter."""
     async with opener(request) as store:
         made = HttpDeployment(store)
         await made.add_people()

@@ -1,4 +1,4 @@
-"""Fixtures: each store in turn."""
+"""Fixtures: an opener of each store."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def subjects(server: FakeSmtpServer) -> list[str]:
     return [str(mail["Subject"]) for mail in server.mails]
 
 
-async def test_everybody_gets_a_mail_once(each_store: object) -> None:
+async def test_each_mail_is_sent_once(each_store: object) -> None:
     """On each store mails are sent once over one connection, and the outbox is empty afterwards."""
     await add(each_store, "one", "two")
     async with run_smtp_server() as server, workers(each_store, server) as [ports]:
@@ -88,14 +88,14 @@ async def test_workers_share_the_mails(each_store: object) -> None:
     names = [f"No. {n:02}" for n in range(MANY)]
     await add(each_store, *names)
     async with run_smtp_server() as server, workers(each_store, server, 3) as three:
-        told = await asyncio.gather(
+        sent_counts = await asyncio.gather(
             *(notifications.send_notifications(each, MANY) for each in three)
         )
-        assert sum(told) == MANY
+        assert sum(sent_counts) == MANY
     assert sorted(subjects(server)) == names
 
 
-async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) -> None:
+async def test_a_mail_sent_again_has_the_same_message_id(each_store: object) -> None:
     """A mail that was sent by a worker killed before recording it is sent again with the same
     Message-ID."""
     await add(each_store, "one")
@@ -121,7 +121,7 @@ async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) 
     ] * 2
 
 
-async def test_a_server_that_misbehaves_gets_it_later(each_store: object) -> None:
+async def test_a_temporarily_refused_mail_is_retried(each_store: object) -> None:
     """A mail that was refused temporarily or cut off is retried after its delay, without delaying
     others."""
     await add(each_store, "one", "two", "three")
@@ -136,7 +136,7 @@ async def test_a_server_that_misbehaves_gets_it_later(each_store: object) -> Non
     assert sorted(subjects(server)) == ["one", "three", "two"]
 
 
-async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None:
+async def test_an_undeliverable_mail_is_given_up(each_store: object) -> None:
     """An undeliverable mail is given up and reported at once; others are sent."""
     await add(each_store, "one")
     sam = await add_user(each_store, email="sam@example.com")  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None
     assert subjects(server) == ["two"]
 
 
-async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None:
+async def test_a_notification_of_another_version_does_not_block_others(each_store: object) -> None:
     """A notification that this version can't read waits, and the others are sent."""
     await add(each_store)
     bad = make_notification(kind="of_tomorrow", subject="bad")
@@ -166,15 +166,15 @@ async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None
         assert await notifications.send_notifications(ports) == 1
 
 
-async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
+async def test_ports_from_settings_send_mail(tmp_path: Path) -> None:
     """Ports from settings send the outbox through the configured server, with links to the base
     URL."""
     url = f"sqlite+aiosqlite:///{tmp_path}/mail.db"
     await wiring.upgrade_schema(settings(url))
     async with run_smtp_server() as server, wiring.open_ports(settings(url, server)) as ports:
         user = await add_user(ports.store, email="ada@example.com")
-        told = make_notification(user.id, kind=NotificationKind.PAYOUT)
-        await add_notification(ports.store, told, ports.clock.wall())
+        notification = make_notification(user.id, kind=NotificationKind.PAYOUT)
+        await add_notification(ports.store, notification, ports.clock.wall())
         assert await notifications.send_notifications(ports) == 1
     [mail] = server.mails
     assert str(mail["From"]) == "Staff booking <staffbooking@localhost>"
@@ -182,8 +182,8 @@ async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
     assert unsubscribing.startswith("http://127.0.0.1:8000/notifications/unsubscribe/")
 
 
-def test_mail_is_loaded_with_the_first_letter() -> None:
-    """The mail libraries are loaded with the first mail."""
+def test_the_composition_root_loads_no_mail_library() -> None:
+    """Importing the composition root loads neither aiosmtplib nor jinja2."""
     script = "import sys; import staffbooking_adapters.wiring; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

@@ -60,10 +60,10 @@ async def notifier(
         await made.close()
 
 
-async def test_a_letter_becomes_a_mail() -> None:
+async def test_a_mail_has_the_expected_headers() -> None:
     """The mail has the headers of automatic mail, the sender and the recipient."""
-    async with run_smtp_server() as server, notifier(server) as told:
-        await told.send_email(make_email(subject="Booking accepted"))
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.send_email(make_email(subject="Booking accepted"))
     [mail] = server.mails
     assert server.envelopes == [("no-reply@book.example", ["ada@example.com"])]
     assert str(mail["From"]) == "Staff booking <no-reply@book.example>"
@@ -77,39 +77,39 @@ async def test_a_letter_becomes_a_mail() -> None:
 
 async def test_mails_share_a_connection() -> None:
     """Mails reuse one connection."""
-    async with run_smtp_server() as server, notifier(server) as told:
+    async with run_smtp_server() as server, notifier(server) as client:
         for number in range(3):
-            await told.send_email(make_email(notice_id=number))
+            await client.send_email(make_email(notice_id=number))
     assert (len(server.mails), len(server.connections)) == (3, 1)
 
 
-async def test_a_connection_that_is_gone_is_made_anew() -> None:
+async def test_a_closed_connection_is_reopened() -> None:
     """A connection closed by the server is reopened without losing a mail."""
-    async with run_smtp_server() as server, notifier(server) as told:
-        await told.send_email(make_email())
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.send_email(make_email())
         abort_connection(server.connections[0])
-        await told.send_email(make_email(notice_id=8))
+        await client.send_email(make_email(notice_id=8))
     assert (len(server.mails), len(server.connections)) == (2, 2)
 
 
-async def test_a_connection_that_is_gone_without_a_word_costs_no_mail(
+async def test_a_silently_dropped_connection_is_reopened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A silently dropped connection is detected within KEEPALIVE_TIMEOUT_SECONDS and reopened."""
+    """A silently dropped connection is reopened without losing a mail."""
     monkeypatch.setattr(smtp, "KEEPALIVE_TIMEOUT_SECONDS", 0.05)
-    async with run_smtp_server() as server, notifier(server) as told:
-        await told.send_email(make_email())
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.send_email(make_email())
         server.silent_connections = server.connections[:]
-        await told.send_email(make_email(notice_id=8))
+        await client.send_email(make_email(notice_id=8))
     assert (len(server.mails), len(server.connections)) == (2, 2)
 
 
-async def test_the_same_notice_is_the_same_mail() -> None:
-    """Sending a notification again gives the same Message-ID; another one gives another."""
-    async with run_smtp_server() as server, notifier(server) as told:
+async def test_the_same_notification_has_the_same_message_id() -> None:
+    """The Message-ID is the same for a repeated notification, and differs by id and text."""
+    async with run_smtp_server() as server, notifier(server) as client:
         for number in (7, 7, 8):
-            await told.send_email(make_email(notice_id=number, url=f"https://book.example/{NOW}"))
-        await told.send_email(make_email(notice_id=8, text="Something else."))
+            await client.send_email(make_email(notice_id=number, url=f"https://book.example/{NOW}"))
+        await client.send_email(make_email(notice_id=8, text="Something else."))
     ids = [str(mail["Message-ID"]) for mail in server.mails]
     assert ids[0] == ids[1]
     assert len(set(ids)) == 3
@@ -117,110 +117,110 @@ async def test_the_same_notice_is_the_same_mail() -> None:
 
 
 @pytest.mark.parametrize("tls", [SmtpTls.STARTTLS, SmtpTls.IMPLICIT])
-async def test_mails_travel_encrypted(tls: SmtpTls) -> None:
+async def test_mails_are_sent_over_tls(tls: SmtpTls) -> None:
     """TLS is used from the start or by STARTTLS, before signing in."""
     context = server_tls_context(AUTHORITY, "localhost")
-    how = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
+    tls_options = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
     login = ("books", "hush: it's secret")
     async with (
-        run_smtp_server(**how, requires_login=True) as server,  # type: ignore[arg-type]
-        notifier(server, tls, host="localhost", login=login) as told,
+        run_smtp_server(**tls_options, requires_login=True) as server,  # type: ignore[arg-type]
+        notifier(server, tls, host="localhost", login=login) as client,
     ):
-        await told.send_email(make_email())
+        await client.send_email(make_email())
     assert server.is_encrypted == [True]
     assert server.credentials == [login]
 
 
 @pytest.mark.parametrize("tls", [SmtpTls.STARTTLS, SmtpTls.IMPLICIT])
-async def test_a_server_must_show_who_it_is(tls: SmtpTls) -> None:
+async def test_a_server_needs_a_valid_certificate(tls: SmtpTls) -> None:
     """Nothing is sent to a server with a wrong certificate or without TLS."""
     context = server_tls_context(AUTHORITY, "elsewhere.example")
-    how = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
+    tls_options = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
     async with (
-        run_smtp_server(**how) as other,  # type: ignore[arg-type]
-        notifier(other, tls, host="localhost") as told,
+        run_smtp_server(**tls_options) as other,  # type: ignore[arg-type]
+        notifier(other, tls, host="localhost") as client,
     ):
         with pytest.raises(EmailNotSent):
-            await told.send_email(make_email())
-    async with run_smtp_server() as server, notifier(server, tls, host="localhost") as told:
+            await client.send_email(make_email())
+    async with run_smtp_server() as server, notifier(server, tls, host="localhost") as client:
         with pytest.raises(EmailNotSent):
-            await told.send_email(make_email())
+            await client.send_email(make_email())
     assert server.mails == other.mails == []
 
 
-async def test_a_wrong_password_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
-    """A wrong password is a temporary error, and neither error nor log contains it."""
+async def test_a_wrong_password_is_not_in_the_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A wrong password raises EmailNotSent, and neither error nor log contains it."""
     login = ("books", "wrong-hush")
     async with (
         run_smtp_server(requires_login=True) as server,
-        notifier(server, login=login) as told,
+        notifier(server, login=login) as client,
     ):
         with pytest.raises(EmailNotSent, match=r"SMTPAuthenticationError \(535\)") as raised:
-            await told.send_email(make_email())
+            await client.send_email(make_email())
     assert "hush" not in caplog.text + repr(raised.value)
 
 
-async def test_a_recipient_who_is_refused_is_given_up() -> None:
-    """A recipient refused with 5xx is undeliverable, with 4xx retried; neither error contains the
+async def test_a_refused_recipient_is_undeliverable() -> None:
+    """A recipient refused with 5xx is undeliverable, with 4xx not sent; neither error contains the
     address, and the next mail is sent."""
-    async with run_smtp_server() as server, notifier(server) as told:
+    async with run_smtp_server() as server, notifier(server) as client:
         server.replies_by_recipient = {
             "gone@example.com": "550 gone@example.com is nobody",
             "full@example.com": "452 full@example.com has no room",
         }
         with pytest.raises(UndeliverableEmail, match=r"refused the recipient \(550\)$"):
-            await told.send_email(make_email(to="gone@example.com"))
+            await client.send_email(make_email(to="gone@example.com"))
         with pytest.raises(EmailNotSent, match=r"refused for now \(452\)$"):
-            await told.send_email(make_email(to="full@example.com"))
-        await told.send_email(make_email())
+            await client.send_email(make_email(to="full@example.com"))
+        await client.send_email(make_email())
     assert len(server.mails) == 1
     assert len(server.connections) == 1
 
 
 @pytest.mark.parametrize("said", ["451 later", "554 no"])
 async def test_a_mail_that_is_refused_is_tried_again(said: str) -> None:
-    """A mail whose content is refused is retried."""
-    async with run_smtp_server() as server, notifier(server) as told:
+    """A mail whose content is refused raises EmailNotSent, and the next one is sent."""
+    async with run_smtp_server() as server, notifier(server) as client:
         server.data_actions = [reply_with(said)]
         with pytest.raises(EmailNotSent, match=rf"SMTPDataError \({said[:3]}\)"):
-            await told.send_email(make_email())
-        await told.send_email(make_email())
+            await client.send_email(make_email())
+        await client.send_email(make_email())
     assert len(server.mails) == 1
 
 
-async def test_a_connection_cut_in_a_mail_is_no_success() -> None:
-    """A mail interrupted by a closed connection is retried over a new one."""
-    async with run_smtp_server() as server, notifier(server) as told:
+async def test_a_mail_cut_off_by_the_server_is_not_sent() -> None:
+    """A mail cut off by the server raises EmailNotSent, and the next one uses a new connection."""
+    async with run_smtp_server() as server, notifier(server) as client:
         server.data_actions = [abort_after_data]
         with pytest.raises(EmailNotSent, match="SMTPServerDisconnected"):
-            await told.send_email(make_email())
-        await told.send_email(make_email())
+            await client.send_email(make_email())
+        await client.send_email(make_email())
     assert (len(server.mails), len(server.connections)) == (1, 2)
 
 
-async def test_a_slow_server_is_left(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_mail_times_out(caplog: pytest.LogCaptureFixture) -> None:
     """A mail ends at its timeout, and the next one uses a new connection."""
-    async with run_smtp_server() as server, notifier(server, deadline=0.2) as told:
+    async with run_smtp_server() as server, notifier(server, deadline=0.2) as client:
         server.data_actions = [never_reply]
         with pytest.raises(EmailNotSent, match="TimeoutError"):
-            await told.send_email(make_email())
-        await told.send_email(make_email(notice_id=8))
+            await client.send_email(make_email())
+        await client.send_email(make_email(notice_id=8))
     assert (len(server.mails), len(server.connections)) == (1, 2)
     assert "notice 7 was not sent: " in caplog.text
 
 
-async def test_nobody_there_is_for_now() -> None:
-    """An unreachable server is a temporary error."""
+async def test_an_unreachable_server_is_a_temporary_error() -> None:
+    """An unreachable server raises EmailNotSent."""
     async with run_smtp_server() as server:
         pass
-    async with notifier(server) as told:
+    async with notifier(server) as client:
         with pytest.raises(EmailNotSent, match="SMTPConnectError"):
-            await told.send_email(make_email())
+            await client.send_email(make_email())
 
 
-async def test_who_is_stopped_leaves_no_half_mail() -> None:
+async def test_a_cancelled_mail_closes_its_connection() -> None:
     """After a cancelled mail the next one uses a new connection."""
-    async with run_smtp_server() as server, notifier(server) as told:
+    async with run_smtp_server() as server, notifier(server) as client:
         begun = asyncio.Event()
 
         async def begin(connection: SMTP) -> str:
@@ -228,22 +228,22 @@ async def test_who_is_stopped_leaves_no_half_mail() -> None:
             return await never_reply(connection)
 
         server.data_actions = [begin]
-        sending = asyncio.create_task(told.send_email(make_email()))
+        sending = asyncio.create_task(client.send_email(make_email()))
         await begun.wait()
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
-        await told.send_email(make_email())
+        await client.send_email(make_email())
     assert (len(server.mails), len(server.connections)) == (1, 2)
 
 
-async def test_an_address_of_any_script_is_reached() -> None:
+async def test_an_international_address_is_sent_to() -> None:
     """An international address is sent to if the server supports SMTPUTF8; its domain is in
     ASCII."""
-    letter = make_email(to="j\xfcrgen@b\xfccher.example", name="J\xfcrgen M\xfcller")
-    async with run_smtp_server() as server, notifier(server) as told:
-        await told.send_email(letter)
-        await told.send_email(make_email(to="ada@b\xfccher.example"))
+    email = make_email(to="j\xfcrgen@b\xfccher.example", name="J\xfcrgen M\xfcller")
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.send_email(email)
+        await client.send_email(make_email(to="ada@b\xfccher.example"))
     assert [to for _, to in server.envelopes] == [
         ["j\xfcrgen@xn--bcher-kva.example"],
         ["ada@xn--bcher-kva.example"],
@@ -252,41 +252,41 @@ async def test_an_address_of_any_script_is_reached() -> None:
     assert name.encode("utf-8", "surrogateescape").decode() == "J\xfcrgen M\xfcller"
 
 
-async def test_an_address_that_the_server_can_t_reach_is_given_up() -> None:
+async def test_an_international_address_needs_smtputf8() -> None:
     """An international address is undeliverable without SMTPUTF8."""
-    async with run_smtp_server(supports_smtputf8=False) as server, notifier(server) as told:
+    async with run_smtp_server(supports_smtputf8=False) as server, notifier(server) as client:
         with pytest.raises(UndeliverableEmail, match="can't send to this address"):
-            await told.send_email(make_email(to="j\xfcrgen@example.com"))
-        await told.send_email(make_email(name="J\xfcrgen"))
+            await client.send_email(make_email(to="j\xfcrgen@example.com"))
+        await client.send_email(make_email(name="J\xfcrgen"))
     assert len(server.mails) == 1
 
 
-async def test_one_click_ends_what_is_optional() -> None:
+async def test_an_optional_mail_has_the_one_click_headers() -> None:
     """An optional mail has the one-click unsubscribe headers (RFC 8058)."""
     url = "https://book.example/notifications/unsubscribe/1.payout.x"
-    letter = make_email(kind=NotificationKind.PAYOUT, unsubscribe_url=url)
-    async with run_smtp_server() as server, notifier(server) as told:
-        await told.send_email(letter)
+    email = make_email(kind=NotificationKind.PAYOUT, unsubscribe_url=url)
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.send_email(email)
     [mail] = server.mails
     assert str(mail["List-Unsubscribe"]) == f"<{url}>"
     assert str(mail["List-Unsubscribe-Post"]) == "List-Unsubscribe=One-Click"
 
 
-async def test_what_is_sent_is_logged_without_what_it_says(
+async def test_the_log_has_no_content(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The log line has neither text nor link nor address."""
     caplog.set_level(logging.INFO, "staffbooking.notices")
-    letter = make_email(text="hush", url="https://x/hush", to="hush@example.com")
-    async with run_smtp_server() as server, notifier(server) as told:
-        await told.send_email(letter)
+    email = make_email(text="hush", url="https://x/hush", to="hush@example.com")
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.send_email(email)
     assert "user 1: webhook_disabled: notice 7" in caplog.text
     assert "hush" not in caplog.text
 
 
-async def test_an_alert_is_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_alert_is_logged_only(caplog: pytest.LogCaptureFixture) -> None:
     """An alert is logged and not mailed."""
-    async with run_smtp_server() as server, notifier(server) as told:
-        await told.alert_operators(7, "a payout is late")
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.alert_operators(7, "a payout is late")
     assert "booking 7: a payout is late" in caplog.text
     assert server.connections == []

@@ -1,4 +1,4 @@
-"""Each processor in turn, as new."""
+"""Fixtures: each processor with empty state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fake_memory() -> ProcessorBench:
 
 @pytest.fixture
 async def sqlite_books(tmp_path: Path) -> AsyncIterator[tuple[Database, Database]]:
-    """One file, opened by two processes as it were."""
+    """One file opened twice, as by two processes."""
     url = f"sqlite+aiosqlite:///{tmp_path / 'book.db'}"
     first = await open_database(url, metadata)
     second = await open_database(url, metadata)
@@ -55,7 +55,7 @@ async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def postgres_books(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
-    """One database, opened by two processes as it were."""
+    """One database opened twice, as by two processes."""
     first = await open_database(postgres_url, metadata, pool_size=16)
     second = await open_database(postgres_url, metadata, pool_size=16)
     await first.execute(DELETE_DOCUMENTS)
@@ -76,14 +76,14 @@ async def fake_postgresql(postgres_books: tuple[Database, Database]) -> Processo
 
 @pytest.fixture
 async def stripe() -> AsyncIterator[ProcessorBench]:
-    """Stripe's adapter alone, on its stub."""
+    """Stripe's adapter on its stub."""
     async with open_stripe_bench() as bench:
         yield bench
 
 
 @pytest.fixture(params=FAKES)
 def bench(request: pytest.FixtureRequest) -> ProcessorBench:
-    """A fake processor with nothing in it; the contract suite has more than these."""
+    """An empty fake processor; the contract suite adds Stripe."""
     found = request.getfixturevalue(request.param.replace("-", "_"))
     assert isinstance(found, ProcessorBench)
     return found
@@ -91,7 +91,7 @@ def bench(request: pytest.FixtureRequest) -> ProcessorBench:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def two(request: pytest.FixtureRequest) -> tuple[ProcessorBench, ProcessorBench]:
-    """Two processes' fake processors over one book."""
+    """Two fake processors on one book, as of two processes."""
     first, second = (
         SqlFakeDocumentStore(each) for each in request.getfixturevalue(f"{request.param}_books")
     )
@@ -101,13 +101,13 @@ def two(request: pytest.FixtureRequest) -> tuple[ProcessorBench, ProcessorBench]
 
 @pytest.fixture
 def fake(fake_memory: ProcessorBench) -> ProcessorBench:
-    """The fake processor alone, for what no other processor has."""
+    """The fake processor in memory only."""
     return fake_memory
 
 
 @pytest.fixture(params=["fake", "stripe"])
 async def play(request: pytest.FixtureRequest) -> AsyncIterator[PaymentScenario]:
-    """A whole deployment on a processor that keeps a fee of each payment."""
+    """A payment scenario on a processor with a fee per payment."""
     if request.param == "fake":
         yield await make_payment_scenario(make_fake_bench(fee_ppm=29_000))
         return

@@ -1,4 +1,4 @@
-"""What tests of the fake processor need beyond the bench of every processor."""
+"""Helpers for tests of the fake processor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.money.processors import (
 
 
 def make_fake_bench(**options: Any) -> ProcessorBench:
-    """A fake processor in memory with options of its own."""
+    """A fake processor in memory with the given options."""
     bench, book = make_bench_on_book(MemoryFakeDocumentStore()), MemoryFakeDocumentStore()
     given: dict[str, Any] = {"base_url": "http://test", "secret": SIGNING_SECRET, **options}
     processor = FakeProcessor(book, bench.clock, **given)
@@ -31,21 +31,21 @@ def make_fake_bench(**options: Any) -> ProcessorBench:
 
 
 async def statement_lines(bench: ProcessorBench) -> list[Movement]:
-    """The whole statement. It always adds up to the balance."""
+    """The whole statement; asserts that it adds up to the balance."""
     found = [movement async for movement in bench.payments.statement()]
     assert sum(line.amount for line in found) == await fake_processor_of(bench).sandbox.balance()
     return found
 
 
 async def run_concurrently(times: int, act: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    """Act as often as that at once."""
+    """Run `act` concurrently with the numbers below `times`."""
     async with anyio.create_task_group() as group:
         for number in range(times):
             group.start_soon(act, number)
 
 
 class UnavailableBook:
-    """A book that is out of reach."""
+    """A book that is unreachable."""
 
     async def read(self, work: Callable[[FakeStoreReader], Awaitable[Any]]) -> Any:
         raise StoreUnavailable("gone")

@@ -37,10 +37,10 @@ def intent_with_two_payments() -> FakeIntent:
 
 
 def refund_intent(
-    intent: FakeIntent, amount: int, course: RefundProgression | None = None
+    intent: FakeIntent, amount: int, progression: RefundProgression | None = None
 ) -> FakeIntent:
     command = RefundPayment("fpay_7_1", amount, "usd")
-    return machine.refund(intent, command, 2, NOW, course)[0]
+    return machine.refund(intent, command, 2, NOW, progression)[0]
 
 
 def pay_out_intent(intent: FakeIntent, amount: int) -> FakeIntent:

@@ -119,7 +119,7 @@ class PaymentScenario(BookingScenario):
         return new
 
     async def settle(self) -> None:
-        """Let time pass until no work is left, over an hour at least where some was left."""
+        """Let time pass in `REST_INTERVALS` until no work is left; fail if some is left."""
         for wait in REST_INTERVALS:
             self.pass_time(wait)
             await self.drain()
@@ -131,9 +131,10 @@ class PaymentScenario(BookingScenario):
 
     async def processor_snapshot(self, booking: Booking) -> Snapshot:
         """The processor's snapshot of a booking."""
-        return await payments_reconciliation.get_snapshot(
+        snapshot, _ = await payments_reconciliation.get_snapshot(
             self.ports, booking.id, self.ports.policy.processor_timeout
         )
+        return snapshot
 
     async def checkout_page(self, booking: Booking) -> Checkout:
         """The hosted page to which the client of a booking is redirected now."""

@@ -1,8 +1,7 @@
-"""Stripe's own test mode as the world of a bench: what of it can be had without a browser.
+"""Stripe's test mode as the outside world of a bench, as far as possible without a browser.
 
-Nobody can pay on the hosted page here, so the client's payment is one of the test cards with
-the marks that the page would have given it. Each bench is a deployment of its own, so that
-nothing of an earlier run counts.
+The hosted page needs a browser, so a payment is made with a test card and the metadata that the
+page would have set. Each bench has its own deployment name, so that earlier runs do not count.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from staffbooking_core.domain.payments.processor import Checkout, Payment, Payou
 from tests.money.processors import BASE_URL, ProcessorBench
 
 INSTANT_FUNDS_CARD = "pm_card_bypassPending"
-"""Its money is available at once, as that of card 4000 0000 0000 0077."""
+"""The funds are available at once, as with card 4000 0000 0000 0077."""
 DISPUTED_CARD = "pm_card_createDispute"
 
 
 def stripe_test_key(environ: Mapping[str, str]) -> str:
-    """The key to test with. Fails without one, and with one that moves real money."""
+    """The key of Stripe's test mode. Fails without one, and with a key of another mode."""
     key = environ.get("STRIPE_TEST_KEY", "")
     if not key.startswith(("sk_test_", "rk_test_")):
         pytest.fail("STRIPE_TEST_KEY must be a key of Stripe's test mode, sk_test_...")
@@ -41,13 +40,13 @@ class StripeTestModeWorld:
     client: StripeClient
     environment: str
     payment_refs_by_intent: dict[int, tuple[str, ...]]
-    """Where the bench looks for payments."""
+    """The bench's known payments by intent."""
 
     async def pay(self, checkout: Checkout) -> None:
         await self.charge(checkout, INSTANT_FUNDS_CARD)
 
     async def charge(self, checkout: Checkout, card: str) -> None:
-        """What the hosted page does with a card."""
+        """Pay with a test card as the hosted page does."""
         session = await self.client.v1.checkout.sessions.retrieve_async(checkout.ref)
         metadata = session.metadata.to_dict() if session.metadata else {}
         intent_id = int(metadata["intent_id"])
@@ -88,7 +87,7 @@ class StripeTestModeWorld:
 
 @asynccontextmanager
 async def open_test_mode_bench(key: str) -> AsyncIterator[ProcessorBench]:
-    """Stripe's adapter on Stripe's test mode, as a deployment that nobody has seen yet."""
+    """Stripe's adapter on Stripe's test mode, with a new deployment name."""
     environment = f"test-{secrets.token_hex(6)}"
     http = HTTPXClient()
     client = StripeClient(key, stripe_version=API_VERSION, http_client=http)

@@ -1,7 +1,7 @@
-"""Very many bookings at once, one call in ten goes wrong, and events get lost on their way.
+"""Many overlapping bookings with 10 % failed calls and with lost, repeated and reordered events.
 
-In the end the ledger is the processor's book to the unit, and each booking's money went where
-its fate says.
+In the end the ledger equals the processor's book to the minor unit, and the platform's rest of
+each booking is the one in `OUTCOMES`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ pytestmark = pytest.mark.anyio
 
 T = TypeVar("T")
 
-RATE = 0.1
-"""Of calls that go wrong, and of events."""
-LEFT = {
+FAULT_RATE = 0.1
+"""The share of failed calls, and of lost and repeated events together."""
+OUTCOMES = {
     "earned": 6_000,
     "not paid": 0,
     "cancelled early": 0,
@@ -48,30 +48,32 @@ LEFT = {
     "charged back": 0,
     "charged back in vain": 6_000,
 }
-"""What becomes of a booking, and what of its 400.00 the platform has in the end, fees aside."""
-FATES = ("earned", "earned", *LEFT)
-EACH = 10
-"""Bookings of one companion, one every other day."""
+"""By outcome of a booking of 400.00: the platform's rest in minor units, without fees."""
+OUTCOME_CYCLE = ("earned", "earned", *OUTCOMES)
+BOOKINGS_PER_COMPANION = 10
+"""The number of bookings per companion, one every other day."""
 FIRST_DAY = 4
 
 
 @frozen
-class Rough(PaymentScenario):
-    """A play whose events get lost, doubled, and mixed up."""
+class UnreliableScenario(PaymentScenario):
+    """A scenario whose events are lost, repeated and shuffled."""
 
-    chance: random.Random
+    rng: random.Random
 
     async def events_due(self) -> Sequence[SignedEvent]:
         found = [
             event
             for event in await super().events_due()
-            for _ in range(self.chance.choices([0, 1, 2], [RATE / 2, 1 - RATE, RATE / 2])[0])
+            for _ in range(
+                self.rng.choices([0, 1, 2], [FAULT_RATE / 2, 1 - FAULT_RATE, FAULT_RATE / 2])[0]
+            )
         ]
-        self.chance.shuffle(found)
+        self.rng.shuffle(found)
         return found
 
-    async def insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until the processor answers, as people do."""
+    async def retry(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a call until the processor is available, up to ten times."""
         for _ in range(9):
             with suppress(ProcessorUnavailable):
                 return await ask()
@@ -81,156 +83,161 @@ class Rough(PaymentScenario):
 
 
 @frozen
-class Story:
-    """One booking among many, with its own people."""
+class BookingRun:
+    """One booking with the scenario of its client and companion."""
 
-    play: Rough
+    play: UnreliableScenario
     booking: Booking
-    fate: str
+    outcome_name: str
 
 
-async def _begin(play: Rough, count: int) -> list[Story]:
-    """Requested and accepted; each companion has an account, and bookings two days apart."""
-    stories = []
+async def _begin(play: UnreliableScenario, count: int) -> list[BookingRun]:
+    """Request and accept bookings; each companion has an account, and bookings two days apart."""
+    runs = []
     for number in range(count):
-        day, fate = FIRST_DAY + 2 * (number % EACH), FATES[number % len(FATES)]
-        if number % EACH == 0:
+        day, outcome_name = (
+            FIRST_DAY + 2 * (number % BOOKINGS_PER_COMPANION),
+            OUTCOME_CYCLE[number % len(OUTCOME_CYCLE)],
+        )
+        if number % BOOKINGS_PER_COMPANION == 0:
             staff = await add_companion(play.ports.store, payout_account=None)
             customer = await add_user(play.ports.store)
             play = evolve(play, staff=actor_of(staff), customer=actor_of(customer))
-            await play.insist(play.onboard)
+            await play.retry(play.onboard)
         booking = await play.accepted(event_date=date.fromordinal(NOW.toordinal() + day))
-        stories.append(Story(play, booking, fate))
-    return stories
+        runs.append(BookingRun(play, booking, outcome_name))
+    return runs
 
 
-async def _pay(story: Story) -> None:
-    play, booking = story.play, story.booking
-    match story.fate:
+async def _pay(run: BookingRun) -> None:
+    play, booking = run.play, run.booking
+    match run.outcome_name:
         case "not paid":
             await play.cancel(booking)
         case _:
-            await play.insist(lambda: play.play(booking))
+            await play.retry(lambda: play.play(booking))
 
 
-async def _before(story: Story) -> None:
-    """What happens 30 hours before the event."""
-    play, booking = story.play, story.booking
-    match story.fate:
+async def _before(run: BookingRun) -> None:
+    """The actions 30 hours before the event."""
+    play, booking = run.play, run.booking
+    match run.outcome_name:
         case "cancelled late":
             await play.cancel(booking)
         case "cancelled by staff":
             await play.cancel(booking, play.staff)
 
 
-async def _after(story: Story) -> None:
-    """What happens when it has ended."""
-    play, booking = story.play, story.booking
-    match story.fate:
+async def _after(run: BookingRun) -> None:
+    """The actions at the end of the event."""
+    play, booking = run.play, run.booking
+    match run.outcome_name:
         case "earned" | "charged back" | "charged back in vain":
             await play.move(booking, Trigger.CONFIRM, play.customer)
         case "split" | "refunded":
             await play.dispute(booking)
-            split = story.fate == "split"
+            split = run.outcome_name == "split"
             trigger, amount = (Trigger.SPLIT, 10_000) if split else (Trigger.REFUND, 0)
             await play.resolve(booking, trigger, amount)
 
 
-async def _much_later(stories: Sequence[Story], outcome: str | None) -> None:
-    """What the banks do when all is paid out: open, and then decide."""
-    for story in stories:
-        world, booking_id = story.play.bench.outside_world, story.booking.id
-        match story.fate:
+async def _after_payouts(runs: Sequence[BookingRun], outcome: str | None) -> None:
+    """Open (`outcome` is "open") or decide the chargebacks, after all payouts."""
+    for run in runs:
+        world, booking_id = run.play.bench.outside_world, run.booking.id
+        match run.outcome_name:
             case "charged back":
                 await world.charge_back(booking_id, outcome or "lost")
             case "charged back in vain":
                 await world.charge_back(booking_id, outcome or "won")
 
 
-async def _live(play: Rough, count: int) -> list[Story]:
-    stories = await _begin(play, count)
-    for story in stories:
-        await _pay(story)
+async def _run_all(play: UnreliableScenario, count: int) -> list[BookingRun]:
+    runs = await _begin(play, count)
+    for run in runs:
+        await _pay(run)
     await play.settle()
-    for story in stories:
-        if story.fate == "cancelled early":
-            await story.play.cancel(story.booking)
-    by_day: defaultdict[timedelta, list[Story]] = defaultdict(list)
-    for story in stories:
-        by_day[story.booking.starts_at - NOW].append(story)
+    for run in runs:
+        if run.outcome_name == "cancelled early":
+            await run.play.cancel(run.booking)
+    by_day: defaultdict[timedelta, list[BookingRun]] = defaultdict(list)
+    for run in runs:
+        by_day[run.booking.starts_at - NOW].append(run)
     for day in sorted(by_day):
         await play.jump_to(NOW + day - 30 * HOUR)
-        for story in by_day[day]:
-            await _before(story)
+        for run in by_day[day]:
+            await _before(run)
         await play.drain()
         await play.jump_to(by_day[day][0].booking.ends_at)
-        for story in by_day[day]:
-            await _after(story)
+        for run in by_day[day]:
+            await _after(run)
         await play.drain()
     for outcome in ("open", None):
         play.pass_time(2 * DAY)
         await play.settle()
-        await _much_later(stories, outcome)
+        await _after_payouts(runs, outcome)
     await play.settle()
     play.pass_time(2 * DAY)
     await play.settle()
-    return stories
+    return runs
 
 
-async def _endure(play: PaymentScenario, count: int) -> None:
-    rough = Rough(play.ports, play.customer, play.staff, play.admin, play.bench, random.Random(7))
-    stories = await _live(rough, count)
+async def _run_and_check(play: PaymentScenario, count: int) -> None:
+    unreliable = UnreliableScenario(
+        play.ports, play.customer, play.staff, play.admin, play.bench, random.Random(7)
+    )
+    runs = await _run_all(unreliable, count)
 
-    await rough.check()
+    await unreliable.check()
     left: defaultdict[int | None, int] = defaultdict(int)
     async for line in play.bench.payments.statement():
         if line.kind is not MovementKind.FEE:
             left[line.intent_id] += line.amount
     wrong = [
-        f"{story.fate}: {left[story.booking.id]}"
-        for story in stories
-        if left[story.booking.id] != LEFT[story.fate]
+        f"{run.outcome_name}: {left[run.booking.id]}"
+        for run in runs
+        if left[run.booking.id] != OUTCOMES[run.outcome_name]
     ]
     assert wrong == []
 
 
-async def _endure_on_fake(count: int) -> None:
-    chance = random.Random(11)
+async def _run_on_fake(count: int) -> None:
+    rng = random.Random(11)
 
-    def strike(op: str) -> str:
-        strikes = op != "event" and chance.random() < RATE
-        return chance.choice(CALL_FAULTS) if strikes else ""
+    def next_fault(op: str) -> str:
+        fails = op != "event" and rng.random() < FAULT_RATE
+        return rng.choice(CALL_FAULTS) if fails else ""
 
     play = await make_payment_scenario(
-        make_fake_bench(fee_ppm=29_000, injector=strike), onboarded=False
+        make_fake_bench(fee_ppm=29_000, injector=next_fault), onboarded=False
     )
-    await _endure(play, count)
+    await _run_and_check(play, count)
 
 
-async def _endure_on_stripe(count: int) -> None:
+async def _run_on_stripe(count: int) -> None:
     async with open_stripe_bench() as bench:
         play = await make_payment_scenario(bench, onboarded=False)
-        stub_of(bench).set_fault_rate(11, RATE)
-        await _endure(play, count)
+        stub_of(bench).set_fault_rate(11, FAULT_RATE)
+        await _run_and_check(play, count)
 
 
 async def test_many_bookings_on_the_fake() -> None:
-    """On the fake processor the ledger is its book after all faults."""
-    await _endure_on_fake(300)
+    """300 bookings on the fake processor end with a consistent ledger and the expected rests."""
+    await _run_on_fake(300)
 
 
 async def test_many_bookings_on_stripe() -> None:
-    """On Stripe likewise."""
-    await _endure_on_stripe(33)
+    """33 bookings on Stripe end with a consistent ledger and the expected rests."""
+    await _run_on_stripe(33)
 
 
 @pytest.mark.soak
 async def test_a_thousand_bookings_on_the_fake() -> None:
-    """A thousand bookings on the fake processor, likewise."""
-    await _endure_on_fake(1_000)
+    """1,000 bookings on the fake processor end with a consistent ledger and the expected rests."""
+    await _run_on_fake(1_000)
 
 
 @pytest.mark.soak
 async def test_a_thousand_bookings_on_stripe() -> None:
-    """A thousand bookings on Stripe, likewise."""
-    await _endure_on_stripe(1_000)
+    """1,000 bookings on Stripe end with a consistent ledger and the expected rests."""
+    await _run_on_stripe(1_000)

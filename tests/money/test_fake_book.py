@@ -47,7 +47,7 @@ async def test_sixteen_clients_pay_once(bench: ProcessorBench) -> None:
     assert len((await bench.snapshot()).payments) == 1
 
 
-async def test_two_processes_see_one_truth(two: tuple[ProcessorBench, ProcessorBench]) -> None:
+async def test_two_processes_share_the_book(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """Two processes share the book's documents and idempotency keys."""
     one, other = two
     key = make_operation_key(OperationKind.OPEN_CHECKOUT)
@@ -106,7 +106,7 @@ async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorB
     assert len(busy) == 3
 
 
-async def test_an_event_is_taken_by_one(two: tuple[ProcessorBench, ProcessorBench]) -> None:
+async def test_an_event_is_taken_once(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """Two concurrent workers together take each event once."""
     for number in range(4):
         await two[0].make_payment(intent_id=number + 1)
@@ -130,7 +130,7 @@ class SlowBook(MemoryFakeDocumentStore):
 
 
 @pytest.mark.parametrize("book", [UnavailableBook(), SlowBook()])
-async def test_a_book_out_of_reach_is_unknown(book: FakeDocumentStore) -> None:
+async def test_an_unreachable_book_is_unknown(book: FakeDocumentStore) -> None:
     """Calls on an unreachable book end in time with a port error."""
     payments = make_bench_on_book(book).payments
     with pytest.raises(Unknown):
@@ -139,13 +139,13 @@ async def test_a_book_out_of_reach_is_unknown(book: FakeDocumentStore) -> None:
         )
 
 
-async def test_a_lost_book_has_no_snapshot() -> None:
+async def test_an_unreachable_book_has_no_snapshot() -> None:
     """A snapshot of an unreachable book is unknown, never empty."""
     with pytest.raises(Unknown):
         await make_bench_on_book(UnavailableBook()).snapshot()
 
 
-async def test_a_raising_transaction_leaves_nothing(bench: ProcessorBench) -> None:
+async def test_a_raising_transaction_writes_nothing(bench: ProcessorBench) -> None:
     """An exception in a transaction rolls it back on every book."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
@@ -159,7 +159,7 @@ async def test_a_raising_transaction_leaves_nothing(bench: ProcessorBench) -> No
     assert await book.read(lambda view: view.get("kind", "key")) is None
 
 
-async def test_transactions_wait_for_a_name(bench: ProcessorBench) -> None:
+async def test_transactions_wait_for_a_lock(bench: ProcessorBench) -> None:
     """The holder of a name sees the writes of the previous holder on every book."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
@@ -179,7 +179,7 @@ async def put_numbers(tx: FakeStoreTransaction) -> None:
         await tx.put("kind", f"{number:03d}", str(number), NOW + number * SECOND, amount=number)
 
 
-async def test_documents_come_in_portions(bench: ProcessorBench) -> None:
+async def test_documents_are_read_in_pages(bench: ProcessorBench) -> None:
     """Due documents come by 100 and keyed ones by 500, in a transaction and after it."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
@@ -199,7 +199,7 @@ async def test_documents_come_in_portions(bench: ProcessorBench) -> None:
     assert await book.transact(work) == await book.read(look) == [100, 180_300]
 
 
-async def test_what_is_due_is_forgotten_at_once(bench: ProcessorBench) -> None:
+async def test_due_documents_are_deleted(bench: ProcessorBench) -> None:
     """All documents due by now are deleted; other kinds and undated ones are kept."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
 
@@ -215,7 +215,7 @@ async def test_what_is_due_is_forgotten_at_once(bench: ProcessorBench) -> None:
     assert await book.read(lambda view: view.get("other", "000")) == "other"
 
 
-async def test_a_raising_transaction_brings_everything_back(bench: ProcessorBench) -> None:
+async def test_a_raising_transaction_restores_documents(bench: ProcessorBench) -> None:
     """A rollback restores replaced and deleted documents in every order."""
     book: FakeDocumentStore = fake_processor_of(bench)._store
     await book.transact(put_numbers)

@@ -1,4 +1,4 @@
-"""The fake processor's chargebacks: what a bank takes back, and what it decides."""
+"""Chargebacks of the fake processor: opening and verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.builders import NOW, SECOND
 
 
 def test_each_payment_has_a_chargeback_of_its_own() -> None:
-    """A second claim goes to the other payment, and each says which it is of."""
+    """Two chargebacks on one intent apply to its two payments, and each names its payment."""
     both = machine.chargeback(
         machine.chargeback(intent_with_two_payments(), ChargebackStatus.OPEN), ChargebackStatus.OPEN
     )
@@ -37,15 +37,15 @@ def test_each_payment_has_a_chargeback_of_its_own() -> None:
     ]
 
 
-def test_a_verdict_is_of_the_disputed_payment() -> None:
-    """It is not of another payment that could be claimed as well."""
+def test_a_verdict_applies_to_the_disputed_payment() -> None:
+    """A verdict applies to the open chargeback and opens none on the other payment."""
     disputed = machine.chargeback(intent_with_two_payments(), ChargebackStatus.OPEN)
     lost = machine.chargeback(disputed, ChargebackStatus.LOST)
     assert [each.status for each in machine.snapshot(lost).chargebacks] == [ChargebackStatus.LOST]
 
 
-def test_chargebacks_are_told_oldest_first() -> None:
-    """The order is that of their opening, not that of the payments."""
+def test_chargebacks_are_listed_oldest_first() -> None:
+    """A snapshot lists chargebacks in the order of opening, not of the payments."""
     first_gone = refund_intent(
         intent_with_two_payments(), 1_000, REFUND_PROGRESSIONS["pending_then_failed"]
     )
@@ -61,8 +61,8 @@ def test_chargebacks_are_told_oldest_first() -> None:
     [(ChargebackStatus.OPEN, 0), (ChargebackStatus.WON, 700), (ChargebackStatus.LOST, 0)],
 )
 def test_a_chargeback_takes_what_is_left(outcome: ChargebackStatus, balance: int) -> None:
-    """It takes what was not refunded; won it comes back, lost it stays away. A verdict
-    without an open chargeback opens it first."""
+    """A chargeback takes the unrefunded amount, and only a won one returns it; a verdict without
+    an open chargeback opens it first."""
     charged = machine.chargeback(refund_intent(intent_with_payment(), 300), outcome)
     [chargeback] = machine.snapshot(charged).chargebacks
     assert (chargeback.amount, chargeback.status) == (700, outcome)
@@ -70,7 +70,7 @@ def test_a_chargeback_takes_what_is_left(outcome: ChargebackStatus, balance: int
 
 
 def test_a_chargeback_after_the_payout_leaves_a_debt() -> None:
-    """The bank takes from the platform what was paid out already."""
+    """A chargeback of a paid-out payment makes the balance negative by the payout."""
     assert (
         machine.balance(
             machine.chargeback(pay_out_intent(intent_with_payment(), 850), ChargebackStatus.OPEN)
@@ -80,7 +80,7 @@ def test_a_chargeback_after_the_payout_leaves_a_debt() -> None:
 
 
 def test_a_won_payment_can_be_refunded() -> None:
-    """After the bank decided for us, and only then, a refund passes again."""
+    """A payment can be refunded after a won chargeback, but not after a lost one."""
     won = machine.chargeback(intent_with_payment(), ChargebackStatus.WON)
     assert machine.balance(refund_intent(won, 1_000)) == 0
     with pytest.raises(ProcessorRefused) as refused:
@@ -105,17 +105,17 @@ def test_a_won_payment_can_be_refunded() -> None:
         ),
     ],
 )
-def test_what_cannot_be_charged_back(
+def test_an_impossible_chargeback_is_refused(
     intent: FakeIntent, outcome: ChargebackStatus, code: str
 ) -> None:
-    """Each chargeback that cannot be is refused by its own rule."""
+    """Each impossible chargeback raises `RuleBroken` with its own code."""
     with pytest.raises(RuleBroken) as broken:
         machine.chargeback(intent, outcome)
     assert broken.value.code == code
 
 
 def test_a_card_charges_back_later() -> None:
-    """The card for it pays first, and is charged back after a while."""
+    """`SUCCEED_THEN_CHARGEBACK` opens a chargeback `DELAYED_EFFECT_PERIOD` after payment."""
     intent = intent_with_payment(outcome=CheckoutOutcome.SUCCEED_THEN_CHARGEBACK)
     assert (
         machine.snapshot(
@@ -130,7 +130,7 @@ def test_a_card_charges_back_later() -> None:
 
 
 def test_a_refunded_card_is_not_charged_back() -> None:
-    """Where everything was refunded in the meantime, the bank has nothing to take."""
+    """A payment refunded in full before its scheduled chargeback is not charged back."""
     intent = refund_intent(
         intent_with_payment(outcome=CheckoutOutcome.SUCCEED_THEN_CHARGEBACK), 1_000
     )
@@ -140,7 +140,7 @@ def test_a_refunded_card_is_not_charged_back() -> None:
 
 
 def test_a_chargeback_costs_the_fee_again() -> None:
-    """Whatever the bank decides."""
+    """A chargeback costs the payment's fee again, even if it is won."""
     won = machine.chargeback(intent_with_payment(1_000, fee_ppm=30_000), ChargebackStatus.WON)
     assert machine.snapshot(won).fees == (
         ProcessorFee("ffee_7_1", 30),

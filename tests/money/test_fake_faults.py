@@ -46,7 +46,7 @@ async def attempt(bench: ProcessorBench) -> str:
     return "done"
 
 
-async def test_faults_strike_in_their_order(bench: ProcessorBench) -> None:
+async def test_faults_apply_in_order(bench: ProcessorBench) -> None:
     """Faults apply to their calls oldest first and are used up."""
     await fake_processor_of(bench).sandbox.add_fault("any", "rate_limit", 2)
     await fake_processor_of(bench).sandbox.add_fault("refund", "conflict", 1)
@@ -61,14 +61,14 @@ async def test_faults_are_cleared(bench: ProcessorBench) -> None:
     assert await attempt(bench) == "done"
 
 
-async def test_a_fault_of_events_spares_calls(fake: ProcessorBench) -> None:
+async def test_a_fault_of_events_does_not_affect_calls(fake: ProcessorBench) -> None:
     """A fault of events does not affect calls."""
     await fake_processor_of(fake).sandbox.add_fault("event", "drop", 1)
     assert await attempt(fake) == "done"
 
 
 @pytest.mark.parametrize("code", list(RefusalCode))
-async def test_a_refusal_of_choice(fake: ProcessorBench, code: RefusalCode) -> None:
+async def test_a_refusal_has_the_requested_code(fake: ProcessorBench, code: RefusalCode) -> None:
     """The processor refuses with the code that was asked for."""
     await fake_processor_of(fake).sandbox.add_fault("open_checkout", f"refuse:{code}", 1)
     assert await attempt(fake) == code
@@ -94,7 +94,7 @@ async def test_a_slow_call_outlasts_a_short_deadline(fake: ProcessorBench) -> No
 
 
 @pytest.mark.parametrize("kind", REFUND_PROGRESSIONS)
-async def test_a_refund_may_take_another_course(bench: ProcessorBench, kind: str) -> None:
+async def test_a_refund_follows_the_injected_progression(bench: ProcessorBench, kind: str) -> None:
     """A refund starts in the injected status, ends by itself, and its end has an event."""
     payment = await bench.make_payment()
     await fake_processor_of(bench).sandbox.add_fault("refund", kind, 1)
@@ -134,7 +134,7 @@ async def test_an_unknown_fault_is_named(
 
 @pytest.mark.parametrize("op", [*OperationKind, "any"])
 @pytest.mark.parametrize("kind", CALL_FAULT_KINDS)
-async def test_every_published_fault_is_taken(fake: ProcessorBench, op: str, kind: str) -> None:
+async def test_every_published_fault_is_accepted(fake: ProcessorBench, op: str, kind: str) -> None:
     """Every published op accepts every kind of call fault."""
     await fake_processor_of(fake).sandbox.add_fault(op, kind, 1)
 
@@ -142,7 +142,7 @@ async def test_every_published_fault_is_taken(fake: ProcessorBench, op: str, kin
 # Chance ----------------------------------------------------------------------------------------
 
 
-async def test_a_fault_may_strike_by_chance() -> None:
+async def test_faults_apply_at_random() -> None:
     """Each call draws a random fault by its op; requested faults apply first."""
     asked, kinds = list[str](), ["rate_limit", "", "refuse:disputed"]
 
@@ -156,14 +156,14 @@ async def test_a_fault_may_strike_by_chance() -> None:
     assert asked == ["open_checkout"] * 3
 
 
-async def test_events_are_struck_by_chance() -> None:
+async def test_event_faults_apply_at_random() -> None:
     """Each event delivery draws a random fault."""
     bench = make_fake_bench(injector=lambda op: "drop" if op == "event" else "")
     await bench.open_checkout()
     assert await due_event_ids(bench) == []
 
 
-async def test_chance_keeps_to_the_faults_that_there_are() -> None:
+async def test_a_random_fault_must_fit_the_op() -> None:
     """A random fault whose kind does not fit the op raises an error."""
     bench = make_fake_bench(injector=lambda _: "drop")
     with pytest.raises(InvalidField):
@@ -179,23 +179,23 @@ async def test_each_change_has_an_event(bench: ProcessorBench) -> None:
     assert await due_event_ids(bench) == ["fev_12_000001", "fev_12_000002", "fev_12_000003"]
 
 
-async def test_nothing_new_has_no_event(fake: ProcessorBench) -> None:
+async def test_an_unchanged_intent_has_no_event(fake: ProcessorBench) -> None:
     """A repeat and a refusal send no event, since they change nothing."""
     payment, key = await fake.make_payment(), make_operation_key(OperationKind.REFUND)
     await fake.refund(payment, 20_000, key)
-    told = len(await due_event_ids(fake))
+    first_count = len(await due_event_ids(fake))
     await fake.refund(payment, 20_000, key)
     with pytest.raises(ProcessorRefused):
         await fake.refund(payment, 1)
-    assert (told, await due_event_ids(fake)) == (3, [])
+    assert (first_count, await due_event_ids(fake)) == (3, [])
 
 
-async def test_an_event_comes_twice(bench: ProcessorBench) -> None:
-    """An event is redelivered once after half a minute, since the first receiver may have
+async def test_an_event_is_delivered_twice(bench: ProcessorBench) -> None:
+    """An event is redelivered once after ten seconds, since the first receiver may have
     crashed."""
     await bench.open_checkout()
     first = await due_event_ids(bench)
-    bench.clock.advance(29 * SECOND)
+    bench.clock.advance(9 * SECOND)
     assert await due_event_ids(bench) == []
     bench.clock.advance(SECOND)
     assert await due_event_ids(bench) == first
@@ -203,14 +203,14 @@ async def test_an_event_comes_twice(bench: ProcessorBench) -> None:
     assert await due_event_ids(bench) == []
 
 
-async def test_events_come_in_portions(fake: ProcessorBench) -> None:
+async def test_events_are_taken_in_batches(fake: ProcessorBench) -> None:
     """At most the requested number of events is taken, oldest first."""
     await fake.refund(await fake.make_payment(), 1)
     assert await due_event_ids(fake, 2) == ["fev_12_000001", "fev_12_000002"]
     assert await due_event_ids(fake, 2) == ["fev_12_000003"]
 
 
-async def test_a_lapse_is_told_of(bench: ProcessorBench) -> None:
+async def test_an_expiry_has_an_event(bench: ProcessorBench) -> None:
     """An expired page sends an event with the time of expiry."""
     await bench.open_checkout()
     await due_event_ids(bench)
@@ -249,7 +249,7 @@ async def test_a_badly_signed_event_is_refused(fake: ProcessorBench) -> None:
     assert fake.payments.parse_webhook(*genuine, fake.clock.wall())
 
 
-async def test_events_are_signed_by_the_wall(fake: ProcessorBench) -> None:
+async def test_events_are_signed_with_real_time(fake: ProcessorBench) -> None:
     """Event signatures use real time, however far business time is ahead."""
     await fake.clock.set_business(NOW + 72 * HOUR)
     command = evolve(make_checkout_command(), expires_at=NOW + 73 * HOUR)

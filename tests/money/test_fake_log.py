@@ -35,7 +35,7 @@ async def changes(
 
 
 async def ids(bench: ProcessorBench, cursor: str | None = None) -> list[str]:
-    return [nudge.event_id for nudge in (await changes(bench, cursor))[0]]
+    return [event.event_id for event in (await changes(bench, cursor))[0]]
 
 
 # Events ----------------------------------------------------------------------------------------
@@ -45,8 +45,8 @@ async def test_changes_list_the_events(bench: ProcessorBench) -> None:
     """Changes list all events in order with their targets, delivered or not."""
     await bench.make_payment(intent_id=13)
     await bench.open_checkout(intent_id=9)
-    nudges, _ = await changes(bench)
-    assert nudges == [
+    events, _ = await changes(bench)
+    assert events == [
         ProcessorEvent("fev_13_000001", 13),
         ProcessorEvent("fev_13_000002", 13),
         ProcessorEvent("fev_9_000001", 9),
@@ -61,7 +61,7 @@ async def test_changes_list_payees(bench: ProcessorBench) -> None:
     assert (await changes(bench))[0] == [ProcessorEvent("fev_p2_000001", payee_ref=payee.ref)]
 
 
-async def test_a_cursor_goes_on(bench: ProcessorBench) -> None:
+async def test_a_cursor_skips_listed_changes(bench: ProcessorBench) -> None:
     """A cursor skips the changes already listed and stays the same at the end."""
     await bench.open_checkout()
     _, cursor = await changes(bench)
@@ -72,9 +72,9 @@ async def test_a_cursor_goes_on(bench: ProcessorBench) -> None:
 
 async def test_an_empty_log_has_a_cursor(bench: ProcessorBench) -> None:
     """The cursor of an empty log precedes the first event."""
-    nudges, cursor = await changes(bench)
+    events, cursor = await changes(bench)
     await bench.open_checkout()
-    assert nudges == []
+    assert events == []
     assert await ids(bench, cursor) == ["fev_12_000001"]
 
 
@@ -85,7 +85,7 @@ async def test_changes_come_in_pages(bench: ProcessorBench) -> None:
     first, cursor = await changes(bench)
     rest, _ = await changes(bench, cursor)
     assert (len(first), len(rest)) == (100, 21)
-    assert [nudge.intent_id for nudge in (*first, *rest)] == list(range(1, 122))
+    assert [event.intent_id for event in (*first, *rest)] == list(range(1, 122))
 
 
 @pytest.mark.parametrize("kind", ["drop", "bad_signature"])
@@ -99,7 +99,7 @@ async def test_a_lost_event_is_listed(bench: ProcessorBench, kind: str) -> None:
     assert await ids(bench) == ["fev_12_000001"]
 
 
-async def test_a_lapse_is_listed(bench: ProcessorBench) -> None:
+async def test_an_expiry_is_listed(bench: ProcessorBench) -> None:
     """An expired page is listed even if no events were requested."""
     await bench.open_checkout()
     await bench.clock.set_business(NOW + 12 * HOUR)
@@ -117,7 +117,7 @@ async def test_events_are_listed_for_a_month(bench: ProcessorBench) -> None:
     assert await ids(bench) == ["fev_12_000002"]
 
 
-async def test_a_cursor_outlives_what_it_has_seen(bench: ProcessorBench) -> None:
+async def test_a_cursor_outlives_its_events(bench: ProcessorBench) -> None:
     """A cursor stays valid after all its events were deleted."""
     await bench.open_payee()
     await bench.open_checkout()
@@ -142,8 +142,8 @@ async def test_a_cursor_misses_nothing(two: tuple[ProcessorBench, ProcessorBench
             await two[number % 2].open_checkout(intent_id=number)
             return
         while len(found) < 24:
-            nudges, cursor = await changes(two[0], cursor)
-            found.extend(nudge.event_id for nudge in nudges)
+            events, cursor = await changes(two[0], cursor)
+            found.extend(event.event_id for event in events)
 
     with anyio.fail_after(CALL_TIMEOUT_SECONDS):
         await run_concurrently(25, work)
@@ -163,7 +163,7 @@ async def test_an_answer_is_kept_for_a_day(bench: ProcessorBench) -> None:
     assert (await bench.snapshot()).refunds == (first,)
 
 
-async def test_a_forgotten_key_moves_money_again(bench: ProcessorBench) -> None:
+async def test_an_expired_key_moves_money_again(bench: ProcessorBench) -> None:
     """The same call makes a second refund after a day of real time, however far business time
     is ahead."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
@@ -175,7 +175,7 @@ async def test_a_forgotten_key_moves_money_again(bench: ProcessorBench) -> None:
     assert await bench.outside_world.balance() == 10_000
 
 
-async def test_a_stored_error_is_forgotten_as_well(bench: ProcessorBench) -> None:
+async def test_a_stored_error_expires_as_well(bench: ProcessorBench) -> None:
     """A key with a stored error is usable again after a day."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, "error_500")
@@ -185,7 +185,7 @@ async def test_a_stored_error_is_forgotten_as_well(bench: ProcessorBench) -> Non
     assert (await bench.refund(payment, 5_000, key)).amount == 5_000
 
 
-async def test_the_sandbox_clock_forgets_no_key(bench: ProcessorBench) -> None:
+async def test_the_sandbox_clock_expires_no_key(bench: ProcessorBench) -> None:
     """Keys expire by real time, as retries do; the sandbox clock does not affect them."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     first = await bench.refund(payment, 5_000, key)
@@ -194,6 +194,6 @@ async def test_the_sandbox_clock_forgets_no_key(bench: ProcessorBench) -> None:
     assert await bench.refund(payment, 5_000, key) == first
 
 
-def test_the_core_looks_up_before_a_key_is_forgotten() -> None:
+def test_the_core_looks_up_before_a_key_expires() -> None:
     """The core's retry period is shorter than the retention of keys."""
     assert OPERATION_KEY_LIFETIME < ANSWER_RETENTION

@@ -45,27 +45,27 @@ def page_state(intent: FakeIntent) -> str:
 # Pages --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lives", [30 * MINUTE, 24 * HOUR])
-def test_a_page_lives_half_an_hour_to_a_day(lives: timedelta) -> None:
-    """Both ends are allowed."""
-    command = evolve(make_checkout_command(), expires_at=NOW + lives)
+@pytest.mark.parametrize("lifetime", [30 * MINUTE, 24 * HOUR])
+def test_a_page_may_live_half_an_hour_to_a_day(lifetime: timedelta) -> None:
+    """A page may expire after 30 minutes and after 24 hours, both ends included."""
+    command = evolve(make_checkout_command(), expires_at=NOW + lifetime)
     _, checkout = machine.open_checkout(FakeIntent(7), command, 1, "p1", "http://test", NOW)
     assert checkout.status is CheckoutStatus.OPEN
 
 
-@pytest.mark.parametrize("lives", [-SECOND, 30 * MINUTE - SECOND, 24 * HOUR + SECOND])
-def test_other_lives_are_refused(lives: timedelta) -> None:
-    """A page that would lapse too soon, too late or has lapsed already is invalid."""
-    command = evolve(make_checkout_command(), expires_at=NOW + lives)
+@pytest.mark.parametrize("lifetime", [-SECOND, 30 * MINUTE - SECOND, 24 * HOUR + SECOND])
+def test_other_page_lifetimes_are_refused(lifetime: timedelta) -> None:
+    """An expiry in the past, too soon or too late is refused as invalid."""
+    command = evolve(make_checkout_command(), expires_at=NOW + lifetime)
     with pytest.raises(ProcessorRefused) as refused:
         machine.open_checkout(FakeIntent(7), command, 1, "p1", "http://test", NOW)
     assert refused.value.reason is RefusalCode.INVALID
 
 
-@pytest.mark.parametrize(("currency", "least"), [("usd", 50), ("jpy", 1), ("kwd", 500)])
-def test_the_least_amount_follows_the_currency(currency: str, least: int) -> None:
-    """Half a unit of most currencies, one of those without decimals."""
-    assert machine.min_amount(currency) == least
+@pytest.mark.parametrize(("currency", "minimum"), [("usd", 50), ("jpy", 1), ("kwd", 500)])
+def test_the_minimum_amount_depends_on_the_currency(currency: str, minimum: int) -> None:
+    """The minimum is half a unit, or one unit in a currency without decimals."""
+    assert machine.min_amount(currency) == minimum
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_the_least_amount_follows_the_currency(currency: str, least: int) -> Non
     ],
 )
 @pytest.mark.parametrize("first", [None, CheckoutOutcome.CHALLENGE, CheckoutOutcome.DECLINE])
-def test_each_act_of_a_client(
+def test_each_outcome_leads_to_its_page_state(
     first: CheckoutOutcome | None, outcome: CheckoutOutcome, state: PageState
 ) -> None:
-    """An open page, a challenge and a declined page lead to the same by the same act."""
+    """An outcome leads to the same state from an open, a challenged and a declined page."""
     intent = intent_with_checkout()
     if first is not None:
         intent, _ = machine.apply_outcome(intent, "p1", first, NOW)
@@ -93,16 +93,16 @@ def test_each_act_of_a_client(
 
 @pytest.mark.parametrize("outcome", CheckoutOutcome)
 @pytest.mark.parametrize("end", [CheckoutOutcome.SUCCEED, CheckoutOutcome.EXPIRE])
-def test_an_ended_page_stays(end: CheckoutOutcome, outcome: CheckoutOutcome) -> None:
-    """Nothing that a client does changes a paid or expired page; a note says why."""
+def test_an_ended_page_does_not_change(end: CheckoutOutcome, outcome: CheckoutOutcome) -> None:
+    """No outcome changes a paid or expired page, and each returns a note."""
     ended, _ = machine.apply_outcome(intent_with_checkout(), "p1", end, NOW)
     again, note = machine.apply_outcome(ended, "p1", outcome, NOW)
     assert again == ended
     assert note
 
 
-def test_a_decline_says_why() -> None:
-    """The page shows why the card did not pay, until something else happens."""
+def test_a_decline_shows_its_reason() -> None:
+    """A page shows the reason of the decline until it is paid."""
     declined, _ = machine.apply_outcome(
         intent_with_checkout(), "p1", CheckoutOutcome.INSUFFICIENT_FUNDS, NOW
     )
@@ -111,15 +111,15 @@ def test_a_decline_says_why() -> None:
     assert machine.page_view(paid_after, "p1").message == ""
 
 
-def test_the_way_back_depends_on_the_payment() -> None:
-    """Who has paid returns to the one address, who has not to the other."""
+def test_the_return_url_depends_on_the_payment() -> None:
+    """A page returns to the success URL if paid, else to the cancel URL."""
     command = make_checkout_command()
     assert machine.page_view(intent_with_checkout(), "p1").return_url == command.cancel_url
     assert machine.page_view(intent_with_payment(), "p1").return_url == command.success_url
 
 
 def test_two_open_pages_can_both_be_paid() -> None:
-    """As at a real processor, nothing but the caller keeps an intent from being paid twice."""
+    """Two open pages of one intent can both be paid, as at a real processor."""
     assert [
         payment.amount for payment in machine.snapshot(intent_with_two_payments()).payments
     ] == [1_000, 500]
@@ -138,13 +138,13 @@ def test_two_open_pages_can_both_be_paid() -> None:
     ],
 )
 def test_each_test_card(number: str, outcome: CheckoutOutcome | None) -> None:
-    """Each test card has its outcome, any other number has none."""
+    """Each test card number has its outcome, and any other number has none."""
     assert find_card_outcome(number) is outcome
     assert parse_outcome(f"card:{number}") is outcome
 
 
 def test_an_unknown_outcome_is_named() -> None:
-    """What is neither an outcome nor a card is a fault of the field `outcome`."""
+    """Text that is neither an outcome nor a card is an error of the field `outcome`."""
     with pytest.raises(InvalidField) as invalid:
         parse_outcome("paid")
     assert [fault.field for fault in invalid.value.field_errors] == ["outcome"]
@@ -155,7 +155,7 @@ def test_an_unknown_outcome_is_named() -> None:
 
 @pytest.mark.parametrize("amount", [0, -1])
 def test_amounts_are_positive(amount: int) -> None:
-    """Neither nothing nor less than nothing is moved."""
+    """Refunds and payouts of zero and of negative amounts are refused as invalid."""
     for move in (refund_intent, pay_out_intent):
         with pytest.raises(ProcessorRefused) as refused:
             move(intent_with_payment(), amount)
@@ -163,14 +163,14 @@ def test_amounts_are_positive(amount: int) -> None:
 
 
 def test_another_currency_is_refused() -> None:
-    """Money leaves in the currency in which it came."""
+    """A refund in a currency other than the payment's is refused as invalid."""
     with pytest.raises(ProcessorRefused) as refused:
         machine.refund(intent_with_payment(), RefundPayment("fpay_7_1", 1, "eur"), 2, NOW)
     assert refused.value.reason is RefusalCode.INVALID
 
 
-def test_what_was_taken_back_can_be_paid_out_again() -> None:
-    """A reversed payout leaves its payment as if it had not been made."""
+def test_a_reversed_amount_can_be_paid_out_again() -> None:
+    """The amount of a fully reversed payout can be paid out again."""
     intent = pay_out_intent(
         reverse_intent_payout(pay_out_intent(intent_with_payment(), 1_000), 1_000), 1_000
     )
@@ -178,14 +178,14 @@ def test_what_was_taken_back_can_be_paid_out_again() -> None:
 
 
 def test_an_unknown_payout_is_not_reversed() -> None:
-    """A reversal names a payout that was made."""
+    """A reversal of an unknown payout is refused as missing."""
     with pytest.raises(ProcessorRefused) as refused:
         reverse_intent_payout(pay_out_intent(intent_with_payment(), 1_000), 1, "fpo_7_2")
     assert refused.value.reason is RefusalCode.MISSING
 
 
 def test_a_payout_is_reversed_once() -> None:
-    """Of a payout that was taken back whole nothing is left."""
+    """A fully reversed payout has nothing left to reverse."""
     with pytest.raises(ProcessorRefused) as refused:
         reverse_intent_payout(
             reverse_intent_payout(pay_out_intent(intent_with_payment(), 1_000), 1_000), 1
@@ -193,20 +193,21 @@ def test_a_payout_is_reversed_once() -> None:
     assert refused.value.reason is RefusalCode.NOTHING_LEFT
 
 
-@pytest.mark.parametrize("course", REFUND_PROGRESSIONS.values())
-def test_a_refund_ends_by_itself(course: RefundProgression) -> None:
-    """Money is gone while a refund is settled, and with us before and where it fails."""
-    first = refund_intent(intent_with_payment(), 400, course)
+@pytest.mark.parametrize("progression", REFUND_PROGRESSIONS.values())
+def test_a_refund_ends_by_itself(progression: RefundProgression) -> None:
+    """A refund changes status after `DELAYED_EFFECT_PERIOD`, and only a settled one lowers the
+    balance."""
+    first = refund_intent(intent_with_payment(), 400, progression)
     last = machine.advance_to(first, NOW + DELAYED_EFFECT_PERIOD)
     held = {RefundStatus.PENDING: 1_000, RefundStatus.SETTLED: 600, RefundStatus.FAILED: 1_000}
-    for intent, status in zip((first, last), course, strict=True):
+    for intent, status in zip((first, last), progression, strict=True):
         assert machine.snapshot(intent).refunds[0].status is status
         assert machine.balance(intent) == held[status]
 
 
 @pytest.mark.parametrize("kind", ["pending_then_failed", "settled_then_failed"])
 def test_a_refund_counts_until_it_fails(kind: str) -> None:
-    """What is on its way back cannot be refunded once more; what failed can."""
+    """A pending or settled refund uses up the payment; a failed one frees the amount again."""
     first = refund_intent(intent_with_payment(), 1_000, REFUND_PROGRESSIONS[kind])
     with pytest.raises(ProcessorRefused):
         refund_intent(first, 1)
@@ -214,21 +215,21 @@ def test_a_refund_counts_until_it_fails(kind: str) -> None:
 
 
 def test_a_fee_is_rounded_half_up() -> None:
-    """Of 1,000 at 2.95 % thirty are kept, and the balance lacks them."""
+    """The fee of 1,000 at 2.95 % is 30, and the balance is reduced by it."""
     intent = intent_with_payment(1_000, fee_ppm=29_500)
     assert machine.snapshot(intent).fees == (ProcessorFee("ffee_7_1", 30),)
     assert machine.balance(intent) == 970
 
 
-def test_a_refund_by_hand_is_none_of_ours() -> None:
-    """It bears no operation, and is taken from a payment that has as much left."""
+def test_a_refund_by_hand_has_no_operation() -> None:
+    """A refund by hand has no operation and applies to a payment with enough left."""
     two = machine.refund_by_hand(refund_intent(intent_with_two_payments(), 800), 300, NOW)
     assert [state.op_id for state in machine.snapshot(two).refunds] == [2, None]
     assert [charge.refundable_amount for charge in two.charges] == [200, 200]
 
 
-def test_a_reversal_by_hand_is_none_of_ours() -> None:
-    """It bears no operation, and is taken from a payout that has as much left."""
+def test_a_reversal_by_hand_has_no_operation() -> None:
+    """A reversal by hand has no operation and applies to a payout with enough left."""
     out = reverse_intent_payout(
         pay_out_intent(pay_out_intent(intent_with_payment(), 400), 500), 300
     )
@@ -238,8 +239,8 @@ def test_a_reversal_by_hand_is_none_of_ours() -> None:
 
 
 @pytest.mark.parametrize("amount", [-1, 0, 1_001])
-def test_a_hand_is_held_to_the_same_bounds(amount: int) -> None:
-    """Nobody refunds or takes back what is not there."""
+def test_actions_by_hand_have_the_same_bounds(amount: int) -> None:
+    """Refunds and reversals by hand outside of the available amount are refused."""
     intent = pay_out_intent(intent_with_payment(), 1_000)
     with pytest.raises(ProcessorRefused):
         machine.refund_by_hand(intent, amount, NOW)
@@ -247,10 +248,10 @@ def test_a_hand_is_held_to_the_same_bounds(amount: int) -> None:
         machine.reverse_by_hand(intent, amount)
 
 
-# Whatever happens ---------------------------------------------------------------------------
+# Any sequence of actions --------------------------------------------------------------------
 
 AMOUNTS = st.integers(-10, 1_200)
-ACTS = st.one_of(
+ACTIONS = st.one_of(
     st.tuples(st.just("refund"), AMOUNTS, st.sampled_from([None, *REFUND_PROGRESSIONS])),
     st.tuples(st.just("pay_out"), AMOUNTS, st.booleans()),
     st.tuples(st.just("reverse"), AMOUNTS, st.integers(1, 3)),
@@ -261,16 +262,16 @@ ACTS = st.one_of(
 )
 
 
-def act(intent: FakeIntent, what: tuple[object, ...], now: datetime) -> FakeIntent:
-    """The intent after one act; as it was where the act is refused."""
+def apply_action(intent: FakeIntent, action: tuple[object, ...], now: datetime) -> FakeIntent:
+    """The intent after one action; unchanged if the action is refused."""
     try:
-        match what:
+        match action:
             case "refund", int(amount), kind:
-                command, course = (
+                command, progression = (
                     RefundPayment("fpay_7_1", amount, "usd"),
                     REFUND_PROGRESSIONS.get(str(kind)),
                 )
-                return machine.refund(intent, command, 2, now, course)[0]
+                return machine.refund(intent, command, 2, now, progression)[0]
             case "pay_out", int(amount), bool(ready):
                 out = PayOut("fpay_7_1", 3, amount, "usd")
                 return machine.pay_out(intent, out, 4, ready)[0]
@@ -291,49 +292,49 @@ def refunded(charge: Charge) -> int:
     return sum(r.amount for r in charge.refunds if r.status is RefundStatus.SETTLED)
 
 
-def taken(charge: Charge) -> int:
-    """What the bank has of it."""
+def charged_back(charge: Charge) -> int:
+    """The amount held by the bank because of a chargeback."""
     chargeback = charge.chargeback
     if chargeback is None or chargeback.status is ChargebackStatus.WON:
         return 0
     return chargeback.amount
 
 
-def books(charge: Charge) -> int:
-    """What is held of a payment, by the list of its facts alone."""
+def expected_balance(charge: Charge) -> int:
+    """The balance of a charge, computed from its facts alone."""
     return (
         charge.payment.amount
         - sum(fee.amount for fee in charge.fees)
         - refunded(charge)
         - sum(payout.amount for payout in charge.payouts)
         + sum(reversal.amount for reversal in charge.reversals)
-        - taken(charge)
+        - charged_back(charge)
     )
 
 
-@given(st.lists(ACTS, max_size=25))
-def test_money_stays_within_its_bounds(acts: list[tuple[Any, ...]]) -> None:
-    """Whatever is tried in whatever order: one charge at most, refunds and a lost chargeback
-    within it, net payouts within it, and the balance is what the facts add up to."""
+@given(st.lists(ACTIONS, max_size=25))
+def test_money_stays_within_its_bounds(actions: list[tuple[Any, ...]]) -> None:
+    """Any sequence of actions keeps one charge, refunds and chargeback within the payment, net
+    payouts within it, and the balance equal to the sum of the facts."""
     intent, now = intent_with_checkout(), NOW
-    for what in [("play", CheckoutOutcome.SUCCEED), *acts]:
-        now += timedelta(seconds=int(what[1]) if what[0] == "wait" else 0)
-        intent = act(machine.advance_to(intent, now), what, now)
+    for action in [("play", CheckoutOutcome.SUCCEED), *actions]:
+        now += timedelta(seconds=int(action[1]) if action[0] == "wait" else 0)
+        intent = apply_action(machine.advance_to(intent, now), action, now)
         [charge] = intent.charges
         assert 0 <= charge.refundable_amount <= 1_000
-        assert refunded(charge) + taken(charge) <= 1_000
+        assert refunded(charge) + charged_back(charge) <= 1_000
         assert 0 <= charge.payable_amount <= 1_000
         assert all(0 <= payout.reversed <= payout.amount for payout in charge.payouts)
-        assert machine.balance(intent) == books(charge)
+        assert machine.balance(intent) == expected_balance(charge)
         assert machine.advance_to(intent, now) == intent
         change = machine.next_change_at(intent)
         assert change is None or change > now
 
 
-@given(st.lists(ACTS, max_size=12))
-def test_a_state_survives_the_book(acts: list[tuple[object, ...]]) -> None:
-    """What is written down as JSON is read as it was."""
+@given(st.lists(ACTIONS, max_size=12))
+def test_an_intent_survives_encoding(actions: list[tuple[object, ...]]) -> None:
+    """An intent is unchanged by encoding as JSON and decoding."""
     intent = intent_with_payment()
-    for what in acts:
-        intent = act(intent, what, NOW)
+    for action in actions:
+        intent = apply_action(intent, action, NOW)
     assert load(dump(intent), FakeIntent) == intent

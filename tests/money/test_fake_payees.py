@@ -1,4 +1,4 @@
-"""The fake processor's payees: accounts of staff members, ready at once or completed by hand."""
+"""Payees of the fake processor: accounts of companions, ready at once or completed by hand."""
 
 from __future__ import annotations
 
@@ -62,44 +62,44 @@ async def paid_out(bench: ProcessorBench, payment: Payment, payee_ref: str = "")
     )
 
 
-async def nudges_of(bench: ProcessorBench) -> list[ProcessorEvent]:
+async def sent_events(bench: ProcessorBench) -> list[ProcessorEvent]:
     events = await bench.outside_world.events()
     wall = bench.clock.wall()
-    return [nudge for event in events for nudge in bench.payments.parse_webhook(*event, wall)]
+    return [sent for event in events for sent in bench.payments.parse_webhook(*event, wall)]
 
 
 # Opening ---------------------------------------------------------------------------------------
 
 
 async def test_a_payee_is_ready_at_once(bench: ProcessorBench) -> None:
-    """Nobody has to complete anything, unless it was set so."""
+    """A new account is ready and needs nothing by default."""
     payee = await opened(bench)
     assert (payee.ready, payee.needs) == (True, ())
     assert await bench.payments.payee(payee.ref, CALL_TIMEOUT_SECONDS) == payee
 
 
 async def test_a_payee_may_be_incomplete(manual: ProcessorBench) -> None:
-    """Where it was set so, an account lacks something at first."""
+    """With `manual_payees` a new account is not ready and needs details."""
     payee = await opened(manual)
     assert (payee.ready, payee.needs) == (False, ("details",))
     assert await manual.payments.payee(payee.ref, CALL_TIMEOUT_SECONDS) == payee
 
 
 async def test_a_reference_names_the_companion_and_cannot_be_guessed(fake: ProcessorBench) -> None:
-    """It has 128 bits in hexadecimal at its end."""
+    """A reference has the companion's id, and ends with 32 characters."""
     head, companion, secret = (await opened(fake)).ref.split("_")
     assert (head, companion, len(secret)) == ("fpa", str(COMPANION_ID), 32)
 
 
 async def test_an_opening_is_repeated_under_its_key(manual: ProcessorBench) -> None:
-    """The first answer comes again, though the account is complete by now."""
+    """The same key gets the first answer again, even after the account was completed."""
     first = await opened(manual)
     await fake_processor_of(manual).sandbox.complete_payee(first.ref)
     assert await opened(manual) == first
 
 
 async def test_a_companion_has_one_account(bench: ProcessorBench) -> None:
-    """Another key leads to the same account, with the newer name."""
+    """Another key returns the same account and updates its name."""
     first = await opened(bench)
     assert (await opened(bench, 2, name="Mia L.")).ref == first.ref
     page = await fake_processor_of(bench).sandbox.payee_page(first.ref)
@@ -108,32 +108,32 @@ async def test_a_companion_has_one_account(bench: ProcessorBench) -> None:
 
 
 async def test_two_companions_have_two_accounts(bench: ProcessorBench) -> None:
-    """Each with a reference of its own."""
+    """Accounts of two companions have different references."""
     assert (await opened(bench)).ref != (await opened(bench, companion_id=3)).ref
 
 
 async def test_a_key_opens_one_account(bench: ProcessorBench) -> None:
-    """The same key with another name is refused as a bug."""
+    """The same key with another name raises `OperationKeyReused`."""
     await opened(bench)
     with pytest.raises(OperationKeyReused):
         await opened(bench, name="Somebody else")
 
 
-@pytest.mark.parametrize(("kind", "there"), [("timeout_before", False), ("timeout_after", True)])
-async def test_faults_strike_openings(bench: ProcessorBench, kind: str, there: bool) -> None:
-    """An account was opened or not when the answer is lost, and a repeat heals both."""
+@pytest.mark.parametrize(("kind", "exists"), [("timeout_before", False), ("timeout_after", True)])
+async def test_faults_apply_to_openings(bench: ProcessorBench, kind: str, exists: bool) -> None:
+    """A lost answer leaves the account opened or not, by the fault, and a repeat gets it ready."""
     fake = fake_processor_of(bench)
     await fake.sandbox.add_fault("open_payee", kind, 1)
     with pytest.raises(Unknown):
         await opened(bench)
     made = await fake._store.read(lambda view: view.get("payee", str(COMPANION_ID)))
-    assert (made is not None) is there
+    assert (made is not None) is exists
     assert (await opened(bench)).ready
 
 
 @pytest.mark.parametrize("ref", ["", "\0", "é", "fpa_2_x", "a/b", "x" * 3000])
 async def test_an_unknown_payee_is_missing(bench: ProcessorBench, ref: str) -> None:
-    """What names no account is refused by the port, and has no page, on every book."""
+    """An unknown reference is refused as missing, and has no page, on every book."""
     fake = fake_processor_of(bench)
     for call in (
         fake.payee(ref, CALL_TIMEOUT_SECONDS),
@@ -150,7 +150,7 @@ async def test_an_unknown_payee_is_missing(bench: ProcessorBench, ref: str) -> N
 
 
 async def test_a_link_leads_to_the_page(bench: ProcessorBench) -> None:
-    """It lasts five minutes of business time, and the page knows the way back."""
+    """A link expires after five minutes of business time, and its page has the return URL."""
     await bench.clock.set_business(NOW + 10 * MINUTE)
     ref = (await opened(bench)).ref
     link = await bench.payments.onboarding_link(
@@ -163,7 +163,7 @@ async def test_a_link_leads_to_the_page(bench: ProcessorBench) -> None:
 
 
 async def test_a_payee_is_completed_on_the_page(manual: ProcessorBench) -> None:
-    """One act makes the account ready, for good."""
+    """Completing the page makes the account ready, and completing it again keeps it ready."""
     ref = (await opened(manual)).ref
     for _ in range(2):
         page = await fake_processor_of(manual).sandbox.complete_payee(ref)
@@ -172,35 +172,35 @@ async def test_a_payee_is_completed_on_the_page(manual: ProcessorBench) -> None:
     assert (await manual.payments.payee(ref, CALL_TIMEOUT_SECONDS)) == PayeeState(ref, True)
 
 
-async def test_completing_is_told_of_once(manual: ProcessorBench) -> None:
-    """An event points to the account, and a second act on the page changes nothing."""
+async def test_completing_sends_one_event(manual: ProcessorBench) -> None:
+    """Completing an account twice sends one event, which names the account."""
     ref = (await opened(manual)).ref
-    assert await nudges_of(manual) == []
+    assert await sent_events(manual) == []
     for _ in range(2):
         await fake_processor_of(manual).sandbox.complete_payee(ref)
-    assert await nudges_of(manual) == [ProcessorEvent("fev_p2_000001", payee_ref=ref)]
+    assert await sent_events(manual) == [ProcessorEvent("fev_p2_000001", payee_ref=ref)]
 
 
-async def test_each_change_of_readiness_is_told_of(bench: ProcessorBench) -> None:
-    """By an event with a name of its own."""
+async def test_each_change_of_readiness_has_an_event(bench: ProcessorBench) -> None:
+    """Each change of readiness sends one event with its own id; a repeat sends none."""
     ref, fake = (await opened(bench)).ref, fake_processor_of(bench)
     for ready in (False, False, True):
         await fake.dashboard.set_payee_ready(COMPANION_ID, ready)
-    assert [nudge.event_id for nudge in await nudges_of(bench)] == [
+    assert [sent.event_id for sent in await sent_events(bench)] == [
         "fev_p2_000001",
         "fev_p2_000002",
     ]
     assert (await bench.payments.payee(ref, CALL_TIMEOUT_SECONDS)).ready
 
 
-async def test_nobody_is_told_of_no_account(fake: ProcessorBench) -> None:
-    """There is nothing that an event could point to."""
+async def test_a_missing_account_has_no_event(fake: ProcessorBench) -> None:
+    """A change of readiness without an account sends no event."""
     await fake_processor_of(fake).dashboard.set_payee_ready(COMPANION_ID, False)
-    assert await nudges_of(fake) == []
+    assert await sent_events(fake) == []
 
 
-async def test_an_account_opened_unready_stays_so(bench: ProcessorBench) -> None:
-    """Who was not to be paid is not to be paid with an account either."""
+async def test_an_account_opened_unready_stays_unready(bench: ProcessorBench) -> None:
+    """An account opened for a companion who is set not ready is not ready."""
     await fake_processor_of(bench).dashboard.set_payee_ready(COMPANION_ID, False)
     assert not (await opened(bench)).ready
 
@@ -209,13 +209,13 @@ async def test_an_account_opened_unready_stays_so(bench: ProcessorBench) -> None
 
 
 @pytest.mark.parametrize("payee_ref", ["", "acct_whatever"])
-async def test_anybody_can_be_paid(bench: ProcessorBench, payee_ref: str) -> None:
-    """With or without an account, of whatever name."""
+async def test_any_account_can_be_paid(bench: ProcessorBench, payee_ref: str) -> None:
+    """A payout with no account and one with an unknown account both pass by default."""
     assert (await paid_out(bench, await bench.make_payment(), payee_ref)).amount == 1
 
 
 async def test_an_unready_companion_is_not_paid(bench: ProcessorBench) -> None:
-    """Until it is ready again."""
+    """A payout is refused while the companion is not ready, and passes afterwards."""
     payment, fake = await bench.make_payment(), fake_processor_of(bench)
     await fake.dashboard.set_payee_ready(COMPANION_ID, False)
     with pytest.raises(ProcessorRefused) as refused:
@@ -226,8 +226,8 @@ async def test_an_unready_companion_is_not_paid(bench: ProcessorBench) -> None:
 
 
 async def test_only_a_ready_account_is_paid(manual: ProcessorBench) -> None:
-    """Where payees are completed by hand: neither no account, nor another, nor an incomplete
-    one."""
+    """With `manual_payees` a payout without account, with an unknown or with an incomplete one is
+    refused."""
     payment, payee = await manual.make_payment(), await opened(manual)
     for completed in (False, True):
         for ref in ["", "fpa_2_other", *([] if completed else [payee.ref])]:
@@ -239,15 +239,15 @@ async def test_only_a_ready_account_is_paid(manual: ProcessorBench) -> None:
 
 
 async def test_readiness_without_an_account_is_not_enough(manual: ProcessorBench) -> None:
-    """Where payees are completed by hand a payout has to name an account."""
+    """With `manual_payees` a ready companion without an account cannot be paid."""
     payment = await manual.make_payment()
     await fake_processor_of(manual).dashboard.set_payee_ready(COMPANION_ID, True)
     with pytest.raises(ProcessorRefused):
         await paid_out(manual, payment, "")
 
 
-async def test_the_account_of_another_is_not_paid(manual: ProcessorBench) -> None:
-    """A payout goes to its own companion's account."""
+async def test_another_companions_account_is_not_paid(manual: ProcessorBench) -> None:
+    """With `manual_payees` a payout to another companion's account is refused."""
     payment, other = await manual.make_payment(), await opened(manual, companion_id=3)
     await fake_processor_of(manual).sandbox.complete_payee(other.ref)
     await fake_processor_of(manual).dashboard.set_payee_ready(COMPANION_ID, True)

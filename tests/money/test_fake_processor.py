@@ -1,4 +1,4 @@
-"""The fake processor's own: its page and its balance."""
+"""The fake processor beyond the port: its sandbox page, balance, lookups and checkup."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_it_implements_both_ports(fake: ProcessorBench) -> None:
 
 
 async def test_a_page_shows_what_is_paid(bench: ProcessorBench) -> None:
-    """The page has all that its hosted form shows."""
+    """A page has the intent's amount, description, booking code, email and return URL."""
     checkout, command = await bench.open_checkout(), make_checkout_command()
     assert await fake_processor_of(bench).sandbox.checkout_page(checkout.ref) == CheckoutPage(
         ref=checkout.ref,
@@ -52,8 +52,8 @@ async def test_a_page_shows_what_is_paid(bench: ProcessorBench) -> None:
     )
 
 
-async def test_a_page_has_an_unguessable_name(fake: ProcessorBench) -> None:
-    """The reference is 128 bits in hexadecimal, another one each time, and ends the url."""
+async def test_a_page_has_an_unguessable_reference(fake: ProcessorBench) -> None:
+    """A page's reference is 32 new hexadecimal digits, and ends its URL."""
     first, second = await fake.open_checkout(), await fake.open_checkout()
     assert first.ref != second.ref
     assert len(first.ref) == 32
@@ -63,14 +63,14 @@ async def test_a_page_has_an_unguessable_name(fake: ProcessorBench) -> None:
 
 @pytest.mark.parametrize("ref", ["0" * 32, "", "\0", "é", "a/b", "\ud800", "x" * 3000])
 async def test_an_unknown_page_is_none(bench: ProcessorBench, ref: str) -> None:
-    """What names no page, or can't name one, is answered by none, on every book."""
+    """An unknown reference returns None on every book."""
     sandbox = fake_processor_of(bench).sandbox
     assert await sandbox.checkout_page(ref) is None
     assert await sandbox.simulate_checkout(ref, "succeed") is None
 
 
 async def test_a_lapsed_page_is_shown_as_expired(fake: ProcessorBench) -> None:
-    """The page says so from its time on, though nobody has acted on it."""
+    """A page is shown as expired from its expiry on, without an action."""
     checkout = await fake.open_checkout()
     await fake.clock.set_business(NOW + 12 * HOUR)
     page = await fake_processor_of(fake).sandbox.checkout_page(checkout.ref)
@@ -79,7 +79,7 @@ async def test_a_lapsed_page_is_shown_as_expired(fake: ProcessorBench) -> None:
 
 
 async def test_a_card_pays(fake: ProcessorBench) -> None:
-    """What the page's form was given is played by its number."""
+    """A successful test card pays the page."""
     checkout = await fake.open_checkout()
     page = await fake_processor_of(fake).sandbox.simulate_checkout(
         checkout.ref, "card:4242 4242 4242 4242"
@@ -88,8 +88,8 @@ async def test_a_card_pays(fake: ProcessorBench) -> None:
     assert page.state == "paid"
 
 
-async def test_a_real_card_is_kept_nowhere(fake: ProcessorBench) -> None:
-    """A number that is no test card changes nothing, and the page says why."""
+async def test_a_real_card_is_not_stored(fake: ProcessorBench) -> None:
+    """A number that is no test card changes nothing, and the answer has the reason."""
     checkout = await fake.open_checkout()
     page = await fake_processor_of(fake).sandbox.simulate_checkout(
         checkout.ref, "card:4111111111111111"
@@ -102,7 +102,7 @@ async def test_a_real_card_is_kept_nowhere(fake: ProcessorBench) -> None:
 
 
 async def test_an_unknown_outcome_is_refused(fake: ProcessorBench) -> None:
-    """A script that asks for an unknown outcome is told the field."""
+    """An unknown outcome raises `InvalidField` for `outcome`."""
     with pytest.raises(InvalidField) as invalid:
         await fake_processor_of(fake).sandbox.simulate_checkout(
             (await fake.open_checkout()).ref, "win"
@@ -114,8 +114,8 @@ async def test_an_unknown_outcome_is_refused(fake: ProcessorBench) -> None:
 
 
 async def test_the_balance_is_what_is_held(bench: ProcessorBench) -> None:
-    """Over all intents: payments, less what settled refunds, payouts and chargebacks took,
-    with what came back."""
+    """The balance of all intents is payments, reversals and won chargebacks less payouts, refunds
+    and chargebacks."""
     sandbox, payment = fake_processor_of(bench).sandbox, await bench.make_payment(amount=20_000)
     payout = await bench.pay_out(payment, 17_000)
     await bench.payments.reverse_payout(
@@ -137,7 +137,7 @@ async def test_the_balance_is_what_is_held(bench: ProcessorBench) -> None:
 
 
 async def test_the_balance_moves_with_time(bench: ProcessorBench) -> None:
-    """A refund that settles by itself is in the balance, though nobody asked for the intent."""
+    """A pending refund lowers the balance when it settles, without a read of the intent."""
     payment = await bench.make_payment(amount=20_000)
     await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_settled", 1)
     await bench.refund(payment, 5_000)
@@ -147,12 +147,12 @@ async def test_the_balance_moves_with_time(bench: ProcessorBench) -> None:
 
 
 async def test_an_empty_book_holds_nothing(bench: ProcessorBench) -> None:
-    """At first the balance is zero."""
+    """The balance of an empty book is zero."""
     assert await fake_processor_of(bench).sandbox.balance() == 0
 
 
 async def test_an_unpaid_intent_is_not_charged_back(bench: ProcessorBench) -> None:
-    """Neither an open page nor an unknown intent has a payment to take back."""
+    """A chargeback of an unpaid or unknown intent is refused as `not_paid`."""
     await bench.open_checkout()
     for intent_id in (INTENT_ID, 404):
         with pytest.raises(RuleBroken) as broken:
@@ -161,18 +161,18 @@ async def test_an_unpaid_intent_is_not_charged_back(bench: ProcessorBench) -> No
 
 
 async def test_an_unknown_verdict_is_refused(fake: ProcessorBench) -> None:
-    """A chargeback is open, won or lost."""
+    """An unknown verdict raises `InvalidField` for `outcome`."""
     await fake.make_payment()
     with pytest.raises(InvalidField) as invalid:
         await fake_processor_of(fake).sandbox.chargeback(INTENT_ID, "draw")
     assert [fault.field for fault in invalid.value.field_errors] == ["outcome"]
 
 
-# Looking ---------------------------------------------------------------------------------------
+# Lookups ---------------------------------------------------------------------------------------
 
 
 async def test_the_intent_of_a_payment_is_found(bench: ProcessorBench) -> None:
-    """By the payment's reference alone."""
+    """An intent is found by the payment's reference."""
     payment = await bench.make_payment(intent_id=13)
     assert await bench.payments.find_intent(payment.ref, CALL_TIMEOUT_SECONDS) == 13
 
@@ -181,13 +181,13 @@ async def test_the_intent_of_a_payment_is_found(bench: ProcessorBench) -> None:
     "ref", ["", "\0", "é", "pi_12", "fpay_12_2", "fpay_404_1", "fpay_012_1", f"fpay_{'9' * 19}_1"]
 )
 async def test_a_foreign_payment_has_no_intent(bench: ProcessorBench, ref: str) -> None:
-    """What is no payment of this processor belongs to nobody, on every book."""
+    """A reference that is no payment of this processor has no intent, on every book."""
     await bench.make_payment()
     assert await bench.payments.find_intent(ref, CALL_TIMEOUT_SECONDS) is None
 
 
-async def test_the_checkup_says_what_is_pretended(fake: ProcessorBench) -> None:
-    """Nobody can take it for a real one, and as it comes nothing is wrong."""
+async def test_the_checkup_says_that_no_money_moves(fake: ProcessorBench) -> None:
+    """The checkup says that no money moves and payees are ready at once, and all is in order."""
     found = {each.name: each for each in await fake.payments.checkup(CALL_TIMEOUT_SECONDS)}
     assert "no money moves" in found["processor"].detail
     assert "at once" in found["payees"].detail
@@ -195,15 +195,15 @@ async def test_the_checkup_says_what_is_pretended(fake: ProcessorBench) -> None:
 
 
 async def test_the_checkup_knows_how_payees_are_completed() -> None:
-    """By hand, where it was set so."""
+    """With `manual_payees` the checkup says that payees are completed by hand."""
     found = {
         each.name: each for each in await make_fake_bench(manual_payees=True).payments.checkup(1)
     }
     assert "by hand" in found["payees"].detail
 
 
-async def test_the_checkup_names_waiting_faults(bench: ProcessorBench) -> None:
-    """Misbehaviour that was asked for and has not struck yet is not in order."""
+async def test_the_checkup_names_queued_faults(bench: ProcessorBench) -> None:
+    """The checkup reports queued faults as not in order."""
     await fake_processor_of(bench).sandbox.add_fault("refund", "timeout_after", 2)
     found = {each.name: each for each in await bench.payments.checkup(CALL_TIMEOUT_SECONDS)}
     assert not found["faults"].ok

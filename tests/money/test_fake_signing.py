@@ -25,13 +25,13 @@ STAMP, MAC = HEADER.split(",")
 
 
 def test_a_signed_event_passes() -> None:
-    """Signed with our secret just now it is believed, and says where to look."""
+    """An event signed with our secret now is verified and names its intent."""
     verify({SIGNATURE_HEADER: HEADER}, BODY, SIGNING_SECRET, NOW)
     assert parse_events(BODY) == (ProcessorEvent("fev_7_000001", 7),)
 
 
-def test_an_event_of_a_payee_points_to_it() -> None:
-    """It says where to look, and names no intent."""
+def test_an_event_of_a_payee_names_it() -> None:
+    """The event of a payee names the account and no intent."""
     event = FakeEvent("fev_p2_000001", NOW, payee_ref="fpa_2_x")
     assert (
         parse_events(encode_body(event))
@@ -42,7 +42,7 @@ def test_an_event_of_a_payee_points_to_it() -> None:
 
 @pytest.mark.parametrize("seconds", [-300, 300])
 def test_the_tolerance_is_exact(seconds: int) -> None:
-    """At 300 s before and after an event holds, one second further it does not."""
+    """A signature is valid at exactly 300 s before and after its time, and not a second further."""
     at = NOW + seconds * SECOND
     verify({SIGNATURE_HEADER: HEADER}, BODY, SIGNING_SECRET, at)
     with pytest.raises(BadEventSignature):
@@ -56,18 +56,18 @@ def test_the_tolerance_is_exact(seconds: int) -> None:
 
 
 def test_one_of_several_signatures_is_enough() -> None:
-    """While a secret is changed, an event bears the signatures of both."""
+    """An event with two signatures is verified if one of them is ours."""
     verify({SIGNATURE_HEADER: f"{STAMP},v1={'0' * 64},{MAC}"}, BODY, SIGNING_SECRET, NOW)
 
 
 def test_another_secret_does_not_pass() -> None:
-    """Who has not our secret cannot make us look."""
+    """An event signed with another secret is refused."""
     with pytest.raises(BadEventSignature):
         verify(sign_headers(BODY, b"another", NOW), BODY, SIGNING_SECRET, NOW)
 
 
 def test_the_time_is_signed() -> None:
-    """An old event does not become a new one by another time in its header."""
+    """A header whose time was changed is refused."""
     later = NOW + 2 * SIGNATURE_TOLERANCE
     with pytest.raises(BadEventSignature):
         verify({SIGNATURE_HEADER: f"t={int(later.timestamp())},{MAC}"}, BODY, SIGNING_SECRET, later)
@@ -92,7 +92,7 @@ def test_the_time_is_signed() -> None:
     ],
 )
 def test_a_malformed_header_is_refused(header: str) -> None:
-    """Whatever is not of the exact form is refused, and nothing else happens."""
+    """A header that differs from the exact form is refused."""
     with pytest.raises(BadEventSignature):
         verify({SIGNATURE_HEADER: header}, BODY, SIGNING_SECRET, NOW)
 
@@ -100,19 +100,19 @@ def test_a_malformed_header_is_refused(header: str) -> None:
 @given(st.text(max_size=100))
 @example("t=1,v1=\udcff")
 def test_no_header_breaks_the_check(header: str) -> None:
-    """Any text in the header is refused by the one error."""
+    """Any text as a header raises `BadEventSignature` and no other error."""
     with pytest.raises(BadEventSignature):
         verify({SIGNATURE_HEADER: header}, BODY, SIGNING_SECRET, NOW)
 
 
 def test_two_headers_are_refused() -> None:
-    """A header that is there twice under two spellings is no signature."""
+    """Two signature headers with different case are refused."""
     with pytest.raises(BadEventSignature):
         verify(
             {SIGNATURE_HEADER: HEADER, SIGNATURE_HEADER.lower(): HEADER}, BODY, SIGNING_SECRET, NOW
         )
 
 
-def test_an_unknown_kind_says_nothing() -> None:
-    """A verified event of a kind that nobody knows is taken, and points nowhere."""
+def test_an_unknown_type_yields_no_event() -> None:
+    """An event of an unknown type yields no processor event."""
     assert parse_events(b'{"id": "fev_1", "type": "balance.available", "intent_id": 7}') == ()

@@ -1,4 +1,4 @@
-"""The fake processor's statement: each movement of its balance, in the words of the port."""
+"""The fake processor's statement: one `Movement` per change of its balance."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ pytestmark = pytest.mark.anyio
 
 
 async def kinds(bench: ProcessorBench) -> list[tuple[str, int]]:
-    """What the statement has of one intent, in its order."""
+    """Kind and amount of each line of the statement, in order."""
     return [(line.kind.value, line.amount) for line in await statement_lines(bench)]
 
 
 async def test_a_payment_is_a_line(bench: ProcessorBench) -> None:
-    """It bears the payment's reference, and the time at which it was made."""
+    """The line of a payment has the payment's reference, amount and time."""
     payment = await bench.make_payment(amount=20_000)
     assert await statement_lines(bench) == [
         Movement(INTENT_ID, MovementKind.PAYMENT, payment.ref, 20_000, payment.paid_at)
     ]
 
 
-async def test_what_moves_nothing_has_no_line(bench: ProcessorBench) -> None:
-    """Neither an open page, nor a refund on its way."""
+async def test_a_change_without_movement_has_no_line(bench: ProcessorBench) -> None:
+    """An open page and a pending refund have no line."""
     await bench.open_checkout(intent_id=13)
     payment = await bench.make_payment()
     await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_settled", 1)
@@ -66,7 +66,7 @@ async def test_what_moves_nothing_has_no_line(bench: ProcessorBench) -> None:
 
 
 async def test_a_refund_is_a_line_when_it_settles(bench: ProcessorBench) -> None:
-    """Nobody has to ask for the intent: the time alone makes the line."""
+    """A pending refund gets its line at the time it settles, without a read of the intent."""
     payment = await bench.make_payment()
     await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_settled", 1)
     state = await bench.refund(payment, 5_000)
@@ -77,7 +77,7 @@ async def test_a_refund_is_a_line_when_it_settles(bench: ProcessorBench) -> None
 
 
 async def test_a_refund_that_never_settled_has_no_line(bench: ProcessorBench) -> None:
-    """It failed before any cash moved."""
+    """A refund that fails while pending has no line."""
     payment = await bench.make_payment()
     await fake_processor_of(bench).sandbox.add_fault("refund", "pending_then_failed", 1)
     await bench.refund(payment, 5_000)
@@ -85,8 +85,8 @@ async def test_a_refund_that_never_settled_has_no_line(bench: ProcessorBench) ->
     assert await kinds(bench) == [("payment", 20_000)]
 
 
-async def test_a_settled_refund_that_fails_comes_back(bench: ProcessorBench) -> None:
-    """It went, and it came back, each by a line with its reference."""
+async def test_a_settled_refund_that_fails_has_two_lines(bench: ProcessorBench) -> None:
+    """A settled refund that fails has a second line that returns the amount."""
     payment = await bench.make_payment()
     await fake_processor_of(bench).sandbox.add_fault("refund", "settled_then_failed", 1)
     state = await bench.refund(payment, 5_000)
@@ -99,8 +99,8 @@ async def test_a_settled_refund_that_fails_comes_back(bench: ProcessorBench) -> 
     ]
 
 
-async def test_payouts_go_and_come_back(bench: ProcessorBench) -> None:
-    """A payout and its reversal bear the references that the snapshot shows."""
+async def test_payouts_and_reversals_are_lines(bench: ProcessorBench) -> None:
+    """A payout and its reversal have one line each with the reference from the port's answer."""
     payout = await bench.pay_out(await bench.make_payment(), 17_000)
     command, key = ReversePayout(1, 2_000, "usd"), make_operation_key(OperationKind.REVERSE_PAYOUT)
     reversal = await bench.payments.reverse_payout(command, payout.ref, key, CALL_TIMEOUT_SECONDS)
@@ -111,10 +111,8 @@ async def test_payouts_go_and_come_back(bench: ProcessorBench) -> None:
 
 
 @pytest.mark.parametrize("opened_first", [False, True])
-async def test_a_won_chargeback_goes_and_comes_back(
-    bench: ProcessorBench, opened_first: bool
-) -> None:
-    """Also where the verdict came together with the claim."""
+async def test_a_won_chargeback_has_two_lines(bench: ProcessorBench, opened_first: bool) -> None:
+    """A won chargeback has two lines that add up to zero, even without a separate opening."""
     await bench.make_payment()
     if opened_first:
         await fake_processor_of(bench).sandbox.chargeback(INTENT_ID, "open")
@@ -126,8 +124,8 @@ async def test_a_won_chargeback_goes_and_comes_back(
     ]
 
 
-async def test_a_lost_chargeback_stays_gone(bench: ProcessorBench) -> None:
-    """The verdict moves nothing more."""
+async def test_a_lost_chargeback_has_one_line(bench: ProcessorBench) -> None:
+    """A lost chargeback has the line of its opening only."""
     await bench.make_payment()
     for outcome in ("open", "lost"):
         await fake_processor_of(bench).sandbox.chargeback(INTENT_ID, outcome)
@@ -135,7 +133,7 @@ async def test_a_lost_chargeback_stays_gone(bench: ProcessorBench) -> None:
 
 
 async def test_fees_are_lines() -> None:
-    """Of the payment and of the chargeback, with the references of the snapshot."""
+    """The fees of a payment and of its chargeback are lines with the snapshot's references."""
     bench = make_fake_bench(fee_ppm=29_000)
     await bench.make_payment(amount=20_000)
     await fake_processor_of(bench).sandbox.chargeback(INTENT_ID, "lost")
@@ -146,14 +144,14 @@ async def test_fees_are_lines() -> None:
     assert [line.amount for line in fees] == [-580, -580]
 
 
-async def test_no_fee_is_taken_unless_asked_for(bench: ProcessorBench) -> None:
-    """The whole payment is held."""
+async def test_no_fee_is_taken_by_default(bench: ProcessorBench) -> None:
+    """A payment has no fee by default."""
     await bench.make_payment()
     assert (await bench.snapshot()).fees == ()
 
 
-async def test_what_was_done_by_hand_is_listed(bench: ProcessorBench) -> None:
-    """Like any other movement, though no operation is behind it."""
+async def test_actions_by_hand_are_listed(bench: ProcessorBench) -> None:
+    """A refund and a reversal by hand have lines, though no operation."""
     payment = await bench.make_payment()
     await bench.pay_out(payment, 10_000)
     await fake_processor_of(bench).dashboard.refund(INTENT_ID, 3_000)
@@ -163,16 +161,16 @@ async def test_what_was_done_by_hand_is_listed(bench: ProcessorBench) -> None:
     assert (snapshot.refunds[0].op_id, snapshot.reversals[0].op_id) == (None, None)
 
 
-async def test_intents_come_in_their_order(bench: ProcessorBench) -> None:
-    """By number, not by name, and whatever happened last."""
+async def test_lines_are_ordered_by_intent(bench: ProcessorBench) -> None:
+    """Lines are ordered by intent number, not by text or by time."""
     for intent_id in (10, 9, 100):
         await bench.make_payment(intent_id=intent_id)
     await fake_processor_of(bench).sandbox.chargeback(9, "open")
     assert [line.intent_id for line in await statement_lines(bench)] == [9, 9, 10, 100]
 
 
-async def test_a_long_statement_is_whole(bench: ProcessorBench) -> None:
-    """What lies beyond a stretch of the book is there as well."""
+async def test_a_long_statement_is_complete(bench: ProcessorBench) -> None:
+    """A statement longer than one page of the book is listed completely."""
     payment = await bench.make_payment(intent_id=1)
 
     async def work(tx: FakeStoreTransaction) -> None:
@@ -185,8 +183,8 @@ async def test_a_long_statement_is_whole(bench: ProcessorBench) -> None:
     assert found == [1, *range(1, 1_201)]
 
 
-async def test_a_statement_can_be_left(bench: ProcessorBench) -> None:
-    """Who stops reading holds nothing up."""
+async def test_an_abandoned_statement_blocks_nothing(bench: ProcessorBench) -> None:
+    """An abandoned read of the statement does not block later payments."""
     for intent_id in (1, 2):
         await bench.make_payment(intent_id=intent_id)
     async for _ in bench.payments.statement():
@@ -195,14 +193,14 @@ async def test_a_statement_can_be_left(bench: ProcessorBench) -> None:
     assert len(await statement_lines(bench)) == 3
 
 
-async def test_a_lost_book_has_no_statement() -> None:
-    """That it could not be read must not look like an empty one."""
+async def test_an_unreachable_book_has_no_statement() -> None:
+    """The statement of an unreachable book raises `Unknown` instead of being empty."""
     statement: AsyncIterator[Movement] = make_bench_on_book(UnavailableBook()).payments.statement()
     with pytest.raises(Unknown):
         await anext(statement)
 
 
-ACTS = st.one_of(
+ACTIONS = st.one_of(
     st.tuples(st.just("refund"), st.sampled_from([None, *REFUND_PROGRESSIONS])),
     st.tuples(st.just("pay_out"), st.none()),
     st.tuples(st.just("reverse"), st.none()),
@@ -211,8 +209,8 @@ ACTS = st.one_of(
 )
 
 
-def act(intent: FakeIntent, what: str, how: str | None) -> FakeIntent:
-    match what:
+def apply_action(intent: FakeIntent, action: str, how: str | None) -> FakeIntent:
+    match action:
         case "refund":
             return refund_intent(intent, 100, REFUND_PROGRESSIONS.get(str(how)))
         case "pay_out":
@@ -224,17 +222,17 @@ def act(intent: FakeIntent, what: str, how: str | None) -> FakeIntent:
     return machine.advance_to(intent, NOW + DELAYED_EFFECT_PERIOD)
 
 
-@given(st.lists(ACTS, max_size=15))
-def test_lines_add_up_to_the_balance(acts: list[tuple[str, str | None]]) -> None:
-    """Whatever happens: each change is explained by its lines, and no line comes twice."""
+@given(st.lists(ACTIONS, max_size=15))
+def test_lines_add_up_to_the_balance(actions: list[tuple[str, str | None]]) -> None:
+    """After any actions the lines add up to the balance, and no line occurs twice."""
     intent, found = intent_with_payment(fee_ppm=29_000), list[Movement]()
     found.extend(machine.movements(FakeIntent(7), intent, NOW))
-    for what, how in acts:
-        was = intent
+    for action, how in actions:
+        before = intent
         try:
-            intent = act(intent, what, how)
+            intent = apply_action(intent, action, how)
         except (ProcessorRefused, RuleBroken):
             continue
-        found.extend(machine.movements(was, intent, NOW))
+        found.extend(machine.movements(before, intent, NOW))
         assert sum(line.amount for line in found) == machine.balance(intent)
     assert len({(line.kind, line.ref) for line in found}) == len(found)

@@ -1,4 +1,4 @@
-"""What every payment processor does, in the words of the `Payments` port."""
+"""The contract of `PaymentProcessor` for commands, on every processor."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.anyio, ON_EACH_PROCESSOR]
 
 
 async def test_a_checkout_is_opened(bench: ProcessorBench) -> None:
-    """A page has a url, lapses when it was told to, and bears the operation's number."""
+    """An opened checkout has a URL, the command's expiry and the operation's id."""
     key = make_operation_key(OperationKind.OPEN_CHECKOUT)
     checkout = await bench.open_checkout(key)
     assert checkout.url.startswith("http")
@@ -48,30 +48,30 @@ async def test_a_checkout_is_opened(bench: ProcessorBench) -> None:
     assert checkout.expires_at == make_checkout_command().expires_at
 
 
-async def test_the_snapshot_knows_the_checkout(bench: ProcessorBench) -> None:
-    """What was opened is found again as it was."""
+async def test_the_snapshot_has_the_checkout(bench: ProcessorBench) -> None:
+    """A snapshot has the opened checkout."""
     checkout = await bench.open_checkout()
     snapshot = await bench.snapshot()
     assert snapshot.checkouts == (checkout,)
 
 
 async def test_an_unknown_intent_is_empty(bench: ProcessorBench) -> None:
-    """Of an intent that it never saw the processor knows nothing, which is no error."""
+    """The snapshot of an unknown intent is empty."""
     snapshot = await bench.snapshot(404)
     assert (snapshot.intent_id, snapshot.checkouts, snapshot.payments) == (404, (), ())
 
 
-async def test_too_small_an_amount_is_refused(bench: ProcessorBench) -> None:
-    """Less than the least amount is refused, the least amount is not."""
-    least = bench.payments.min_amount("usd")
+async def test_a_too_small_amount_is_refused(bench: ProcessorBench) -> None:
+    """An amount below the minimum is refused, and the minimum is accepted."""
+    minimum = bench.payments.min_amount("usd")
     with pytest.raises(ProcessorRefused) as refused:
-        await bench.open_checkout(amount=least - 1)
+        await bench.open_checkout(amount=minimum - 1)
     assert refused.value.reason is RefusalCode.AMOUNT_TOO_SMALL
-    assert (await bench.open_checkout(amount=least)).status is CheckoutStatus.OPEN
+    assert (await bench.open_checkout(amount=minimum)).status is CheckoutStatus.OPEN
 
 
-async def test_a_payment_is_known_once(bench: ProcessorBench) -> None:
-    """Who pays makes one payment of the whole amount, and the page is paid."""
+async def test_a_payment_is_in_the_snapshot(bench: ProcessorBench) -> None:
+    """A payment is in the snapshot with the whole amount, and the checkout is paid."""
     payment = await bench.make_payment(amount=20_000)
     snapshot = await bench.snapshot()
     assert snapshot.payments == (payment,)
@@ -80,7 +80,7 @@ async def test_a_payment_is_known_once(bench: ProcessorBench) -> None:
 
 
 async def test_paying_twice_charges_once(bench: ProcessorBench) -> None:
-    """A page that is paid takes no second payment."""
+    """Paying a paid checkout makes no second payment."""
     checkout = await bench.open_checkout()
     await bench.outside_world.pay(checkout)
     await bench.outside_world.pay(checkout)
@@ -88,7 +88,7 @@ async def test_paying_twice_charges_once(bench: ProcessorBench) -> None:
 
 
 async def test_a_declined_card_leaves_the_page_open(bench: ProcessorBench) -> None:
-    """After a decline there is no payment, and another card can pay."""
+    """After a decline there is no payment, and the open checkout can be paid."""
     checkout = await bench.open_checkout()
     await bench.outside_world.decline(checkout)
     declined = await bench.snapshot()
@@ -98,7 +98,7 @@ async def test_a_declined_card_leaves_the_page_open(bench: ProcessorBench) -> No
 
 
 async def test_a_closed_page_cannot_be_paid(bench: ProcessorBench) -> None:
-    """What was closed has expired: nobody is charged on it any more."""
+    """A closed checkout is expired and cannot be paid."""
     checkout = await bench.open_checkout()
     key = make_operation_key(OperationKind.CLOSE_CHECKOUT)
     closed = await bench.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
@@ -107,8 +107,8 @@ async def test_a_closed_page_cannot_be_paid(bench: ProcessorBench) -> None:
     assert (await bench.snapshot()).payments == ()
 
 
-async def test_closing_a_paid_page_says_so(bench: ProcessorBench) -> None:
-    """A page that was paid before it was closed comes back as paid, without an error."""
+async def test_closing_a_paid_page_returns_it_as_paid(bench: ProcessorBench) -> None:
+    """Closing a paid checkout returns it as paid."""
     checkout = await bench.open_checkout()
     await bench.outside_world.pay(checkout)
     key = make_operation_key(OperationKind.CLOSE_CHECKOUT)
@@ -117,7 +117,7 @@ async def test_closing_a_paid_page_says_so(bench: ProcessorBench) -> None:
 
 
 async def test_closing_twice_is_no_error(bench: ProcessorBench) -> None:
-    """A page that had expired comes back as expired."""
+    """Closing a checkout twice returns it as expired each time."""
     ref = (await bench.open_checkout()).ref
     for _ in range(2):
         key = make_operation_key(OperationKind.CLOSE_CHECKOUT)
@@ -125,8 +125,8 @@ async def test_closing_twice_is_no_error(bench: ProcessorBench) -> None:
         assert closed.status is CheckoutStatus.EXPIRED
 
 
-async def test_a_page_lapses_by_itself(bench: ProcessorBench) -> None:
-    """From its time on a page has expired, and takes no payment."""
+async def test_a_page_expires_by_itself(bench: ProcessorBench) -> None:
+    """A checkout is expired from its expiry on and cannot be paid."""
     checkout = await bench.open_checkout()
     bench.clock.advance(12 * HOUR)
     await bench.outside_world.pay(checkout)
@@ -135,8 +135,8 @@ async def test_a_page_lapses_by_itself(bench: ProcessorBench) -> None:
     assert snapshot.payments == ()
 
 
-async def test_a_page_lives_to_its_end(bench: ProcessorBench) -> None:
-    """A second before its time a page can still be paid."""
+async def test_a_page_can_be_paid_until_its_expiry(bench: ProcessorBench) -> None:
+    """A checkout can be paid a second before its expiry."""
     checkout = await bench.open_checkout()
     bench.clock.advance(12 * HOUR - SECOND)
     await bench.outside_world.pay(checkout)
@@ -147,15 +147,15 @@ async def test_a_page_lives_to_its_end(bench: ProcessorBench) -> None:
 
 
 async def test_a_refund_is_known_by_its_operation(bench: ProcessorBench) -> None:
-    """A refund settles, and the snapshot has it with the operation's number."""
+    """A refund is settled, and the snapshot has it with the operation's id."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     refund = await bench.refund(payment, 5_000, key)
     assert (refund.status, refund.amount, refund.op_id) == (RefundStatus.SETTLED, 5_000, key.op_id)
     assert (await bench.snapshot()).refunds == (refund,)
 
 
-async def test_refunds_end_with_the_payment(bench: ProcessorBench) -> None:
-    """Refunds may take all of a payment in parts, not more."""
+async def test_refunds_do_not_exceed_the_payment(bench: ProcessorBench) -> None:
+    """Partial refunds can take the whole payment, and a further one is refused."""
     payment = await bench.make_payment(amount=20_000)
     await bench.refund(payment, 15_000)
     with pytest.raises(ProcessorRefused) as exceeding:
@@ -168,7 +168,7 @@ async def test_refunds_end_with_the_payment(bench: ProcessorBench) -> None:
 
 
 async def test_an_unknown_payment_is_not_refunded(bench: ProcessorBench) -> None:
-    """Money of a payment that does not exist cannot be given back."""
+    """A refund of an unknown payment is refused as missing."""
     await bench.make_payment()
     with pytest.raises(ProcessorRefused) as refused:
         await bench.payments.refund(
@@ -183,15 +183,15 @@ async def test_an_unknown_payment_is_not_refunded(bench: ProcessorBench) -> None
 
 
 async def test_a_payout_is_known_by_its_operation(bench: ProcessorBench) -> None:
-    """A payout is there, whole, and the snapshot has it with the operation's number."""
+    """A payout has the whole amount, and the snapshot has it with the operation's id."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.PAY_OUT)
     payout = await bench.pay_out(payment, 17_000, key)
     assert (payout.amount, payout.reversed, payout.op_id) == (17_000, 0, key.op_id)
     assert (await bench.snapshot()).payouts == (payout,)
 
 
-async def test_payouts_end_with_the_payment(bench: ProcessorBench) -> None:
-    """Payouts never take more than the payment they are made from, whatever else is held."""
+async def test_payouts_do_not_exceed_the_payment(bench: ProcessorBench) -> None:
+    """Payouts that exceed their payment in sum are refused, whatever the balance."""
     payment = await bench.make_payment(amount=20_000)
     await bench.make_payment(intent_id=13)
     await bench.pay_out(payment, 17_000)
@@ -201,7 +201,7 @@ async def test_payouts_end_with_the_payment(bench: ProcessorBench) -> None:
 
 
 async def test_an_unknown_payment_is_not_paid_out(bench: ProcessorBench) -> None:
-    """Money of a payment that does not exist cannot be handed on."""
+    """A payout of an unknown payment is refused as missing."""
     await bench.make_payment()
     command = PayOut("none", COMPANION_ID, 1, "usd", (await bench.open_payee()).ref)
     with pytest.raises(ProcessorRefused) as refused:
@@ -212,7 +212,7 @@ async def test_an_unknown_payment_is_not_paid_out(bench: ProcessorBench) -> None
 
 
 async def test_an_unready_payee_is_not_paid(bench: ProcessorBench) -> None:
-    """A payout to a payee who is not ready is refused, and worth another try."""
+    """A payout to a payee that is not ready is refused as retryable."""
     payment = await bench.make_payment()
     unready = await bench.open_payee(ready=False)
     with pytest.raises(ProcessorRefused) as refused:
@@ -221,8 +221,8 @@ async def test_an_unready_payee_is_not_paid(bench: ProcessorBench) -> None:
     assert refused.value.is_retryable
 
 
-async def test_a_payout_is_taken_back(bench: ProcessorBench) -> None:
-    """A reversal takes back up to the payout, which tells how much."""
+async def test_a_payout_is_reversed(bench: ProcessorBench) -> None:
+    """A partial reversal is in the snapshot, and its payout has the reversed amount."""
     payout = await bench.pay_out(await bench.make_payment(), 17_000)
     key = make_operation_key(OperationKind.REVERSE_PAYOUT)
     part = ReversePayout(1, 10_000, "usd")
@@ -237,8 +237,8 @@ async def test_a_payout_is_taken_back(bench: ProcessorBench) -> None:
     assert [each.reversed for each in snapshot.payouts] == [10_000]
 
 
-async def test_reversals_end_with_the_payout(bench: ProcessorBench) -> None:
-    """More than was paid out cannot be taken back."""
+async def test_reversals_do_not_exceed_the_payout(bench: ProcessorBench) -> None:
+    """A reversal of more than the payout is refused."""
     payout = await bench.pay_out(await bench.make_payment(), 17_000)
     too_much = ReversePayout(1, 17_001, "usd")
     with pytest.raises(ProcessorRefused) as refused:
@@ -255,8 +255,10 @@ async def test_reversals_end_with_the_payout(bench: ProcessorBench) -> None:
 
 
 @pytest.mark.parametrize("outcome", list(ChargebackStatus))
-async def test_a_chargeback_is_known(bench: ProcessorBench, outcome: ChargebackStatus) -> None:
-    """The snapshot has a chargeback's amount, and how it stands."""
+async def test_a_chargeback_is_in_the_snapshot(
+    bench: ProcessorBench, outcome: ChargebackStatus
+) -> None:
+    """The snapshot has a chargeback with its amount, status and payment."""
     payment = await bench.make_payment()
     await bench.outside_world.charge_back(INTENT_ID, "open")
     if outcome is not ChargebackStatus.OPEN:
@@ -266,7 +268,7 @@ async def test_a_chargeback_is_known(bench: ProcessorBench, outcome: ChargebackS
 
 
 async def test_a_disputed_payment_is_not_refunded(bench: ProcessorBench) -> None:
-    """While the bank decides, a refund is refused: it would be paid twice."""
+    """A refund is refused while a chargeback is open."""
     payment = await bench.make_payment()
     await bench.outside_world.charge_back(INTENT_ID, "open")
     with pytest.raises(ProcessorRefused) as refused:
@@ -278,7 +280,7 @@ async def test_a_disputed_payment_is_not_refunded(bench: ProcessorBench) -> None
 
 
 async def test_the_same_key_answers_the_same(bench: ProcessorBench) -> None:
-    """A repeat gets the first answer, and moves nothing."""
+    """A repeat under the same key gets the first answer and makes no second refund."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     first = await bench.refund(payment, 5_000, key)
     assert await bench.refund(payment, 5_000, key) == first
@@ -286,7 +288,7 @@ async def test_the_same_key_answers_the_same(bench: ProcessorBench) -> None:
 
 
 async def test_a_checkout_is_opened_once(bench: ProcessorBench) -> None:
-    """A repeat gets the page that is there, not a second one."""
+    """A repeat under the same key gets the first checkout and opens no second."""
     key = make_operation_key(OperationKind.OPEN_CHECKOUT)
     first = await bench.open_checkout(key)
     assert await bench.open_checkout(key) == first
@@ -294,7 +296,7 @@ async def test_a_checkout_is_opened_once(bench: ProcessorBench) -> None:
 
 
 async def test_a_refusal_is_repeated(bench: ProcessorBench) -> None:
-    """A refused command stays refused under its key; the next generation gets through."""
+    """A refusal is repeated under its key, and the key of the next generation succeeds."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, "refuse:insufficient_funds")
     for _ in range(2):
@@ -306,7 +308,7 @@ async def test_a_refusal_is_repeated(bench: ProcessorBench) -> None:
 
 
 async def test_a_key_serves_one_command(bench: ProcessorBench) -> None:
-    """The same key with another amount is refused as a bug, and moves nothing."""
+    """The same key with another amount raises `OperationKeyReused` and makes no refund."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.refund(payment, 5_000, key)
     with pytest.raises(OperationKeyReused):
@@ -315,7 +317,7 @@ async def test_a_key_serves_one_command(bench: ProcessorBench) -> None:
 
 
 async def test_one_of_many_refunds_at_once_is_made(bench: ProcessorBench) -> None:
-    """Sixteen calls at once under one key make one refund, and tell of no other."""
+    """Sixteen concurrent calls under one key make one refund, and each returns it or is busy."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     answers: list[RefundState | None] = []
 
@@ -333,9 +335,9 @@ async def test_one_of_many_refunds_at_once_is_made(bench: ProcessorBench) -> Non
     assert refund in answers
 
 
-# A bad network ------------------------------------------------------------------------------
+# Faults -------------------------------------------------------------------------------------
 
-NOTHING_DONE = {
+NOT_EXECUTED_ERRORS = {
     "timeout_before": Unknown,
     "error_500": Unknown,
     "rate_limit": Busy,
@@ -343,19 +345,19 @@ NOTHING_DONE = {
 }
 
 
-@pytest.mark.parametrize("kind", NOTHING_DONE)
+@pytest.mark.parametrize("kind", NOT_EXECUTED_ERRORS)
 async def test_a_call_that_was_not_executed(bench: ProcessorBench, kind: str) -> None:
-    """Nothing moved, and the error does not say that something was refused."""
+    """A call that was not executed raises `Unknown` or `Busy` and makes no refund."""
     payment = await bench.make_payment()
     await bench.outside_world.break_next(OperationKind.REFUND, kind)
-    with pytest.raises(NOTHING_DONE[kind]):
+    with pytest.raises(NOT_EXECUTED_ERRORS[kind]):
         await bench.refund(payment, 5_000)
     assert (await bench.snapshot()).refunds == ()
 
 
 @pytest.mark.parametrize("kind", ["timeout_after", "error_500_after"])
 async def test_a_call_whose_answer_was_lost(bench: ProcessorBench, kind: str) -> None:
-    """It was executed though nobody was told: the snapshot has it by the operation."""
+    """A call whose answer was lost raises `Unknown`, and the snapshot has its refund."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, kind)
     with pytest.raises(Unknown):
@@ -365,8 +367,8 @@ async def test_a_call_whose_answer_was_lost(bench: ProcessorBench, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["timeout_before", "timeout_after", "rate_limit", "conflict"])
-async def test_a_repeat_heals(bench: ProcessorBench, kind: str) -> None:
-    """After no answer, or none yet, the same key leads to one refund and its answer."""
+async def test_a_repeat_succeeds(bench: ProcessorBench, kind: str) -> None:
+    """A repeat after an unknown or busy call makes one refund and returns it."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, kind)
     with pytest.raises((Unknown, Busy)):
@@ -376,8 +378,8 @@ async def test_a_repeat_heals(bench: ProcessorBench, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["error_500", "error_500_after"])
-async def test_a_stored_error_stays(bench: ProcessorBench, kind: str) -> None:
-    """An error of the processor is its answer under that key for good: repeating never helps."""
+async def test_a_stored_error_is_repeated(bench: ProcessorBench, kind: str) -> None:
+    """A server error is repeated under its key."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, kind)
     for _ in range(3):
@@ -386,7 +388,7 @@ async def test_a_stored_error_stays(bench: ProcessorBench, kind: str) -> None:
 
 
 async def test_no_time_is_unknown(bench: ProcessorBench) -> None:
-    """A call that may take no time at all has an unknown outcome, not a crash."""
+    """A call without time raises `Unknown`."""
     with pytest.raises(Unknown):
         await bench.payments.open_checkout(
             make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 0

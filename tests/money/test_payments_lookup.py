@@ -1,5 +1,5 @@
-"""What every payment processor tells when it is asked, or tells by itself: events, changes,
-the statement, payees and its own settings, in the words of the `Payments` port."""
+"""The contract of `PaymentProcessor` for reads, on every processor: events, changes, the
+statement, payees and the checkup."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from tests.support.builders import MINUTE, SECOND
 pytestmark = [pytest.mark.anyio, ON_EACH_PROCESSOR]
 
 
-async def _nudges(bench: ProcessorBench) -> Sequence[ProcessorEvent]:
-    """Where the events that came in say to look."""
+async def _received_events(bench: ProcessorBench) -> Sequence[ProcessorEvent]:
+    """The processor events in the webhooks that are due."""
     return [
-        nudge
+        event
         for headers, body in await bench.outside_world.events()
-        for nudge in bench.payments.parse_webhook(headers, body, bench.clock.wall())
+        for event in bench.payments.parse_webhook(headers, body, bench.clock.wall())
     ]
 
 
-async def _intents(bench: ProcessorBench, nudges: Sequence[ProcessorEvent]) -> set[int | None]:
-    """The intents that nudges lead to, some of them by way of a payment."""
+async def _intents(bench: ProcessorBench, events: Sequence[ProcessorEvent]) -> set[int | None]:
+    """The intents of processor events, found by the payment if an event has no intent."""
     return {
-        await bench.payments.find_intent(nudge.payment_ref, CALL_TIMEOUT_SECONDS)
-        if nudge.payment_ref
-        else nudge.intent_id
-        for nudge in nudges
-        if nudge.payee_ref is None
+        await bench.payments.find_intent(event.payment_ref, CALL_TIMEOUT_SECONDS)
+        if event.payment_ref
+        else event.intent_id
+        for event in events
+        if event.payee_ref is None
     }
 
 
@@ -70,7 +70,7 @@ async def _statement(bench: ProcessorBench) -> list[Movement]:
 
 
 async def test_a_refund_by_hand_has_no_operation(bench: ProcessorBench) -> None:
-    """What an operator gave back is found, and told from what we ordered."""
+    """A refund by hand is in the snapshot without an operation, unlike an ordered one."""
     payment = await bench.make_payment()
     ordered = await bench.refund(payment, 1_000)
     await bench.outside_world.refund_by_hand(payment, 2_000)
@@ -79,7 +79,7 @@ async def test_a_refund_by_hand_has_no_operation(bench: ProcessorBench) -> None:
 
 
 async def test_a_reversal_by_hand_has_no_operation(bench: ProcessorBench) -> None:
-    """What an operator took back of a payout is found, and told from what we ordered."""
+    """A reversal by hand is in the snapshot without an operation and counts for its payout."""
     payout = await bench.pay_out(await bench.make_payment(), 17_000)
     await bench.outside_world.reverse_by_hand(payout, 4_000)
     snapshot = await bench.snapshot()
@@ -92,14 +92,14 @@ async def test_a_reversal_by_hand_has_no_operation(bench: ProcessorBench) -> Non
 # A payment's intent -------------------------------------------------------------------------
 
 
-async def test_a_payment_leads_to_its_intent(bench: ProcessorBench) -> None:
-    """The intent of a payment of ours is known by the payment alone."""
+async def test_an_intent_is_found_by_its_payment(bench: ProcessorBench) -> None:
+    """An intent is found by its payment's reference."""
     payment = await bench.make_payment(intent_id=34)
     assert await bench.payments.find_intent(payment.ref, CALL_TIMEOUT_SECONDS) == 34
 
 
-async def test_an_unknown_payment_leads_nowhere(bench: ProcessorBench) -> None:
-    """A payment that is none of ours has no intent, which is no error."""
+async def test_an_unknown_payment_has_no_intent(bench: ProcessorBench) -> None:
+    """An unknown payment has no intent."""
     assert await bench.payments.find_intent("pi_none", CALL_TIMEOUT_SECONDS) is None
 
 
@@ -107,7 +107,7 @@ async def test_an_unknown_payment_leads_nowhere(bench: ProcessorBench) -> None:
 
 
 async def test_a_payee_becomes_ready(bench: ProcessorBench) -> None:
-    """An account that lacks something says what, and nothing more when it is ready."""
+    """An account that is not ready has needs, and a ready one has none."""
     lacking = await bench.open_payee(ready=False)
     await bench.outside_world.set_ready(lacking.ref, True)
     ready = await bench.payments.payee(lacking.ref, CALL_TIMEOUT_SECONDS)
@@ -117,7 +117,7 @@ async def test_a_payee_becomes_ready(bench: ProcessorBench) -> None:
 
 
 async def test_a_payee_is_opened_once(bench: ProcessorBench) -> None:
-    """The same key opens no second account."""
+    """A repeat under the same key returns the first account."""
     key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
     first = await bench.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
     assert (
@@ -126,7 +126,7 @@ async def test_a_payee_is_opened_once(bench: ProcessorBench) -> None:
 
 
 async def test_a_lost_opening_is_repeated(bench: ProcessorBench) -> None:
-    """An opening without an answer is sent again under its key, and is there."""
+    """A repeat after a lost answer returns an account that can be read."""
     key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
     await bench.outside_world.break_next(OperationKind.OPEN_PAYEE, "timeout_after")
     with pytest.raises(Unknown):
@@ -136,14 +136,14 @@ async def test_a_lost_opening_is_repeated(bench: ProcessorBench) -> None:
 
 
 async def test_an_unknown_payee_is_missing(bench: ProcessorBench) -> None:
-    """Of an account that it never opened the processor says so."""
+    """A read of an unknown account is refused as missing."""
     with pytest.raises(ProcessorRefused) as refused:
         await bench.payments.payee("acct_none", CALL_TIMEOUT_SECONDS)
     assert refused.value.reason is RefusalCode.MISSING
 
 
 async def test_a_payee_gets_a_page(bench: ProcessorBench) -> None:
-    """The page for the payee's details is good for a while."""
+    """An onboarding link has a URL and is valid for more than a minute."""
     payee = await bench.open_payee(ready=False)
     urls = ("http://test/profile", "http://test/profile/payouts")
     link = await bench.payments.onboarding_link(payee.ref, *urls, CALL_TIMEOUT_SECONDS)
@@ -152,30 +152,30 @@ async def test_a_payee_gets_a_page(bench: ProcessorBench) -> None:
 
 
 async def test_a_ready_payee_sends_an_event(bench: ProcessorBench) -> None:
-    """The bytes that come in point to the account that can be paid now."""
+    """An account that becomes ready sends an event that names it."""
     payee = await bench.open_payee(ready=False)
     await bench.outside_world.events()
     await bench.outside_world.set_ready(payee.ref, True)
-    assert {nudge.payee_ref for nudge in await _nudges(bench)} == {payee.ref}
+    assert {event.payee_ref for event in await _received_events(bench)} == {payee.ref}
 
 
 # Events -------------------------------------------------------------------------------------
 
 
 async def test_a_payment_sends_an_event(bench: ProcessorBench) -> None:
-    """The bytes that come in point to the intent that was paid."""
+    """A payment sends events with ids that name its intent."""
     await bench.make_payment()
-    nudges = [
-        nudge
+    events = [
+        event
         for headers, body in await bench.outside_world.events()
-        for nudge in bench.payments.parse_webhook(headers, body, bench.clock.wall())
+        for event in bench.payments.parse_webhook(headers, body, bench.clock.wall())
     ]
-    assert {nudge.intent_id for nudge in nudges} == {INTENT_ID}
-    assert all(nudge.event_id for nudge in nudges)
+    assert {event.intent_id for event in events} == {INTENT_ID}
+    assert all(event.event_id for event in events)
 
 
 async def test_header_names_have_no_case(bench: ProcessorBench) -> None:
-    """The signature is found however the server spells the header's name."""
+    """An event with a lower-case signature header is accepted."""
     await bench.make_payment()
     headers, body = (await bench.outside_world.events())[-1]
     lower = {name.lower(): value for name, value in headers.items()}
@@ -183,8 +183,8 @@ async def test_header_names_have_no_case(bench: ProcessorBench) -> None:
 
 
 @pytest.mark.parametrize("minutes", [-6, 6])
-async def test_an_event_holds_for_minutes(bench: ProcessorBench, minutes: int) -> None:
-    """An event that is too old, or from the future, is refused."""
+async def test_an_event_is_valid_for_minutes(bench: ProcessorBench, minutes: int) -> None:
+    """An event six minutes old or in the future is refused."""
     await bench.make_payment()
     headers, body = (await bench.outside_world.events())[0]
     with pytest.raises(BadEventSignature):
@@ -192,7 +192,7 @@ async def test_an_event_holds_for_minutes(bench: ProcessorBench, minutes: int) -
 
 
 async def test_a_changed_event_is_refused(bench: ProcessorBench) -> None:
-    """One byte more, and the signature does not fit."""
+    """An event with one more byte is refused."""
     await bench.make_payment()
     headers, body = (await bench.outside_world.events())[0]
     with pytest.raises(BadEventSignature):
@@ -200,40 +200,40 @@ async def test_a_changed_event_is_refused(bench: ProcessorBench) -> None:
 
 
 async def test_an_unsigned_event_is_refused(bench: ProcessorBench) -> None:
-    """Without a signature nothing is believed."""
+    """An event without a signature is refused."""
     with pytest.raises(BadEventSignature):
         bench.payments.parse_webhook({}, b"{}", bench.clock.wall())
 
 
 async def test_a_chargeback_sends_an_event(bench: ProcessorBench) -> None:
-    """A bank that takes a payment back is heard of, by the payment if not by the intent."""
+    """A chargeback sends events that lead to its intent."""
     await bench.make_payment()
     await bench.outside_world.events()
     await bench.outside_world.charge_back(INTENT_ID, "open")
-    assert await _intents(bench, await _nudges(bench)) == {INTENT_ID}
+    assert await _intents(bench, await _received_events(bench)) == {INTENT_ID}
 
 
 async def test_a_refund_by_hand_sends_an_event(bench: ProcessorBench) -> None:
-    """What an operator does without us is heard of all the same."""
+    """A refund by hand sends events that lead to its intent."""
     payment = await bench.make_payment()
     await bench.outside_world.events()
     await bench.outside_world.refund_by_hand(payment, 2_000)
-    assert await _intents(bench, await _nudges(bench)) == {INTENT_ID}
+    assert await _intents(bench, await _received_events(bench)) == {INTENT_ID}
 
 
 # Changes ------------------------------------------------------------------------------------
 
 
-async def test_lost_events_are_asked_for(bench: ProcessorBench) -> None:
-    """Where no event comes in, asking for the changes leads to the same intents."""
+async def test_lost_events_are_listed(bench: ProcessorBench) -> None:
+    """The listed events lead to all paid intents, though no webhook was received."""
     await bench.make_payment()
     await bench.make_payment(intent_id=13)
-    nudges, _ = await bench.payments.list_events(None, CALL_TIMEOUT_SECONDS)
-    assert await _intents(bench, nudges) == {INTENT_ID, 13}
+    events, _ = await bench.payments.list_events(None, CALL_TIMEOUT_SECONDS)
+    assert await _intents(bench, events) == {INTENT_ID, 13}
 
 
-async def test_changes_go_on_from_the_cursor(bench: ProcessorBench) -> None:
-    """From the cursor on what is new is told, and of what is older at most the last of it."""
+async def test_changes_are_listed_from_the_cursor(bench: ProcessorBench) -> None:
+    """A cursor lists later events, and repeats no events older than the previous page."""
     await bench.make_payment()
     _, cursor = await bench.payments.list_events(None, CALL_TIMEOUT_SECONDS)
     bench.clock.advance(30 * MINUTE)
@@ -246,21 +246,21 @@ async def test_changes_go_on_from_the_cursor(bench: ProcessorBench) -> None:
     assert {14} <= await _intents(bench, second) <= {13, 14}
 
 
-async def test_without_changes_the_cursor_holds(bench: ProcessorBench) -> None:
-    """Where nothing ever happened nothing is told, and what happens then is."""
+async def test_the_cursor_of_an_empty_list_works(bench: ProcessorBench) -> None:
+    """Without events the list is empty, and its cursor lists the next event."""
     nothing, cursor = await bench.payments.list_events(None, CALL_TIMEOUT_SECONDS)
     bench.clock.advance(SECOND)
     await bench.make_payment()
-    nudges, _ = await bench.payments.list_events(cursor, CALL_TIMEOUT_SECONDS)
+    events, _ = await bench.payments.list_events(cursor, CALL_TIMEOUT_SECONDS)
     assert not nothing
-    assert await _intents(bench, nudges) == {INTENT_ID}
+    assert await _intents(bench, events) == {INTENT_ID}
 
 
 # The statement ------------------------------------------------------------------------------
 
 
 async def test_the_statement_has_each_movement(bench: ProcessorBench) -> None:
-    """Payment, refund, payout and its reversal are lines, by their references."""
+    """Payment, refund, payout and reversal are lines with their references."""
     reversal = await _reversed(bench, 4_000)
     [payment] = (await bench.snapshot()).payments
     refund = await bench.refund(payment, 3_000)
@@ -275,8 +275,8 @@ async def test_the_statement_has_each_movement(bench: ProcessorBench) -> None:
     }
 
 
-async def test_the_statement_knows_whose_a_movement_is(bench: ProcessorBench) -> None:
-    """Even what was done by hand, and what the bank took, belongs to the intent."""
+async def test_each_line_has_its_intent(bench: ProcessorBench) -> None:
+    """Movements by hand and a chargeback have lines with the intent."""
     payment = await bench.make_payment()
     payout = await bench.pay_out(payment, 5_000)
     await bench.outside_world.reverse_by_hand(payout, 1_000)
@@ -286,7 +286,7 @@ async def test_the_statement_knows_whose_a_movement_is(bench: ProcessorBench) ->
 
 
 async def test_the_statement_has_a_chargeback(bench: ProcessorBench) -> None:
-    """What the bank took and gave back are two lines under the chargeback's reference."""
+    """A won chargeback has two lines with its reference, one out and one back."""
     payment = await bench.make_payment()
     await bench.outside_world.charge_back(INTENT_ID, "open")
     await bench.outside_world.charge_back(INTENT_ID, "won")
@@ -296,19 +296,19 @@ async def test_the_statement_has_a_chargeback(bench: ProcessorBench) -> None:
     assert found[MovementKind.REINSTATEMENT, chargeback.ref] == payment.amount
 
 
-async def test_the_statement_is_in_the_order_of_intents(bench: ProcessorBench) -> None:
-    """All lines of one intent stand together, the lower number first, whatever came first."""
+async def test_the_statement_is_ordered_by_intent(bench: ProcessorBench) -> None:
+    """Lines are ordered by intent id, not by time."""
     for intent_id in (31, 7, 112):
         await bench.make_payment(intent_id=intent_id)
     late = (await bench.snapshot(7)).payments[0]
     await bench.refund(late, 1_000, make_operation_key(OperationKind.REFUND, 7))
-    whose = [each.intent_id or 0 for each in await _statement(bench)]
-    assert set(whose) == {7, 31, 112}
-    assert whose == sorted(whose)
+    intents = [each.intent_id or 0 for each in await _statement(bench)]
+    assert set(intents) == {7, 31, 112}
+    assert intents == sorted(intents)
 
 
 async def test_the_statement_adds_up_to_the_balance(bench: ProcessorBench) -> None:
-    """Nothing moves the platform's balance that is no line, fees included."""
+    """The lines, fees included, add up to the platform's balance."""
     await _reversed(bench, 4_000)
     [payment] = (await bench.snapshot()).payments
     await bench.refund(payment, 3_000)
@@ -318,8 +318,8 @@ async def test_the_statement_adds_up_to_the_balance(bench: ProcessorBench) -> No
     assert sum(each.amount for each in lines) == await bench.outside_world.balance() != 0
 
 
-async def test_fees_are_the_statements(bench: ProcessorBench) -> None:
-    """What the snapshot says that was kept are the fees of the statement, line by line."""
+async def test_fees_equal_the_statements(bench: ProcessorBench) -> None:
+    """The fees in the snapshot are the fee lines of the statement."""
     await bench.make_payment()
     await bench.outside_world.charge_back(INTENT_ID, "open")
     fees = {(MovementKind.FEE, fee.ref): -fee.amount for fee in (await bench.snapshot()).fees}
@@ -330,8 +330,8 @@ async def test_fees_are_the_statements(bench: ProcessorBench) -> None:
 # Settings -----------------------------------------------------------------------------------
 
 
-async def test_a_good_setup_is_found_good(bench: ProcessorBench) -> None:
-    """Each finding has a name of its own, and none finds fault."""
+async def test_a_correct_setup_is_in_order(bench: ProcessorBench) -> None:
+    """A correct setup has findings with unique names, all in order."""
     found = await bench.payments.checkup(CALL_TIMEOUT_SECONDS)
     assert found
     assert [each for each in found if not each.ok] == []

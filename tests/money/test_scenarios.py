@@ -19,11 +19,11 @@ from tests.support.builders import DAY, HOUR, SECOND
 
 pytestmark = pytest.mark.anyio
 
-# The usual way ------------------------------------------------------------------------------
+# The usual course ---------------------------------------------------------------------------
 
 
 async def test_a_booking_is_paid_and_paid_out(play: PaymentScenario) -> None:
-    """The client's money comes in once, and price less fee goes out once."""
+    """A completed booking moves its total in once and its payout amount out once."""
     booking = await play.finish(await play.paid_out())
 
     assert (booking.status, booking.payout_status) == (BookingStatus.COMPLETED, PayoutStatus.PAID)
@@ -33,8 +33,8 @@ async def test_a_booking_is_paid_and_paid_out(play: PaymentScenario) -> None:
     }
 
 
-async def test_nobody_confirms(play: PaymentScenario) -> None:
-    """72 hours after its end a booking completes by itself, a day later it is paid out."""
+async def test_an_unconfirmed_booking_is_paid_out(play: PaymentScenario) -> None:
+    """An unconfirmed booking is paid out 72 hours and a day after its end."""
     booking = await play.paid()
     await play.jump_to(booking.ends_at + 72 * HOUR + DAY)
 
@@ -46,8 +46,8 @@ async def test_nobody_confirms(play: PaymentScenario) -> None:
     }
 
 
-async def test_another_card_pays(play: PaymentScenario) -> None:
-    """After a decline the same page takes the money once."""
+async def test_a_second_card_pays_after_a_decline(play: PaymentScenario) -> None:
+    """After a decline the same checkout is paid once."""
     booking = await play.accepted()
     await play.play(booking, "decline")
     await play.drain()
@@ -60,8 +60,8 @@ async def test_another_card_pays(play: PaymentScenario) -> None:
     await play.check()
 
 
-async def test_cancelled_before_it_was_paid(play: PaymentScenario) -> None:
-    """The page is closed: nobody can pay any more, and no money moves."""
+async def test_a_booking_is_cancelled_before_payment(play: PaymentScenario) -> None:
+    """A booking cancelled before payment closes its checkout, so a later payment moves nothing."""
     booking = await play.accepted()
     page = await play.checkout_page(booking)
     await play.cancel(booking)
@@ -74,8 +74,8 @@ async def test_cancelled_before_it_was_paid(play: PaymentScenario) -> None:
     assert await play.moved_by_kind(booking) == {}
 
 
-async def test_paid_while_it_was_being_closed(play: PaymentScenario) -> None:
-    """A payment that comes after the cancellation goes back whole by itself."""
+async def test_a_payment_after_cancellation_is_refunded(play: PaymentScenario) -> None:
+    """A payment after the cancellation is refunded in full."""
     booking = await play.accepted()
     page = await play.checkout_page(booking)
     await play.cancel(booking)
@@ -107,7 +107,7 @@ async def test_paid_while_it_was_being_closed(play: PaymentScenario) -> None:
 async def test_the_client_cancels(
     play: PaymentScenario, before: timedelta, insured: bool, refund: int, payout: int
 ) -> None:
-    """Refund and payout share the price by the table of cancellations."""
+    """A client's cancellation splits the price into refund and payout by notice and insurance."""
     booking = await play.paid(cancellation_insurance=insured)
     await play.jump_to(booking.starts_at - before)
     await play.cancel(booking)
@@ -123,7 +123,7 @@ async def test_the_client_cancels(
 
 
 async def test_the_companion_cancels(play: PaymentScenario) -> None:
-    """Everything goes back, however late it is."""
+    """A companion's cancellation an hour before the start refunds the client in full."""
     booking = await play.paid()
     await play.jump_to(booking.starts_at - HOUR)
     await play.cancel(booking, play.staff)
@@ -146,7 +146,7 @@ async def test_the_companion_cancels(play: PaymentScenario) -> None:
 async def test_a_dispute_is_resolved(
     play: PaymentScenario, trigger: Trigger, refund: int, payout: int
 ) -> None:
-    """While it lasts nothing is paid out; then the money goes as the operator says."""
+    """A dispute blocks the payout, and its resolution splits the money as decided."""
     booking = await play.completed()
     booking = await play.dispute(booking)
     play.pass_time(3 * DAY)
@@ -165,7 +165,7 @@ async def test_a_dispute_is_resolved(
 
 
 async def test_a_chargeback_holds_the_payout(play: PaymentScenario) -> None:
-    """While the bank decides nothing is paid out, though it was due."""
+    """An open chargeback freezes a due payout."""
     booking = await play.completed()
     booking = await play.charge_back(booking)
     play.pass_time(3 * DAY)
@@ -180,7 +180,7 @@ async def test_a_chargeback_holds_the_payout(play: PaymentScenario) -> None:
 
 
 async def test_a_chargeback_is_won(play: PaymentScenario) -> None:
-    """The money comes back, and the companion gets what is theirs."""
+    """A won chargeback returns the money, and the companion is paid out."""
     booking = await play.charge_back(await play.completed())
     await play.charge_back(booking, "won")
     play.pass_time(DAY)
@@ -214,8 +214,8 @@ async def test_a_chargeback_is_lost(play: PaymentScenario) -> None:
     }
 
 
-async def test_a_payout_is_taken_back(play: PaymentScenario) -> None:
-    """A chargeback after the payout reverses it, and if that was for nothing it is sent anew."""
+async def test_a_payout_is_reversed_and_made_again(play: PaymentScenario) -> None:
+    """A chargeback after the payout reverses it, and a won one pays it out again."""
     booking = await play.charge_back(await play.paid_out())
     assert (await play.moved_by_kind(booking))[Moved.REVERSAL] == PAYOUT_AMOUNT
 
@@ -228,8 +228,8 @@ async def test_a_payout_is_taken_back(play: PaymentScenario) -> None:
     assert (moved[Moved.PAYOUT], moved[Moved.REVERSAL]) == (-2 * PAYOUT_AMOUNT, PAYOUT_AMOUNT)
 
 
-async def test_a_payout_is_taken_back_for_good(play: PaymentScenario) -> None:
-    """After a payout and a lost chargeback the companion has nothing of it, nor have we."""
+async def test_a_payout_is_reversed_by_a_lost_chargeback(play: PaymentScenario) -> None:
+    """After a payout and a lost chargeback the movements add up to zero without a debt."""
     booking = await play.charge_back(await play.paid_out())
 
     booking = await play.finish(await play.charge_back(booking, "lost"))
@@ -238,7 +238,7 @@ async def test_a_payout_is_taken_back_for_good(play: PaymentScenario) -> None:
     assert booking.owed_by_staff == 0
 
 
-async def test_a_debt_is_kept_from_the_next_payout(play: PaymentScenario) -> None:
+async def test_a_debt_is_withheld_from_the_next_payout(play: PaymentScenario) -> None:
     """An amount that could not be reversed is withheld from the companion's next payout."""
     first = await play.paid_out()
     await play.fault(OperationKind.REVERSE_PAYOUT, "refuse")
@@ -278,7 +278,7 @@ async def test_a_payee_becomes_ready(play: PaymentScenario) -> None:
 
 
 async def test_a_payout_on_hold_waits(play: PaymentScenario) -> None:
-    """A payout that an operator holds is made only when it is let go."""
+    """A payout on hold is made only after its release."""
     booking = await play.completed()
     await payouts.hold_payout(play.ports, booking.code)
     play.pass_time(3 * DAY)
@@ -295,7 +295,7 @@ async def test_a_payout_on_hold_waits(play: PaymentScenario) -> None:
 
 
 async def test_a_refund_settles_later(play: PaymentScenario) -> None:
-    """Until the processor says that it settled, a refund is owed."""
+    """A pending refund is owed until it settles."""
     booking = await play.paid()
     await play.fault(OperationKind.REFUND, "pending_then_settled")
     await play.cancel(booking)
@@ -311,8 +311,8 @@ async def test_a_refund_settles_later(play: PaymentScenario) -> None:
     }
 
 
-async def test_a_refund_fails_and_is_made_anew(play: PaymentScenario) -> None:
-    """A refund that failed is owed again, until an operator has it made once more."""
+async def test_a_failed_refund_is_retried(play: PaymentScenario) -> None:
+    """A failed refund is owed until an operator retries it."""
     booking = await play.paid()
     await play.fault(OperationKind.REFUND, "pending_then_failed")
     await play.cancel(booking)
@@ -329,7 +329,7 @@ async def test_a_refund_fails_and_is_made_anew(play: PaymentScenario) -> None:
 
 
 async def _refused_refund(play: PaymentScenario) -> Booking:
-    """Cancelled by the companion, when the bank had taken the money back already."""
+    """A booking cancelled by the companion whose refund was refused for an open chargeback."""
     booking = await play.paid()
     await play.bench.outside_world.charge_back(booking.id, "open")
     await play.lose_events()
@@ -339,8 +339,8 @@ async def _refused_refund(play: PaymentScenario) -> Booking:
     return booking
 
 
-async def test_a_refund_waits_for_the_bank(play: PaymentScenario) -> None:
-    """A refund that was refused because the bank decides is made once the bank has."""
+async def test_a_refund_waits_for_the_verdict(play: PaymentScenario) -> None:
+    """A refund refused for an open chargeback is made after the chargeback is won."""
     booking = await _refused_refund(play)
 
     await play.charge_back(booking, "won")
@@ -350,8 +350,8 @@ async def test_a_refund_waits_for_the_bank(play: PaymentScenario) -> None:
     assert sum((await play.moved_by_kind(booking)).values()) == 0
 
 
-async def test_the_bank_gives_what_was_owed(play: PaymentScenario) -> None:
-    """Where the bank keeps the money, the client has it, and no refund is owed any more."""
+async def test_a_lost_chargeback_replaces_the_refund(play: PaymentScenario) -> None:
+    """A lost chargeback replaces the owed refund."""
     booking = await _refused_refund(play)
 
     await play.charge_back(booking, "lost")
@@ -363,11 +363,11 @@ async def test_the_bank_gives_what_was_owed(play: PaymentScenario) -> None:
     }
 
 
-# By others ----------------------------------------------------------------------------------
+# Unexpected movements -----------------------------------------------------------------------
 
 
 async def test_a_wrong_amount_is_no_payment(play: PaymentScenario) -> None:
-    """Money of a wrong amount waits in suspense, and the booking stays unpaid."""
+    """A payment of a wrong amount is posted to suspense, and the booking stays unpaid."""
     booking = await play.accepted()
     await play.pay_wrong_amount(booking, TOTAL_AMOUNT - 1)
     await play.settle()
@@ -379,7 +379,7 @@ async def test_a_wrong_amount_is_no_payment(play: PaymentScenario) -> None:
 
 
 async def test_money_moved_by_hand_is_booked(play: PaymentScenario) -> None:
-    """A refund that somebody made on the processor's own pages is known, and in suspense."""
+    """A refund by hand is posted to suspense."""
     booking = await play.paid()
     await play.refund_by_hand(booking, 1_000)
     await play.settle()

@@ -1,5 +1,6 @@
-"""Whole bookings while calls fail, the processor is away, and events go astray: on each
-processor all money moves once, and the ledger ends as its book.
+"""Whole bookings with failed calls, an unreachable processor, and lost or reordered events.
+
+On each processor all money moves once, and the ledger ends equal to the processor's book.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("kind", CALL_FAULTS)
-async def test_a_fault_of_each_call_heals(play: PaymentScenario, kind: str) -> None:
+async def test_faults_of_each_call_are_recovered(play: PaymentScenario, kind: str) -> None:
     """All money moves once if the first call of each kind fails."""
     await play.fault_all(kind)
     unpaid = await play.accepted()
@@ -64,8 +65,8 @@ async def test_a_fault_of_each_call_heals(play: PaymentScenario, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["timeout_before", "timeout_after"])
-async def test_a_key_is_forgotten(play: PaymentScenario, kind: str) -> None:
-    """A refund whose answer was lost, and with it a day, is looked up and made once."""
+async def test_a_key_expires(play: PaymentScenario, kind: str) -> None:
+    """A refund whose answer was lost is made once, even after its key expired."""
     booking = await play.paid()
     await play.jump_to(booking.starts_at - 30 * HOUR)
     await play.fault(OperationKind.REFUND, kind)
@@ -85,16 +86,16 @@ async def test_a_key_is_forgotten(play: PaymentScenario, kind: str) -> None:
 
 
 async def test_the_processor_is_down_for_a_day(play: PaymentScenario) -> None:
-    """People hear that it is out of reach, nothing is lost, and all of it is done afterwards."""
+    """During an outage a checkout raises `ProcessorUnavailable`, and due work is done later."""
     completed, cancelled = await play.completed(), await play.paid(event_date=LATER_DATE)
-    away = play.with_unreachable_processor()
-    waiting = await away.accepted(event_date=date(2027, 3, 20))
+    unreachable = play.with_unreachable_processor()
+    waiting = await unreachable.accepted(event_date=date(2027, 3, 20))
     with pytest.raises(ProcessorUnavailable):
-        await away.checkout(waiting)
-    await away.cancel(cancelled, play.staff)
+        await unreachable.checkout(waiting)
+    await unreachable.cancel(cancelled, play.staff)
     for _ in range(25):
         play.pass_time(HOUR)
-        await away.drain()
+        await unreachable.drain()
     assert await play.moved_by_kind(completed) == {Moved.PAYMENT: TOTAL_AMOUNT}
 
     await play.settle()
@@ -110,8 +111,8 @@ async def test_the_processor_is_down_for_a_day(play: PaymentScenario) -> None:
 # Events -------------------------------------------------------------------------------------
 
 
-async def test_a_lost_event_is_caught_up_with(play: PaymentScenario) -> None:
-    """That the client paid is known within minutes, though no event told of it."""
+async def test_a_lost_event_is_recovered(play: PaymentScenario) -> None:
+    """A payment whose event was lost is found by reconciliation."""
     booking = await play.accepted()
     await play.play(booking)
     await play.lose_events()
@@ -123,7 +124,7 @@ async def test_a_lost_event_is_caught_up_with(play: PaymentScenario) -> None:
     await play.check()
 
 
-async def test_events_come_twice(play: PaymentScenario) -> None:
+async def test_events_are_redelivered(play: PaymentScenario) -> None:
     """A redelivered event has no effect."""
     booking = await play.accepted()
     await play.play(booking)
@@ -138,8 +139,8 @@ async def test_events_come_twice(play: PaymentScenario) -> None:
     await play.check()
 
 
-async def test_events_come_in_any_order(play: PaymentScenario) -> None:
-    """What was told last may come first: it is looked up, so nothing depends on it."""
+async def test_events_are_reordered(play: PaymentScenario) -> None:
+    """Events in reverse order lead to the same result."""
     booking = await play.accepted()
     await play.play(booking)
     await play.bench.outside_world.charge_back(booking.id, "open")

@@ -1,4 +1,4 @@
-"""What the adapter of Stripe sends: parameters, marks, keys."""
+"""The calls of Stripe's adapter: parameters, metadata and idempotency keys."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from tests.money.stripe_live import stripe_test_key
 
 pytestmark = pytest.mark.anyio
 
-MARKS = {"sb_env": "test", "intent_id": "12", "booking_id": "12"}
+METADATA = {"sb_env": "test", "intent_id": "12", "booking_id": "12"}
 
 
 def _sent(bench: ProcessorBench, operation: str) -> dict[str, Any]:
-    """The parameters of the one call of this kind, as they came in."""
+    """The parameters of the only call of an operation, as received."""
     [params] = [
         each.params for each in stub_of(bench).received_calls if each.operation == operation
     ]
@@ -60,7 +60,7 @@ def _keys(bench: ProcessorBench, operation: str) -> list[str]:
 
 
 def test_it_implements_the_port() -> None:
-    """It is a processor as any other, called stripe."""
+    """Stripe's adapter is a payment processor with the name `stripe`."""
     port: PaymentProcessor = StripeProcessor(
         "sk_test_1", (), "test", base_url="http://x", currency="usd"
     )
@@ -68,19 +68,19 @@ def test_it_implements_the_port() -> None:
 
 
 def test_the_pinned_version_is_the_sdks() -> None:
-    """An SDK of another version of the API does not come in unseen."""
+    """The pinned API version is the one of the installed SDK."""
     assert API_VERSION == _ApiVersion.CURRENT
 
 
-async def test_nothing_is_told_of_us(stripe: ProcessorBench) -> None:
-    """The SDK sends no telemetry."""
+async def test_the_sdk_sends_no_telemetry(stripe: ProcessorBench) -> None:
+    """Creating a processor disables the SDK's telemetry."""
     sdk.enable_telemetry = True
     await make_stripe_processor(stub_of(stripe)).close()
     assert not sdk.enable_telemetry
 
 
 def test_stripe_is_loaded_where_it_is_used() -> None:
-    """Whoever does not use Stripe does not wait for its client to load."""
+    """Importing the wiring does not import the SDK."""
     code = "import sys, staffbooking_adapters.wiring; sys.exit('stripe' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -88,7 +88,7 @@ def test_stripe_is_loaded_where_it_is_used() -> None:
 async def test_secrets_are_not_shown(
     stripe: ProcessorBench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither the processor nor what it logs shows the key or a webhook's secret."""
+    """Neither the logs nor the processor's `repr` contain the API key or a webhook secret."""
     caplog.set_level(logging.DEBUG)
     await stripe.make_payment()
     [*deliveries] = await stripe.outside_world.events()
@@ -102,25 +102,25 @@ async def test_secrets_are_not_shown(
 
 
 @pytest.mark.parametrize("key", ["", "sk_live_1", "rk_live_1", "nonsense"])
-def test_only_a_key_of_the_test_mode_is_tested_with(key: str) -> None:
-    """The suite over Stripe's own test mode refuses a key that moves real money."""
+def test_only_a_key_of_the_test_mode_is_accepted(key: str) -> None:
+    """The tests on Stripe's test mode refuse a key that is not of the test mode."""
     with pytest.raises(pytest.fail.Exception, match="test mode"):
         stripe_test_key({"STRIPE_TEST_KEY": key})
 
 
 @pytest.mark.parametrize(
-    ("currency", "least"), [("usd", 50), ("jpy", 50), ("gbp", 30), ("thb", 1000), ("zar", 1000)]
+    ("currency", "minimum"), [("usd", 50), ("jpy", 50), ("gbp", 30), ("thb", 1000), ("zar", 1000)]
 )
-def test_each_currency_has_a_minimum(currency: str, least: int) -> None:
-    """Stripe's published minimum, or a cautious one where it publishes none."""
-    assert min_amount(currency) == least
+def test_each_currency_has_a_minimum(currency: str, minimum: int) -> None:
+    """Each currency has Stripe's published minimum, or the default if there is none."""
+    assert min_amount(currency) == minimum
 
 
 # Checkouts ----------------------------------------------------------------------------------
 
 
-async def test_a_checkout_asks_for_the_total(stripe: ProcessorBench) -> None:
-    """One line of the whole amount, by card alone, and in no other currency."""
+async def test_a_checkout_has_one_line_of_the_total(stripe: ProcessorBench) -> None:
+    """A session has one line of the whole amount, cards only, and no adaptive pricing."""
     await stripe.open_checkout(amount=12_345)
     sent = _sent(stripe, "v1.checkout.sessions.create")
     prices = {
@@ -134,8 +134,8 @@ async def test_a_checkout_asks_for_the_total(stripe: ProcessorBench) -> None:
     assert (sent["mode"], sent["submit_type"]) == ("payment", "book")
 
 
-async def test_a_checkout_says_whose_it_is(stripe: ProcessorBench) -> None:
-    """The booking's code, the client's address, the ways back, and the time it lapses."""
+async def test_a_checkout_has_the_bookings_details(stripe: ProcessorBench) -> None:
+    """A session has the booking code, the client's email, the return URLs and the expiry."""
     await stripe.open_checkout()
     sent, command = _sent(stripe, "v1.checkout.sessions.create"), make_checkout_command()
     assert sent["client_reference_id"] == command.booking_code
@@ -144,18 +144,18 @@ async def test_a_checkout_says_whose_it_is(stripe: ProcessorBench) -> None:
     assert int(sent["expires_at"]) == command.expires_at.timestamp()
 
 
-async def test_page_and_payment_bear_the_marks(stripe: ProcessorBench) -> None:
-    """Session and payment have the deployment, the intent and the operation, nothing else."""
+async def test_page_and_payment_have_the_metadata(stripe: ProcessorBench) -> None:
+    """Session and payment have the same metadata: deployment, intent and operation."""
     key = make_operation_key(OperationKind.OPEN_CHECKOUT)
     await stripe.open_checkout(key)
     sent = _sent(stripe, "v1.checkout.sessions.create")
-    marks = {**MARKS, "op_id": str(key.op_id)}
-    assert sent["metadata"] == sent["payment_intent_data"]["metadata"] == marks
+    metadata = {**METADATA, "op_id": str(key.op_id)}
+    assert sent["metadata"] == sent["payment_intent_data"]["metadata"] == metadata
     assert sent["payment_intent_data"]["transfer_group"] == "sb_test_intent_12"
 
 
-async def test_no_other_payment_is_made(stripe: ProcessorBench) -> None:
-    """The page makes its own payment: a second one by us would charge twice."""
+async def test_one_payment_intent_is_created(stripe: ProcessorBench) -> None:
+    """A paid session has one payment intent, since the adapter creates none."""
     await stripe.make_payment()
     assert len(stub_of(stripe).objects("payment_intent")) == 1
 
@@ -163,8 +163,8 @@ async def test_no_other_payment_is_made(stripe: ProcessorBench) -> None:
 # Movements ----------------------------------------------------------------------------------
 
 
-async def test_a_payout_comes_out_of_its_payment(stripe: ProcessorBench) -> None:
-    """It names the charge it is made from, so that it never takes another booking's money."""
+async def test_a_payout_names_its_charge(stripe: ProcessorBench) -> None:
+    """A transfer names the charge of its payment as its source."""
     payment, key = await stripe.make_payment(), make_operation_key(OperationKind.PAY_OUT)
     payee = await stripe.open_payee()
     await stripe.pay_out(payment, 17_000, key, payee)
@@ -175,18 +175,18 @@ async def test_a_payout_comes_out_of_its_payment(stripe: ProcessorBench) -> None
         "destination": payee.ref,
         "source_transaction": charge["id"],
         "transfer_group": "sb_test_intent_12",
-        "metadata": {**MARKS, "op_id": str(key.op_id)},
+        "metadata": {**METADATA, "op_id": str(key.op_id)},
     }
 
 
 async def test_a_payout_is_made_of_pending_funds(stripe: ProcessorBench) -> None:
-    """Right after the payment, while its funds have not settled, it passes."""
+    """A payout right after the payment succeeds, though the funds are pending."""
     payment = await stripe.make_payment()
     assert (await stripe.pay_out(payment, 17_000)).amount == 17_000
 
 
-async def test_no_account_is_no_call(stripe: ProcessorBench) -> None:
-    """Without an account the payee is not ready, which Stripe need not be asked."""
+async def test_a_payout_without_an_account_makes_no_call(stripe: ProcessorBench) -> None:
+    """A payout without an account is refused as `PAYEE_NOT_READY` without a call."""
     command = PayOut("pi_1", COMPANION_ID, 1, "usd", "")
     with pytest.raises(ProcessorRefused) as refused:
         await stripe.payments.pay_out(
@@ -196,8 +196,8 @@ async def test_no_account_is_no_call(stripe: ProcessorBench) -> None:
     assert stub_of(stripe).received_calls == []
 
 
-async def test_an_account_that_is_gone_is_not_ready(stripe: ProcessorBench) -> None:
-    """The companion may open another: the payout is worth another try."""
+async def test_an_unknown_account_is_not_ready(stripe: ProcessorBench) -> None:
+    """A payout to an unknown account is refused as `PAYEE_NOT_READY`."""
     payment = await stripe.make_payment()
     with pytest.raises(ProcessorRefused) as refused:
         await stripe.pay_out(payment, 17_000, payee=PayeeState("acct_of_nobody", ready=True))
@@ -205,7 +205,7 @@ async def test_an_account_that_is_gone_is_not_ready(stripe: ProcessorBench) -> N
 
 
 async def test_an_unpaid_intent_is_not_paid_out(stripe: ProcessorBench) -> None:
-    """A payment that was never charged has nothing to hand on."""
+    """A payout of an intent without a charge is refused as missing."""
     checkout = await stripe.open_checkout()
     await stripe.outside_world.decline(checkout)
     [intent] = stub_of(stripe).objects("payment_intent")
@@ -218,8 +218,8 @@ async def test_an_unpaid_intent_is_not_paid_out(stripe: ProcessorBench) -> None:
     assert refused.value.reason is RefusalCode.MISSING
 
 
-async def test_refund_and_reversal_bear_the_marks(stripe: ProcessorBench) -> None:
-    """What is given or taken back has its operation, and the refund a reason."""
+async def test_refund_and_reversal_have_the_metadata(stripe: ProcessorBench) -> None:
+    """A refund and a reversal have the operation in their metadata, and the refund a reason."""
     payment = await stripe.make_payment()
     refunding, reversing = (
         make_operation_key(OperationKind.REFUND),
@@ -233,26 +233,26 @@ async def test_refund_and_reversal_bear_the_marks(stripe: ProcessorBench) -> Non
         "payment_intent": payment.ref,
         "amount": "1000",
         "reason": "requested_by_customer",
-        "metadata": {**MARKS, "op_id": str(refunding.op_id)},
+        "metadata": {**METADATA, "op_id": str(refunding.op_id)},
     }
     assert _sent(stripe, "v1.transfers.reversals.create") == {
         "amount": "2000",
-        "metadata": {**MARKS, "op_id": str(reversing.op_id)},
+        "metadata": {**METADATA, "op_id": str(reversing.op_id)},
     }
 
 
 # Keys ---------------------------------------------------------------------------------------
 
 
-async def test_keys_bear_the_deployments_name(stripe: ProcessorBench) -> None:
-    """The same operation of two deployments on one account has two keys."""
+async def test_keys_have_the_deployments_name(stripe: ProcessorBench) -> None:
+    """An idempotency key has the deployment's name."""
     payment, key = await stripe.make_payment(), make_operation_key(OperationKind.REFUND)
     await stripe.refund(payment, 1_000, key)
     assert _keys(stripe, "v1.refunds.create") == [f"sb_test_refund_{key.op_id}_g1"]
 
 
 async def test_keys_are_short_enough(stripe: ProcessorBench) -> None:
-    """Even the longest name and number make a key that Stripe takes."""
+    """The longest deployment name and ids make a key of at most 255 characters."""
     processor = make_stripe_processor(stub_of(stripe), environment="e" * 32)
     key = OperationKey(
         9_223_372_036_854_775_807, 9_223_372_036_854_775_807, OperationKind.OPEN_CHECKOUT, 99_999
@@ -266,7 +266,7 @@ async def test_keys_are_short_enough(stripe: ProcessorBench) -> None:
 
 
 async def test_a_payee_is_an_account_for_transfers(stripe: ProcessorBench) -> None:
-    """It can receive transfers and nothing else; the platform bears fees and losses."""
+    """A payee's account can only receive transfers, and the platform pays fees and losses."""
     key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
     await stripe.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
     sent = _sent(stripe, "v2.core.accounts.create")
@@ -282,14 +282,14 @@ async def test_a_payee_is_an_account_for_transfers(stripe: ProcessorBench) -> No
 
 
 async def test_a_payees_needs_are_named(stripe: ProcessorBench) -> None:
-    """What the account lacks is told in Stripe's words, from the opening on."""
+    """A new account is not ready, and its needs are Stripe's requirement names."""
     key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
     opened = await stripe.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
     assert (opened.ready, opened.needs) == (False, ("identity.individual.given_name",))
 
 
-async def test_each_visit_has_a_page_of_its_own(stripe: ProcessorBench) -> None:
-    """A link serves once, so that each visit gets another, which leads back to us."""
+async def test_each_onboarding_link_is_new(stripe: ProcessorBench) -> None:
+    """Each call returns a new onboarding link with our return URLs."""
     payee = await stripe.open_payee(ready=False)
     urls = ("https://bookings.example.com/back", "https://bookings.example.com/again")
     first = await stripe.payments.onboarding_link(payee.ref, *urls, CALL_TIMEOUT_SECONDS)
@@ -299,6 +299,9 @@ async def test_each_visit_has_a_page_of_its_own(stripe: ProcessorBench) -> None:
         for each in stub_of(stripe).received_calls
         if each.operation == "v2.core.account_links.create"
     ]
-    ways = {"return_url": urls[0], "refresh_url": urls[1]}
+    return_urls = {"return_url": urls[0], "refresh_url": urls[1]}
     assert first.url != second.url
-    assert [each.params["use_case"]["account_onboarding"] for each in sent] == [ways, ways]
+    assert [each.params["use_case"]["account_onboarding"] for each in sent] == [
+        return_urls,
+        return_urls,
+    ]

@@ -1,4 +1,4 @@
-"""The look at the account's settings at Stripe: each that is wrong is found, with advice."""
+"""The checkup of the account's settings at Stripe, with advice on each wrong one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ URL = f"{BASE_URL}/processor/stripe/webhook"
 
 
 async def _found(bench: ProcessorBench, **given: Any) -> dict[str, CheckupFinding]:
-    """What is found by a processor with these settings of ours."""
+    """The findings by name of a processor created with the given options."""
     processor = make_stripe_processor(stub_of(bench), **given)
     found = await processor.checkup(CALL_TIMEOUT_SECONDS)
     await processor.close()
     return {each.name: each for each in found}
 
 
-async def test_a_good_account_is_good(stripe: ProcessorBench) -> None:
-    """Key, charges, payees, currency, payouts and both kinds of events are looked at."""
+async def test_a_correct_account_is_in_order(stripe: ProcessorBench) -> None:
+    """A correct account has seven findings, all in order, and the key's mode and account."""
     found = await _found(stripe)
     assert [*found] == [
         "key",
@@ -46,7 +46,7 @@ async def test_a_good_account_is_good(stripe: ProcessorBench) -> None:
     assert found["key"].detail.startswith("test mode, acct_")
 
 
-BAD: list[tuple[dict[str, Any], str, str]] = [
+WRONG_SETTINGS: list[tuple[dict[str, Any], str, str]] = [
     ({"charges_enabled": False}, "charges", "complete its activation"),
     ({"capabilities": {}}, "payees", "set up Connect"),
     ({"capabilities": {"transfers": "inactive"}}, "payees", "set up Connect"),
@@ -65,11 +65,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "name", "advice"), BAD)
+@pytest.mark.parametrize(("settings", "name", "advice"), WRONG_SETTINGS)
 async def test_a_bad_setting_is_found(
     stripe: ProcessorBench, settings: dict[str, Any], name: str, advice: str
 ) -> None:
-    """One setting is wrong: it alone is found, and what to do."""
+    """A wrong setting is the only finding not in order, with advice."""
     stub_of(stripe).set_settings(**settings)
     wrong = [each for each in (await _found(stripe)).values() if not each.ok]
     assert [each.name for each in wrong] == [name]
@@ -77,34 +77,34 @@ async def test_a_bad_setting_is_found(
 
 
 async def test_one_good_endpoint_is_enough(stripe: ProcessorBench) -> None:
-    """Others may be there, of other deployments too."""
+    """The webhooks are in order if one of several endpoints is ours."""
     stub_of(stripe).set_settings(endpoints=("https://other.example.com", URL))
     assert (await _found(stripe))["webhooks"].ok
 
 
-async def test_exactly_what_is_needed_is_enough(stripe: ProcessorBench) -> None:
-    """An endpoint need not listen to everything."""
+async def test_the_needed_event_types_are_enough(stripe: ProcessorBench) -> None:
+    """The webhooks are in order if the endpoint listens to exactly `EVENT_TYPES`."""
     stub_of(stripe).set_settings(endpoint_events=EVENT_TYPES)
     assert (await _found(stripe))["webhooks"].ok
 
 
-async def test_one_secret_is_too_few(stripe: ProcessorBench) -> None:
-    """Two endpoints have two secrets; with one of them half of the events are refused."""
+async def test_one_secret_is_not_enough(stripe: ProcessorBench) -> None:
+    """With one webhook secret the checkup asks to configure both."""
     found = await _found(stripe, webhook_secrets=("whsec_1",))
     assert [each.name for each in found.values() if not each.ok] == ["payee webhooks"]
     assert "configure both" in found["payee webhooks"].detail
 
 
 async def test_a_wrong_key_is_found(stripe: ProcessorBench) -> None:
-    """Where the key is wrong there is nothing else to find."""
+    """A wrong key is the only finding, and the advice is to set another."""
     found = await _found(stripe, secret_key="sk_test_wrong")
     assert [*found] == ["key"]
     assert not found["key"].ok
     assert "set another one" in found["key"].detail
 
 
-async def test_what_a_key_may_not_read_is_found(stripe: ProcessorBench) -> None:
-    """A restricted key that lacks a permission leaves each check open, and says so."""
+async def test_missing_permissions_are_found(stripe: ProcessorBench) -> None:
+    """A key without permissions leaves four findings, each with Stripe's message."""
     found = await _found(stripe, secret_key=stub_of(stripe).restricted_key)
     assert not any(each.ok for each in found.values())
     assert all("does not have the required permissions" in each.detail for each in found.values())
@@ -112,14 +112,14 @@ async def test_what_a_key_may_not_read_is_found(stripe: ProcessorBench) -> None:
 
 
 async def test_a_check_that_fails_hides_no_other(stripe: ProcessorBench) -> None:
-    """One read that breaks is a finding, the others are made."""
+    """A failed read is a finding, and the other checks are made."""
     stub_of(stripe).inject_fault("look", "error_500")
     found = await _found(stripe)
     assert [name for name, each in found.items() if not each.ok] == ["key"]
     assert found["webhooks"].ok
 
 
-async def test_no_time_is_no_checkup(stripe: ProcessorBench) -> None:
-    """Without time there is no finding that could be trusted."""
+async def test_a_checkup_without_time_is_unknown(stripe: ProcessorBench) -> None:
+    """A checkup without time raises `Unknown`."""
     with pytest.raises(Unknown):
         await stripe.payments.checkup(0)

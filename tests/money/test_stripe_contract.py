@@ -1,4 +1,4 @@
-"""The stub of Stripe takes and gives what the SDK's own types say, and nothing else."""
+"""The stub of Stripe accepts and returns only what the SDK's types allow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.builders import NOW
 pytestmark = pytest.mark.anyio
 
 LENGTHS = [(200, True), (201, False)] if OPENAPI_FILE.exists() else [(200, True), (201, True)]
-"""Of a reference: without Stripe's document the stub knows no limit."""
+"""Lengths of a reference and whether they are accepted; without the document there is no limit."""
 
 
 @pytest.fixture
@@ -49,11 +49,11 @@ async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
         yield opened
 
 
-# What the SDK's types say --------------------------------------------------------------------
+# The SDK's types -----------------------------------------------------------------------------
 
 
 def test_an_operation_is_read_from_the_sdk() -> None:
-    """Verb, path, parameters and result come from the source of the method of that name."""
+    """An operation's verb, path and result type are those of the SDK's method."""
     found = stripe_operation("v1.transfers.reversals.create")
     assert (found.verb, found.path) == ("post", "/v1/transfers/{id}/reversals")
     assert found.result.load() is stripe.TransferReversal
@@ -61,7 +61,7 @@ def test_an_operation_is_read_from_the_sdk() -> None:
 
 
 def test_the_version_is_the_sdks() -> None:
-    """The stub speaks the version that the installed SDK was generated from."""
+    """The stub's version is the one of the installed SDK."""
     assert VERSION == _ApiVersion.CURRENT
 
 
@@ -97,7 +97,7 @@ def _not_a_boolean(params: Any) -> None:
     params["adaptive_pricing"]["enabled"] = "no"
 
 
-UNFIT: dict[str, Callable[[Any], None]] = {
+INVALID_CHANGES: dict[str, Callable[[Any], None]] = {
     "payment_method_types": _removed,
     "line_items[0][price_data][unit_ammount]": _nested_typo,
     "submit_type": _enum_typo,
@@ -109,20 +109,20 @@ UNFIT: dict[str, Callable[[Any], None]] = {
 }
 
 
-@pytest.mark.parametrize(("param", "spoil"), UNFIT.items(), ids=UNFIT)
+@pytest.mark.parametrize(("param", "change"), INVALID_CHANGES.items(), ids=INVALID_CHANGES)
 async def test_an_unfit_parameter_is_named(
-    client: stripe.StripeClient, param: str, spoil: Callable[[Any], None]
+    client: stripe.StripeClient, param: str, change: Callable[[Any], None]
 ) -> None:
-    """What the types do not allow is refused with 400, and the answer says where."""
+    """A parameter that the types do not allow is refused with 400 and named."""
     params = session_params()
-    spoil(params)
+    change(params)
     with pytest.raises(stripe.InvalidRequestError) as refused:
         await client.v1.checkout.sessions.create_async(params, idempotency_options())
     assert (refused.value.http_status, refused.value.param) == (400, param)
 
 
 async def test_a_validation_failure_is_not_stored(client: stripe.StripeClient) -> None:
-    """The key of a request that failed validation serves the right one."""
+    """The key of a request that failed validation can be used with other parameters."""
     with pytest.raises(stripe.InvalidRequestError):
         await client.v1.checkout.sessions.create_async(
             session_params(mode="pay"), idempotency_options("k")
@@ -133,8 +133,8 @@ async def test_a_validation_failure_is_not_stored(client: stripe.StripeClient) -
     assert made.status == "open"
 
 
-async def test_v2_takes_json(client: stripe.StripeClient) -> None:
-    """A number where v2 wants text is refused: its bodies have types of their own."""
+async def test_v2_parses_json(client: stripe.StripeClient) -> None:
+    """A number for a text parameter of v2 is refused, and the parameter is named."""
     with pytest.raises(stripe.InvalidRequestError) as refused:
         await client.v2.core.accounts.create_async(
             account_params(display_name=5), idempotency_options()
@@ -144,14 +144,14 @@ async def test_v2_takes_json(client: stripe.StripeClient) -> None:
 
 
 async def test_an_unknown_path_is_404(stub: StripeStub) -> None:
-    """What the stub does not play is said so, not answered with nothing."""
+    """A path that the stub does not implement is answered 404."""
     headers = {"Authorization": f"Bearer {stub.api_key}", "Stripe-Version": VERSION}
     async with httpx.AsyncClient(base_url=stub.url, headers=headers) as http:
         assert (await http.get("/v1/customers")).status_code == 404
 
 
 @pytest.mark.parametrize(
-    ("change", "trouble"),
+    ("change", "message"),
     [
         ({"amount": "5"}, ".amount cannot be '5'"),
         ({"reason": "bored"}, ".reason cannot be 'bored'"),
@@ -159,17 +159,17 @@ async def test_an_unknown_path_is_404(stub: StripeStub) -> None:
         ({"charge": {"id": "pi_1", "object": "payment_intent"}}, ".charge cannot be"),
     ],
 )
-def test_a_wrong_answer_is_noticed(change: dict[str, Any], trouble: str) -> None:
-    """An answer that the SDK's types do not allow is a bug of the stub."""
+def test_a_wrong_answer_raises(change: dict[str, Any], message: str) -> None:
+    """An answer that the SDK's types do not allow raises an error that names the field."""
     right = {"id": "re_1", "object": "refund", "amount": 5, "created": 1, "currency": "usd"}
     check_response(stripe_operation("v1.refunds.retrieve"), right)
     with pytest.raises(InvalidStubResponse) as raised:
         check_response(stripe_operation("v1.refunds.retrieve"), right | change)
-    assert trouble in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_a_missing_field_is_noticed() -> None:
-    """What Stripe always sends has to be there."""
+def test_a_missing_field_raises() -> None:
+    """An answer without a required field raises an error that names the field."""
     with pytest.raises(InvalidStubResponse, match=r"currency is missing"):
         check_response(
             stripe_operation("v1.refunds.retrieve"),
@@ -178,12 +178,12 @@ def test_a_missing_field_is_noticed() -> None:
 
 
 async def test_the_stubs_own_bugs_are_raised(clock: VirtualClock) -> None:
-    """A test that made the stub answer nonsense fails when the stub is closed."""
+    """An invalid answer of the stub raises an error at the end of `open_stub`."""
     with pytest.raises(ExceptionGroup, match="the stub of Stripe is wrong"):
-        await _make_nonsense(clock)
+        await _cause_invalid_answer(clock)
 
 
-async def _make_nonsense(clock: VirtualClock) -> None:
+async def _cause_invalid_answer(clock: VirtualClock) -> None:
     async with open_stub(clock.wall) as stub, open_stripe_client(stub) as client:
         payment = await paid(stub, client)
         stub.objects("charge")[0]["colour"] = "red"
@@ -194,15 +194,15 @@ async def _make_nonsense(clock: VirtualClock) -> None:
 # Stripe's documents --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("length", "is_taken"), LENGTHS)
+@pytest.mark.parametrize(("length", "is_accepted"), LENGTHS)
 async def test_lengths_are_limited(
-    stub: StripeStub, client: stripe.StripeClient, length: int, is_taken: bool
+    stub: StripeStub, client: stripe.StripeClient, length: int, is_accepted: bool
 ) -> None:
-    """A reference of 200 characters is taken, one more is refused where the document is there."""
+    """A reference of 200 characters is accepted, and one of 201 only without the document."""
     params = session_params(client_reference_id="B" * length)
     with suppress(stripe.InvalidRequestError):
         await client.v1.checkout.sessions.create_async(params, idempotency_options())
-    assert bool(stub.objects("checkout.session")) == is_taken
+    assert bool(stub.objects("checkout.session")) == is_accepted
 
 
 SCHEMA = {
@@ -223,8 +223,8 @@ SCHEMA = {
         {"adaptive_pricing": 1},
     ],
 )
-def test_a_document_allows(value: dict[str, Any]) -> None:
-    """What is within the lengths, and what is known to be newer than the document."""
+def test_the_document_accepts(value: dict[str, Any]) -> None:
+    """Texts within the limits and parameters in `NEWER_FIELDS` are accepted."""
     add_length_limits(SCHEMA, value)
 
 
@@ -236,24 +236,24 @@ def test_a_document_allows(value: dict[str, Any]) -> None:
         ({"neither": "a"}, "neither"),
     ],
 )
-def test_a_document_forbids(value: dict[str, Any], param: str) -> None:
-    """What is too long anywhere, and what nobody has written down as newer."""
-    with pytest.raises(InvalidRequestError) as unfit:
+def test_the_document_refuses(value: dict[str, Any], param: str) -> None:
+    """A text that is too long and an unknown parameter are refused, and the parameter is named."""
+    with pytest.raises(InvalidRequestError) as refused:
         add_length_limits(SCHEMA, value)
-    assert unfit.value.param == param
+    assert refused.value.param == param
 
 
 def test_the_sample_objects_fit() -> None:
-    """Stripe's own samples, where they are there, depart from the types only as is known."""
+    """Stripe's sample objects, if present, differ from the types only as in `OLDER_FIELDS`."""
     found = {name: find_object_error(sample) for name, sample in samples().items()}
     assert found == {name: OLDER_FIELDS.get(name) for name in found}
 
 
-# Who asks ------------------------------------------------------------------------------------
+# Access --------------------------------------------------------------------------------------
 
 
 async def test_a_wrong_key_is_401(stub: StripeStub) -> None:
-    """Whoever does not know the secret key learns nothing."""
+    """A wrong key is answered 401."""
     async with open_stripe_client(stub, "sk_test_wrong") as client:
         with pytest.raises(stripe.AuthenticationError) as refused:
             await client.v1.balance.retrieve_async()
@@ -261,7 +261,7 @@ async def test_a_wrong_key_is_401(stub: StripeStub) -> None:
 
 
 async def test_a_restricted_key_is_403(stub: StripeStub) -> None:
-    """A key that may do nothing is told so."""
+    """A key without permissions is answered 403."""
     async with open_stripe_client(stub, stub.restricted_key) as client:
         with pytest.raises(stripe.PermissionError) as refused:
             await client.v1.balance.retrieve_async()
@@ -269,13 +269,13 @@ async def test_a_restricted_key_is_403(stub: StripeStub) -> None:
 
 
 async def test_another_version_is_refused(stub: StripeStub) -> None:
-    """Who does not pin the version of the SDK is refused."""
+    """A call with another API version is refused."""
     async with open_stripe_client(stub, version="2026-09-30.dahlia") as client:
         with pytest.raises(stripe.InvalidRequestError, match="version"):
             await client.v1.balance.retrieve_async()
 
 
 async def test_a_post_needs_a_key(client: stripe.StripeClient) -> None:
-    """The random key that the SDK makes up is as good as none."""
+    """A POST with the SDK's random idempotency key is refused."""
     with pytest.raises(stripe.InvalidRequestError, match="Idempotency-Key"):
         await client.v1.checkout.sessions.create_async(session_params())

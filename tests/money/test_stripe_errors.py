@@ -1,4 +1,4 @@
-"""What the adapter of Stripe makes of errors: definite, busy, unknown, or ours."""
+"""Mapping of Stripe's errors to the core's: refused, busy, unknown, reused, misconfigured."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from tests.money.processors import (
 pytestmark = pytest.mark.anyio
 
 
-def _error(status: int | None, **said: Any) -> APIError:
-    """What the SDK raises for an answer of this status that says so."""
-    document = {"error": said} if said else None
-    return APIError(said.get("message", "no"), None, status, document, {})
+def _error(status: int | None, **fields: Any) -> APIError:
+    """The SDK's error for an answer with this status and these error fields."""
+    document = {"error": fields} if fields else None
+    return APIError(fields.get("message", "no"), None, status, document, {})
 
 
 def _refund(payment_ref: str) -> RefundPayment:
@@ -69,7 +69,7 @@ def _refund(payment_ref: str) -> RefundPayment:
     ],
 )
 def test_the_status_decides(error: APIError, meaning: type[ProcessorError]) -> None:
-    """An error that Stripe tells with 4xx is definite; without an answer nothing is known."""
+    """A 4xx answer with an error object is definite, and any other error is unknown."""
     assert type(to_payments_error(error)) is meaning
 
 
@@ -89,7 +89,7 @@ REASONS = {
 @pytest.mark.parametrize("code", REASONS)
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_refusal_has_a_reason(code: str, status: int) -> None:
-    """Stripe's codes have ours, whether the payee or the request is at fault."""
+    """Each code of Stripe is mapped to a refusal code, for 400 and for 403."""
     error = to_payments_error(_error(status, code=code, message="no"))
     if code == "parameter_unknown" and status == 403:
         assert isinstance(error, ProcessorMisconfigured)
@@ -99,7 +99,7 @@ def test_a_refusal_has_a_reason(code: str, status: int) -> None:
 
 
 def test_a_refusal_without_a_code_is_invalid() -> None:
-    """What nobody foresaw is told in Stripe's words, with the number of the request."""
+    """An error without a code is refused as invalid with Stripe's request id and message."""
     error = InvalidRequestError(
         "Something else", None, None, None, 400, {"error": {}}, {"request-id": "req_1"}
     )
@@ -111,7 +111,7 @@ def test_a_refusal_without_a_code_is_invalid() -> None:
 
 
 def test_secrets_stay_out_of_messages() -> None:
-    """Should Stripe quote a secret, it is not passed on."""
+    """Secrets in a message of Stripe are masked."""
     text = "bad key sk_live_abc123 or rk_test_x9 or whsec_Zz0"
     assert (
         str(to_payments_error(_error(401, message=text))) == "bad key sk_*** or rk_*** or whsec_***"
@@ -119,12 +119,12 @@ def test_secrets_stay_out_of_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "wait"), [("2", 2.0), ("86400", 3600.0), ("soon", None), ("", None), ("²", None)]
+    ("header", "wait"), [("2", 2.0), ("86400", 3600.0), ("soon", None), ("", None), ("²", None)]
 )
-def test_stripe_says_how_long_to_wait(said: str, wait: float | None) -> None:
-    """Seconds are believed up to an hour, anything else is not."""
+def test_the_retry_after_header_is_used(header: str, wait: float | None) -> None:
+    """A Retry-After header is used if it is ASCII digits, up to an hour."""
     document = {"error": {"code": "rate_limit"}}
-    error = to_payments_error(APIError("no", None, 429, document, {"retry-after": said}))
+    error = to_payments_error(APIError("no", None, 429, document, {"retry-after": header}))
     assert isinstance(error, Busy)
     assert error.retry_after == wait
 
@@ -133,15 +133,15 @@ def test_stripe_says_how_long_to_wait(said: str, wait: float | None) -> None:
 
 
 @pytest.mark.parametrize("fault", ["html", "truncated", "reset_before", "error_500"])
-async def test_an_answer_nobody_can_read_is_unknown(stripe: ProcessorBench, fault: str) -> None:
-    """A gateway's page, half an answer, none, or an error of Stripe's own tell nothing."""
+async def test_an_unreadable_answer_is_unknown(stripe: ProcessorBench, fault: str) -> None:
+    """An HTML answer, a cut-off answer, a reset and a 500 raise `Unknown`."""
     stub_of(stripe).inject_fault("open_checkout", fault)
     with pytest.raises(Unknown):
         await stripe.open_checkout()
 
 
-async def test_a_busy_processor_says_when(stripe: ProcessorBench) -> None:
-    """After too many requests Stripe tells when to come back."""
+async def test_a_busy_processor_has_a_retry_after(stripe: ProcessorBench) -> None:
+    """A rate-limited call raises `Busy` with Stripe's Retry-After."""
     stub_of(stripe).inject_fault("open_checkout", "rate_limit")
     with pytest.raises(Busy) as busy:
         await stripe.open_checkout()
@@ -149,8 +149,8 @@ async def test_a_busy_processor_says_when(stripe: ProcessorBench) -> None:
 
 
 @pytest.mark.parametrize("key", ["sk_test_wrong", "restricted"])
-async def test_a_key_that_may_not_is_misconfigured(stripe: ProcessorBench, key: str) -> None:
-    """A wrong key, or one without the permission, is for an operator."""
+async def test_a_key_without_access_is_misconfigured(stripe: ProcessorBench, key: str) -> None:
+    """A wrong key and a key without permissions raise `ProcessorMisconfigured`."""
     stub = stub_of(stripe)
     processor = make_stripe_processor(
         stub, secret_key=stub.restricted_key if key == "restricted" else key
@@ -165,7 +165,7 @@ async def test_a_key_that_may_not_is_misconfigured(stripe: ProcessorBench, key: 
 
 
 async def test_a_slow_answer_is_unknown(stripe: ProcessorBench) -> None:
-    """Past the time that was given nothing is known, though it may have been executed."""
+    """A call past its timeout raises `Unknown`, though the refund was made."""
     stub_of(stripe).inject_fault("refund", "slow", seconds=10)
     payment = await stripe.make_payment()
     command = _refund(payment.ref)
@@ -176,7 +176,7 @@ async def test_a_slow_answer_is_unknown(stripe: ProcessorBench) -> None:
 
 @pytest.mark.parametrize("within", [0, -1])
 async def test_without_time_nothing_is_sent(stripe: ProcessorBench, within: float) -> None:
-    """A call that may take no time is not begun, even where the connection stands already."""
+    """A call without time raises `Unknown` and sends nothing, even on an open connection."""
     payment = await stripe.make_payment()
     with pytest.raises(Unknown):
         await stripe.payments.refund(
@@ -185,8 +185,8 @@ async def test_without_time_nothing_is_sent(stripe: ProcessorBench, within: floa
     assert stub_of(stripe).objects("refund") == []
 
 
-async def test_nothing_is_sent_again_behind_our_back(stripe: ProcessorBench) -> None:
-    """Repeats are the runner's, durable and within its deadline: a call is sent once."""
+async def test_the_sdk_repeats_no_call(stripe: ProcessorBench) -> None:
+    """A call whose connection was reset is not repeated by the SDK."""
     payment = await stripe.make_payment()
     stub_of(stripe).inject_fault("refund", "reset_before")
     with pytest.raises(Unknown):
@@ -194,12 +194,12 @@ async def test_nothing_is_sent_again_behind_our_back(stripe: ProcessorBench) -> 
     assert stub_of(stripe).objects("refund") == []
 
 
-# Looking before a movement ------------------------------------------------------------------
+# Reads before a movement --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", ["reset_before", "html", "error_500", "rate_limit"])
-async def test_a_failed_look_is_definite(stripe: ProcessorBench, fault: str) -> None:
-    """Where the look before a payout fails nothing was sent: busy, not unknown."""
+async def test_a_failed_read_is_busy(stripe: ProcessorBench, fault: str) -> None:
+    """A failed read before a payout raises `Busy`, and no transfer is made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
     stub_of(stripe).inject_fault("look", fault)
     with pytest.raises(Busy):
@@ -207,8 +207,8 @@ async def test_a_failed_look_is_definite(stripe: ProcessorBench, fault: str) -> 
     assert stub_of(stripe).objects("transfer") == []
 
 
-async def test_a_slow_look_is_definite(stripe: ProcessorBench) -> None:
-    """Where the look takes all the time nothing was sent."""
+async def test_a_slow_read_is_busy(stripe: ProcessorBench) -> None:
+    """A read before a payout past the timeout raises `Busy`, and no transfer is made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
     stub_of(stripe).inject_fault("look", "slow", seconds=10)
     command = PayOut(payment.ref, COMPANION_ID, 17_000, "usd", payee.ref)
@@ -218,7 +218,7 @@ async def test_a_slow_look_is_definite(stripe: ProcessorBench) -> None:
 
 
 async def test_a_lost_payout_is_unknown(stripe: ProcessorBench) -> None:
-    """Where the payout itself gets no answer it may have been made."""
+    """A payout whose answer is lost raises `Unknown`, though it was made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
     stub_of(stripe).inject_fault("pay_out", "reset_after")
     with pytest.raises(Unknown):
@@ -226,8 +226,8 @@ async def test_a_lost_payout_is_unknown(stripe: ProcessorBench) -> None:
     assert len((await stripe.snapshot()).payouts) == 1
 
 
-async def test_a_failed_snapshot_tells_nothing(stripe: ProcessorBench) -> None:
-    """One read that fails ends the whole look: no snapshot is ever a part of one."""
+async def test_a_failed_snapshot_is_unknown(stripe: ProcessorBench) -> None:
+    """A snapshot with one failed read raises `Unknown`."""
     await stripe.make_payment()
     stub_of(stripe).inject_fault("look", "error_500")
     with pytest.raises(Unknown):
@@ -235,7 +235,7 @@ async def test_a_failed_snapshot_tells_nothing(stripe: ProcessorBench) -> None:
 
 
 async def test_a_page_of_another_account_is_missing(stripe: ProcessorBench) -> None:
-    """A page that Stripe does not know is no empty snapshot: key and records disagree."""
+    """A snapshot of an unknown session is refused as missing instead of being empty."""
     with pytest.raises(ProcessorRefused) as refused:
         await stripe.payments.snapshot(
             IntentRefs(12, (("cs_test_other", 1),)), CALL_TIMEOUT_SECONDS
@@ -247,7 +247,7 @@ async def test_a_page_of_another_account_is_missing(stripe: ProcessorBench) -> N
 
 
 async def test_an_unknown_page_is_missing(stripe: ProcessorBench) -> None:
-    """A page that is not there can't be closed, nor looked at."""
+    """Closing an unknown session is refused as missing, without a read of it."""
     with pytest.raises(ProcessorRefused) as refused:
         await stripe.payments.close_checkout(
             "cs_none", make_operation_key(OperationKind.CLOSE_CHECKOUT), CALL_TIMEOUT_SECONDS
@@ -259,7 +259,7 @@ async def test_an_unknown_page_is_missing(stripe: ProcessorBench) -> None:
 
 
 async def test_a_refused_closing_of_an_open_page_stays_refused(stripe: ProcessorBench) -> None:
-    """If the page is open all the same, Stripe's reason is another, and is told."""
+    """A refusal to close a session that is still open is raised with its reason."""
     checkout = await stripe.open_checkout()
     stub_of(stripe).inject_fault("close_checkout", "refuse:parameter_unknown")
     with pytest.raises(ProcessorRefused) as refused:
@@ -269,8 +269,8 @@ async def test_a_refused_closing_of_an_open_page_stays_refused(stripe: Processor
     assert refused.value.reason is RefusalCode.INVALID
 
 
-async def test_a_look_after_a_refused_closing_may_fail(stripe: ProcessorBench) -> None:
-    """Nothing was closed, and what became of the page is asked again: same key, same end."""
+async def test_a_failed_read_after_a_refused_closing_is_busy(stripe: ProcessorBench) -> None:
+    """A failed read after a refused closing raises `Busy`, and a repeat returns the session."""
     checkout, key = await stripe.open_checkout(), make_operation_key(OperationKind.CLOSE_CHECKOUT)
     await stripe.outside_world.pay(checkout)
     stub_of(stripe).inject_fault("look", "error_500")

@@ -1,4 +1,4 @@
-"""Verification of Stripe's webhooks and the objects they refer to."""
+"""Verification of Stripe's webhooks, and the processor events in them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _signature(body: bytes, secret: str = FIRST, after: float = 0) -> str:
 
 
 def _read(body: bytes, header: str | None = None, **given: Any) -> Sequence[ProcessorEvent]:
-    """What a processor makes of a body under a header."""
+    """The processor events in a body with a signature header."""
     headers = {"Stripe-Signature": _signature(body) if header is None else header}
     return _processor(**given).parse_webhook(headers, body, NOW)
 
@@ -65,28 +65,28 @@ def _thin(kind: str = THIN_EVENT_TYPES[0], **given: Any) -> dict[str, Any]:
     }
 
 
-def _told(event: Any, **given: Any) -> Sequence[ProcessorEvent]:
+def _parsed(event: Any, **given: Any) -> Sequence[ProcessorEvent]:
     return _read(json.dumps(event).encode(), **given)
 
 
 BODY = json.dumps(_event()).encode()
-NUDGE = ProcessorEvent("evt_1", intent_id=12)
+INTENT_EVENT = ProcessorEvent("evt_1", intent_id=12)
 
 
 # Signatures ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("secret", [FIRST, SECOND])
-def test_either_secret_is_believed(secret: str) -> None:
-    """Each endpoint signs with its own, and while one is rotated both hold."""
-    assert _read(BODY, _signature(BODY, secret)) == (NUDGE,)
+def test_either_secret_is_accepted(secret: str) -> None:
+    """Signatures with either of the two configured secrets are accepted."""
+    assert _read(BODY, _signature(BODY, secret)) == (INTENT_EVENT,)
 
 
-def test_any_of_several_signatures_may_fit() -> None:
-    """Stripe signs with the old and the new secret at once; other schemes are passed over."""
+def test_one_of_several_signatures_is_enough() -> None:
+    """One valid `v1` signature among several is enough, and other schemes are ignored."""
     good = _signature(BODY).partition(",v1=")
     header = f"{good[0]},v0={'1' * 64},v1={'0' * 64},v1={good[2]}"
-    assert _read(BODY, header) == (NUDGE,)
+    assert _read(BODY, header) == (INTENT_EVENT,)
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,18 @@ def test_any_of_several_signatures_may_fit() -> None:
     ],
 )
 def test_a_forged_signature_is_refused(header: str) -> None:
-    """Missing, malformed, not ASCII, by another secret or another scheme: not believed."""
+    """A missing, malformed or wrong signature is refused."""
     with pytest.raises(BadEventSignature):
         _read(BODY, header)
 
 
-def test_a_signature_is_of_its_bytes() -> None:
+def test_a_signature_covers_the_body() -> None:
     """The signature of one event is invalid for another."""
     with pytest.raises(BadEventSignature):
         _read(BODY.replace(b"12", b"13"), _signature(BODY))
 
 
-def test_a_signature_is_of_its_time() -> None:
+def test_a_signature_covers_the_time() -> None:
     """An old event with a changed timestamp is refused."""
     now = _signature(BODY).partition(",")[0]
     old = _signature(BODY, after=-3600).partition(",")[2]
@@ -131,7 +131,7 @@ def test_a_signature_is_of_its_time() -> None:
 
 @pytest.mark.parametrize("after", [-301, 301, 10**9, -(10**9)])
 def test_a_replayed_event_is_refused(after: float) -> None:
-    """Past five minutes, or from the future, even a good signature is not believed."""
+    """A signature more than 300 s old or in the future is refused."""
     with pytest.raises(BadEventSignature):
         _read(BODY, _signature(BODY, after=after))
 
@@ -139,17 +139,17 @@ def test_a_replayed_event_is_refused(after: float) -> None:
 @pytest.mark.parametrize("after", [-300, 0, 300])
 def test_clocks_may_differ(after: float) -> None:
     """A timestamp within five minutes either way is accepted."""
-    assert _read(BODY, _signature(BODY, after=after)) == (NUDGE,)
+    assert _read(BODY, _signature(BODY, after=after)) == (INTENT_EVENT,)
 
 
-def test_a_header_that_comes_twice_is_refused() -> None:
+def test_a_duplicate_header_is_refused() -> None:
     """Two signature headers that differ only in case are refused."""
     headers = {"Stripe-Signature": _signature(BODY), "stripe-signature": _signature(BODY)}
     with pytest.raises(BadEventSignature):
         _processor().parse_webhook(headers, BODY, NOW)
 
 
-def test_without_a_secret_nothing_is_believed() -> None:
+def test_without_a_secret_no_event_is_accepted() -> None:
     """A deployment without a secret refuses every event."""
     processor = StripeProcessor("sk_test_1", (), "test", base_url="http://x", currency="usd")
     with pytest.raises(BadEventSignature):
@@ -157,76 +157,78 @@ def test_without_a_secret_nothing_is_believed() -> None:
 
 
 def test_a_body_that_is_no_text_is_refused() -> None:
-    """Bytes that are no UTF-8 were never signed by Stripe."""
+    """A body that is no UTF-8 is refused."""
     with pytest.raises(BadEventSignature):
         _read(b"\xff", _signature(b"x"))
 
 
 def test_too_large_a_body_is_refused() -> None:
-    """Beyond 256 KiB nothing is read, not even to check who signed it."""
+    """A body of more than `MAX_EVENT_BYTES` is refused despite a valid signature."""
     body = b" " * (MAX_EVENT_BYTES - len(BODY)) + BODY
-    assert _read(body) == (NUDGE,)
+    assert _read(body) == (INTENT_EVENT,)
     with pytest.raises(BadEventSignature):
         _read(b" " + body)
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '"evt_1"', "null", "7", "{}"])
-def test_what_is_no_event_leads_nowhere(text: str) -> None:
-    """Signed bytes that are no event of Stripe's are no error either."""
+def test_a_body_without_an_event_yields_none(text: str) -> None:
+    """A signed body that is no event yields no processor event and no error."""
     assert _read(text.encode()) == ()
 
 
-# Where they lead ----------------------------------------------------------------------------
+# Targets ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_what_bears_our_marks_leads_to_its_intent(kind: str) -> None:
-    """Each kind of event says to look at the intent, and nothing more."""
-    assert _told(_event(kind)) == (NUDGE,)
+def test_our_metadata_yields_the_intent(kind: str) -> None:
+    """An event of each type with our metadata yields its intent."""
+    assert _parsed(_event(kind)) == (INTENT_EVENT,)
 
 
-def test_a_group_leads_to_its_intent() -> None:
-    """A payout by hand within the intent's transfer group is the intent's."""
+def test_a_transfer_group_yields_the_intent() -> None:
+    """A transfer without metadata yields the intent of its transfer group."""
     subject = {"object": "transfer", "metadata": {}, "transfer_group": "sb_test_intent_34"}
-    assert _told(_event("transfer.created", subject=subject)) == (
+    assert _parsed(_event("transfer.created", subject=subject)) == (
         ProcessorEvent("evt_1", intent_id=34),
     )
 
 
 @pytest.mark.parametrize("field", ["pi_7", {"id": "pi_7", "object": "payment_intent"}])
-def test_what_bears_none_leads_to_its_payment(field: Any) -> None:
-    """A dispute, or a refund by hand, names its payment, whose intent is asked for."""
+def test_missing_metadata_yields_the_payment(field: Any) -> None:
+    """An object without metadata yields its payment, given as an id or an object."""
     subject = {"object": "dispute", "metadata": {}, "payment_intent": field}
-    told = _told(_event("charge.dispute.created", subject=subject))
-    assert told == (ProcessorEvent("evt_1", payment_ref="pi_7"),)
+    parsed = _parsed(_event("charge.dispute.created", subject=subject))
+    assert parsed == (ProcessorEvent("evt_1", payment_ref="pi_7"),)
 
 
-def test_a_payment_by_hand_is_asked_for() -> None:
-    """A payment intent without marks is a payment to ask for."""
-    assert _told(_event(subject={"metadata": {}})) == (ProcessorEvent("evt_1", payment_ref="pi_1"),)
+def test_a_payment_by_hand_yields_itself() -> None:
+    """A payment intent without metadata yields the payment itself."""
+    assert _parsed(_event(subject={"metadata": {}})) == (
+        ProcessorEvent("evt_1", payment_ref="pi_1"),
+    )
 
 
-def test_what_names_nothing_leads_nowhere() -> None:
-    """A refund of no payment is of no booking."""
+def test_a_refund_without_a_payment_yields_none() -> None:
+    """A refund without a payment yields no processor event."""
     subject: dict[str, Any] = {"object": "refund", "metadata": {}, "payment_intent": None}
-    assert _told(_event("refund.created", subject=subject)) == ()
+    assert _parsed(_event("refund.created", subject=subject)) == ()
 
 
 @pytest.mark.parametrize("kind", THIN_EVENT_TYPES)
-def test_a_thin_event_leads_to_its_payee(kind: str) -> None:
-    """An event that only names an account says to look at the payee."""
-    assert _told(_thin(kind)) == (ProcessorEvent("evt_2", payee_ref="acct_1"),)
+def test_a_thin_event_yields_its_payee(kind: str) -> None:
+    """A thin event yields its payee."""
+    assert _parsed(_thin(kind)) == (ProcessorEvent("evt_2", payee_ref="acct_1"),)
 
 
-def test_an_account_leads_to_its_payee() -> None:
-    """The older kind of event carries the account, and says the same."""
+def test_an_account_yields_its_payee() -> None:
+    """An event with an account object yields its payee."""
     subject = {"id": "acct_1", "object": "account", "metadata": {}}
-    told = _told(_event(ACCOUNT_UPDATED_TYPE, subject=subject, account="acct_1"))
-    assert told == (ProcessorEvent("evt_1", payee_ref="acct_1"),)
+    parsed = _parsed(_event(ACCOUNT_UPDATED_TYPE, subject=subject, account="acct_1"))
+    assert parsed == (ProcessorEvent("evt_1", payee_ref="acct_1"),)
 
 
-def test_all_kinds_fit_into_one_question() -> None:
-    """Stripe lists events of at most twenty kinds at once."""
+def test_all_types_fit_into_one_list_call() -> None:
+    """There are at most 20 event types, which is Stripe's limit for one list call."""
     assert len({*EVENT_TYPES, ACCOUNT_UPDATED_TYPE}) <= 20
 
 
@@ -251,13 +253,13 @@ NOT_OURS = {
 
 
 @pytest.mark.parametrize("event", NOT_OURS.values(), ids=NOT_OURS.keys())
-def test_what_is_not_ours_leads_nowhere(event: dict[str, Any]) -> None:
-    """It is taken, so that Stripe does not send it again, and nothing is done."""
-    assert _told(event) == ()
+def test_a_foreign_event_yields_none(event: dict[str, Any]) -> None:
+    """An event that is not ours yields no processor event and no error."""
+    assert _parsed(event) == ()
 
 
 @pytest.mark.parametrize("key", ["sk_live_1", "rk_live_1"])
-def test_the_key_tells_the_mode(key: str) -> None:
-    """Under a live key real money's events are ours, and the test mode's are not."""
-    assert _told(_event(livemode=True), key=key) == (NUDGE,)
-    assert _told(_event(), key=key) == ()
+def test_the_key_decides_the_mode(key: str) -> None:
+    """With a live key live events are ours, and events of the test mode are not."""
+    assert _parsed(_event(livemode=True), key=key) == (INTENT_EVENT,)
+    assert _parsed(_event(), key=key) == ()

@@ -1,4 +1,4 @@
-"""What the adapter of Stripe makes of Stripe's objects, and which of them are ours."""
+"""Conversion of Stripe's objects to a snapshot, and which of them are ours."""
 
 from __future__ import annotations
 
@@ -31,53 +31,53 @@ from tests.support.builders import MINUTE
 
 pytestmark = pytest.mark.anyio
 
-MARKS = DeploymentTags("test", is_live=False)
+TAGS = DeploymentTags("test", is_live=False)
 
 
-# Marks --------------------------------------------------------------------------------------
+# Tags ---------------------------------------------------------------------------------------
 
 
-def test_marks_are_read_as_they_are_written() -> None:
-    """Intent and operation come back out of the metadata, and of the transfer group."""
+def test_tags_are_read_as_written() -> None:
+    """Intent and operation are read from the metadata, and the intent from the transfer group."""
     key = make_operation_key(OperationKind.REFUND, 34)
-    metadata = MARKS.metadata(key)
-    assert (MARKS.find_intent_id(metadata), MARKS.find_op_id(metadata)) == (34, key.op_id)
-    assert MARKS.find_intent_id_by_group(MARKS.transfer_group(34)) == 34
+    metadata = TAGS.metadata(key)
+    assert (TAGS.find_intent_id(metadata), TAGS.find_op_id(metadata)) == (34, key.op_id)
+    assert TAGS.find_intent_id_by_group(TAGS.transfer_group(34)) == 34
 
 
 @pytest.mark.parametrize("other", ["other", "test_intent_3", "tes"])
-def test_marks_of_others_are_not_ours(other: str) -> None:
-    """Another deployment's numbers mean nothing here, however its name begins."""
-    theirs = evolve(MARKS, environment=other)
+def test_tags_of_others_are_not_ours(other: str) -> None:
+    """Metadata and transfer group of another deployment are foreign and have no intent of ours."""
+    theirs = evolve(TAGS, environment=other)
     metadata = theirs.metadata(make_operation_key(OperationKind.REFUND))
-    assert MARKS.is_foreign(metadata)
-    assert (MARKS.find_intent_id(metadata), MARKS.find_op_id(metadata)) == (None, None)
-    assert MARKS.find_intent_id_by_group(theirs.transfer_group(34)) is None
+    assert TAGS.is_foreign(metadata)
+    assert (TAGS.find_intent_id(metadata), TAGS.find_op_id(metadata)) == (None, None)
+    assert TAGS.find_intent_id_by_group(theirs.transfer_group(34)) is None
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "٣", "1" * 19, None, 7])
-def test_a_number_is_plain_digits(text: Any) -> None:
-    """What somebody wrote into the metadata by hand is no number of ours."""
-    assert MARKS.find_intent_id({"sb_env": "test", "intent_id": text}) is None
+def test_an_id_is_plain_digits(text: Any) -> None:
+    """An intent id in the metadata that is not plain ASCII digits is ignored."""
+    assert TAGS.find_intent_id({"sb_env": "test", "intent_id": text}) is None
 
 
 @pytest.mark.parametrize("group", ["34", "ORDER-34", "sb_test_intent_", "", None])
-def test_a_group_by_hand_is_no_intents(group: str | None) -> None:
-    """A transfer group that somebody made up leads to no intent."""
-    assert MARKS.find_intent_id_by_group(group) is None
+def test_a_group_by_hand_has_no_intent(group: str | None) -> None:
+    """A transfer group of another form has no intent."""
+    assert TAGS.find_intent_id_by_group(group) is None
 
 
-def test_what_bears_no_name_is_not_foreign() -> None:
-    """What was made by hand is nobody else's."""
-    assert not MARKS.is_foreign({})
-    assert MARKS.find_op_id({"op_id": "5"}) is None
+def test_untagged_metadata_is_not_foreign() -> None:
+    """Empty metadata is not foreign, and an operation without a deployment name is ignored."""
+    assert not TAGS.is_foreign({})
+    assert TAGS.find_op_id({"op_id": "5"}) is None
 
 
-# Whose it is --------------------------------------------------------------------------------
+# Ownership ----------------------------------------------------------------------------------
 
 
 async def test_another_deployments_payment_is_not_ours(stripe: ProcessorBench) -> None:
-    """On one account the same intent of another deployment is another one."""
+    """A payment of the same intent of another deployment is not in the snapshot."""
     payment = await stripe.make_payment()
     other = make_stripe_processor(stub_of(stripe), environment="other")
     refs = IntentRefs(INTENT_ID, payments=(payment.ref,))
@@ -88,7 +88,7 @@ async def test_another_deployments_payment_is_not_ours(stripe: ProcessorBench) -
 
 
 async def test_another_intents_payment_is_not_this_ones(stripe: ProcessorBench) -> None:
-    """A payment counts for the intent whose number it bears, whoever asks."""
+    """A payment of another intent is not in the snapshot."""
     payment = await stripe.make_payment(intent_id=13)
     snapshot = await stripe.payments.snapshot(
         IntentRefs(INTENT_ID, payments=(payment.ref,)), CALL_TIMEOUT_SECONDS
@@ -97,7 +97,7 @@ async def test_another_intents_payment_is_not_this_ones(stripe: ProcessorBench) 
 
 
 async def test_a_payment_of_the_other_mode_is_not_ours(stripe: ProcessorBench) -> None:
-    """What pretends to be real money under a test key is not counted."""
+    """A live payment is not in the snapshot of a test key."""
     payment = await stripe.make_payment()
     stub_of(stripe).objects("payment_intent")[0]["livemode"] = True
     snapshot = await stripe.payments.snapshot(
@@ -107,7 +107,7 @@ async def test_a_payment_of_the_other_mode_is_not_ours(stripe: ProcessorBench) -
 
 
 async def test_a_payment_is_found_without_its_page(stripe: ProcessorBench) -> None:
-    """A payment that is known by its own reference needs no page to be found."""
+    """A payment and its refund are found by the payment's reference without a session."""
     payment = await stripe.make_payment()
     refund = await stripe.refund(payment, 1_000)
     snapshot = await stripe.payments.snapshot(
@@ -118,25 +118,25 @@ async def test_a_payment_is_found_without_its_page(stripe: ProcessorBench) -> No
 
 
 async def test_a_payment_known_twice_is_one(stripe: ProcessorBench) -> None:
-    """Its page and its own reference lead to the same payment."""
+    """A payment known by its session and by its reference is in the snapshot once."""
     payment = await stripe.make_payment()
     refs = IntentRefs(INTENT_ID, stripe.checkouts[INTENT_ID], (payment.ref,))
     assert (await stripe.payments.snapshot(refs, CALL_TIMEOUT_SECONDS)).payments == (payment,)
 
 
-async def test_the_real_amount_is_told(stripe: ProcessorBench) -> None:
-    """If another amount than the total was charged, that is the fact."""
+async def test_the_charged_amount_is_reported(stripe: ProcessorBench) -> None:
+    """A payment has the charged amount, even if it differs from the session's."""
     checkout = await stripe.open_checkout()
     stub_of(stripe).pay(checkout.ref, amount=19_999)
     [payment] = (await stripe.snapshot()).payments
     assert payment.amount == 19_999
 
 
-# Completely ---------------------------------------------------------------------------------
+# Completeness -------------------------------------------------------------------------------
 
 
-async def test_lists_are_read_to_their_ends(stripe: ProcessorBench) -> None:
-    """Past a hundred refunds none is overlooked."""
+async def test_lists_are_read_completely(stripe: ProcessorBench) -> None:
+    """A snapshot has all of 101 refunds."""
     payment = await stripe.make_payment()
     for _ in range(101):
         await stripe.outside_world.refund_by_hand(payment, 1)
@@ -144,8 +144,8 @@ async def test_lists_are_read_to_their_ends(stripe: ProcessorBench) -> None:
     assert len({each.ref for each in refunds}) == 101
 
 
-async def test_reversals_are_read_to_their_end(stripe: ProcessorBench) -> None:
-    """A payout shows its last ten reversals; the others are asked for."""
+async def test_reversals_are_read_completely(stripe: ProcessorBench) -> None:
+    """A snapshot has all of 12 reversals, though a transfer includes only ten."""
     payout = await stripe.pay_out(await stripe.make_payment(), 17_000)
     for _ in range(12):
         await stripe.outside_world.reverse_by_hand(payout, 100)
@@ -154,8 +154,8 @@ async def test_reversals_are_read_to_their_end(stripe: ProcessorBench) -> None:
     assert [each.reversed for each in snapshot.payouts] == [1_200]
 
 
-async def test_what_happened_first_is_told_first(stripe: ProcessorBench) -> None:
-    """Stripe lists the newest first, a snapshot the oldest."""
+async def test_refunds_are_listed_oldest_first(stripe: ProcessorBench) -> None:
+    """A snapshot lists refunds oldest first, though Stripe lists them newest first."""
     payment = await stripe.make_payment()
     refunds = []
     for amount in (300, 200, 100):
@@ -178,15 +178,15 @@ async def test_what_happened_first_is_told_first(stripe: ProcessorBench) -> None
         ("canceled", RefundStatus.FAILED),
     ],
 )
-def test_a_refund_stands_in_one_of_three_ways(status: str | None, ours: RefundStatus) -> None:
-    """Settled or failed is final for us, all else is on its way."""
+def test_each_refund_status_is_mapped(status: str | None, ours: RefundStatus) -> None:
+    """Each status of Stripe is mapped to settled, failed or pending."""
     document = {"id": "re_1", "amount": 5, "status": status, "metadata": {}}
-    found = facts.refund(Refund.construct_from(document, None), MARKS)
+    found = facts.refund(Refund.construct_from(document, None), TAGS)
     assert found == RefundState("re_1", ours, 5, None)
 
 
 async def test_a_refund_may_fail_late(stripe: ProcessorBench) -> None:
-    """A refund that was on its way and comes back is seen to have failed."""
+    """A pending refund that fails is failed in the next snapshot."""
     payment = await stripe.make_payment()
     stub_of(stripe).inject_fault("refund", "pending_then_failed")
     pending = await stripe.refund(payment, 5_000)
@@ -223,10 +223,10 @@ OPEN, WON, LOST = ChargebackStatus
         ("prevented", (OUT, BACK), WON),
     ],
 )
-def test_a_dispute_is_judged_by_the_money(
+def test_a_dispute_is_judged_by_its_movements(
     status: str, moved: tuple[int, ...], ours: ChargebackStatus | None
 ) -> None:
-    """An inquiry is no chargeback; of what was prevented the money tells how it ended."""
+    """A dispute's balance movements decide whether it is a chargeback and its status."""
     document = {
         "id": "du_1",
         "amount": 20_000,
@@ -247,15 +247,15 @@ def test_a_dispute_is_judged_by_the_money(
 async def test_inquiries_are_left_out(
     stripe: ProcessorBench, outcome: str, ours: ChargebackStatus | None
 ) -> None:
-    """While the bank only asks, or was told in time, there is no chargeback."""
+    """Inquiries and blocked disputes are no chargebacks, and a prevented one is lost."""
     await stripe.make_payment()
     await stripe.outside_world.charge_back(INTENT_ID, outcome)
     found = (await stripe.snapshot()).chargebacks
     assert [each.status for each in found] == ([] if ours is None else [ours])
 
 
-async def test_a_chargeback_takes_what_was_left(stripe: ProcessorBench) -> None:
-    """Of a payment that was refunded in part the bank takes the rest."""
+async def test_a_chargeback_takes_the_unrefunded_amount(stripe: ProcessorBench) -> None:
+    """A chargeback of a partly refunded payment has the rest as its amount."""
     payment = await stripe.make_payment()
     await stripe.refund(payment, 5_000)
     await stripe.outside_world.charge_back(INTENT_ID, "open")
@@ -266,8 +266,8 @@ async def test_a_chargeback_takes_what_was_left(stripe: ProcessorBench) -> None:
 # Fees ---------------------------------------------------------------------------------------
 
 
-async def test_fees_are_told_by_their_movement(stripe: ProcessorBench) -> None:
-    """What Stripe kept of the payment, and for the chargeback, by the movement's reference."""
+async def test_fees_have_their_transactions_reference(stripe: ProcessorBench) -> None:
+    """Fees of a payment and its chargeback have the ids of their balance transactions."""
     await stripe.make_payment()
     await stripe.outside_world.charge_back(INTENT_ID, "open")
     moved = {each["fee"]: each["id"] for each in stub_of(stripe).objects("balance_transaction")}
@@ -278,7 +278,7 @@ async def test_fees_are_told_by_their_movement(stripe: ProcessorBench) -> None:
 
 
 async def test_fees_of_another_currency_are_left_out(stripe: ProcessorBench) -> None:
-    """A fee that was kept of converted money is none of the booking's currency."""
+    """A fee in another currency is not in the snapshot."""
     await stripe.make_payment()
     stub_of(stripe).objects("balance_transaction")[0]["currency"] = "eur"
     assert (await stripe.snapshot()).fees == ()

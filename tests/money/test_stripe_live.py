@@ -1,8 +1,8 @@
-"""The contract over Stripe's own test mode: run by hand, with a key, before it is trusted.
+"""The processor contract on Stripe's test mode, run by hand with a key.
 
     STRIPE_TEST_KEY=sk_test_... python -m pytest -m stripe_live
 
-The stub stands for Stripe in all other tests, so what it assumes is proved only here:
+All other tests use the stub, so these assumptions of the stub are tested only here:
 
 - the refusals: of a payout to an account that is not ready, of more than a payment has left,
   of a refund while a chargeback is open;
@@ -10,9 +10,8 @@ The stub stands for Stripe in all other tests, so what it assumes is proved only
 - the movements of the balance that come with a payment, a refund, a chargeback, and the
   categories that the statement reads them by.
 
-What needs a browser or an address that Stripe can reach is left for a person to look at once,
-with `stripe listen`: paying on the hosted page, an account that gets ready, and the thin events
-that tell of it.
+Cases that need a browser or a public address must be checked by hand, with `stripe listen`:
+paying on the hosted page, an account that becomes ready, and its thin events.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from staffbooking_core.domain.payments.processor import (
     RefusalCode,
 )
 from staffbooking_core.domain.reconciliation.statement import processor_totals
-from tests.money import test_payments_contract as contract, test_payments_lookup as looking
+from tests.money import test_payments_contract as contract, test_payments_lookup as lookup
 from tests.money.processors import (
     CALL_TIMEOUT_SECONDS,
     INTENT_ID,
@@ -47,8 +46,8 @@ from tests.money.stripe_live import (
 
 pytestmark = [pytest.mark.anyio, pytest.mark.stripe_live]
 
-LOOKS = 30
-"""How often what Stripe does a little later is looked for, at two seconds' distance."""
+POLLS = 30
+"""The number of polls for a delayed effect, two seconds apart."""
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ async def bench() -> AsyncIterator[ProcessorBench]:
 
 
 async def _soon(happened: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(LOOKS):
+    for _ in range(POLLS):
         if await happened():
             return
         await anyio.sleep(2)
@@ -66,12 +65,12 @@ async def _soon(happened: Callable[[], Awaitable[bool]]) -> None:
 
 
 test_a_checkout_is_opened = contract.test_a_checkout_is_opened
-test_the_snapshot_knows_the_checkout = contract.test_the_snapshot_knows_the_checkout
+test_the_snapshot_has_the_checkout = contract.test_the_snapshot_has_the_checkout
 test_an_unknown_intent_is_empty = contract.test_an_unknown_intent_is_empty
-test_too_small_an_amount_is_refused = contract.test_too_small_an_amount_is_refused
+test_a_too_small_amount_is_refused = contract.test_a_too_small_amount_is_refused
 test_closing_twice_is_no_error = contract.test_closing_twice_is_no_error
 test_a_refund_is_known_by_its_operation = contract.test_a_refund_is_known_by_its_operation
-test_refunds_end_with_the_payment = contract.test_refunds_end_with_the_payment
+test_refunds_do_not_exceed_the_payment = contract.test_refunds_do_not_exceed_the_payment
 test_an_unknown_payment_is_not_refunded = contract.test_an_unknown_payment_is_not_refunded
 test_an_unready_payee_is_not_paid = contract.test_an_unready_payee_is_not_paid
 test_the_same_key_answers_the_same = contract.test_the_same_key_answers_the_same
@@ -79,27 +78,27 @@ test_a_checkout_is_opened_once = contract.test_a_checkout_is_opened_once
 test_a_key_serves_one_command = contract.test_a_key_serves_one_command
 test_one_of_many_refunds_at_once_is_made = contract.test_one_of_many_refunds_at_once_is_made
 
-test_a_refund_by_hand_has_no_operation = looking.test_a_refund_by_hand_has_no_operation
-test_a_payment_leads_to_its_intent = looking.test_a_payment_leads_to_its_intent
-test_an_unknown_payment_leads_nowhere = looking.test_an_unknown_payment_leads_nowhere
-test_a_payee_is_opened_once = looking.test_a_payee_is_opened_once
-test_an_unknown_payee_is_missing = looking.test_an_unknown_payee_is_missing
-test_a_payee_gets_a_page = looking.test_a_payee_gets_a_page
+test_a_refund_by_hand_has_no_operation = lookup.test_a_refund_by_hand_has_no_operation
+test_an_intent_is_found_by_its_payment = lookup.test_an_intent_is_found_by_its_payment
+test_an_unknown_payment_has_no_intent = lookup.test_an_unknown_payment_has_no_intent
+test_a_payee_is_opened_once = lookup.test_a_payee_is_opened_once
+test_an_unknown_payee_is_missing = lookup.test_an_unknown_payee_is_missing
+test_a_payee_gets_a_page = lookup.test_a_payee_gets_a_page
 
 
-async def test_changes_tell_of_a_payment(bench: ProcessorBench) -> None:
-    """Stripe lists the events of a payment soon after it."""
+async def test_a_payment_is_in_the_listed_events(bench: ProcessorBench) -> None:
+    """A payment is in the listed events within a minute."""
     await bench.make_payment()
 
-    async def told() -> bool:
-        nudges, _ = await bench.payments.list_events(None, CALL_TIMEOUT_SECONDS)
-        return INTENT_ID in {nudge.intent_id for nudge in nudges}
+    async def listed() -> bool:
+        events, _ = await bench.payments.list_events(None, CALL_TIMEOUT_SECONDS)
+        return INTENT_ID in {event.intent_id for event in events}
 
-    await _soon(told)
+    await _soon(listed)
 
 
-async def test_a_chargeback_stands_in_the_way_of_a_refund(bench: ProcessorBench) -> None:
-    """A disputed card's money is taken, with a fee, and can't be refunded meanwhile."""
+async def test_a_chargeback_prevents_a_refund(bench: ProcessorBench) -> None:
+    """A disputed payment has an open chargeback and a second fee, and its refund is refused."""
     assert isinstance(bench.outside_world, StripeTestModeWorld)
     await bench.outside_world.charge(await bench.open_checkout(), DISPUTED_CARD)
 
@@ -117,7 +116,7 @@ async def test_a_chargeback_stands_in_the_way_of_a_refund(bench: ProcessorBench)
 
 
 async def test_the_statement_has_payment_and_refund(bench: ProcessorBench) -> None:
-    """The lines of a payment and its refund are there, by their references."""
+    """The statement has the lines of a payment and its refund by their references."""
     payment = await bench.make_payment()
     refund = await bench.refund(payment, 3_000, make_operation_key(OperationKind.REFUND))
     lines = [each async for each in bench.payments.statement() if each.intent_id == INTENT_ID]

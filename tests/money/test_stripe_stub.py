@@ -1,4 +1,4 @@
-"""The stub of Stripe plays by Stripe's rules: pages, payments, refunds, payouts, disputes."""
+"""The stub of Stripe follows Stripe's rules: sessions, payments, refunds, transfers, payees."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refund(payment: stripe.PaymentIntent, **changes: Any) -> Any:
 
 
 async def test_a_page_has_no_payment_yet(client: stripe.StripeClient) -> None:
-    """Until the client confirms, a session has a url and no payment intent."""
+    """A new session is open and unpaid with a URL and without a payment intent."""
     made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     assert made.id.startswith("cs_test_")
     assert (made.url or "").startswith("https://checkout.stripe.com/")
@@ -60,7 +60,7 @@ async def test_a_page_has_no_payment_yet(client: stripe.StripeClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lives", "is_taken"),
+    ("lives", "is_created"),
     [
         (30 * MINUTE - SECOND, False),
         (30 * MINUTE, True),
@@ -68,19 +68,19 @@ async def test_a_page_has_no_payment_yet(client: stripe.StripeClient) -> None:
         (DAY + SECOND, False),
     ],
 )
-async def test_a_page_lives_half_an_hour_to_a_day(
-    stub: StripeStub, client: stripe.StripeClient, lives: timedelta, is_taken: bool
+async def test_a_page_may_live_half_an_hour_to_a_day(
+    stub: StripeStub, client: stripe.StripeClient, lives: timedelta, is_created: bool
 ) -> None:
-    """Stripe counts from its own now."""
+    """A session is created if it expires 30 minutes to 24 hours from now, both included."""
     with suppress(stripe.InvalidRequestError):
         await client.v1.checkout.sessions.create_async(
             session_params(lives=lives), idempotency_options()
         )
-    assert bool(stub.objects("checkout.session")) == is_taken
+    assert bool(stub.objects("checkout.session")) == is_created
 
 
 async def test_an_amount_can_be_too_small(client: stripe.StripeClient) -> None:
-    """A dollar payment has to come to 50 cents."""
+    """A payment of less than 50 cents is refused, and one of 50 cents is not."""
     with pytest.raises(stripe.InvalidRequestError) as refused:
         await client.v1.checkout.sessions.create_async(
             session_params(amount=49), idempotency_options()
@@ -91,8 +91,8 @@ async def test_an_amount_can_be_too_small(client: stripe.StripeClient) -> None:
     )
 
 
-async def test_an_open_page_is_closed(client: stripe.StripeClient) -> None:
-    """A closed page has expired and has no url any more; it cannot be closed twice."""
+async def test_an_open_page_is_closed_once(client: stripe.StripeClient) -> None:
+    """A closed session is expired and has no URL, and closing it again is refused."""
     made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     closed = await client.v1.checkout.sessions.expire_async(made.id, None, idempotency_options())
     assert (closed.status, closed.url) == ("expired", None)
@@ -101,17 +101,17 @@ async def test_an_open_page_is_closed(client: stripe.StripeClient) -> None:
 
 
 async def test_a_paid_page_is_not_closed(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """The refusal to close a complete page means that it was paid."""
+    """Closing a paid session is refused because it is complete."""
     made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     stub.pay(made.id)
     with pytest.raises(stripe.InvalidRequestError, match="complete"):
         await client.v1.checkout.sessions.expire_async(made.id, None, idempotency_options())
 
 
-async def test_a_page_lapses(
+async def test_a_page_expires(
     stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
 ) -> None:
-    """When its time has passed a page has expired, and takes no payment."""
+    """A session is expired after its expiry, and cannot be paid."""
     made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     clock.advance(12 * HOUR)
     stub.pay(made.id)
@@ -120,7 +120,7 @@ async def test_a_page_lapses(
 
 
 async def test_metadata_is_limited(client: stripe.StripeClient) -> None:
-    """A value has at most 500 characters."""
+    """A metadata value of more than 500 characters is refused."""
     with pytest.raises(stripe.InvalidRequestError) as refused:
         await client.v1.checkout.sessions.create_async(
             session_params(metadata={"a": "b" * 501}), idempotency_options()
@@ -132,7 +132,7 @@ async def test_metadata_is_limited(client: stripe.StripeClient) -> None:
 
 
 async def test_a_payment_succeeds(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """Paying makes an intent that has succeeded, with a charge that bears its marks."""
+    """A payment creates a succeeded intent whose charge has its metadata and transfer group."""
     payment = await paid(stub, client)
     charge: Any = payment.latest_charge
     assert (payment.status, payment.amount_received) == ("succeeded", 20_000)
@@ -143,7 +143,7 @@ async def test_a_payment_succeeds(stub: StripeStub, client: stripe.StripeClient)
 async def test_a_decline_leaves_a_failed_charge(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
-    """After a decline the page is open, and the intent's latest charge has failed."""
+    """After a decline the session is open, and the intent's latest charge has failed."""
     made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     stub.decline(made.id)
     found = await client.v1.checkout.sessions.retrieve_async(
@@ -155,7 +155,7 @@ async def test_a_decline_leaves_a_failed_charge(
 
 
 async def test_a_fee_is_taken(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """Of a charge 2.9 % and 30 cents are gone: what is left is the balance, pending at first."""
+    """A charge costs 2.9 % and 30 cents, and the rest is added to the balance as pending."""
     payment = await paid(stub, client)
     found = await client.v1.payment_intents.retrieve_async(
         payment.id, {"expand": ["latest_charge.balance_transaction"]}
@@ -169,7 +169,7 @@ async def test_a_fee_is_taken(stub: StripeStub, client: stripe.StripeClient) -> 
 async def test_funds_become_available(
     stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
 ) -> None:
-    """Two days later what was pending is available."""
+    """Pending funds are available after two days."""
     await paid(stub, client)
     before = await client.v1.balance.retrieve_async()
     clock.advance(2 * DAY)
@@ -179,7 +179,7 @@ async def test_funds_become_available(
 
 
 async def test_only_references_expand(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """What is no reference cannot be expanded."""
+    """A field that is no reference cannot be expanded."""
     payment = await paid(stub, client)
     for path in ("amount", "nothing"):
         with pytest.raises(stripe.InvalidRequestError, match="cannot be expanded"):
@@ -189,8 +189,10 @@ async def test_only_references_expand(stub: StripeStub, client: stripe.StripeCli
 # Refunds --------------------------------------------------------------------------------------
 
 
-async def test_refunds_end_with_the_charge(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """More than is left is refused without a code, and nothing is left at the end."""
+async def test_refunds_do_not_exceed_the_charge(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
+    """A refund of more than is left is refused without a code, or with one if nothing is left."""
     payment = await paid(stub, client)
     made = await client.v1.refunds.create_async(
         refund(payment, amount=15_000), idempotency_options()
@@ -206,7 +208,7 @@ async def test_refunds_end_with_the_charge(stub: StripeStub, client: stripe.Stri
 
 
 async def test_an_unknown_payment_is_missing(client: stripe.StripeClient) -> None:
-    """A reference to nothing is 400 in a body and 404 in a path."""
+    """An unknown reference is answered 400 in a body and 404 in a path."""
     with pytest.raises(stripe.InvalidRequestError) as in_body:
         await client.v1.refunds.create_async({"payment_intent": "pi_none"}, idempotency_options())
     with pytest.raises(stripe.InvalidRequestError) as in_path:
@@ -216,20 +218,20 @@ async def test_an_unknown_payment_is_missing(client: stripe.StripeClient) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fate", "status", "refunded"),
+    ("outcome", "status", "refunded"),
     [("pending_then_settled", "succeeded", 20_000), ("pending_then_failed", "failed", 0)],
 )
 async def test_a_refund_ends_later(
     stub: StripeStub,
     client: stripe.StripeClient,
     clock: VirtualClock,
-    fate: str,
+    outcome: str,
     status: str,
     refunded: int,
 ) -> None:
-    """A pending refund ends a minute later: well, or with the money back at the platform."""
+    """A pending refund settles, or fails and returns the money to the platform, after a minute."""
     payment = await paid(stub, client)
-    stub.inject_fault("refund", fate)
+    stub.inject_fault("refund", outcome)
     made = await client.v1.refunds.create_async(refund(payment), idempotency_options())
     clock.advance(60 * SECOND)
     ended = await client.v1.refunds.retrieve_async(made.id)
@@ -239,10 +241,10 @@ async def test_a_refund_ends_later(
     assert stub.balance() == 19_390 - refunded
 
 
-async def test_a_refund_by_hand_bears_no_marks(
+async def test_a_refund_by_hand_has_no_metadata(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
-    """What is refunded in the Dashboard is listed with the payment, without metadata."""
+    """A refund made in the Dashboard is listed without metadata."""
     payment = await paid(stub, client)
     stub.refund_by_hand(payment.id, 500)
     [found] = (await client.v1.refunds.list_async({"payment_intent": payment.id})).data
@@ -253,7 +255,7 @@ async def test_a_refund_by_hand_bears_no_marks(
 
 
 async def test_a_transfer_pays_a_payee(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """Out of a charge whose funds are pending a payee is paid at once, and found by the group."""
+    """A transfer from a charge with pending funds succeeds and is listed by its group."""
     payment, destination = await paid(stub, client), await payee(stub, client)
     made = await client.v1.transfers.create_async(
         transfer(payment, destination, 17_000), idempotency_options()
@@ -263,8 +265,10 @@ async def test_a_transfer_pays_a_payee(stub: StripeStub, client: stripe.StripeCl
     assert (stub.balance(), stub.connected_balance(destination)) == (2_390, 17_000)
 
 
-async def test_transfers_end_with_the_charge(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """All transfers of a charge together come to the charge at most."""
+async def test_transfers_do_not_exceed_the_charge(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
+    """Transfers that exceed their charge in sum are refused."""
     payment, destination = await paid(stub, client), await payee(stub, client)
     await client.v1.transfers.create_async(
         transfer(payment, destination, 17_000), idempotency_options()
@@ -289,7 +293,7 @@ WRONG_TRANSFERS: dict[str, tuple[dict[str, Any], str | None]] = {
 async def test_a_transfer_is_refused(
     stub: StripeStub, client: stripe.StripeClient, change: tuple[dict[str, Any], str | None]
 ) -> None:
-    """Money that is not there, not in that currency, or for nobody, is not transferred."""
+    """Each invalid transfer is refused with its code and moves no money."""
     payment, destination = await paid(stub, client), await payee(stub, client)
     params = transfer(payment, destination, 17_000, **change[0])
     with pytest.raises(stripe.InvalidRequestError) as refused:
@@ -298,8 +302,8 @@ async def test_a_transfer_is_refused(
     assert stub.connected_balance(destination) == 0
 
 
-async def test_a_reversal_takes_back(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """A reversal takes back up to the transfer, which counts and lists it."""
+async def test_a_reversal_returns_a_transfer(stub: StripeStub, client: stripe.StripeClient) -> None:
+    """A transfer counts and lists its reversals, and a reversal of more than is left is refused."""
     payment, destination = await paid(stub, client), await payee(stub, client)
     made = await client.v1.transfers.create_async(
         transfer(payment, destination, 17_000), idempotency_options()
@@ -319,7 +323,7 @@ async def test_a_reversal_takes_back(stub: StripeStub, client: stripe.StripeClie
 async def test_a_reversal_needs_the_payees_money(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
-    """What has gone to the payee's bank cannot be taken back."""
+    """A reversal is refused if the payee's balance was paid out to the bank."""
     payment, destination = await paid(stub, client), await payee(stub, client)
     made = await client.v1.transfers.create_async(
         transfer(payment, destination, 17_000), idempotency_options()
@@ -336,7 +340,7 @@ async def test_a_reversal_needs_the_payees_money(
 
 
 async def test_a_payee_becomes_ready(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """A payee is restricted until Stripe knows enough; `include` brings what tells it."""
+    """An account is restricted until it is ready, and shows that only with `include`."""
     made = await client.v2.core.accounts.create_async(account_params(), idempotency_options())
     plain = await client.v2.core.accounts.retrieve_async(made.id)
     stub.set_payee_ready(made.id)
@@ -353,7 +357,7 @@ def _transfers_of(payee: stripe.v2.core.Account) -> str:
 
 
 async def test_a_link_is_new_each_time(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """Each link to Stripe's forms is another one, and lives for minutes."""
+    """Each onboarding link is different and expires after five minutes."""
     use: Any = {
         "type": "account_onboarding",
         "account_onboarding": {

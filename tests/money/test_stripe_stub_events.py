@@ -1,4 +1,4 @@
-"""What comes from Stripe by itself: disputes, events, lists, and how the account is set up."""
+"""Disputes, events, lists and account settings of the stub of Stripe."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DISPUTES: dict[str, tuple[str, list[int], bool]] = {
     "prevented": ("prevented", [-20_000], False),
     "prevented_block": ("prevented", [], False),
 }
-"""Its status, what it moved net of fees, and whether the charge can still be refunded."""
+"""By outcome: status, net balance movements, and whether the charge is still refundable."""
 
 
 @pytest.mark.parametrize(("outcome", "wanted"), DISPUTES.items(), ids=DISPUTES)
@@ -63,7 +63,7 @@ async def test_a_dispute_moves_money(
     outcome: str,
     wanted: tuple[str, list[int], bool],
 ) -> None:
-    """The bank takes the amount and Stripe a fee; a won dispute gives the amount back."""
+    """Each outcome of a dispute has its status, balance movements and refundability."""
     payment = await paid(stub, client)
     stub.charge_back(12, outcome)
     [found] = (await client.v1.disputes.list_async({"payment_intent": payment.id})).data
@@ -72,8 +72,8 @@ async def test_a_dispute_moves_money(
     assert stub.balance() == 19_390 + sum(moved)
 
 
-async def test_a_dispute_goes_on(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """What the bank decides is about the dispute that is open, not another one."""
+async def test_a_dispute_keeps_its_object(stub: StripeStub, client: stripe.StripeClient) -> None:
+    """Later outcomes change the open dispute and open no other."""
     payment = await paid(stub, client)
     for outcome in ("open", "under_review", "won"):
         stub.charge_back(payment.id, outcome)
@@ -83,7 +83,7 @@ async def test_a_dispute_goes_on(stub: StripeStub, client: stripe.StripeClient) 
 async def test_a_disputed_charge_is_not_refunded(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
-    """The client would have the money twice; an inquiry does not stand in the way."""
+    """A charge can be refunded during an inquiry, but not during a dispute."""
     payment = await paid(stub, client)
     stub.charge_back(payment.id, "warning")
     await client.v1.refunds.create_async(
@@ -97,10 +97,8 @@ async def test_a_disputed_charge_is_not_refunded(
     assert refused.value.code == "charge_disputed"
 
 
-async def test_a_won_dispute_lets_refunds_through(
-    stub: StripeStub, client: stripe.StripeClient
-) -> None:
-    """The money is the platform's again, so it can be given back; a lost one is gone."""
+async def test_a_won_dispute_allows_refunds(stub: StripeStub, client: stripe.StripeClient) -> None:
+    """A charge can be refunded after a won dispute, but not after a lost one."""
     payment = await paid(stub, client)
     stub.charge_back(payment.id, "won")
     part: Any = {"payment_intent": payment.id, "amount": 1}
@@ -110,8 +108,8 @@ async def test_a_won_dispute_lets_refunds_through(
         await client.v1.refunds.create_async(part, idempotency_options())
 
 
-async def test_the_terms_can_be_others(clock: VirtualClock) -> None:
-    """A test may have it free of charge."""
+async def test_the_pricing_terms_can_be_changed(clock: VirtualClock) -> None:
+    """With fees of zero a payment and its dispute leave a balance of zero."""
     terms = PricingTerms(fee_rate=0, fee_fixed=0, dispute_fee=0)
     async with open_stub(clock.wall, terms=terms) as stub, open_stripe_client(stub) as client:
         await paid(stub, client)
@@ -123,12 +121,12 @@ async def test_the_terms_can_be_others(clock: VirtualClock) -> None:
 
 
 def kinds(stub: StripeStub) -> list[str]:
-    """The types of the events that come in now."""
+    """The types of the events that are due now."""
     return [json.loads(body)["type"] for _, body in stub.events()]
 
 
-async def test_a_payment_is_told(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """Each change makes an event, in order, once."""
+async def test_a_payment_sends_events(stub: StripeStub, client: stripe.StripeClient) -> None:
+    """A payment sends one event per change, in order, once."""
     await paid(stub, client)
     assert kinds(stub) == [
         "payment_intent.created",
@@ -169,7 +167,7 @@ async def _won(stub: StripeStub, client: stripe.StripeClient) -> None:
     stub.charge_back(12, "won")
 
 
-TOLD: dict[str, tuple[Callable[[StripeStub, stripe.StripeClient], Any], list[str]]] = {
+CHANGES: dict[str, tuple[Callable[[StripeStub, stripe.StripeClient], Any], list[str]]] = {
     "expired": (_expired, ["checkout.session.expired"]),
     "declined": (
         _declined,
@@ -189,17 +187,17 @@ TOLD: dict[str, tuple[Callable[[StripeStub, stripe.StripeClient], Any], list[str
 }
 
 
-@pytest.mark.parametrize(("act", "wanted"), TOLD.values(), ids=TOLD)
-async def test_a_change_is_told(
+@pytest.mark.parametrize(("act", "wanted"), CHANGES.values(), ids=CHANGES)
+async def test_each_change_sends_its_events(
     stub: StripeStub, client: stripe.StripeClient, act: Callable[..., Any], wanted: list[str]
 ) -> None:
-    """Stripe's names for what happens."""
+    """Each change sends events with Stripe's names."""
     await act(stub, client)
     assert kinds(stub) == wanted
 
 
 async def test_events_are_signed(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """The SDK finds the signature right, at the stub's time, and the marks in the object."""
+    """The SDK verifies the signature, its time is the stub's, and the object has its metadata."""
     await paid(stub, client)
     headers, body = stub.events()[-1]
     stripe.WebhookSignature.verify_header(body, headers["Stripe-Signature"], stub.secrets[0])
@@ -207,8 +205,8 @@ async def test_events_are_signed(stub: StripeStub, client: stripe.StripeClient) 
     assert json.loads(body)["data"]["object"]["metadata"]["intent_id"] == "12"
 
 
-async def test_a_payee_is_told_thinly(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """An event of a connected account only names it, and has the other secret."""
+async def test_a_payee_sends_a_thin_event(stub: StripeStub, client: stripe.StripeClient) -> None:
+    """An event of a connected account only names it, and is signed with the other secret."""
     reference = await payee(stub, client)
     headers, body = stub.events()[0]
     stripe.WebhookSignature.verify_header(body, headers["Stripe-Signature"], stub.secrets[1])
@@ -228,7 +226,7 @@ async def test_a_payee_is_told_thinly(stub: StripeStub, client: stripe.StripeCli
         (EventDeliveryMode.DELAY, [], ["a", "b"]),
     ],
 )
-async def test_events_go_astray(
+async def test_events_are_misdelivered(
     stub: StripeStub,
     client: stripe.StripeClient,
     clock: VirtualClock,
@@ -236,7 +234,7 @@ async def test_events_go_astray(
     at_once: list[str],
     later: list[str],
 ) -> None:
-    """Events come twice, backwards, late or never, and are listed all the same."""
+    """Events are delivered twice, in reverse, late or never, and listed in each case."""
     payment = await paid(stub, client)
     stub.events()
     stub.set_event_delivery(how)
@@ -249,8 +247,10 @@ async def test_events_go_astray(
     assert [names[each.type] for each in listed.data] == ["b", "a"]
 
 
-async def test_an_event_keeps_its_moment(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """What an event tells is how the object was, not how it is."""
+async def test_an_event_keeps_the_objects_fields(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
+    """An event has the object's fields at the time of the event."""
     payment = await paid(stub, client)
     await client.v1.refunds.create_async({"payment_intent": payment.id}, idempotency_options())
     [event] = (await client.v1.events.list_async({"type": "charge.succeeded"})).data
@@ -261,7 +261,7 @@ async def test_an_event_keeps_its_moment(stub: StripeStub, client: stripe.Stripe
 
 
 async def test_lists_have_pages(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """The newest first, so many a page, and on from where one was."""
+    """Lists are newest first, in pages, and continue after or before an id."""
     payment = await paid(stub, client)
     made = [
         await client.v1.refunds.create_async(
@@ -283,7 +283,7 @@ async def test_lists_have_pages(stub: StripeStub, client: stripe.StripeClient) -
 async def test_lists_are_filtered(
     stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
 ) -> None:
-    """By a field, by a range of times, and by both; references in them expand."""
+    """Lists are filtered by a field, by a range of times and by both, and expand references."""
     payment = await paid(stub, client)
     clock.advance(SECOND)
     made = await client.v1.refunds.create_async(
@@ -302,8 +302,8 @@ async def test_lists_are_filtered(
 # The account ------------------------------------------------------------------------------------
 
 
-async def test_the_account_is_set_up_well(client: stripe.StripeClient) -> None:
-    """At first the platform can charge and transfer, and keeps its money."""
+async def test_the_account_is_correct_by_default(client: stripe.StripeClient) -> None:
+    """By default the account can transfer, has manual payouts, and has both webhook endpoints."""
     account = await client.v1.accounts.retrieve_current_async()
     settings = (await client.v1.balance_settings.retrieve_async()).to_dict()
     [endpoint] = (await client.v1.webhook_endpoints.list_async()).data
@@ -314,10 +314,10 @@ async def test_the_account_is_set_up_well(client: stripe.StripeClient) -> None:
     assert [each.event_payload for each in destinations.data] == ["thin"]
 
 
-async def test_the_account_can_be_set_up_badly(
+async def test_the_account_can_be_misconfigured(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
-    """Payouts every day, no endpoint, no transfers: all that an operator may have missed."""
+    """The account can be set to daily payouts, no endpoint and no transfers."""
     stub.set_settings(
         payout_interval="daily", endpoints=(), capabilities={"card_payments": "active"}
     )

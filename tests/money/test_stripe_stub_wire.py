@@ -1,4 +1,4 @@
-"""Idempotency keys as Stripe keeps them, and what goes wrong between us and Stripe."""
+"""Idempotency keys and injected faults of the stub of Stripe."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
 
 
 async def test_a_repeat_is_replayed(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """The same key and parameters give the first answer, marked as a replay, and do nothing."""
+    """The same key and parameters get the first answer, marked as a replay, and create nothing."""
     first = await client.v1.checkout.sessions.create_async(
         session_params(), idempotency_options("k")
     )
@@ -60,8 +60,8 @@ async def test_a_repeat_is_replayed(stub: StripeStub, client: stripe.StripeClien
     assert len(stub.objects("checkout.session")) == 1
 
 
-async def test_a_key_serves_one_request(client: stripe.StripeClient) -> None:
-    """The same key with other parameters is an idempotency error, not an answer."""
+async def test_a_key_is_bound_to_its_parameters(client: stripe.StripeClient) -> None:
+    """The same key with other parameters is an idempotency error."""
     await client.v1.checkout.sessions.create_async(session_params(), idempotency_options("k"))
     with pytest.raises(stripe.IdempotencyError) as refused:
         await client.v1.checkout.sessions.create_async(
@@ -70,8 +70,8 @@ async def test_a_key_serves_one_request(client: stripe.StripeClient) -> None:
     assert refused.value.http_status == 400
 
 
-async def test_a_key_serves_one_path(client: stripe.StripeClient) -> None:
-    """The same key at another object is an idempotency error."""
+async def test_a_key_is_bound_to_its_path(client: stripe.StripeClient) -> None:
+    """The same key on another object is an idempotency error."""
     sessions = client.v1.checkout.sessions
     first, second = [
         await sessions.create_async(session_params(), idempotency_options()) for _ in range(2)
@@ -82,7 +82,7 @@ async def test_a_key_serves_one_path(client: stripe.StripeClient) -> None:
 
 
 async def test_a_refusal_is_stored(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """Once its cause is gone a refusal stays under its key; another key gets through."""
+    """A refusal is repeated under its key after its cause is gone, and another key succeeds."""
     payment = await paid(stub, client)
     wanted = transfer(
         payment,
@@ -99,10 +99,8 @@ async def test_a_refusal_is_stored(stub: StripeStub, client: stripe.StripeClient
     ).amount == 5
 
 
-async def test_a_key_is_forgotten_after_a_day(
-    clock: VirtualClock, client: stripe.StripeClient
-) -> None:
-    """After 24 hours the same key does the work once more."""
+async def test_a_key_expires_after_a_day(clock: VirtualClock, client: stripe.StripeClient) -> None:
+    """A key creates a second object after 24 hours, and not a second before."""
     params = session_params(expires_at=None)
     first = await client.v1.checkout.sessions.create_async(params, idempotency_options("k"))
     clock.advance(DAY - SECOND)
@@ -113,7 +111,7 @@ async def test_a_key_is_forgotten_after_a_day(
 
 
 async def test_a_key_in_use_is_409(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """While the first request under a key still runs, the second is turned away."""
+    """A second request under a key is answered 409 while the first one is running."""
     stub.inject_fault("open_checkout", "slow", seconds=60)
     async with anyio.create_task_group() as group:
         group.start_soon(
@@ -134,8 +132,10 @@ async def test_a_key_in_use_is_409(stub: StripeStub, client: stripe.StripeClient
     assert [each["id"] for each in stub.objects("checkout.session")] == [later.id]
 
 
-async def test_v2_repeats_what_succeeded(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """The same key opens one account, for weeks."""
+async def test_v2_repeats_a_successful_answer(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
+    """The same key of v2 creates one account."""
     first, again = [
         await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
         for _ in range(2)
@@ -144,8 +144,10 @@ async def test_v2_repeats_what_succeeded(stub: StripeStub, client: stripe.Stripe
     assert len(stub.objects("v2.core.account")) == 1
 
 
-async def test_v2_tries_again_what_failed(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """In v2 an error is not the answer for good: the same key gets through later."""
+async def test_v2_executes_a_failed_call_again(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
+    """In v2 a failed call is executed again under the same key."""
     stub.inject_fault("open_payee", "error_500")
     with pytest.raises(stripe.APIError):
         await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
@@ -155,8 +157,10 @@ async def test_v2_tries_again_what_failed(stub: StripeStub, client: stripe.Strip
     ).id
 
 
-async def test_v2_tells_what_an_error_hid(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """In v2 a repeat after an error finds what had been made."""
+async def test_v2_returns_an_object_created_despite_an_error(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
+    """In v2 a repeat after an error returns the object that was created."""
     stub.inject_fault("open_payee", "error_500_after")
     with pytest.raises(stripe.APIError):
         await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
@@ -166,7 +170,7 @@ async def test_v2_tells_what_an_error_hid(stub: StripeStub, client: stripe.Strip
 
 # Faults --------------------------------------------------------------------------------------
 
-BROKEN: dict[str, tuple[type[stripe.StripeError], int | None, int, bool]] = {
+CALL_ERRORS: dict[str, tuple[type[stripe.StripeError], int | None, int, bool]] = {
     "reset_before": (stripe.APIConnectionError, None, 0, True),
     "reset_after": (stripe.APIConnectionError, None, 1, True),
     "truncated": (stripe.APIConnectionError, None, 1, True),
@@ -177,23 +181,23 @@ BROKEN: dict[str, tuple[type[stripe.StripeError], int | None, int, bool]] = {
     "conflict": (stripe.APIError, 409, 0, True),
     "refuse:balance_insufficient": (stripe.InvalidRequestError, 400, 0, False),
 }
-"""The error, its status, how many objects were made, and whether a repeat heals."""
+"""The error, its status, the number of created objects, and whether a repeat succeeds."""
 
 
-@pytest.mark.parametrize(("kind", "wanted"), BROKEN.items(), ids=BROKEN)
-async def test_a_call_is_broken(
+@pytest.mark.parametrize(("kind", "wanted"), CALL_ERRORS.items(), ids=CALL_ERRORS)
+async def test_each_fault_of_a_call(
     stub: StripeStub,
     client: stripe.StripeClient,
     kind: str,
     wanted: tuple[type[stripe.StripeError], int | None, int, bool],
 ) -> None:
-    """Each fault gives its error, has executed or not, and is stored under the key or not."""
-    error, status, made, heals = wanted
+    """Each fault raises its error, executes the call or not, and is stored under the key or not."""
+    error, status, made, repeat_succeeds = wanted
     stub.inject_fault("open_checkout", kind)
     with pytest.raises(error) as raised:
         await client.v1.checkout.sessions.create_async(session_params(), idempotency_options("k"))
     assert (raised.value.http_status, len(stub.objects("checkout.session"))) == (status, made)
-    if heals:
+    if repeat_succeeds:
         await client.v1.checkout.sessions.create_async(session_params(), idempotency_options("k"))
         assert len(stub.objects("checkout.session")) == 1
     else:
@@ -203,8 +207,8 @@ async def test_a_call_is_broken(
             )
 
 
-async def test_a_reset_is_a_reset(stub: StripeStub) -> None:
-    """The connection does not end in order: the network says that it was reset."""
+async def test_a_reset_breaks_the_connection(stub: StripeStub) -> None:
+    """A reset fault breaks the connection with a read error."""
     stub.inject_fault("look", "reset_before")
     headers = {"Authorization": f"Bearer {stub.api_key}", "Stripe-Version": VERSION}
     async with httpx.AsyncClient(base_url=stub.url, headers=headers) as http:
@@ -212,18 +216,20 @@ async def test_a_reset_is_a_reset(stub: StripeStub) -> None:
             await http.get("/v1/balance")
 
 
-async def test_a_fault_waits_for_its_operation(
+async def test_a_fault_applies_to_its_operation(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
-    """A fault of refunds leaves checkouts alone."""
+    """A fault of refunds does not affect checkouts."""
     stub.inject_fault("refund", "error_500")
     assert (
         await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     ).status == "open"
 
 
-async def test_a_fault_lasts_so_many_times(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """A fault for two calls lets the third one through."""
+async def test_a_fault_applies_a_number_of_times(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
+    """A fault for two calls does not affect the third."""
     stub.inject_fault("look", "reset_before", times=2)
     for _ in range(2):
         with pytest.raises(stripe.APIConnectionError):
@@ -231,8 +237,8 @@ async def test_a_fault_lasts_so_many_times(stub: StripeStub, client: stripe.Stri
     assert (await client.v1.balance.retrieve_async()).object == "balance"
 
 
-async def test_faults_by_chance_are_the_same_for_a_seed(clock: VirtualClock) -> None:
-    """A tenth or so of the POSTs goes wrong, and the same ones each time."""
+async def test_random_faults_are_the_same_for_a_seed(clock: VirtualClock) -> None:
+    """Random faults affect a part of the POSTs, and the same ones for the same seed."""
 
     async def run() -> list[str]:
         outcomes = []
@@ -255,7 +261,7 @@ async def test_faults_by_chance_are_the_same_for_a_seed(clock: VirtualClock) -> 
 
 
 async def test_a_slow_call_was_executed(stub: StripeStub, client: stripe.StripeClient) -> None:
-    """Who does not wait for a slow answer finds it under the key."""
+    """A slow call whose caller gave up was executed, and a repeat gets its result."""
     stub.inject_fault("open_checkout", "slow", seconds=60)
     async with anyio.create_task_group() as group:
         group.start_soon(
@@ -264,7 +270,7 @@ async def test_a_slow_call_was_executed(stub: StripeStub, client: stripe.StripeC
         while not stub.received_calls:
             await anyio.lowlevel.checkpoint()
         group.cancel_scope.cancel()
-    # By the end of another call the stub has noticed that the first caller is gone.
+    # By the end of another call the stub has noticed that the first connection is closed.
     await client.v1.balance.retrieve_async()
     stub.flush_delayed_responses()
     found = await client.v1.checkout.sessions.create_async(
@@ -273,9 +279,7 @@ async def test_a_slow_call_was_executed(stub: StripeStub, client: stripe.StripeC
     assert [each["id"] for each in stub.objects("checkout.session")] == [found.id]
 
 
-async def test_reads_go_wrong_on_demand_alone(
-    stub: StripeStub, client: stripe.StripeClient
-) -> None:
-    """Chance befalls only what moves something."""
+async def test_random_faults_spare_reads(stub: StripeStub, client: stripe.StripeClient) -> None:
+    """Random faults do not affect GETs."""
     stub.set_fault_rate(seed=1, rate=1.0)
     assert (await client.v1.balance.retrieve_async()).object == "balance"

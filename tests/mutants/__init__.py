@@ -1,2 +1,1 @@
-"""Planted money bugs: each patch here is a mistake that somebody could make, and some test
-must see it."""
+"""Planted money bugs: each patch is a realistic mistake that some test must find."""

@@ -1,5 +1,5 @@
-"""`python -m tests.mutants [NAME ...]`: plant each bug in a copy of the project, and see that
-the tests of money find it. Ends with 1 where a bug survives, or the tests fail without one.
+"""`python -m tests.mutants [NAME ...]`: plants each bug in a copy of the project and checks that
+the money tests find it. Exits with 1 if a bug survives, or if the tests fail without one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _is_caught(folder: Path, patch: Path) -> bool:
 
 
 def _run_in_copy(folder: Path, text: str | None) -> str:
-    """What the tests find in a copy with this patch; "" for nothing."""
+    """The first failure of the tests in a copy with this patch; empty if they pass."""
     copy = folder / "copy"
     shutil.copytree(ROOT, copy, ignore=IGNORED_FILES)
     try:

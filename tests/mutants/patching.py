@@ -1,6 +1,6 @@
-"""Applying unified diffs, strictly: every line of context must be there, and but once.
+"""Applies unified diffs strictly: the context of a hunk must occur exactly once.
 
-Line numbers are no matter, since files grow above a place; the text of the place is.
+Line numbers are ignored, since they change whenever a file grows above the hunk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@.*")
 
 
 class PatchDoesNotApply(Exception):
-    """The patch is malformed, or what it changes is not there."""
+    """The patch is malformed, or its context does not occur exactly once."""
 
 
 @frozen
@@ -29,19 +29,19 @@ class Hunk:
 
 @frozen
 class FileChange:
-    """What a patch does to one file."""
+    """The hunks of a patch for one file."""
 
     path: str
     hunks: tuple[Hunk, ...]
 
 
 def patch_description(text: str) -> str:
-    """What a patch says of itself, above the diff."""
+    """The text of a patch above the diff."""
     return text.partition("\n--- ")[0].strip()
 
 
 def parse_file_changes(text: str) -> list[FileChange]:
-    """The changes of a patch, by file. Raises DoesNotApply where it is malformed."""
+    """The changes of a patch by file. Raises PatchDoesNotApply for a malformed patch."""
     lines = text.splitlines()
     files = [number for number, line in enumerate(lines) if line.startswith("--- a/")]
     if not files:
@@ -70,8 +70,8 @@ def _parse_hunks(lines: Sequence[str]) -> Iterator[Hunk]:
             tuple(line[1:] for line in body if line[:1] in " -"),
             tuple(line[1:] for line in body if line[:1] in " +"),
         )
-        told = [int(count or 1) for count in known.groups()] if known else []
-        if told != [len(hunk.before), len(hunk.after)] or any(
+        counts = [int(count or 1) for count in known.groups()] if known else []
+        if counts != [len(hunk.before), len(hunk.after)] or any(
             line[:1] not in " -+" for line in body
         ):
             raise PatchDoesNotApply(f"{head} does not count its lines right")
@@ -79,7 +79,7 @@ def _parse_hunks(lines: Sequence[str]) -> Iterator[Hunk]:
 
 
 def apply_patch(text: str, root: Path) -> None:
-    """Apply a patch below a folder, whole or not at all. Raises DoesNotApply."""
+    """Apply a patch below a folder, completely or not at all. Raises PatchDoesNotApply."""
     patched = {root / each.path: _apply_hunks(each, root) for each in parse_file_changes(text)}
     for path, changed in patched.items():
         path.write_text(changed, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The planted bugs still fit the code; `make soak` shows that each is caught."""
+"""The patches fit the code; `make soak` checks that each bug is caught."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("patch", PATCH_FILES, ids=lambda patch: patch.stem)
 def test_a_planted_bug_applies(patch: Path, tmp_path: Path) -> None:
-    """The patch says what is wrong with it, fits the sources, and leaves them parseable."""
+    """Each patch has a description, applies to the sources, and leaves them parseable and
+    changed."""
     text = patch.read_text(encoding="utf-8")
     touched = [each.path for each in parse_file_changes(text)]
     for path in touched:
@@ -57,12 +58,12 @@ def test_a_planted_bug_applies(patch: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_at_least_ten() -> None:
-    """Ten planted bugs or more are kept."""
+    """There are at least ten patches."""
     assert len(PATCH_FILES) >= 10
 
 
 def test_a_patch_finds_its_place(file: Path) -> None:
-    """A hunk is applied where its text is, whatever its line number says."""
+    """A hunk is applied by its text, whatever its line number."""
     apply_patch(DIFF, file.parent)
 
     assert file.read_text(encoding="utf-8") == "zero = 0\none = 1\ntwo = 3\nthree = 3\n"
@@ -76,8 +77,8 @@ def test_a_patch_finds_its_place(file: Path) -> None:
     ],
     ids=["gone", "twice"],
 )
-def test_a_place_that_is_not_there_once_is_refused(file: Path, found: str, put: str) -> None:
-    """Where the context has changed or is ambiguous the patch does not apply at all."""
+def test_a_missing_or_ambiguous_context_is_refused(file: Path, found: str, put: str) -> None:
+    """A hunk whose context is missing or ambiguous is refused, and the file is unchanged."""
     text = file.read_text(encoding="utf-8").replace(found, put)
     file.write_text(text, encoding="utf-8")
 
@@ -93,6 +94,6 @@ def test_a_place_that_is_not_there_once_is_refused(file: Path, found: str, put: 
     ids=["empty", "two names", "wrong count"],
 )
 def test_a_malformed_patch_is_refused(file: Path, text: str) -> None:
-    """What is no unified diff of a known file is not guessed at."""
+    """A patch that is not a unified diff of one file is refused."""
     with pytest.raises(PatchDoesNotApply):
         apply_patch(text, file.parent)

@@ -1,1 +1,1 @@
-"""The service under chance: random acts, faults and crashes on virtual time."""
+"""Simulations of the service: random actions, faults and crashes in virtual time."""

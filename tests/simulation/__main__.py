@@ -1,7 +1,7 @@
-"""`python -m tests.simulation`: histories without end, on every core, each run on a seed of its
-own. Ends after SIMULATION_STEPS steps (2,000,000), or with the first seed that fails.
+"""`python -m tests.simulation`: runs histories on every core, with a new seed for each run. Ends
+after SIMULATION_STEPS steps (2,000,000), or with the first seed that fails.
 
-    SIMULATION_SEED=17 python -m tests.simulation     that seed again, alone
+    SIMULATION_SEED=17 python -m tests.simulation     runs one seed
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.simulation.histories import run_seed
 
 FIRST_SEED = 1_000
 PROGRESS_INTERVAL_SECONDS = 30.0
-"""Seconds between two lines that tell how far it is."""
+"""Seconds between two lines of progress."""
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
 def _run_many(wanted: int, cores: int) -> int:
     seeds, steps, began = count(FIRST_SEED), 0, time.monotonic()
     next_line = began + PROGRESS_INTERVAL_SECONDS
-    # Processes that share nothing, not even what the parent has opened.
+    # Spawned processes inherit no open file or connection of the parent.
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
         running: set[Future[tuple[int, int, str]]] = set()
         while steps < wanted:

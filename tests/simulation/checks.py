@@ -1,4 +1,4 @@
-"""What must hold after every step (RELIABILITY 3.2 and 6): our books, and the processor's own.
+"""Checks after every step (RELIABILITY 3.2 and 6) of the service's and the processor's books.
 
 Only changed rows are checked again; rows are immutable values, so changes are detected.
 """
@@ -107,7 +107,7 @@ def _unbalanced_netting(bookings: Sequence[Booking]) -> Iterator[str]:
 def _processor_overpaid(
     booking: Booking, intent: machine.FakeIntent, now: datetime
 ) -> Iterator[str]:
-    """What the processor's own book says of us; what was done there by hand is not ours."""
+    """Violations in the processor's book; money that was moved there manually is not counted."""
     charged = sum(charge.payment.amount for charge in intent.charges)
     if charged > booking.total_amount:
         yield f"booking {booking.id}: charged {charged} of {booking.total_amount}"
@@ -138,6 +138,6 @@ def _refunded_amount(charge: Charge) -> int:
 
 
 def _paid_out_amount(charge: Charge) -> int:
-    """Less what we took back."""
+    """Payouts less the reversals that the service requested."""
     reversed_ = sum(back.amount for back in charge.reversals if back.op_id is not None)
     return sum(payout.amount for payout in charge.payouts) - reversed_

@@ -1,4 +1,4 @@
-"""How much was simulated is told at the end of the run."""
+"""Reports the number of simulated steps at the end of the run."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.ports import AuditedBooking, BookingWrite, Ports, ReadView, Transaction
 from staffbooking_core.usecases.payments import payees
 from tests.simulation.webhook_endpoints import WebhookEndpoints, add_webhook_endpoints
-from tests.support.builders import POLICY, add_companion, add_subscriber, add_user
+from tests.support.builders import DAY, POLICY, add_companion, add_subscriber, add_user
 from tests.support.memory_deployment import BookingScenario, actor_of, memory_ports
 
 T = TypeVar("T")
@@ -41,11 +41,18 @@ PROCESSOR_CALLS = (
     "reverse_payout",
     "open_payee",
 )
+LONG_RETENTION = evolve(
+    POLICY,
+    webhook_held_retention=10_000 * DAY,
+    webhook_delivery_retention=10_000 * DAY,
+    processor_event_retention=10_000 * DAY,
+)
+"""Deliveries and processor events are kept: at its end a history is checked as a whole."""
 CRASH_POINTS = ("before a call", "after a call", "before a commit", "after a commit")
 
 
 class Crash(BaseException):
-    """The process dies here."""
+    """The process crashes."""
 
 
 @define
@@ -134,7 +141,7 @@ def _has_open_chargeback(booking: Booking) -> bool:
 
 
 class SimulatedScenario(BookingScenario):
-    """One customer and one companion of the world, with what a history asks of them."""
+    """One customer and one companion of the world, with the operations that histories use."""
 
     @property
     def fake(self) -> FakeProcessor:
@@ -153,7 +160,7 @@ class SimulatedScenario(BookingScenario):
 
 @frozen
 class SimulationWorld:
-    """The people of a history, the processor's own book, and where events go."""
+    """The users of a history, the processor's book, and the webhook endpoints."""
 
     scenes: tuple[SimulatedScenario, ...]
     """One for each pair of a customer and a companion."""
@@ -183,7 +190,7 @@ class SimulationWorld:
 async def make_simulation_world(manual_payees: bool, fee_ppm: int) -> SimulationWorld:
     """Two customers, the first with a subscription, and two companions; `manual_payees` have to
     complete an account first."""
-    ports, book, fate = memory_ports(POLICY), MemoryFakeDocumentStore(), CrashPlan()
+    ports, book, fate = memory_ports(LONG_RETENTION), MemoryFakeDocumentStore(), CrashPlan()
     fake = FakeProcessor(
         book,
         ports.clock,

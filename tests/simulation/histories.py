@@ -1,4 +1,4 @@
-"""Running histories: the same seed gives the same ones."""
+"""Runs histories; one seed always gives the same histories."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_STEPS_PER_HISTORY = 90
 """The most steps of one history."""
 
 HISTORIES_PER_SEED = 200
-"""Of one seed, where there are many seeds."""
+"""Histories of one seed in `run_seed`."""
 
 
 def run_histories(seed: int, histories: int) -> int:
-    """Run so many, and return the number of steps. Raises what is wrong with the first one that
-    is, with the shortest history that shows it."""
+    """Run histories and return the number of steps. Raises the error of the first failing history,
+    reduced to the shortest one."""
     before = MoneyMachine.steps
     run_state_machine_as_test(
         hypothesis.seed(seed)(MoneyMachine),
@@ -37,7 +37,7 @@ def run_histories(seed: int, histories: int) -> int:
 
 
 def run_seed(seed: int) -> tuple[int, int, str]:
-    """A seed, its steps, and what was wrong; "" for nothing."""
+    """Run one seed; returns the seed, its steps, and the traceback of a failure or ""."""
     try:
         return seed, run_histories(seed, HISTORIES_PER_SEED), ""
     except Exception:

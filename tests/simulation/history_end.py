@@ -1,5 +1,5 @@
-"""The end of a history: faults stop, people decide open cases, and time passes. Then no work
-is left, and the ledger equals the processor's book line by line.
+"""The end of a history: faults stop, open cases are decided, and time passes. Then no work is
+left, and the ledger equals the processor's book line by line.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tests.simulation.deployment import SimulatedScenario, SimulationWorld
 from tests.support.builders import DAY, HOUR, MINUTE
 
 SETTLE_INTERVALS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, 40 * MINUTE, HOUR)
-"""Once nothing fails any more, all that is due is done within the sum of these. After the
-first of them lost events have been caught up with."""
+"""Waits within whose sum all due work is done without faults. Lost events are recovered within
+the first."""
 
 MAX_ONBOARDING_VISITS = 4
 MAX_ROUNDS = 8
@@ -36,9 +36,9 @@ FINAL_OPERATION_STATUSES = frozenset(
 
 
 async def finish_history(world: SimulationWorld, verdict: str, by_hand: set[int]) -> None:
-    """Play a history to its end and check it. Chargebacks end by `verdict`. `by_hand` has the
-    bookings whose money somebody moved at the processor without us, so that what we want of
-    it may be refused for good."""
+    """Run a history to its end and check it. Chargebacks end by `verdict`. `by_hand` has the
+    bookings whose money was moved manually at the processor, so that operations on it can be
+    refused for good."""
     world.fate.point = ""
     scene = world.scene
     await scene.clear_faults()
@@ -63,7 +63,7 @@ async def finish_history(world: SimulationWorld, verdict: str, by_hand: set[int]
 
 
 async def _onboard_companion(companion: SimulatedScenario) -> None:
-    """A visit may find somebody else at work, or an answer that was stored with an error."""
+    """Complete the onboarding; a visit can fail because of a concurrent one or a stored error."""
     for _ in range(MAX_ONBOARDING_VISITS - 1):
         with suppress(ProcessorUnavailable):
             await companion.onboard_payee()

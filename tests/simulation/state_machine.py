@@ -1,4 +1,4 @@
-"""The state machine: what people, the processor, the network and time may do, in any order.
+"""The state machine: actions of users, processor, network and time, in any order.
 
 After each step the books are consistent, no time is sold twice, and the processor paid out no
 more than it received. `history_end` ends a history; `webhook_endpoints` checks its webhooks.
@@ -54,7 +54,7 @@ INITIAL_STAGES = (
     *("accepted", "paid", "soon", "disputed", "charged back", "cancelled"),
     *("completed", "due", "paid out", "paid out and charged back", "owing"),
 )
-"""How far a booking may be when a history begins."""
+"""Stages of a booking at the start of a history."""
 
 PAYEE_READINESS = ("at once", "completed", "to be completed")
 """When companions can be paid at the processor."""
@@ -90,7 +90,7 @@ STATUSES_WITH_MONEY = (BookingStatus.PAID, BookingStatus.DISPUTED, BookingStatus
 
 class MoneyMachine(RuleBasedStateMachine):
     steps = 0
-    """Of all histories so far."""
+    """Number of steps of all histories so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,14 +102,14 @@ class MoneyMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     def run_as_process(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Run a call as a process would: refusals are answers, a crash ends the process."""
+        """Run a call like a process: an expected error or a crash gives None."""
         try:
             return self.run(work)
         except (*EXPECTED_ERRORS, Crash):
             return None
 
     def pick_booking(self, number: int, *fit: BookingStatus) -> tuple[SimulatedScenario, Booking]:
-        """One of the bookings as it is now, mostly one that fits, with its own people."""
+        """A booking as stored now, mostly one with a status of `fit`, and its scenario."""
         bookings = [self.run(self.world.scene.booking(made)) for made in self.made]
         fitting = [booking for booking in bookings if booking.status in fit]
         chosen = fitting if fitting and number % 5 else bookings
@@ -123,7 +123,7 @@ class MoneyMachine(RuleBasedStateMachine):
         verdict=st.sampled_from(["won", "lost"]),
     )
     def start_history(self, begun: list[str], payees: str, fee_ppm: int, verdict: str) -> None:
-        """Some bookings are on their way already, so that every history sees all of it."""
+        """Create bookings in given stages, so that histories also reach the late ones."""
         self.world = self.run(make_simulation_world(payees != "at once", fee_ppm))
         self.checks = InvariantChecks(self.world)
         self.verdict = verdict
@@ -164,7 +164,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 await scene.drain()
         return booking
 
-    # People ---------------------------------------------------------------------------------
+    # Users ----------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.made) < MAX_BOOKINGS)
     @rule(
@@ -190,13 +190,13 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(number=PICK_NUMBERS)
     def advance_and_drain(self, number: int) -> None:
-        """The next step of the usual way, and what it brings about."""
+        """Take a booking one step along the usual path, and run the due work."""
         self.advance_booking(number)
         self.run_as_process(self.world.scene.drain())
 
     @rule(number=PICK_NUMBERS)
     def advance_booking(self, number: int) -> None:
-        """The next step of the usual way."""
+        """Take a booking one step along the usual path."""
         scene, booking = self.pick_booking(number)
         match booking.status:
             case BookingStatus.PENDING:
@@ -220,9 +220,9 @@ class MoneyMachine(RuleBasedStateMachine):
         scene, booking = self.pick_booking(number, BookingStatus.ACCEPTED, BookingStatus.PAID)
         actor, text = getattr(scene, by), None
         if quoted and (
-            said := self.run_as_process(acts.quote_cancellation(scene.ports, actor, booking.id))
+            quote := self.run_as_process(acts.quote_cancellation(scene.ports, actor, booking.id))
         ):
-            text = said["quote"]
+            text = quote["quote"]
             self.run_as_process(scene.jump_to(self.run(scene.now()) + 9 * MINUTE))
         self.run_as_process(scene.cancel(booking, actor, text))
 
@@ -256,7 +256,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(number=PICK_NUMBERS)
     def onboard(self, number: int) -> None:
-        """A companion visits the page of the processor and completes the account."""
+        """A companion completes the account at the processor."""
         companions = self.world.companions
         self.run_as_process(companions[number % len(companions)].onboard_payee())
 
@@ -292,7 +292,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
         self.run_as_process(decided())
 
-    # The processor and the world ------------------------------------------------------------
+    # The processor and the network ----------------------------------------------------------
 
     @rule(number=PICK_NUMBERS, outcome=st.sampled_from(["open", "open", "won", "lost"]))
     def charge_back(self, number: int, outcome: str) -> None:
@@ -314,7 +314,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(number=PICK_NUMBERS, ready=st.booleans())
     def set_payee_readiness(self, number: int, ready: bool) -> None:
-        """The processor lets a companion be paid, or wants to know more first."""
+        """The processor permits or suspends payouts to a companion."""
         companions = self.world.companions
         chosen = companions[number % len(companions)]
         self.run_as_process(chosen.fake.dashboard.set_payee_ready(chosen.staff.user_id, ready))
@@ -333,8 +333,7 @@ class MoneyMachine(RuleBasedStateMachine):
         away=st.sampled_from([SECOND, HOUR, 25 * HOUR]),
     )
     def lose_response(self, number: int, kind: str, away: timedelta) -> None:
-        """Money moves, but the answer and its event are lost, perhaps at the end of
-        a day."""
+        """Money moves, but the response and its event are lost, possibly over the end of a day."""
         scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
         match booking.status:
             case BookingStatus.PAID:
@@ -365,7 +364,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(number=PICK_NUMBERS, what=st.sampled_from([*RECEIVER_BEHAVIOURS, "pause", "enable"]))
     def change_receiver(self, number: int, what: str) -> None:
-        """A receiver changes how it answers, or its owner pauses it for a while."""
+        """A receiver changes its responses, or its owner pauses or enables it."""
         if what in RECEIVER_BEHAVIOURS:
             self.world.webhooks.set_behaviour(number, what)
         else:
@@ -389,25 +388,25 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(by=st.sampled_from(BUSINESS_TIME_JUMPS))
     def jump_business_time(self, by: timedelta) -> None:
-        """Business time runs ahead. Over weeks the service was up now and then: what is lost
-        for longer than the processor lists it, only a reconciliation can find."""
+        """Advance business time. Before weeks the service polls events, since a loss for longer
+        than the processor lists events could only be found by reconciliation."""
         scene = self.world.scene
         if by > WEEK:
             scene.pass_time(POLICY.processor_event_poll_interval)
             self.run_as_process(scene.drain())
-            self.run_as_process(scene.drain())  # The first one may have crashed.
+            self.run_as_process(scene.drain())  # The first run may have crashed.
         self.run_as_process(scene.jump_to(self.run(scene.now()) + by))
 
     @rule(by=st.sampled_from(REAL_TIME_WAITS))
     def pass_real_time(self, by: timedelta) -> None:
-        """Real time passes."""
+        """Advance real time."""
         self.world.scene.pass_time(by)
 
     @rule()
     def drain(self) -> None:
         self.run_as_process(self.world.scene.drain())
 
-    # What always holds ----------------------------------------------------------------------
+    # Invariants -----------------------------------------------------------------------------
 
     @invariant()
     def find_no_faults(self) -> None:

@@ -1,4 +1,4 @@
-"""Everything at once, by chance: people, clocks, faults of the processor, crashes."""
+"""Random histories of users, clocks, processor faults and crashes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIN_STEPS = 20_000
 
 
 def test_no_history_loses_money(record_property: Callable[[str, object], None]) -> None:
-    """Of random histories with faults and crashes each ends with the books right."""
+    """280 random histories of at least 20,000 steps end with consistent books."""
     steps = run_histories(seed=1, histories=280)
 
     record_property("steps", steps)

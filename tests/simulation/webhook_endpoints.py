@@ -1,5 +1,5 @@
-"""The endpoints of a history: how they answer, and what must have become of every event in
-the end, whatever they did and whenever the process died.
+"""Webhook endpoints of a history: their responses, and the check that every event was delivered
+or failed for good at its end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECEIVER_BEHAVIOURS: Mapping[str, Sequence[int | DeliveryFailure]] = {
     "badly": (500, DeliveryFailure.TIMEOUT, 200, 302, 200),
     "not at all": (DeliveryFailure.CONNECTION_FAILED,),
 }
-"""How receivers answer, over and over."""
+"""Responses of receivers, repeated."""
 
 FINAL_DELIVERY_STATUSES = frozenset(
     {DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.HELD}
@@ -43,7 +43,7 @@ MAX_DELIVERY_ROUNDS = 8
 
 @frozen
 class StoredEvent:
-    """An event as its booking keeps it."""
+    """An event as stored with its booking."""
 
     booking_id: int
     position: int | None
@@ -63,14 +63,14 @@ class WebhookEndpoints:
     endpoints: Sequence[tuple[Actor, WebhookEndpoint]]
     sender: MemorySender
 
-    def set_behaviour(self, number: int, mood: str) -> None:
-        """Let a receiver answer well, badly or not at all from now on."""
+    def set_behaviour(self, number: int, behaviour: str) -> None:
+        """Set the behaviour of a receiver."""
         _, endpoint = self.endpoints[number % len(self.endpoints)]
-        answers = cycle(RECEIVER_BEHAVIOURS[mood])
+        answers = cycle(RECEIVER_BEHAVIOURS[behaviour])
         self.sender.receivers[endpoint.url] = lambda _, body: next(answers)
 
     async def set_active(self, number: int, *, active: bool) -> None:
-        """Its owner pauses an endpoint, or enables it."""
+        """Pause or enable an endpoint as its owner."""
         actor, endpoint = self.endpoints[number % len(self.endpoints)]
         async with self.ports.store.read_view() as view:
             owner = await view.accounts.user(actor.user_id)
@@ -86,7 +86,7 @@ class WebhookEndpoints:
     # The end ----------------------------------------------------------------------------
 
     async def finish_deliveries(self, bookings: Sequence[int]) -> None:
-        """Enable everything, send what is left, and check it."""
+        """Enable every endpoint, send all deliveries, and check them."""
         for number in range(len(self.endpoints)):
             self.set_behaviour(number, "well")
             await self.set_active(number, active=True)
@@ -96,16 +96,16 @@ class WebhookEndpoints:
         assert [fault async for fault in _find_faults(self, bookings)] == []
 
 
-async def _find_faults(mail: WebhookEndpoints, bookings: Sequence[int]) -> Any:
-    events = [event for booking in bookings for event in await _stored_events(mail.ports, booking)]
+async def _find_faults(hooks: WebhookEndpoints, bookings: Sequence[int]) -> Any:
+    events = [event for booking in bookings for event in await _stored_events(hooks.ports, booking)]
     for fault in _position_faults(events):
         yield fault
     bodies = {event.envelope["id"]: event.body for event in events}
-    for sent in mail.sender.sent:
+    for sent in hooks.sender.sent:
         if sent.body != bodies[sent.headers["X-Webhook-Id"]]:
             yield f"other bytes were sent than {sent.headers['X-Webhook-Id']} has"
-    for owner, endpoint in mail.endpoints:
-        async with mail.ports.store.read_view() as view:
+    for owner, endpoint in hooks.endpoints:
+        async with hooks.ports.store.read_view() as view:
             rows = await view.webhooks.deliveries(endpoint.id, 1, 10_000)
         due = [event.envelope["id"] for event in events if event.is_for_endpoint(owner, endpoint)]
         if sorted(delivery.event_id for delivery, _ in rows) != sorted(due):
@@ -116,7 +116,7 @@ async def _find_faults(mail: WebhookEndpoints, bookings: Sequence[int]) -> Any:
 
 
 async def _stored_events(ports: Ports, booking_id: int) -> list[StoredEvent]:
-    """The events of a booking by their sequence."""
+    """The events of a booking in the order of their sequence."""
     async with ports.store.read_view() as view:
         found = [body for _, body in await view.bookings.events_of(booking_id)]
         envelopes = [json.loads(body) for body in found]
@@ -153,8 +153,8 @@ def _delivery_faults(delivery: Delivery, attempts: Sequence[DeliveryAttempt]) ->
 async def add_webhook_endpoints(
     ports: Ports, subscriber: Actor, other: Actor, admin: Actor
 ) -> WebhookEndpoints:
-    """Endpoints of a subscriber, of somebody without a subscription, for whom all is held, and
-    of an admin, which is close to being disabled and not told of everything."""
+    """Endpoints of a subscriber, of a user without a subscription, whose deliveries are held, and
+    of an admin, which is close to being disabled and omits one event."""
     assert isinstance(ports.webhook_sender, MemorySender)
     given: list[tuple[Actor, dict[str, Any]]] = [
         (subscriber, {}),
@@ -167,7 +167,7 @@ async def add_webhook_endpoints(
             owner = await view.accounts.user(actor.user_id)
         added = await add_endpoint(ports.store, owner, vault=ports.vault, **more)
         endpoints.append((actor, added))
-    mail = WebhookEndpoints(ports, endpoints, ports.webhook_sender)
-    for number, mood in enumerate(("well", "well", "badly")):
-        mail.set_behaviour(number, mood)
-    return mail
+    hooks = WebhookEndpoints(ports, endpoints, ports.webhook_sender)
+    for number, behaviour in enumerate(("well", "well", "badly")):
+        hooks.set_behaviour(number, behaviour)
+    return hooks

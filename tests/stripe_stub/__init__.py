@@ -1,7 +1,7 @@
-"""Stripe as far as we use it: a server on loopback with state, rules, faults and events.
+"""A stub of the part of Stripe that we use: an HTTP server with state, rules, faults and events.
 
-It is no mock of a client: the official SDK talks HTTP to it, and every request and every
-answer is held against what the installed SDK's own types say.
+The official SDK calls it over loopback, and every request and every answer is checked against
+the types of the installed SDK.
 
     async with open_stub(clock.wall) as stub:
         client = stripe.StripeClient(
@@ -13,14 +13,14 @@ answer is held against what the installed SDK's own types say.
         )
         session = await client.v1.checkout.sessions.create_async({...}, {"idempotency_key": "k1"})
         stub.pay(session.id)
-        stub.break_next("refund", "reset_after")
+        stub.inject_fault("refund", "reset_after")
         for headers, body in stub.events(): ...
 
-The outside world (the client, the bank, the payee, the Dashboard) are the methods of `Stub`;
-`Fault` lists what can break, `Delivery` how events go astray, `Terms` what it costs.
-The only clock is `now`. A POST needs a key that the caller chose: the random ones of the SDK
-are refused.
-When an answer of the stub itself departs from the SDK's types, leaving the block raises.
+The methods of `StripeStub` are the actions of clients, banks, payees and the Dashboard.
+`StubFault` lists the faults of calls, `EventDeliveryMode` those of events, and `PricingTerms`
+Stripe's fees and periods. The only clock is the first argument of `open_stub`. A POST needs an
+explicit idempotency key; the SDK's random keys are refused. The end of the block raises if an
+answer of the stub did not fit the SDK's types.
 """
 
 from tests.stripe_stub.events import EventDeliveryMode

@@ -1,4 +1,4 @@
-"""Connected accounts (v2) and the links that bring their owners to Stripe's forms."""
+"""Connected accounts (v2) and their onboarding links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.stripe_stub.errors import StripeApiError
 from tests.stripe_stub.state import StripeObjectData, StripeState, check_metadata
 
 INCLUDABLE_FIELDS = ("configuration", "defaults", "future_requirements", "identity", "requirements")
-"""Null unless the call says `include`."""
+"""Fields that are null unless the call names them in `include`."""
 
 CAPABILITY_CHANGED = "v2.core.account[configuration.recipient].capability_status_updated"
 REQUIREMENTS_CHANGED = "v2.core.account[requirements].updated"
@@ -70,7 +70,7 @@ def create_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
 
 
 def _requests_transfers(given: dict[str, Any]) -> bool:
-    """Whether the account is to receive transfers."""
+    """Whether the account requests the capability to receive transfers."""
     recipient = given.get("configuration", {}).get("recipient", {})
     balance = recipient.get("capabilities", {}).get("stripe_balance", {})
     return bool(balance.get("stripe_transfers", {}).get("requested"))
@@ -112,7 +112,7 @@ def can_receive(account: StripeObjectData) -> bool:
 
 
 def set_ready(books: StripeState, reference: str, ready: bool) -> None:
-    """The payee has told Stripe all it wanted to know, or Stripe wants to know more."""
+    """Complete the account's requirements, or add one, and send both thin events."""
     account = books.find("v2.core.account", reference)
     recipient = account["configuration"]["recipient"]
     recipient["capabilities"]["stripe_balance"]["stripe_transfers"] = _capability(ready)
@@ -147,7 +147,7 @@ def create_account_link(books: StripeState, call: EndpointCall) -> StripeObjectD
 
 
 def _timestamp_text(books: StripeState, after: timedelta = timedelta()) -> str:
-    """Times of v2 are texts."""
+    """Now plus `after` in the text format of v2."""
     moment = books.now() + after
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -1,4 +1,4 @@
-"""One call to an endpoint, and what the endpoints have in common: lists and expansion."""
+"""A call to an endpoint, and the lists and expansion that all endpoints share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.stripe_stub.state import StripeObjectData, StripeState
 
 @frozen
 class EndpointCall:
-    """`ids` are those of the path, in order; `params` are checked against the contract."""
+    """A parsed call. `ids` are those of the path, in order; `params` are validated."""
 
     path: str
     ids: Sequence[str]
@@ -32,9 +32,9 @@ RANGE_OPERATORS: dict[str, Callable[[int, int], bool]] = {
 
 
 def list_page(call: EndpointCall, documents: Iterable[StripeObjectData]) -> StripeObjectData:
-    """A page of a list, the newest first: 10 of them or `limit`, filtered as the call says.
+    """A page of 10 or `limit` objects, newest first, filtered by the call's parameters.
 
-    A filter is a field of the object; `created` and other numbers may be a range.
+    A filter is a field's value, fields of a nested object, or a range of a number.
     """
     exact = {name: each for name, each in call.params.items() if not isinstance(each, dict)}
     exact = {name: each for name, each in exact.items() if name not in PAGING_PARAMS}
@@ -64,7 +64,7 @@ def _index_of(documents: list[StripeObjectData], reference: str, param: str) -> 
 
 
 def _matches_filter(filters: StripeObjectData, found: Any) -> bool:
-    """Whether a number is in a range, or an object has these fields."""
+    """Whether a number is in a range, or an object has the given fields."""
     if isinstance(found, int):
         return all(RANGE_OPERATORS[how](found, border) for how, border in filters.items())
     return isinstance(found, dict) and filters.items() <= found.items()
@@ -73,7 +73,7 @@ def _matches_filter(filters: StripeObjectData, found: Any) -> bool:
 def expand(
     books: StripeState, document: StripeObjectData, paths: Sequence[str]
 ) -> StripeObjectData:
-    """A copy with the objects in place of the ids that `paths` lead to."""
+    """A copy with the ids at `paths` replaced by their objects."""
     for path in paths:
         if path.count(".") > 3:
             raise StripeApiError("You may expand four levels at most", param="expand")

@@ -1,4 +1,4 @@
-"""Checkout sessions: the hosted pages, and the clients who pay on them."""
+"""Checkout sessions, and the payments and declines on their hosted pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIN_AMOUNTS = {
     "aed": 200, "bgn": 100, "czk": 1_500, "dkk": 250, "gbp": 30, "hkd": 400, "huf": 17_500,
     "mxn": 1_000, "myr": 200, "nok": 300, "pln": 200, "ron": 200, "sek": 300, "thb": 1_000,
 }  # fmt: skip
-"""What a payment must come to at least, in minor units; 50 in the other currencies."""
+"""The minimum payment in minor units; 50 in the other currencies."""
 
 MIN_SESSION_LIFETIME, MAX_SESSION_LIFETIME = timedelta(minutes=30), timedelta(hours=24)
 
@@ -79,7 +79,7 @@ def create_session(books: StripeState, call: EndpointCall) -> StripeObjectData:
 
 
 def _line_items_total(items: list[StripeObjectData]) -> tuple[int, str]:
-    """The amount and the currency of all items together."""
+    """The total amount and the currency of the items."""
     if not items:
         raise StripeApiError(
             "Missing required param: line_items.", code="parameter_missing", param="line_items"
@@ -161,7 +161,7 @@ def _expire_open_session(books: StripeState, session: StripeObjectData) -> None:
 
 
 def pay_session(books: StripeState, session_id: str, amount: int | None = None) -> None:
-    """The client pays; a page that is not open takes nothing. `amount` is for a strange fact."""
+    """Pay an open session with `amount` or its total; a session that is not open is unchanged."""
     session = books.find("checkout.session", session_id)
     if session["status"] != "open":
         return
@@ -174,7 +174,7 @@ def pay_session(books: StripeState, session_id: str, amount: int | None = None) 
 
 
 def decline_session(books: StripeState, session_id: str) -> None:
-    """The client's card is declined; the page stays open."""
+    """Decline the card on an open session, which stays open."""
     session = books.find("checkout.session", session_id)
     if session["status"] == "open":
         payments.decline_intent(
@@ -183,7 +183,7 @@ def decline_session(books: StripeState, session_id: str) -> None:
 
 
 def _payment_intent_of(books: StripeState, session: StripeObjectData) -> StripeObjectData:
-    """The payment intent of a session, which the first try to pay makes."""
+    """The payment intent of a session, created by the first attempt to pay."""
     if session["payment_intent"] is None:
         data = books.intent_data[session["id"]]
         intent = payments.open_intent(books, session["amount_total"], session["currency"], data)

@@ -1,4 +1,4 @@
-"""The official SDK as the stub's own tests hold it, and requests that are right."""
+"""The official SDK's client for tests of the stub, and valid parameters for its calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.stripe_stub.stub import StripeStub
 from tests.stripe_stub.version import VERSION
 from tests.support.builders import HOUR, NOW
 
-# Otherwise the SDK writes a file of its own into the home directory.
+# Otherwise the SDK writes a file into the home directory.
 stripe.enable_telemetry = False
 
 _key_numbers = count(1)
@@ -39,12 +39,12 @@ async def open_stripe_client(
 
 
 def idempotency_options(text: str = "") -> Any:
-    """Request options with an idempotency key, another one each time."""
+    """Request options with an idempotency key, by default a new one."""
     return {"idempotency_key": text or f"key {next(_key_numbers)}"}
 
 
 def session_params(amount: int = 20_000, lives: timedelta = 12 * HOUR, **changes: Any) -> Any:
-    """What opens a page for one booking; `None` leaves a parameter out."""
+    """Parameters of a checkout session; `None` leaves a parameter out."""
     marks = {"intent_id": "12", "op_id": "7"}
     price = {
         "currency": "usd",
@@ -74,7 +74,7 @@ def session_params(amount: int = 20_000, lives: timedelta = 12 * HOUR, **changes
 
 
 def account_params(**changes: Any) -> Any:
-    """What opens a payee."""
+    """Parameters of a connected account."""
     transfers = {"stripe_balance": {"stripe_transfers": {"requested": True}}}
     return {
         "contact_email": "mia@example.com",
@@ -98,7 +98,7 @@ def account_params(**changes: Any) -> Any:
 async def paid(
     stub: StripeStub, client: stripe.StripeClient, **changes: Any
 ) -> stripe.PaymentIntent:
-    """A payment that succeeded, with its charge."""
+    """Make a successful payment and return its intent with its charge."""
     page = await client.v1.checkout.sessions.create_async(
         session_params(**changes), idempotency_options()
     )
@@ -110,7 +110,7 @@ async def paid(
 
 
 async def payee(stub: StripeStub, client: stripe.StripeClient) -> str:
-    """An account that can receive transfers."""
+    """Create an account that can receive transfers and return its id."""
     made = await client.v2.core.accounts.create_async(account_params(), idempotency_options())
     stub.set_payee_ready(made.id)
     return made.id
@@ -119,7 +119,7 @@ async def payee(stub: StripeStub, client: stripe.StripeClient) -> str:
 def transfer(
     payment: stripe.PaymentIntent, destination: str, amount: int, /, **changes: Any
 ) -> Any:
-    """What pays a payee out of one payment."""
+    """Parameters of a transfer whose source is one payment; `None` leaves a parameter out."""
     charge: Any = payment.latest_charge
     params = {
         "amount": amount,

@@ -1,7 +1,7 @@
-"""What Stripe's API takes and gives, read from the sources of the installed SDK.
+"""Stripe's operations with their parameter and result types, from the installed SDK's source.
 
 The SDK's services are generated from Stripe's own specification: each method names a verb, a
-path, the type of its parameters and the type of its result. Only what is asked for is read.
+path, the type of its parameters and the type of its result. Modules are read on demand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attrs import frozen
 
 @frozen
 class SdkTypeName:
-    """A class of the SDK, imported when it is first needed."""
+    """A class of the SDK, imported by `load`."""
 
     module: str
     name: str
@@ -31,10 +31,10 @@ class SdkTypeName:
 
 @frozen
 class StripeOperation:
-    """One call of the API.
+    """One operation of the API.
 
-    `name` is how the SDK's client spells it: "v1.checkout.sessions.create". `path` is as in
-    Stripe's documentation: "/v1/checkout/sessions/{session}".
+    `name` is its name in the SDK's client, such as "v1.checkout.sessions.create". `path` is as
+    in Stripe's documentation, such as "/v1/checkout/sessions/{session}".
     """
 
     name: str
@@ -74,7 +74,7 @@ def _sdk_client() -> stripe.StripeClient:
 def _read_module(
     module: str, service: str
 ) -> tuple[dict[str, SdkTypeName], dict[str, ast.FunctionDef]]:
-    """Where the names of a generated module come from, and the methods of its service."""
+    """The imported names of a generated module, and the methods of its service."""
     source = Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")
     imports: dict[str, SdkTypeName] = {}
     methods: dict[str, ast.FunctionDef] = {}
@@ -87,7 +87,7 @@ def _read_module(
 
 
 def _request_call(method: ast.FunctionDef) -> tuple[str, str]:
-    """The verb and the path of the one request that a method makes."""
+    """The verb and the path of a method's request. Raises LookupError if there is none."""
     for node in ast.walk(method):
         match node:
             case ast.Call(

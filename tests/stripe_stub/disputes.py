@@ -1,4 +1,4 @@
-"""Disputes: what clients' banks take back, ask about, give back or keep."""
+"""Disputes: chargebacks, inquiries and their verdicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPENING_STATUSES = {
     "prevented": "prevented",
     "prevented_block": "prevented",
 }
-"""`prevented` is a resolution that gave the client the money; a block has moved none."""
+"""The first status by outcome. `prevented` refunds the client; `prevented_block` moves no money."""
 
 CLOSING_STATUSES = {"won": "won", "lost": "lost", "warning_closed": "warning_closed"}
 INQUIRY_STATUSES = frozenset({"warning_needs_response", "warning_under_review", "warning_closed"})
@@ -22,11 +22,11 @@ INQUIRY_STATUSES = frozenset({"warning_needs_response", "warning_under_review", 
 def open_or_decide_dispute(
     books: StripeState, payment: str | int, outcome: str
 ) -> StripeObjectData:
-    """The bank moves.
+    """Open a dispute of a payment, or change the status of its latest one.
 
     `payment` is the id of a payment intent, or the `intent_id` of its metadata. Outcomes:
-    open, under_review, won, lost, warning, warning_closed, prevented, prevented_block. One
-    that is decided without having been open is opened first.
+    open, under_review, won, lost, warning, warning_closed, prevented, prevented_block. A
+    dispute that does not exist is opened before it is decided.
     """
     charge = _disputed_charge(books, payment)
     found = [each for each in books.list_objects("dispute") if each["charge"] == charge["id"]]
@@ -101,7 +101,7 @@ def _move_dispute(
 
 
 def is_refundable(books: StripeState, charge: StripeObjectData) -> bool:
-    """Whether no dispute of a charge stands in the way of a refund."""
+    """Whether no dispute of a charge prevents a refund."""
     found = [each for each in books.list_objects("dispute") if each["charge"] == charge["id"]]
     return all(each["is_charge_refundable"] or each["status"] == "won" for each in found)
 

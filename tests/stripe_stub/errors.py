@@ -1,4 +1,4 @@
-"""How Stripe says no."""
+"""Stripe's error responses."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 class StripeApiError(Exception):
-    """An answer that is an error.
+    """An error response.
 
-    `kind` is Stripe's `type` of the error; `code` and `param` may be missing, as there.
+    `kind` is the error's `type`; `code` and `param` are optional, as at Stripe.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class StripeApiError(Exception):
 
 
 class InvalidRequestError(StripeApiError):
-    """A request that fails validation: its endpoint never begins, so nothing is stored."""
+    """A request that fails validation, so nothing is stored under its key."""
 
 
 def resource_missing_error(

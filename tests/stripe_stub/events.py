@@ -1,4 +1,4 @@
-"""The events that Stripe sends: written when something changes, signed when they go out."""
+"""Stripe's events: created when an object changes, signed when delivered."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ THIN_SECRET = "whsec_of_the_thin_events"
 
 
 class EventDeliveryMode(StrEnum):
-    """How events come in from now on."""
+    """How events created from now on are delivered."""
 
     PROMPT = "prompt"
     DUPLICATE = "duplicate"
     DELAY = "delay"
     REORDER = "reorder"
-    """The newest first."""
+    """Newest first."""
     DROP = "drop"
-    """Never, though Stripe lists them."""
+    """Never delivered, but listed."""
 
 
 @frozen
@@ -37,7 +37,7 @@ class QueuedEvent:
 
 
 class EventQueue:
-    """What is on its way to our endpoints."""
+    """Events on their way to our endpoints."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self.delivery = EventDeliveryMode.PROMPT
@@ -48,7 +48,7 @@ class EventQueue:
     def send_snapshot_event(
         self, kind: str, document: dict[str, Any], event_id: str, stamp: int
     ) -> Any:
-        """An event with the object as it is now; it is put on its way and given back."""
+        """Queue and return an event with the object's current fields."""
         event = {
             "id": event_id,
             "object": "event",
@@ -63,7 +63,7 @@ class EventQueue:
         return msgspec.json.decode(self._enqueue(event, SNAPSHOT_SECRET))
 
     def send_thin_event(self, kind: str, reference: str, event_id: str, moment: str) -> None:
-        """An event of an account that only names it."""
+        """Queue an event that has an account's id only."""
         event = {
             "id": event_id,
             "object": "v2.core.event",
@@ -94,7 +94,7 @@ class EventQueue:
         return body
 
     def take_due(self) -> list[tuple[dict[str, str], bytes]]:
-        """The headers and bodies that come in now, each once."""
+        """Take the headers and bodies of due events; each is returned once."""
         now = self._now()
         arrived = [each for each in self._queued if each.due_at <= now]
         self._queued = [each for each in self._queued if each.due_at > now]

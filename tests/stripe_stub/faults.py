@@ -1,4 +1,4 @@
-"""What goes wrong between us and Stripe, on demand or by chance."""
+"""Faults of calls between us and Stripe, requested or random."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from attrs import define, frozen
 
 class StubFault(StrEnum):
     RESET_BEFORE = "reset_before"
-    """The connection breaks, nothing was executed."""
+    """Not executed; the connection is reset."""
     RESET_AFTER = "reset_after"
-    """It was executed, then the connection breaks."""
+    """Executed; the connection is reset before the answer."""
     TRUNCATED = "truncated"
-    """It was executed, and the answer breaks off."""
+    """Executed; the answer is cut off."""
     ERROR_500 = "error_500"
-    """Not executed; in v1 the key answers 500 for good."""
+    """Not executed; in v1 the 500 is stored under the key."""
     ERROR_500_AFTER = "error_500_after"
-    """Executed, but the answer is 500; in v1 the key answers so for good."""
+    """Executed, but the answer is 500; in v1 the 500 is stored under the key."""
     HTML = "html"
-    """A 502 of something in between that is no JSON; nothing was executed."""
+    """Not executed; a proxy answers 502 with HTML."""
     RATE_LIMIT = "rate_limit"
-    """429, nothing was executed or stored."""
+    """429; nothing is executed or stored."""
     CONFLICT = "conflict"
-    """409 as if the first request still ran; nothing was executed or stored."""
+    """409 as if the first request were still running; nothing is executed or stored."""
     SLOW = "slow"
-    """Executed at once, answered after some real time; the key is in use until then."""
+    """Executed at once and answered after some real time; the key is in use until then."""
     REFUSE = "refuse"
-    """Not executed; a refusal with a code, stored under the key."""
+    """Not executed; an error with a code, stored under the key."""
 
 
 REFUND_FATES = ("pending_then_settled", "pending_then_failed")
-"""Not faults of a call but of the refund that it makes."""
+"""Faults of the created refund, not of the call."""
 
 STORED_FAULTS = frozenset({StubFault.ERROR_500, StubFault.ERROR_500_AFTER, StubFault.REFUSE})
-"""These happen to an execution: a repeat under the same key does not get that far."""
+"""Faults of an execution; a repeat under the same key is not executed and does not get them."""
 
 RANDOM_FAULTS = tuple(each for each in StubFault if each not in (StubFault.SLOW, StubFault.REFUSE))
 
@@ -53,7 +53,7 @@ FAULT_TARGETS = frozenset({*FAULT_TARGET_BY_OPERATION.values(), ANY_CALL, ANY_GE
 
 @frozen
 class InjectedStubFault:
-    """One call goes wrong: `code` is that of a refusal, `seconds` the time of a slow answer."""
+    """A fault of one call. `code` is that of a refusal, `seconds` the delay of a slow answer."""
 
     fault: StubFault
     code: str = ""
@@ -85,7 +85,7 @@ class StubFaultInjector:
     def next_fault(
         self, operation: str, *, is_post: bool, is_fresh: bool
     ) -> InjectedStubFault | None:
-        """What befalls this call; not `is_fresh`: its key has an answer already."""
+        """The fault of this call, if any. A call is not `is_fresh` if its key has an answer."""
         ops = {ANY_CALL, FAULT_TARGET_BY_OPERATION.get(operation, "") if is_post else ANY_GET}
         for each in self._queued:
             if each.target in ops and (is_fresh or each.injected.fault not in STORED_FAULTS):

@@ -1,4 +1,4 @@
-"""Requests and answers as they go over the wire."""
+"""HTTP requests and responses of the stub."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from attrs import evolve, field, frozen
 
 
 class ConnectionEnding(Enum):
-    """What becomes of the connection."""
+    """The state of the connection after a response."""
 
     KEEP_ALIVE = "kept"
     RESET_BEFORE_RESPONSE = "reset"
-    """It breaks without an answer."""
+    """Reset without a response."""
     CUT_WITHIN_RESPONSE = "cut"
-    """It breaks within the answer."""
+    """Closed in the middle of the response."""
 
 
 @frozen
 class StubRequest:
-    """`headers` have lower-case names."""
+    """A received request. Names of `headers` are in lower case."""
 
     verb: str
     path: str
@@ -32,12 +32,12 @@ class StubRequest:
 
 
 def _do_nothing() -> None:
-    """Nobody waits for the answer to be sent."""
+    """The default of `on_sent`."""
 
 
 @frozen
 class StubResponse:
-    """`seconds` is how long to wait before it is sent, `sent` is called thereafter."""
+    """A response, sent after `delay_seconds`. `on_sent` is called just before it is sent."""
 
     status: int
     body: bytes
@@ -51,7 +51,7 @@ class StubResponse:
 
 
 def json_response(document: dict[str, Any], status: int = 200, **headers: str) -> StubResponse:
-    """`headers` with underscores for hyphens."""
+    """A JSON response. Names of `headers` have underscores in place of hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return StubResponse(
         status, msgspec.json.encode(document), {"Content-Type": "application/json", **named}

@@ -1,7 +1,7 @@
-"""Idempotency keys as Stripe keeps them.
+"""Idempotency keys with Stripe's retention.
 
-v1: what the first execution answered, refusals and 500s included, is the answer for a day.
-v2: what succeeded is answered again for 30 days, what failed is tried again.
+v1 repeats the first answer, including errors and 500s, for a day.
+v2 repeats a successful answer for 30 days and executes a failed call again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tests.stripe_stub.errors import StripeApiError
 from tests.stripe_stub.http_messages import StubResponse
 
 SDK_KEY_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The SDK makes up such a key where the caller gave none."""
+"""The form of the random key that the SDK uses if the caller gives none."""
 
 KEY_LIFETIME = {False: timedelta(days=1), True: timedelta(days=30)}
-"""By whether it is v2."""
+"""The lifetime of keys; the dictionary's key is whether the call is v2."""
 
 
 @define
 class KeyRecord:
-    """What is known of a key; without an answer its first request still runs."""
+    """A used key. `answer` is None while its first request is running."""
 
     request: Any
     expires_at: datetime
@@ -38,7 +38,8 @@ class IdempotencyKeys:
         self._records: dict[tuple[bool, str], KeyRecord] = {}
 
     def find(self, key: str, request: Any, is_v2: bool) -> StubResponse | None:
-        """The answer to repeat. Raises for a key that is missing, in use, or of another call."""
+        """The stored answer, if any. Raises StripeApiError if the key is missing, too long, in use,
+        or was used with other parameters."""
         if not key or SDK_KEY_PATTERN.fullmatch(key):
             raise StripeApiError("A POST here needs an explicit Idempotency-Key of the caller")
         if len(key) > 255:
@@ -62,7 +63,7 @@ class IdempotencyKeys:
         self._records[is_v2, key] = KeyRecord(request, self._now() + KEY_LIFETIME[is_v2])
 
     def store(self, key: str, is_v2: bool, answer: StubResponse) -> None:
-        """Keep an answer, or forget the key where a repeat is another try."""
+        """Store an answer, or delete the key after a failed call of v2."""
         if is_v2 and answer.status >= 400:
             del self._records[is_v2, key]
         else:

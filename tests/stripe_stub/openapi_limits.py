@@ -1,6 +1,6 @@
-"""Stripe's own document of 2023 next to the project, for what types cannot say: lengths.
+"""Length limits from Stripe's OpenAPI document of 2023, which the SDK's types do not have.
 
-Where the folder is missing there are no such limits.
+The document is in a folder beside the project. Without it there are no such limits.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ OPENAPI_FILE = DOCUMENTS_FOLDER / "openapi.trimmed.json"
 FIXTURES_FILE = DOCUMENTS_FOLDER / "fixtures.trimmed.json"
 
 NEWER_FIELDS = frozenset({"allowed_payment_method_types", "adaptive_pricing"})
-"""The parameters that came after the document, among those that we send."""
+"""Parameters that we send and that are newer than the document."""
 
 OLDER_FIELDS = {
     "checkout.session": ".currency_conversion.fx_rate cannot be '291452898'",
     "dispute": ".evidence_details.submission_method is missing",
 }
-"""How the sample objects depart from the installed SDK's types, by kind of object."""
+"""Differences of the sample objects from the installed SDK's types, by kind of object."""
 
 OpenApiSchema = dict[str, Any]
 
 
 def samples() -> dict[str, dict[str, Any]]:
-    """Stripe's own sample objects by kind; empty where the file is missing."""
+    """Stripe's sample objects by kind; empty if the file is missing."""
     if not FIXTURES_FILE.exists():
         return {}
     return dict(json.loads(FIXTURES_FILE.read_bytes())["resources"])
@@ -39,7 +39,7 @@ def samples() -> dict[str, dict[str, Any]]:
 
 @cache
 def _schemas() -> dict[tuple[str, str], OpenApiSchema]:
-    """What each call takes, by verb and path; empty where the document is missing."""
+    """The parameter schema by verb and path; empty if the document is missing."""
     if not OPENAPI_FILE.exists():
         return {}
     document = json.loads(OPENAPI_FILE.read_bytes())
@@ -64,12 +64,13 @@ def _without_param_names(path: str) -> str:
 
 
 def schema_of(operation: StripeOperation) -> OpenApiSchema:
-    """The document's schema of what an operation takes; empty if it says nothing."""
+    """The document's schema of an operation's parameters; empty if unknown."""
     return _schemas().get((operation.verb, _without_param_names(operation.path)), {})
 
 
 def add_length_limits(schema: OpenApiSchema, value: Any, name: str = "") -> None:
-    """Raise `Unfit` for what is too long, or unknown to the document and not known as newer."""
+    """Raise InvalidRequestError for a text that is too long, and for a parameter that is neither in
+    the document nor in `NEWER_FIELDS`."""
     if "anyOf" in schema:
         _limit_one(schema["anyOf"], value, name)
     elif isinstance(value, dict):

@@ -56,7 +56,7 @@ def open_intent(
 def charge_intent(
     books: StripeState, intent: StripeObjectData, email: str | None, amount: int
 ) -> None:
-    """The card pays."""
+    """Charge the card successfully."""
     charged = _charge(books, intent, email, amount, "succeeded")
     moved = books.add_balance_transaction("charge", charged, amount, fee=books.terms.fee(amount))
     charged.update(
@@ -74,7 +74,7 @@ def charge_intent(
 
 
 def decline_intent(books: StripeState, intent: StripeObjectData, email: str | None) -> None:
-    """The card does not pay, which leaves a failed charge behind."""
+    """Decline the card, which adds a failed charge."""
     failed = _charge(books, intent, email, intent["amount"], "failed")
     failed.update(failure_code="card_declined", failure_message="Your card was declined.")
     error = {
@@ -124,13 +124,13 @@ def _charge(
 
 
 def cancel_intent(books: StripeState, intent: StripeObjectData) -> None:
-    """The page of an unpaid intent has gone."""
+    """Cancel an unpaid intent whose session expired."""
     intent.update(status="canceled", canceled_at=books.timestamp(), cancellation_reason="expired")
     books.emit_event("payment_intent.canceled", intent)
 
 
 def charge_of(books: StripeState, intent: StripeObjectData) -> StripeObjectData | None:
-    """The charge that paid an intent."""
+    """The latest charge of an intent if it is paid."""
     latest = intent["latest_charge"]
     found = books.find("charge", latest) if latest else None
     return found if found and found["paid"] else None

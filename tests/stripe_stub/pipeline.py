@@ -1,4 +1,4 @@
-"""The way of a request: who asks, which call, which key, what goes wrong, what comes out."""
+"""The processing of a request: access, route, idempotency key, fault, execution, checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BAD_GATEWAY_BODY = StubResponse(
 
 @frozen
 class ReceivedCall:
-    """A request that came to an endpoint; `operation` is the SDK's name for it."""
+    """A request to a known endpoint; `operation` is the SDK's name of it."""
 
     operation: str
     idempotency_key: str
@@ -49,11 +49,11 @@ class RequestPipeline:
         self.faults = StubFaultInjector()
         self.received_calls: list[ReceivedCall] = []
         self.bugs: list[Exception] = []
-        """What the stub itself did wrong; a test that made it come to this has failed."""
+        """Errors of the stub itself; `open_stub` raises them at its end."""
         self._keys = IdempotencyKeys(books.now)
 
     def handle(self, request: StubRequest) -> StubResponse:
-        """What goes back for a request; never raises."""
+        """The response to a request; never raises."""
         self.state.run_due()
         try:
             answer = self._authenticate(request)
@@ -72,41 +72,45 @@ class RequestPipeline:
             raise StripeApiError(
                 f"Unrecognized request URL ({request.verb.upper()}: {request.path}).", status=404
             )
-        way, ids = found
-        params = _decode_params(way.operation, request)
+        route, ids = found
+        params = _decode_params(route.operation, request)
         call = EndpointCall(request.path, [unquote(each) for each in ids], params)
         if request.verb == "post":
-            return self._handle_post(way, call, request.headers.get("idempotency-key", ""))
-        self.received_calls.append(ReceivedCall(way.operation.name, "", params))
-        broken = self.faults.next_fault(way.operation.name, is_post=False, is_fresh=True)
-        return self._faulty_response(broken, "") or _finish_key(
-            self._execute(way, call, broken), broken
+            return self._handle_post(route, call, request.headers.get("idempotency-key", ""))
+        self.received_calls.append(ReceivedCall(route.operation.name, "", params))
+        injected = self.faults.next_fault(route.operation.name, is_post=False, is_fresh=True)
+        return self._faulty_response(injected, "") or _finish_key(
+            self._execute(route, call, injected), injected
         )
 
-    def _handle_post(self, way: StubRoute, call: EndpointCall, key: str) -> StubResponse:
-        operation = way.operation
+    def _handle_post(self, route: StubRoute, call: EndpointCall, key: str) -> StubResponse:
+        operation = route.operation
         sent = (call.path, call.params)
         self.received_calls.append(ReceivedCall(operation.name, key, call.params))
-        kept = self._keys.find(key, sent, operation.is_v2)
-        broken = self.faults.next_fault(operation.name, is_post=True, is_fresh=kept is None)
-        if before := self._faulty_response(broken, key):
+        stored = self._keys.find(key, sent, operation.is_v2)
+        injected = self.faults.next_fault(operation.name, is_post=True, is_fresh=stored is None)
+        if before := self._faulty_response(injected, key):
             return before
-        if kept is not None:
-            return _finish_key(kept, broken)
-        answer = self._execute(way, call, broken)
+        if stored is not None:
+            return _finish_key(stored, injected)
+        answer = self._execute(route, call, injected)
         self._keys.reserve(key, sent, operation.is_v2)
-        told = _server_error() if broken and broken.fault is StubFault.ERROR_500_AFTER else answer
-        # v2 finishes what an error has interrupted: a repeat gets the true answer.
-        end = partial(self._keys.store, key, operation.is_v2, answer if operation.is_v2 else told)
-        if broken and broken.fault is StubFault.SLOW:
-            return evolve(told, delay_seconds=broken.seconds, on_sent=end)
+        response = (
+            _server_error() if injected and injected.fault is StubFault.ERROR_500_AFTER else answer
+        )
+        # v2 completes an interrupted call, so a repeat gets the true answer.
+        end = partial(
+            self._keys.store, key, operation.is_v2, answer if operation.is_v2 else response
+        )
+        if injected and injected.fault is StubFault.SLOW:
+            return evolve(response, delay_seconds=injected.seconds, on_sent=end)
         end()
-        return _finish_key(told, broken)
+        return _finish_key(response, injected)
 
     @staticmethod
-    def _faulty_response(broken: InjectedStubFault | None, key: str) -> StubResponse | None:
-        """The answer of a call that is not even begun."""
-        match broken and broken.fault:
+    def _faulty_response(injected: InjectedStubFault | None, key: str) -> StubResponse | None:
+        """The response of a call that a fault prevents. Raises StripeApiError for a conflict."""
+        match injected and injected.fault:
             case StubFault.RESET_BEFORE:
                 return StubResponse(0, b"", ending=ConnectionEnding.RESET_BEFORE_RESPONSE)
             case StubFault.HTML:
@@ -120,20 +124,20 @@ class RequestPipeline:
                 return None
 
     def _execute(
-        self, way: StubRoute, call: EndpointCall, broken: InjectedStubFault | None
+        self, route: StubRoute, call: EndpointCall, injected: InjectedStubFault | None
     ) -> StubResponse:
-        """What the endpoint answers; raises `Unfit` when it does not begin."""
-        operation = way.operation
+        """The endpoint's response. Raises InvalidRequestError if the parameters are invalid."""
+        operation = route.operation
         params = parse_params(operation.params.load(), call.params, "", _is_form_encoded(operation))
         add_length_limits(schema_of(operation), params)
-        match broken and broken.fault:
+        match injected and injected.fault:
             case StubFault.ERROR_500:
                 return _server_error()
-            case StubFault.REFUSE if broken:
-                refusal = StripeApiError(f"Refused by a test: {broken.code}", code=broken.code)
+            case StubFault.REFUSE if injected:
+                refusal = StripeApiError(f"Refused by a test: {injected.code}", code=injected.code)
                 return json_response(refusal.document(), refusal.status)
         try:
-            document = way.handler(self.state, EndpointCall(call.path, call.ids, params))
+            document = route.handler(self.state, EndpointCall(call.path, call.ids, params))
             document = expand(self.state, document, params.get("expand", ()))
         except StripeApiError as refusal:
             return json_response(refusal.document(), refusal.status)
@@ -173,14 +177,14 @@ def _server_error() -> StubResponse:
     return json_response(refusal.document(), 500, Stripe_Should_Retry="false")
 
 
-def _finish_key(answer: StubResponse, broken: InjectedStubFault | None) -> StubResponse:
-    """An answer with what befalls it on its way back."""
-    match broken and broken.fault:
+def _finish_key(answer: StubResponse, injected: InjectedStubFault | None) -> StubResponse:
+    """A response with the connection ending or the delay of a fault."""
+    match injected and injected.fault:
         case StubFault.RESET_AFTER:
             return evolve(answer, ending=ConnectionEnding.RESET_BEFORE_RESPONSE)
         case StubFault.TRUNCATED:
             return evolve(answer, ending=ConnectionEnding.CUT_WITHIN_RESPONSE)
-        case StubFault.SLOW if broken:
-            return evolve(answer, delay_seconds=broken.seconds)
+        case StubFault.SLOW if injected:
+            return evolve(answer, delay_seconds=injected.seconds)
         case _:
             return answer

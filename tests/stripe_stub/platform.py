@@ -1,4 +1,4 @@
-"""The platform's own account: its balance, its events, and how the Dashboard has set it up."""
+"""The platform's own account: balance, events and settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def retrieve_transaction(books: StripeState, call: EndpointCall) -> StripeObject
 
 
 def list_events(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    """`types` and `type` filter by name; a `*` stands for any part of it."""
+    """A page of events. `types` and `type` filter by name; `*` matches any text."""
     params = dict(call.params)
     params.pop("delivery_success", None)
     patterns = [*params.pop("types", ()), *filter(None, [params.pop("type", None)])]

@@ -1,4 +1,4 @@
-"""Refunds: out of the platform's balance, pending or not, and sometimes back again."""
+"""Refunds from the platform's balance: succeeded at once, or pending and then ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def create_refund(books: StripeState, call: EndpointCall) -> StripeObjectData:
 
 
 def make_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
-    """Give money of a payment back: all that is left, or `amount` of it."""
+    """Refund `amount` of a payment, or all that is left."""
     charge = _charge_to_refund(books, given)
     if charge["disputed"] and not disputes.is_refundable(books, charge):
         raise StripeApiError(
@@ -30,7 +30,7 @@ def make_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
         )
     amount = check_amount(given.get("amount", left))
     if amount > left:
-        # Stripe gives no code here; the message is all there is.
+        # Stripe gives no code here, only a message.
         raise StripeApiError(
             f"Refund amount (${amount / 100:.2f}) is greater than unrefunded amount on charge "
             f"(${left / 100:.2f})",
@@ -68,7 +68,7 @@ def make_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
 
 
 def _charge_to_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
-    """What a refund takes its money from."""
+    """The charge to refund."""
     if "charge" in given:
         return books.find("charge", given["charge"], "charge")
     if "payment_intent" not in given:

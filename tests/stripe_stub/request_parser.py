@@ -1,7 +1,7 @@
-"""Requests, read by the types of their parameters; what does not fit is refused as Stripe does.
+"""Parsing of parameters by the SDK's types, with errors like Stripe's.
 
-The SDK writes an enumeration as `Literal[...] | str`, so that older clients survive newer
-values. Here it is closed: a typing error in a value is what a test has to find.
+The SDK types an enumeration as `Literal[...] | str`, so that older clients accept newer values.
+Here enumerations are closed, so that tests find misspelled values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.stripe_stub.errors import InvalidRequestError
 
 
 def decode_form(text: str) -> dict[str, Any]:
-    """`a[b][0][c]=1` as nested dictionaries; lists come out by their types, in `read`."""
+    """`a[b][0][c]=1` as nested dictionaries; `parse_params` makes lists of them by type."""
     tree: dict[str, Any] = {}
     for name, value in parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text)):
         *outer, last = re.findall(r"[^\[\]]+", name)
@@ -46,7 +46,8 @@ def decode_json(body: bytes) -> dict[str, Any]:
 
 
 def parse_params(hint: Any, value: Any, name: str, textual: bool) -> Any:
-    """`value` as `hint` says; `textual` when everything came as text. Raises `Unfit`."""
+    """`value` parsed as the type `hint`. Set `textual` if all values are text, as in a form. Raises
+    InvalidRequestError."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         return _one_of(get_args(hint), value, name, textual)
@@ -86,12 +87,12 @@ def _structure(hint: Any, value: Any, name: str, textual: bool) -> dict[str, Any
 
 
 REQUEST_OPTION_NAMES: dict[str, Any] = {"Mapping": Mapping, "StripeContext": object}
-"""Names in the types of request options, which each class of parameters has as well."""
+"""Names that the annotations of request options need; each parameter class inherits them."""
 
 
 @cache
 def param_types(structure: Any) -> dict[str, Any]:
-    """The parameters of a class of the SDK; its request options are no parameters."""
+    """The types of a parameter class of the SDK, without its request options."""
     hints = get_type_hints(structure, localns=REQUEST_OPTION_NAMES)
     return {
         name: hint for name, hint in hints.items() if name not in RequestOptions.__annotations__

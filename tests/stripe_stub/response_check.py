@@ -1,8 +1,7 @@
-"""The stub's own answers, held against the SDK's types.
+"""Checks of the stub's answers against the SDK's types.
 
-A field that the SDK does not know, one of another type, or a missing one that Stripe always
-sends is an error of the stub. A check gives None or the place and the trouble, so that what
-fits costs little.
+An unknown field, a field of another type, and a missing field that Stripe always sends are
+errors of the stub. A check returns None, or the path of the field with the error.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ LIST_FIELDS: dict[Any, dict[str, Any]] = {
     ListObject: {"object": Literal["list"]},
     ListObjectV2: {"previous_page_url": str | None},
 }
-"""What the SDK's two kinds of lists have without saying so in their types."""
+"""Fields of the SDK's two kinds of lists that its types lack."""
 
 
 class InvalidStubResponse(AssertionError):
-    """An answer that Stripe would not give."""
+    """An answer that does not fit the SDK's types."""
 
 
 def check_response(operation: StripeOperation, document: dict[str, Any]) -> None:
-    """Raise `Departure` when this is no answer of that operation."""
+    """Raise InvalidStubResponse if a document does not fit the result type of an operation."""
     trouble = _response_check(operation)(document)
     if trouble is not None:
         raise InvalidStubResponse(f"{operation.name}: {trouble}")
 
 
 def find_object_error(document: dict[str, Any]) -> str | None:
-    """How an object of v1 departs from the class that its `object` names; None: it does not."""
+    """The first error of an object of v1 by the class that its `object` names; None if it fits."""
     kind: Any = get_object_class("V1", document["object"])
     return _object_check(kind)(document)
 
@@ -85,7 +84,7 @@ def _type_check(kind: Any) -> FieldCheck:
 
 
 def _union_check(options: tuple[Any, ...]) -> FieldCheck:
-    """One of several; an enumeration is closed though the SDK's type is open."""
+    """A check for one of several types. Enumerations are closed, though the SDK's type is open."""
     if any(get_origin(each) is Literal for each in options):
         options = tuple(each for each in options if each is not str)
     checks = [_check(each) for each in options if each is not NoneType]
@@ -126,9 +125,9 @@ def _mapping_check(inner: FieldCheck) -> FieldCheck:
 
 
 def _reference_check(name: str) -> FieldCheck:
-    """An object that takes the place of its id names its own class.
+    """A check for an expanded object, by the class that its `object` names.
 
-    The SDK's modules import some under another name: `Dispute as DisputeResource`.
+    The SDK's modules import some classes under another name: `Dispute as DisputeResource`.
     """
     wanted = name.removesuffix("Resource")
 
@@ -148,7 +147,7 @@ def _object_check(kind: Any) -> FieldCheck:
 
 
 def _field_hints(kind: Any) -> dict[str, Any]:
-    """The types of the fields of a class of the SDK."""
+    """The field types of a class of the SDK."""
     own = {
         name: hint
         for name, hint in kind.__annotations__.items()
@@ -158,7 +157,7 @@ def _field_hints(kind: Any) -> dict[str, Any]:
 
 
 class _ObjectCheck:
-    """The check of an object; those of its fields are made when they are first there."""
+    """The check of an object; the check of a field is made at its first use."""
 
     def __init__(self, hints: dict[str, Any]) -> None:
         self._hints = hints

@@ -1,4 +1,4 @@
-"""Which operation a verb and a path mean."""
+"""The routes of the stub's operations by verb and path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StubRoute:
 def _routes() -> tuple[
     dict[tuple[str, str], StubRoute], list[tuple[str, re.Pattern[str], StubRoute]]
 ]:
-    """Those without ids by verb and path, and those with ids."""
+    """Routes without ids by verb and path, and routes with ids as patterns."""
     plain: dict[tuple[str, str], StubRoute] = {}
     named: list[tuple[str, re.Pattern[str], StubRoute]] = []
     for name, handler in HANDLERS.items():

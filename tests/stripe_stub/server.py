@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server on loopback, whose connections can be broken at will."""
+"""A small HTTP/1.1 server on loopback that can reset or cut off its connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attrs import frozen
 from tests.stripe_stub.http_messages import ConnectionEnding, StubRequest, StubResponse
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""With this a socket that is closed sends a reset."""
+"""The linger option that makes a closed socket send a reset."""
 
 
 @frozen
@@ -24,7 +24,7 @@ class StubServer:
     connections: set[StubConnection]
 
     def flush_delayed(self) -> None:
-        """Send the answers that wait for their time."""
+        """Send all delayed answers now."""
         for each in [*self.connections]:
             each.flush_delayed()
 
@@ -46,7 +46,7 @@ async def run_server(answer: Callable[[StubRequest], StubResponse]) -> AsyncIter
 
 
 class StubConnection(asyncio.Protocol):
-    """One client, one request after the other."""
+    """One client's connection; requests are handled one after the other."""
 
     def __init__(
         self, answer: Callable[[StubRequest], StubResponse], open_ones: set[StubConnection]
@@ -132,14 +132,14 @@ class StubConnection(asyncio.Protocol):
         transport.abort()
 
     def flush_delayed(self) -> None:
-        """Send the answer that waits, if there is one."""
+        """Send the delayed answer, if any."""
         if self._delayed is not None:
             timer, answer = self._delayed
             timer.cancel()
             self._send(answer)
 
     def close(self) -> None:
-        """End the connection; an answer that still waits is not sent."""
+        """Close the connection; a delayed answer is not sent."""
         if self._delayed is not None:
             self._delayed[0].cancel()
         if self._transport is not None:

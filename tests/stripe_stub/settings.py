@@ -1,4 +1,4 @@
-"""How the platform's account is set up in the Dashboard."""
+"""The settings of the platform's account in the Dashboard."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tests.stripe_stub.version import VERSION
 
 @frozen
 class AccountSettings:
-    """What an operator can set up well or badly.
+    """Settings of the platform's account; the defaults are correct.
 
-    `endpoints` are the urls of webhook endpoints for the account's own events,
-    `destinations` those of event destinations for thin events.
+    `endpoints` are the URLs of webhook endpoints for the account's own events, `destinations`
+    those of event destinations for thin events.
     """
 
     payout_interval: str | None = "manual"

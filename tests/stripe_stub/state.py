@@ -1,4 +1,4 @@
-"""All that the pretended Stripe knows: its objects, its money, its clock, its mail."""
+"""The state of the stub: objects, balances, scheduled changes and queued events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ StripeObjectData = dict[str, Any]
 
 @frozen
 class PricingTerms:
-    """What Stripe charges us, in basis points and minor units, and when it settles."""
+    """Stripe's fees in basis points and minor units, and its settlement periods."""
 
     fee_rate: int = 290
     fee_fixed: int = 30
@@ -35,21 +35,21 @@ class PricingTerms:
 
 
 class StripeState:
-    """Objects are JSON documents, kept as they are answered, with ids in place of references."""
+    """Objects are stored as JSON documents, with ids as references to other objects."""
 
     def __init__(self, now: Callable[[], datetime], terms: PricingTerms, seed: int = 0) -> None:
         self.now = now
         self.terms = terms
         self.events = EventQueue(now)
         self.balance: defaultdict[str, int] = defaultdict(int)
-        """The platform's money, pending or not, by currency."""
+        """The platform's balance, pending amounts included, by currency."""
         self.connected_balances: defaultdict[tuple[str, str], int] = defaultdict(int)
-        """The payees' money, by account and currency."""
+        """The payees' balances by account and currency."""
         self.settings = AccountSettings()
         self.intent_data: dict[str, StripeObjectData] = {}
-        """What the payment intent of a session is to be like, by the session's id."""
+        """Parameters of the future payment intent of a session, by the session's id."""
         self.next_refund_outcomes: list[str] = []
-        """What becomes of the next refunds, where it is not success at once."""
+        """Outcomes of the next refunds; without one a refund succeeds at once."""
         self._objects: defaultdict[str, dict[str, StripeObjectData]] = defaultdict(dict)
         self._scheduled: list[tuple[datetime, int, Callable[[], None]]] = []
         self._sequence = count()
@@ -61,11 +61,11 @@ class StripeState:
         return int(self.now().timestamp())
 
     def schedule(self, at: datetime, act: Callable[[], None]) -> None:
-        """Have something happen when the clock has passed `at`."""
+        """Call `act` in the first `run_due` at or after `at`."""
         heappush(self._scheduled, (at, next(self._sequence), act))
 
     def run_due(self) -> None:
-        """Let everything happen whose time has come."""
+        """Make the scheduled changes that are due."""
         while self._scheduled and self._scheduled[0][0] <= self.now():
             heappop(self._scheduled)[2]()
 
@@ -82,29 +82,29 @@ class StripeState:
     def find(
         self, kind: str, reference: str, param: str = "id", status: int = 400
     ) -> StripeObjectData:
-        """The object of that id; raises Stripe's `resource_missing`."""
+        """The object with an id. Raises StripeApiError (`resource_missing`)."""
         found = self._objects[kind].get(reference)
         if found is None:
             raise resource_missing_error(kind, reference, param, status)
         return found
 
     def find_by_path(self, kind: str, reference: str) -> StripeObjectData:
-        """The object that a path names."""
+        """The object with an id from a path. Raises StripeApiError with status 404."""
         return self.find(kind, reference, status=404)
 
     def list_objects(self, kind: str) -> list[StripeObjectData]:
-        """Every object of a kind, the newest first."""
+        """All objects of a kind, newest first."""
         return [*reversed(self._objects[kind].values())]
 
     def find_any(self, reference: str) -> StripeObjectData | None:
-        """The object of that id, whatever it is."""
+        """The object of any kind with an id."""
         for shelf in self._objects.values():
             if reference in shelf:
                 return shelf[reference]
         return None
 
     def emit_event(self, kind: str, document: StripeObjectData) -> None:
-        """Make an event of what an object is now."""
+        """Store and queue an event with the object's current fields."""
         event = self.events.send_snapshot_event(
             kind, document, self.new_id("evt_"), self.timestamp()
         )
@@ -121,9 +121,9 @@ class StripeState:
         fee: int = 0,
         category: str | None = None,
     ) -> StripeObjectData:
-        """Put a movement of the platform's money into the books: a balance transaction.
+        """Change the platform's balance and store the balance transaction.
 
-        Money that comes in by a charge is there at once, but available only later.
+        The money of a charge is pending for `funds_available_after`.
         """
         after = self.terms.funds_available_after if kind == "charge" else timedelta()
         available = self.now() + after
@@ -153,7 +153,7 @@ class StripeState:
         return moved
 
     def available_balance(self, currency: str) -> int:
-        """What of the platform's money is not pending."""
+        """The platform's balance without pending amounts."""
         return sum(
             each["net"]
             for each in self.list_objects("balance_transaction")
@@ -169,7 +169,7 @@ class StripeState:
 
 
 def check_metadata(metadata: dict[str, str]) -> dict[str, str]:
-    """At most 50 keys of 40 characters with values of 500."""
+    """Validate metadata: at most 50 keys of up to 40 characters with values of up to 500."""
     if len(metadata) > 50:
         raise StripeApiError("Metadata can have up to 50 keys", param="metadata")
     for key, value in metadata.items():

@@ -1,4 +1,4 @@
-"""The stub as a test holds it: where it is, and what the world around it does."""
+"""The stub's interface for tests: its address, and the actions of the outside world."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.stripe_stub.state import PricingTerms, StripeObjectData, StripeState
 
 
 class StripeStub:
-    """A Stripe of its own; nothing is shared between two of them."""
+    """One stub with its own state."""
 
     api_key = API_KEY
     restricted_key = RESTRICTED_KEY
-    """A key that may do nothing: 403."""
+    """A key without permissions; every call with it is answered 403."""
     secrets = (SNAPSHOT_SECRET, THIN_SECRET)
-    """Of the account's own events, and of the thin events of connected accounts."""
+    """The signing secrets of the account's own events and of thin events."""
 
     def __init__(self, server: StubServer, gate: RequestPipeline) -> None:
         self.url = server.url
@@ -35,41 +35,41 @@ class StripeStub:
     # The client and the bank ----------------------------------------------------------------
 
     def pay(self, session_id: str, amount: int | None = None) -> None:
-        """The client pays; nothing happens on a page that is not open.
+        """Pay a session; a session that is not open is unchanged.
 
-        `amount` is for the strange fact of another amount than was asked for.
+        `amount` replaces the requested amount.
         """
         checkout.pay_session(self._current_state(), session_id, amount)
 
     def decline(self, session_id: str) -> None:
-        """The client's card is declined, the page stays open."""
+        """Decline the client's card; the session stays open."""
         checkout.decline_session(self._current_state(), session_id)
 
     def charge_back(self, payment: str | int, outcome: str) -> StripeObjectData:
-        """The bank takes a payment back or decides, see `disputes.charge_back`."""
+        """Open or decide a dispute, see `disputes.open_or_decide_dispute`."""
         return disputes.open_or_decide_dispute(self._current_state(), payment, outcome)
 
-    # Our people in the Dashboard --------------------------------------------------------------
+    # Operators in the Dashboard --------------------------------------------------------------
 
     def refund_by_hand(self, payment_intent: str, amount: int | None = None) -> StripeObjectData:
-        """A refund that bears none of our metadata; without an amount, of all that is left."""
+        """Refund without our metadata; without an amount, all that is left."""
         given: dict[str, Any] = {"payment_intent": payment_intent}
         return refunds.make_refund(
             self._current_state(), given | ({} if amount is None else {"amount": amount})
         )
 
     def set_settings(self, **changes: Any) -> None:
-        """Set the account up in another way, see `Settings`."""
+        """Change the platform's account, see `AccountSettings`."""
         self._state.settings = evolve(self._state.settings, **changes)
 
     # The payees ---------------------------------------------------------------------------------
 
     def set_payee_ready(self, account: str, ready: bool = True) -> None:
-        """The payee can (not) receive transfers from now on."""
+        """Set whether the payee can receive transfers from now on."""
         accounts.set_ready(self._current_state(), account, ready)
 
     def drain_connected_balance(self, account: str) -> None:
-        """The payee's money goes to the payee's bank, so nothing can be taken back."""
+        """Move the payee's balances to the payee's bank, so that no transfer can be reversed."""
         for each in [*self._state.connected_balances]:
             if each[0] == account:
                 self._state.connected_balances[each] = 0
@@ -77,12 +77,12 @@ class StripeStub:
     # The network --------------------------------------------------------------------------------
 
     def inject_fault(self, op: str, kind: str, times: int = 1, seconds: float = 0.05) -> None:
-        """The next calls go wrong.
+        """Add a fault to the next calls.
 
         `op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, look
-        (any GET) or any. `kind`: a `Fault`, "refuse:<Stripe's code>", or for refunds
+        (any GET) or any. `kind`: a `StubFault`, "refuse:<Stripe's code>", or for refunds
         pending_then_settled and pending_then_failed, which end a minute later. `seconds` is
-        the real time that `slow` takes, if nobody says `hurry`.
+        the real time that `slow` takes without `flush_delayed_responses`.
         """
         if kind in REFUND_FATES:
             self._state.next_refund_outcomes += [kind] * times
@@ -95,40 +95,40 @@ class StripeStub:
         self._server.flush_delayed()
 
     def set_fault_rate(self, seed: int, rate: float) -> None:
-        """From now on so many of the POSTs go wrong, by chance but the same for a seed."""
+        """Add random faults to this share of the POSTs from now on; the seed determines them."""
         self._pipeline.faults.inject_randomly(seed, rate)
 
     def set_event_delivery(
         self, how: EventDeliveryMode, delay: timedelta = timedelta(minutes=10)
     ) -> None:
-        """How events that are made from now on come in."""
+        """Set how events created from now on are delivered."""
         self._state.events.delivery = how
         self._state.events.delay = delay
 
     def events(self) -> list[tuple[dict[str, str], bytes]]:
-        """The headers and bodies of the events that came in since this was asked last."""
+        """Take the headers and bodies of the events that are due."""
         return self._current_state().events.take_due()
 
-    # Looking into the books -----------------------------------------------------------------------
+    # The state ------------------------------------------------------------------------------------
 
     def balance(self, currency: str = "usd") -> int:
-        """The platform's money in minor units, pending or not."""
+        """The platform's balance in minor units, pending amounts included."""
         return self._current_state().balance[currency]
 
     def connected_balance(self, account: str, currency: str = "usd") -> int:
         return self._current_state().connected_balances[account, currency]
 
     def objects(self, kind: str) -> list[StripeObjectData]:
-        """All objects of a kind ("refund", "checkout.session", …), the oldest first."""
+        """All objects of a kind ("refund", "checkout.session", …), oldest first."""
         return self._current_state().list_objects(kind)[::-1]
 
     @property
     def received_calls(self) -> list[ReceivedCall]:
-        """The requests that came to an endpoint, the oldest first."""
+        """The received requests to known endpoints, oldest first."""
         return self._pipeline.received_calls
 
     def _current_state(self) -> StripeState:
-        """The books as they are at this time."""
+        """The state after all due changes."""
         self._state.run_due()
         return self._state
 
@@ -137,10 +137,10 @@ class StripeStub:
 async def open_stub(
     now: Callable[[], datetime], *, terms: PricingTerms | None = None, seed: int = 0
 ) -> AsyncIterator[StripeStub]:
-    """A stub on a free port of loopback until the block ends.
+    """Run a stub on a free port of loopback until the block ends.
 
-    Raises what the stub itself did wrong meanwhile, such as an answer that the SDK's types
-    do not allow.
+    The end of the block raises the errors of the stub itself, such as an answer that does not
+    fit the SDK's types.
     """
     gate = RequestPipeline(StripeState(now, terms or PricingTerms(), seed))
     async with run_server(gate.handle) as server:

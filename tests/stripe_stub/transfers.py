@@ -90,7 +90,7 @@ def _source_amount(source: StripeObjectData | None) -> int:
 
 
 def _check_source(books: StripeState, source: StripeObjectData, amount: int, currency: str) -> None:
-    """A charge gives its own currency, and not more than it took."""
+    """Raise StripeApiError if the charge has another currency, is unpaid, or has less left."""
     if source["currency"] != currency:
         raise StripeApiError(
             "The currency of source_transaction's balance transaction "

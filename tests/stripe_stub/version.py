@@ -1,3 +1,3 @@
-"""The one version of the API that the stub speaks."""
+"""The API version of the stub."""
 
 VERSION = "2026-10-28.endive"

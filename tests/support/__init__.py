@@ -1,1 +1,1 @@
-"""What several tiers of tests share: a real PostgreSQL, time budgets, required tools."""
+"""Helpers that several tiers of tests share: builders, deployments, servers, time budgets."""

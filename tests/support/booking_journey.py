@@ -1,7 +1,7 @@
-"""One booking on its way through the domain, with all that a store would keep of it.
+"""One booking through its transitions in the domain, with everything that a store would save.
 
-A `Journey` pulls triggers and looks at snapshots, as the use-cases do, without a store.
-A `Book` is the processor's side: what it has made of the journey's operations.
+A `BookingJourney` applies triggers and snapshots as the use-cases do, without a store.
+A `ProcessorBook` is the processor's side: it executes the journey's operations.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class BookingJourney:
         return found
 
     def keep(self, step: TransitionResult) -> TransitionResult:
-        """Save a step as a store would: the next version, and no posting twice."""
+        """Save a transition as a store would; asserts its version, and that no posting repeats."""
         assert step.booking.version == self.booking.version + 1
         for posting in step.postings:
             assert posting.key not in self.postings, f"{posting.key} is posted twice"
@@ -171,7 +171,7 @@ class BookingJourney:
 
 
 class ProcessorBook:
-    """The processor's book of one journey: executes operations and returns snapshots."""
+    """The processor's records of one journey: executes operations and returns snapshots."""
 
     def __init__(self, journey: BookingJourney) -> None:
         self.journey = journey
@@ -186,7 +186,7 @@ class ProcessorBook:
         """Refunds that had settled before they failed."""
 
     def execute(self, operation: Operation) -> None:
-        """Execute an operation once."""
+        """Execute an operation; a repetition has no effect."""
         number, command = operation.id, operation.command
         match command:
             case OpenCheckout():
@@ -204,7 +204,7 @@ class ProcessorBook:
                 self._reverse(operation, command)
 
     def _reverse(self, operation: Operation, command: ReversePayout) -> None:
-        """Reverse a payout; an amount above what is left of it is refused for good."""
+        """Reverse a payout; an amount above the unreversed rest is refused permanently."""
         number = operation.id
         payout = next(op for op in self.journey.operations.values() if op.n == command.payout_n)
         taken = sum(
@@ -227,14 +227,14 @@ class ProcessorBook:
                 self.execute(operation)
 
     def has_made(self, operation: Operation) -> bool:
-        """Whether it has executed an operation, seen or not."""
+        """Whether the processor has executed a refund, payout or reversal."""
         return any(operation.id in made for made in (self.refunds, self.payouts, self.reversals))
 
     def pay(self, ref: str = PAYMENT_REF, **given: Any) -> None:
         self.payments.append(self.journey.payment(ref, **given))
 
     def charge_back(self, ref: str = "cb_1", **given: Any) -> None:
-        """Open a chargeback, or change the one of that reference."""
+        """Open a chargeback, or change the one with this reference."""
         known = self.chargebacks.get(ref, self.journey.chargeback(ref=ref))
         self.chargebacks[ref] = evolve(known, **given)
 
@@ -245,7 +245,7 @@ class ProcessorBook:
             self.came_back.add(number)
         self.refunds[number] = evolve(known, status=status)
 
-    # By hand: numbers below zero stand for operations that there are not ---------------------
+    # Made by hand at the processor: negative numbers, since there are no operations ----------
 
     def refund_by_hand(self, amount: int = 100) -> int:
         number = -1 - len(self.refunds)
@@ -279,7 +279,7 @@ class ProcessorBook:
 
     @property
     def statement(self) -> list[Movement]:
-        """What all of it did to the platform's balance."""
+        """The movements of the platform's balance."""
         booking, kinds = self.journey.booking, MovementKind
         moved = [(kinds.PAYMENT, made.ref, made.amount) for made in self.payments]
         moved += [(kinds.FEE, fee.ref, -fee.amount) for fee in self.fees]
@@ -322,7 +322,7 @@ def paid_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
 
 
 def completed_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
-    """Confirmed by the customer at the very end of the event."""
+    """Confirmed by the customer at the end of the event."""
     journey = paid_journey(policy, **given)
     journey.pull(Trigger.CONFIRM, Party.CUSTOMER, journey.ends_at)
     return journey
@@ -364,11 +364,11 @@ JOURNEY_BY_STATUS: dict[BookingStatus, Callable[..., BookingJourney]] = {
 }
 
 
-# With the processor's book ----------------------------------------------------------------
+# With the processor's records -------------------------------------------------------------
 
 
 def with_processor_book(journey: BookingJourney) -> tuple[BookingJourney, ProcessorBook]:
-    """The journey, and the processor's book that knows its payment."""
+    """The journey, and the processor's records with its payment if it is paid."""
     book = ProcessorBook(journey)
     if journey.booking.paid_at is not None:
         book.pay()
@@ -378,7 +378,7 @@ def with_processor_book(journey: BookingJourney) -> tuple[BookingJourney, Proces
 def apply_snapshot(
     journey: BookingJourney, book: ProcessorBook, after: timedelta = DAY
 ) -> list[ReconciledFact]:
-    """Apply the book's snapshot, at the given time after the end of the event."""
+    """Apply the processor's snapshot, at the given time after the end of the event."""
     return journey.see(book.snapshot, journey.ends_at + after)
 
 
@@ -403,7 +403,7 @@ def refuse_operation(
     operation: Operation,
     reason: RefusalCode = RefusalCode.INSUFFICIENT_FUNDS,
 ) -> Operation:
-    """The processor refuses an operation; it waits for its next try if the cause may go."""
+    """Refuse an operation; it waits for its next attempt if the reason may be temporary."""
     refused = apply_operation_failure(
         evolve(operation, attempts=1), ProcessorRefused(reason), operation.created_at
     )
@@ -412,7 +412,7 @@ def refuse_operation(
 
 
 def journey_with_debt(**given: Any) -> tuple[BookingJourney, ProcessorBook]:
-    """Paid out and charged back for good; the reversal was refused once, and waits."""
+    """Paid out, with a lost chargeback and a reversal that was refused once and waits."""
     journey, book = paid_out_journey(**given)
     book.charge_back()
     apply_snapshot(journey, book, 2 * DAY)

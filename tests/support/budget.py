@@ -1,6 +1,6 @@
-"""The seconds each tier of tests used, against what it may use; told, never enforced.
+"""The seconds that each tier of tests used, compared with its budget; reported, not enforced.
 
-Where tests run side by side, a tier used its share of the time: its seconds by the processes.
+If tests run in several processes, a tier's seconds are divided by the number of processes.
 """
 
 from __future__ import annotations

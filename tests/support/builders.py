@@ -1,6 +1,6 @@
-"""Values of the core with sane defaults: a test names only what its fact is about.
+"""Values of the core with defaults: a test gives only the fields that it is about.
 
-`make_…` builds a value, `add_…` puts it into a store together with what it refers to.
+`make_…` builds a value, `add_…` adds it to a store together with the rows that it refers to.
 Everything happens around `NOW`, a Monday.
 """
 
@@ -70,18 +70,18 @@ SECOND, MINUTE, HOUR, DAY = (
 POLICY = Policy()
 
 _sequence: Iterator[int] = count(1)
-"""Makes e-mails, codes and keys differ from each other in one run of the tests."""
+"""Makes e-mails, codes and keys unique within one run of the tests."""
 
 
 def _with_defaults(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {**defaults, **given}
 
 
-# People -----------------------------------------------------------------------------------
+# Users ------------------------------------------------------------------------------------
 
 
 def make_new_user(**given: Any) -> NewUser:
-    """A customer who is about to be added."""
+    """A customer to be added."""
     defaults = {
         "email": f"user{next(_sequence)}@example.com",
         "first_name": "Ada",
@@ -101,7 +101,7 @@ def make_user(**given: Any) -> User:
 
 
 async def add_user(store: Store, **given: Any) -> User:
-    """A customer in the store, with the id that the store gave."""
+    """A customer in the store, with the store's id."""
     new = make_new_user(**given)
     return await store.run_transaction(lambda unit: unit.accounts.add_user(new))
 
@@ -130,12 +130,12 @@ async def add_session(store: Store, user_id: int, **given: Any) -> Session:
 
 
 def make_api_key_text() -> str:
-    """A well-formed key, another one each time."""
+    """A well-formed key, different on each call."""
     return build_api_key(f"{next(_sequence):059d}")
 
 
 def make_new_api_key(owner_id: int = 1, text: str | None = None, **given: Any) -> NewApiKey:
-    """A key with both permissions that is about to be added."""
+    """A key with both permissions, to be added."""
     text = text or make_api_key_text()
     defaults = {
         "owner_id": owner_id,
@@ -163,14 +163,14 @@ def make_calendar(
     end: int = 17,
     **given: Any,
 ) -> Calendar:
-    """Hours from `start` to `end` on weekdays (Monday 0); with none, free all the time."""
+    """Hours from `start` to `end` on these weekdays (Monday 0); without any, always free."""
     slot = Slot(start * 60, end * 60)
     weekly = tuple(WeeklySlot(weekday, slot) for weekday in days)
     return Calendar(**_with_defaults({"timezone": timezone, "weekly": weekly}, given))
 
 
 def make_companion(**given: Any) -> Companion:
-    """A listed companion of Lisbon for 100.00 an hour, free all the time; the id is 2."""
+    """A listed companion in Lisbon for 100.00 an hour, always free; the id is 2."""
     defaults = {
         "id": 2,
         "first_name": "Mia",
@@ -209,10 +209,9 @@ async def add_companion(store: Store, **given: Any) -> Companion:
 
 
 def make_booking(**given: Any) -> Booking:
-    """A pending request of user 1 for companion 2: the day after tomorrow, four hours.
+    """A pending request of user 1 for companion 2: four hours, two days after NOW.
 
-    What is derived from other fields (times, prices, the timeline) follows them unless it
-    is given.
+    Derived fields (times, prices, the timeline) follow the others unless they are given.
     """
     starts_at = given.get("starts_at", NOW + 2 * DAY)
     hours = given.get("duration_hours", 4)
@@ -248,7 +247,7 @@ def make_booking(**given: Any) -> Booking:
 
 
 def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingWrite:
-    """A step of a booking at NOW, with the timer that its status asks for."""
+    """The write of a transition at NOW, with the timer of the booking's status."""
     booking = booking or make_booking()
     defaults = {
         "booking": booking,
@@ -259,13 +258,13 @@ def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingW
 
 
 def make_event(booking: Booking, **given: Any) -> DomainEvent:
-    """`booking.created` of a booking, told at NOW."""
+    """The event `booking.created` of a booking at NOW."""
     event = booking_event(f"evt_{next(_sequence):026d}", EventName.BOOKING_CREATED, booking, NOW)
     return evolve(event, **given)
 
 
 async def next_booking_id(store: Store) -> int:
-    """The number that the store's next booking will have."""
+    """The id of the store's next booking."""
     async with store.read_view() as view:
         return (await view.bookings.request_context(0, None, None, TODAY)).booking_id
 
@@ -278,9 +277,9 @@ async def add_booking(
     change: dict[str, Any] | None = None,
     **given: Any,
 ) -> Booking:
-    """A booking in the store; the companion and the customer are made where none is given.
+    """A booking in the store; a missing companion or customer is created.
 
-    `change` has fields of the Change that it is added with.
+    `change` has fields of the BookingWrite that it is added with.
     """
     companion = companion if companion is not None else await add_companion(store)
     customer = customer if customer is not None else await add_user(store)
@@ -300,14 +299,14 @@ def next_version(booking: Booking, **fields: Any) -> Booking:
 
 
 async def save_booking(store: Store, booking: Booking, **change: Any) -> Booking:
-    """The next version of a booking, saved."""
+    """Save a version of a booking and return it."""
     changed = make_booking_write(booking, **change)
     await store.run_transaction(lambda unit: unit.bookings.save_booking(changed))
     return booking
 
 
 def make_stored_response(**given: Any) -> StoredResponse:
-    """The kept answer of a call that was made at NOW."""
+    """The stored response of a call that was made at NOW."""
     defaults = {
         "scope": "key:1",
         "key": f"call-{next(_sequence)}",
@@ -320,7 +319,7 @@ def make_stored_response(**given: Any) -> StoredResponse:
 
 
 def make_rebooking_credit(booking: Booking, **given: Any) -> RebookingCredit:
-    """The priority rebooking that a cancelled booking leaves its customer."""
+    """The rebooking credit that the customer gets for a cancelled booking."""
     defaults = {
         "booking_id": booking.id,
         "customer_id": booking.customer_id,
@@ -333,7 +332,7 @@ def make_rebooking_credit(booking: Booking, **given: Any) -> RebookingCredit:
 
 
 def make_posting(booking_id: int = 1, amount: int = 40_000, **given: Any) -> Posting:
-    """The client's money arriving in escrow."""
+    """A posting of the customer's payment to escrow."""
     defaults = {
         "key": f"pay:p{next(_sequence)}",
         "booking_id": booking_id,
@@ -366,7 +365,7 @@ def make_payout_order(n: int = 1, companion_id: int = 2, amount: int = 34_000) -
 
 
 def make_operation(order: OperationOrder | None = None, **given: Any) -> Operation:
-    """The pending operation of an order, a checkout's by default."""
+    """The pending operation of an order, by default of a checkout."""
     order = order or OperationOrder(1, make_checkout_command())
     defaults = {
         "id": 1,
@@ -381,7 +380,7 @@ def make_operation(order: OperationOrder | None = None, **given: Any) -> Operati
 
 
 def make_lease(now: datetime = NOW, token: str | None = None) -> Lease:
-    """A claim from `now` on, of another holder each time."""
+    """A lease that starts at `now`, with a different token on each call."""
     return Lease(token or f"lease{next(_sequence)}", now + POLICY.lease_duration)
 
 
@@ -392,7 +391,7 @@ def make_processor_event(**given: Any) -> ProcessorEvent:
 
 
 def make_payee(companion_id: int = 2, **given: Any) -> Payee:
-    """A payout account that is to be opened at NOW."""
+    """A payee that is due to be opened at NOW."""
     command = OpenPayee(companion_id, "mia@example.com", "Mia Lindqvist", "PT", "usd")
     defaults = {
         "provider": "fake",
@@ -405,7 +404,7 @@ def make_payee(companion_id: int = 2, **given: Any) -> Payee:
 
 
 async def add_payee(store: Store, **given: Any) -> Payee:
-    """A payout account in the store; the companion is made where none is given."""
+    """A payee in the store; a missing companion is created."""
     if "companion_id" not in given:
         given["companion_id"] = (await add_companion(store)).id
     payee = make_payee(**given)

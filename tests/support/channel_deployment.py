@@ -1,7 +1,7 @@
-"""A deployment that is served in the test's own loop, and clients of its channel.
+"""A deployment that is served in the test's own event loop, and clients of its channel.
 
-`served` runs our own server on ports that the test has in hand; `Served.client` opens a
-WebSocket as a browser would, with somebody's cookie and the Origin of the service's pages.
+`serve_channel` runs the service's server on the test's ports; `ChannelServer.connect_client`
+opens a WebSocket as a browser would, with a session cookie and the Origin of the service's pages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.support.builders import MINUTE, POLICY, add_session
 from tests.support.messages import add_direct
 
 RECEIVE_TIMEOUT_SECONDS = 20.0
-"""Seconds until a test gives up on what never comes."""
+"""Seconds after which a test stops waiting for a frame."""
 
 SHORT_INTERVAL = timedelta(milliseconds=20)
 
@@ -55,8 +55,8 @@ def relax_limits(
 
 
 class _FastSleepAsyncio:
-    """asyncio as uvicorn sees it: its loops look around each tenth of a second, and tests start
-    and stop it some hundred times."""
+    """asyncio for uvicorn, with 20 times shorter sleeps: uvicorn polls every 0.1 s, and the tests
+    start and stop it hundreds of times."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
@@ -82,7 +82,7 @@ async def serve_channel(ports: Ports, **settings: Any) -> AsyncIterator[ChannelS
 
 
 async def add_shared_conversation(world: HttpDeployment) -> Conversation:
-    """The conversation of the customer and the companion, who share a booking."""
+    """The direct conversation of the customer and the companion, with their booking."""
     return await add_direct(world.store, companion=world.companion, customer=world.customer)
 
 
@@ -91,10 +91,10 @@ class ChannelServer:
     ports: Ports
     port: int
     stop: anyio.Event
-    """Ends the server, as SIGTERM does."""
+    """Stops the server, as SIGTERM does."""
 
     async def sign_in(self, user: User | Companion) -> str:
-        """The token of a session of somebody, another one each time."""
+        """The token of a new session of a user."""
         token = self.ports.ids.token()
         now = self.ports.clock.wall()
         await add_session(self.ports.store, user.id, token=token, seen_at=now)
@@ -109,7 +109,7 @@ class ChannelServer:
         path: str = "/ws",
         headers: list[tuple[str, str]] | None = None,
     ) -> AsyncIterator[ClientConnection]:
-        """A bare WebSocket with a Cookie header, if any."""
+        """A bare WebSocket, with a Cookie header if given."""
         cookies = [] if cookie is None else [("cookie", cookie)]
         origins = [] if origin is None else [("origin", origin)]
         async with connect(
@@ -128,8 +128,7 @@ class ChannelServer:
     async def connect_client(
         self, user: User | Companion, token: str | None = None, **given: Any
     ) -> AsyncIterator[WebSocketClient]:
-        """A client of a signed-in user, after the `ready` event; it signs in anew unless a token
-        is given."""
+        """A client of a user after its `ready` event; without a token it gets a new session."""
         token = token or await self.sign_in(user)
         async with self.open_websocket(f"connect.sid={token}", **given) as socket:
             client = WebSocketClient(socket, token)
@@ -162,12 +161,12 @@ class WebSocketClient:
 
     socket: ClientConnection
     token: str
-    """Of its session."""
+    """The token of the client's session."""
     ready: dict[str, Any] = field(factory=dict)
     received: list[dict[str, Any]] = field(factory=list)
-    """All frames that were received so far."""
+    """All frames received so far."""
     _unread: deque[dict[str, Any]] = field(factory=deque)
-    """Those of them that nobody has asked for yet."""
+    """Received frames that no call has returned yet."""
 
     async def send(self, event: str, data: dict[str, Any], ref: Any = None) -> None:
         answered = {} if ref is None else {"ref": ref}
@@ -183,7 +182,7 @@ class WebSocketClient:
         return message
 
     async def next_any_frame(self) -> dict[str, Any]:
-        """The next frame of any name."""
+        """The next frame of any event."""
         return self._unread.popleft() if self._unread else await self._receive()
 
     async def next_data(self, event: str) -> dict[str, Any]:
@@ -208,7 +207,7 @@ class WebSocketClient:
         return frame
 
     async def wait_closed(self) -> int | None:
-        """The close code of the server, or None where the connection broke."""
+        """The close code of the server, or None if the connection broke."""
         try:
             while True:
                 await self._receive()

@@ -43,7 +43,7 @@ class SingleAddressResolver(FakeResolver):
 
 
 class HangingResolver(FakeResolver):
-    """Never answers."""
+    """A resolver that never answers."""
 
     def __init__(self) -> None:
         super().__init__({})

@@ -1,10 +1,10 @@
-"""iCalendar files, as other programs write them."""
+"""iCalendar files as other programs write them."""
 
 from __future__ import annotations
 
 
 def make_ics_calendar(*events: str, before: str = "") -> bytes:
-    """A calendar with events of these lines, after whatever else is in it."""
+    """A calendar with the components `before` and with events of these lines."""
     inside = "".join(f"BEGIN:VEVENT\n{lines.strip()}\nEND:VEVENT\n" for lines in events)
     text = f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//Test//EN\n{before}{inside}END:VCALENDAR\n"
     return text.replace("\n", "\r\n").encode()
@@ -212,4 +212,4 @@ TZOFFSETTO:+0200
 END:DAYLIGHT
 END:VTIMEZONE
 """
-"""A zone that no list of zones knows, with the clock of central Europe."""
+"""A time zone with a name that is in no list, and the offsets of central Europe."""

@@ -1,7 +1,7 @@
-"""A whole deployment in memory, and what the people of one booking do with it.
+"""A deployment in memory, and the actions of the users of one booking.
 
-`memory_ports` composes the ports as a process would, on a clock that stands until it is
-moved. `Scene` has one customer, one companion and an operator, and plays their parts.
+`memory_ports` composes the ports as a process would, with a clock that stands still until it is
+moved. `BookingScenario` has the actions of one customer, one companion and one admin.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.inputs import CancelBooking, DisputeBooking, RequestBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import sandbox
-from staffbooking_core.usecases.bookings import actions, disputes, requests, timers
+from staffbooking_core.usecases import due_work, sandbox
+from staffbooking_core.usecases.bookings import actions, disputes, requests
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_core.usecases.payments import ledger_check
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 
 
 def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> Ports:
-    """All ports in memory; any of them may be given instead."""
+    """All ports in memory; given ports replace them."""
     store = ports.get("store") or MemoryStore(policy)
     clock = VirtualClock(now, store=store)
     refs = count(1)
@@ -101,14 +101,14 @@ class BookingScenario:
         await sandbox.set_clock(self.ports, at)
 
     def pass_time(self, by: timedelta) -> None:
-        """Let real time pass."""
+        """Advance wall time."""
         self.ports.clock.advance(by)  # type: ignore[attr-defined]
 
     async def drain(self) -> int:
-        return await timers.run_all_due_work(self.ports)
+        return await due_work.run_all_due(self.ports)
 
     async def settle_down(self) -> None:
-        """Let real time pass until no operation is unfinished, for half a week at most."""
+        """Advance wall time by the hour until no operation is unfinished, for 84 hours at most."""
         for _ in range(84):
             await self.drain()
             if not await self.unfinished():
@@ -116,7 +116,7 @@ class BookingScenario:
             self.pass_time(HOUR)
         raise AssertionError(f"still unfinished: {await self.unfinished()}")
 
-    # Looking --------------------------------------------------------------------------------
+    # Reading --------------------------------------------------------------------------------
 
     async def booking(self, booking: Booking) -> Booking:
         async with self.ports.store.read_view() as view:
@@ -134,12 +134,12 @@ class BookingScenario:
         return [op for one in every for op in one.operations if not op.is_finished]
 
     async def faults(self) -> list[str]:
-        """What `ledger check` finds wrong."""
+        """The faults that `ledger check` finds."""
         found = [one async for one in ledger_check.check_ledger(self.ports)]
         return [one.text for one in found if isinstance(one, ledger_check.LedgerFault)]
 
     async def held(self) -> int:
-        """The platform's balance in the processor's own book."""
+        """The platform's balance at the processor."""
         assert self.ports.sandbox is not None
         return await self.ports.sandbox.balance()
 
@@ -147,7 +147,7 @@ class BookingScenario:
         async with self.ports.store.read_view() as view:
             return [sequence for sequence, _ in await view.bookings.events_of(booking.id)]
 
-    # Acting ---------------------------------------------------------------------------------
+    # Actions --------------------------------------------------------------------------------
 
     async def fault(self, op: str, kind: str, times: int = 1) -> None:
         assert self.ports.sandbox is not None
@@ -158,7 +158,7 @@ class BookingScenario:
         await self.ports.sandbox.clear_faults()
 
     async def request(self, keep: Any = None, by: Actor | None = None, **given: Any) -> Booking:
-        """Request four hours at noon three days ahead, unless fields say otherwise."""
+        """Request four hours at noon three days after NOW, unless other fields are given."""
         wanted = make_booking_request(**{"companion_id": self.staff.user_id, **given})
         return await requests.request_booking(self.ports, by or self.customer, wanted, keep)
 
@@ -221,7 +221,7 @@ class BookingScenario:
 async def make_booking_scenario(
     policy: Policy = POLICY, ports: Ports | None = None
 ) -> BookingScenario:
-    """People in a deployment; the companion asks 100.00 an hour and is always free."""
+    """A scenario with new users; the companion costs 100.00 an hour and is always free."""
     ports = ports or memory_ports(policy)
     companion = await add_companion(ports.store)
     customer = await add_user(ports.store)
@@ -260,7 +260,7 @@ def make_idempotency_request(
 
 
 async def list_bookings(scene: BookingScenario, actor: Actor | None = None) -> list[Booking]:
-    """What an actor's list shows first; the customer's unless another is given."""
+    """The first page of an actor's bookings, by default the customer's."""
     by = actor or scene.customer
     return list(
         await actions.list_bookings(scene.ports, by, role=None, status=None, page=1, limit=50)
@@ -268,5 +268,5 @@ async def list_bookings(scene: BookingScenario, actor: Actor | None = None) -> l
 
 
 async def kinds(scene: BookingScenario, booking: Booking) -> list[tuple[str, str]]:
-    """Kind and status of each operation, in order."""
+    """The kind and status of each operation, in order."""
     return [(str(op.kind), str(op.status)) for op in await scene.operations(booking)]

@@ -12,7 +12,7 @@ CONTACT_TEXT = "ada@example.org"
 
 
 class SimpleContentFilter:
-    """A content filter that knows one word and one sign."""
+    """A content filter that finds one blocked term, and `@` as contact details."""
 
     async def scan(self, text: str) -> ContentFindings:
         return ContentFindings(has_blocked_term=BLOCKED_TERM in text, has_contact="@" in text)
@@ -23,7 +23,7 @@ class RecordingSubscriber:
     """A subscriber that records what it receives."""
 
     stored_count: int = 0
-    """Word of stored messages."""
+    """The number of calls of `on_messages_stored`."""
     broadcasts: list[Broadcast] = field(factory=list)
 
     def on_messages_stored(self) -> None:

@@ -1,4 +1,4 @@
-"""Conversations and messages with sane defaults, as `builders` has them for all else."""
+"""Conversations and messages with defaults, like the values of `builders`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENT_REF = "Gala 2027"
 
 
 def make_conversation(**given: Any) -> Conversation:
-    """The direct conversation 1 of customer 1 and companion 2, made at NOW and still empty."""
+    """The empty direct conversation 1 of customer 1 and companion 2, opened at NOW."""
     defaults = {
         "id": 1,
         "kind": ConversationKind.DIRECT,
@@ -57,7 +57,7 @@ def make_group(**given: Any) -> Conversation:
 def make_new_message(
     conversation: Conversation | None = None, sender_id: int | None = None, **given: Any
 ) -> NewMessage:
-    """What somebody says at NOW to all who are in a conversation, the customer by default."""
+    """A message at NOW of a member, by default the customer, to all members."""
     conversation = conversation or make_conversation()
     sender = conversation.find_member(sender_id or conversation.customer_id)
     assert sender is not None
@@ -75,7 +75,7 @@ def make_new_message(
 def make_message(
     conversation: Conversation | None = None, sender_id: int | None = None, **given: Any
 ) -> Message:
-    """The same as it is kept; the id is 1."""
+    """The same as a stored message; the id is 1."""
     number = given.pop("id", 1)
     new = make_new_message(conversation, sender_id, **given)
     return Message(id=number, **asdict(new, recurse=False))
@@ -87,7 +87,7 @@ def make_message(
 async def add_pair(
     store: Store, companion: Companion | int | None = None, customer: Any = None, **given: Any
 ) -> CustomerCompanionPair:
-    """Two people who share a booking; missing ones are created."""
+    """A customer and a companion with a new booking; missing users are created."""
     booking = await add_booking(store, companion, customer, **given)
     return CustomerCompanionPair(booking.customer_id, booking.companion_id)
 
@@ -95,7 +95,7 @@ async def add_pair(
 async def add_direct(
     store: Store, pair: CustomerCompanionPair | None = None, now: datetime = NOW, **given: Any
 ) -> Conversation:
-    """The direct conversation of a pair; missing people are created."""
+    """The direct conversation of a pair; missing users are created."""
     pair = pair or await add_pair(store, **given)
 
     async def unit(tx: Transaction) -> Conversation:
@@ -112,8 +112,8 @@ async def add_group(
     event_ref: str = EVENT_REF,
     now: datetime = NOW,
 ) -> Conversation:
-    """The open group of an event, with companions who are booked for it: two who are made for
-    it where none are given."""
+    """The open group of an event with companions who are booked for it; two are created if none
+    are given."""
     customer_id = customer_id or (await add_user(store)).id
     staff = staff or (await add_companion(store), await add_companion(store, first_name="Noa"))
     for each in staff:
@@ -127,7 +127,7 @@ async def add_group(
 async def lock_group(
     store: Store, customer_id: int, event_ref: str = EVENT_REF, now: datetime = NOW
 ) -> Conversation:
-    """The locked group of an event; created, and not open, where it is missing."""
+    """The locked group of an event; a missing one is created, and is not open."""
     return await store.run_transaction(
         lambda unit: unit.messages.lock_group(customer_id, event_ref, now)
     )
@@ -167,7 +167,7 @@ async def add_messages(store: Store, *new: NewMessage) -> list[Message]:
 async def add_messages_by(
     store: Store, conversation: Conversation, *contents: str, by: int | None = None, **given: Any
 ) -> list[Message]:
-    """What somebody says in a conversation, the customer by default."""
+    """Adds messages of one member, by default the customer, in one transaction."""
     new = [make_new_message(conversation, by, content=each, **given) for each in contents]
     return await add_messages(store, *new)
 
@@ -187,7 +187,7 @@ async def read_marks(store: Store, conversation: Conversation) -> dict[int, int]
 
 
 async def rename_user(store: Store, user_id: int, first_name: str) -> None:
-    """Give a user another first name."""
+    """Change the first name of a user."""
 
     async def unit(tx: Transaction) -> None:
         user = await tx.accounts.lock_user(user_id)

@@ -1,4 +1,4 @@
-"""Notices and letters with sane defaults, as `builders` has them for all else."""
+"""Notifications and emails with defaults, like the values of `builders`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.builders import NOW
 
 
 def make_notification(user_id: int | None = 1, **given: Any) -> Notification:
-    """That a webhook endpoint of user 1 was disabled."""
+    """A notification that a webhook endpoint of user 1 was disabled."""
     defaults: dict[str, Any] = {
         "user_id": user_id,
         "kind": NotificationKind.WEBHOOK_DISABLED,
@@ -20,7 +20,7 @@ def make_notification(user_id: int | None = 1, **given: Any) -> Notification:
 
 
 def make_email(**given: Any) -> Email:
-    """The same on its way to Ada Okoro."""
+    """The email of such a notification to Ada Okoro."""
     defaults: dict[str, Any] = {
         "notice_id": 7,
         "kind": NotificationKind.WEBHOOK_DISABLED,
@@ -36,7 +36,7 @@ def make_email(**given: Any) -> Email:
 async def add_notification(
     store: Store, notice: Notification | None = None, at: Any = NOW
 ) -> Notification:
-    """A notice in the store, to be told from NOW on."""
+    """A notification in the store that is due at `at`."""
     added = notice or make_notification()
     await store.run_transaction(lambda tx: tx.notifications.add_notifications([added], at))
     return added

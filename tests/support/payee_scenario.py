@@ -1,4 +1,4 @@
-"""A staff member who wants to be paid, and a processor that asks for details first."""
+"""A staff member without a payout account, and a processor that requires an onboarding page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.memory_deployment import (
 
 
 class RecordingProcessor:
-    """The fake processor, with every call to it noted; a call may be made to fail."""
+    """The fake processor; records the calls for payees, and raises an error set in `errors`."""
 
     def __init__(self, inner):
         self.inner, self.calls, self.errors = inner, [], {}
@@ -41,12 +41,12 @@ class RecordingProcessor:
         return call
 
     def made(self, name):
-        """The arguments of each call of a name, without its timeout."""
+        """The arguments of each call of this name, without the timeout."""
         return [given[:-1] for called, *given in self.calls if called == name]
 
 
 def ports_with_manual_payees() -> Ports:
-    """Ports in memory, whose payees are completed by hand."""
+    """Ports in memory whose payees must complete the onboarding page."""
     ports = memory_ports()
     fake = FakeProcessor(
         MemoryFakeDocumentStore(),
@@ -95,7 +95,7 @@ class PayeeScenario:
 
 
 async def make_payee_scenario() -> PayeeScenario:
-    """The staff member has a profile, and no payout account."""
+    """A scenario whose staff member has a profile and no payout account."""
     scene = await make_booking_scenario(ports=ports_with_manual_payees())
     staff = actor_of(await add_companion(scene.ports.store, payout_account=None))
     return PayeeScenario(evolve(scene, staff=staff), staff)

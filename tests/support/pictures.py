@@ -1,4 +1,4 @@
-"""Images as people upload them, good and bad."""
+"""Valid and invalid images for uploads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from PIL import Image, ImageCms, ImageDraw
 
 RED, GREEN, BLUE, WHITE = (220, 20, 30), (20, 200, 40), (30, 40, 210), (250, 250, 250)
 CORNER_COLOURS = (RED, GREEN, BLUE, WHITE)
-"""Of the images here: left and right above, left and right below."""
+"""The corners of `draw_image`: top left, top right, bottom left, bottom right."""
 METADATA_SECRET = b"38.7223 N 9.1393 W"
-"""Stands in metadata that must not be told on."""
+"""A location in metadata that must not be published."""
 
 
 def draw_image(width: int = 40, height: int = 30) -> Image.Image:
-    """Four rectangles of different colours, so that any turn can be seen."""
+    """Four rectangles of different colours, so that every rotation is detected."""
     image = Image.new("RGB", (width, height))
     pen, x, y = ImageDraw.Draw(image), width // 2, height // 2
     for place, colour in zip(((0, 0), (x, 0), (0, y), (x, y)), CORNER_COLOURS, strict=True):
@@ -33,12 +33,12 @@ def encode_image(image: Image.Image, kind: str = "png", **options: Any) -> bytes
 
 
 def make_image_bytes(kind: str = "png", width: int = 40, height: int = 30, **options: Any) -> bytes:
-    """The bytes of a small good image."""
+    """The bytes of a small valid image."""
     return encode_image(draw_image(width, height), kind, **options)
 
 
 def make_exif(orientation: int = 1) -> bytes:
-    """A camera's notes: how it was held, and where."""
+    """EXIF data with an orientation, a description and a location."""
     notes = Image.Exif()
     notes[0x0112] = orientation
     notes[0x010E] = METADATA_SECRET.decode()
@@ -53,7 +53,8 @@ def decode_image(content: bytes) -> Image.Image:
 
 
 def corner_colours(content: bytes) -> tuple[tuple[int, ...], ...]:
-    """The colours near the corners of an image, in the order of `CORNERS`."""
+    """The colours near the corners of an image, in the order of
+    `CORNER_COLOURS`."""
     image = decode_image(content).convert("RGB")
     right, below = image.width * 7 // 8, image.height * 7 // 8
     left, above = image.width // 8, image.height // 8
@@ -64,7 +65,7 @@ def corner_colours(content: bytes) -> tuple[tuple[int, ...], ...]:
 def are_similar_colours(
     some: tuple[tuple[int, ...], ...], others: tuple[tuple[int, ...], ...]
 ) -> bool:
-    """Whether colours are the same, as far as lossy encoding lets them be."""
+    """Whether colours are equal up to the error of lossy encoding."""
     pairs = zip(some, others, strict=True)
     return all(abs(a - b) <= 24 for one, other in pairs for a, b in zip(one, other, strict=True))
 
@@ -74,14 +75,14 @@ def make_png_chunk(name: bytes, body: bytes) -> bytes:
 
 
 def make_png_header_of_size(width: int, height: int, rows: bytes = b"") -> bytes:
-    """A PNG of one grey that says it is so large, whatever it holds."""
+    """A grey PNG whose header has this size, whatever its rows are."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(make_png_chunk(name, body) for name, body in chunks)
 
 
 def make_webp_header_of_size(width: int, height: int) -> bytes:
-    """An animated WebP that says it is so large, with frames of a few pixels."""
+    """An animated WebP whose header has this size, with frames of 8 by 8 pixels."""
     small = make_image_bytes(
         "webp", 8, 8, save_all=True, append_images=[draw_image(8, 8).rotate(180)]
     )
@@ -91,14 +92,14 @@ def make_webp_header_of_size(width: int, height: int) -> bytes:
 
 
 def make_jpeg_with_scans(count: int) -> bytes:
-    """A JPEG whose last scan comes so often."""
+    """A JPEG whose last scan is repeated this many times."""
     whole = encode_image(draw_image(), "jpeg", progressive=True)
     last = whole[whole.rindex(b"\xff\xda") : -2]
     return whole[:-2] + last * count + whole[-2:]
 
 
 def make_colour_profile_with_stages(count: int) -> bytes:
-    """A colour profile (ICC v4) that asks for so many steps of calculation, all of them one."""
+    """A colour profile (ICC v4) with this many processing stages, which are all the same one."""
     plain = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     tags = int.from_bytes(plain[128:132], "big")
     listed, rest = plain[132 : 132 + 12 * tags], plain[132 + 12 * tags :]

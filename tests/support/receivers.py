@@ -1,5 +1,5 @@
-"""Webhook receivers on loopback, each a real server. A `ReceiverServer` is made with a
-behaviour, which serves one connection, and records connections, requests and bytes sent."""
+"""Webhook receivers on loopback, each a real server. A `ReceiverServer` serves each connection
+with its behaviour, and records connections, requests and the number of bytes sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import trustme
 from attrs import define, field, frozen
 
 DRIP_INTERVAL_SECONDS = 0.02
-"""Seconds between the bytes of who drips."""
+"""Seconds between the bytes of slow behaviours."""
 
 
 @frozen
@@ -48,7 +48,7 @@ class ReceiverConnection:
     writer: asyncio.StreamWriter
 
     async def request(self) -> ReceivedRequest | None:
-        """The next whole request, or None at the end of the connection."""
+        """The next complete request, or None at the end of the connection."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = ReceivedRequest(head, b"").headers.get("content-length", "0")
@@ -77,14 +77,14 @@ Behaviour = Callable[[ReceiverConnection], Awaitable[None]]
 
 @define(eq=False)
 class ReceiverServer:
-    """A server on loopback, from `async with` to its end."""
+    """A server on loopback that runs within `async with`."""
 
     behaviour: Behaviour
     tls: ssl.SSLContext | None = None
     host: str = "127.0.0.1"
-    """Where it listens."""
+    """The address on which the server listens."""
     name: str | None = None
-    """What its URL calls it, where that isn't its address."""
+    """The host in its URL, if it is not the address."""
     port: int = 0
     requests: list[ReceivedRequest] = field(factory=list)
     connections: int = 0
@@ -117,7 +117,7 @@ class ReceiverServer:
         assert task is not None
         self._tasks.add(task)
         self.connections += 1
-        # What lies on its way counts as written: so little may lie there.
+        # Buffered bytes count as written, so the send buffer is as small as possible.
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         try:
             await self.behaviour(ReceiverConnection(self, reader, writer))
@@ -134,8 +134,8 @@ class ReceiverServer:
 def respond_with(
     response: bytes = b"HTTP/1.1 204 No Content\r\n\r\n", *, times: int | None = None
 ) -> Behaviour:
-    """Reads each request whole and answers it with these bytes. After so many `times` it
-    closes the connection, without having said that it would."""
+    """Reads each request and answers it with these bytes. After `times` answers it closes the
+    connection without announcing it."""
 
     async def behave(connection: ReceiverConnection) -> None:
         left = times
@@ -147,7 +147,7 @@ def respond_with(
 
 
 def respond_raw(unasked: bytes) -> Behaviour:
-    """Says this as soon as it was accepted."""
+    """Sends these bytes as soon as the connection is accepted."""
 
     async def behave(connection: ReceiverConnection) -> None:
         await connection.write(unasked)
@@ -210,7 +210,7 @@ async def endless_body(connection: ReceiverConnection) -> None:
 
 @cache
 def compression_bomb() -> bytes:
-    """Sends 8 KB that decompress to 8 MB."""
+    """About 8 KB that decompress to 8 MB."""
     return gzip.compress(bytes(8 * 1024 * 1024))
 
 
@@ -241,7 +241,7 @@ async def long_header(connection: ReceiverConnection) -> None:
 
 
 async def endless_continue(connection: ReceiverConnection) -> None:
-    """Promises an answer for ever."""
+    """Sends `100 Continue` without end."""
     await connection.request()
     while True:
         await connection.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)

@@ -1,6 +1,6 @@
 """A real Redis for the tests: the system's `redis-server`, on a socket in a private folder.
 
-It keeps nothing on disk. Tests that stop it, or let it fall silent, start one of their own.
+It stores nothing on disk. Tests that stop or suspend it start their own server.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class RedisServer:
 
 @contextmanager
 def run_redis_server() -> Iterator[RedisServer]:
-    """A fresh server; the test is skipped where Redis is missing."""
+    """A new server; the test is skipped or fails if Redis is missing."""
     program = shutil.which("redis-server")
     if program is None:
         skip_or_fail("redis", "Redis", "there is no redis-server")
-    # A socket's path may have 107 bytes, which a long TMPDIR would exceed.
+    # A socket's path may have at most 107 bytes, which a long TMPDIR would exceed.
     home = Path(tempfile.mkdtemp(prefix="redis-", dir="/tmp"))
     server = RedisServer(program, home)
     try:

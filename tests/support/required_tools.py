@@ -1,7 +1,7 @@
-"""Tools that a machine may lack, and what happens to the tests that need one.
+"""Tools that a machine may lack, and the skipping of tests that need them.
 
-On a developer's machine they are left out, and the end of the run says so loudly. A
-machine that names the tool in `REQUIRE` (a comma list, as `.ci/run` does) fails instead.
+A developer's machine skips these tests and reports it at the end of the run. A machine that names
+the tool in `REQUIRE` (a comma-separated list, as in `.ci/run`) fails them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _skipped_reasons: dict[str, str] = {}
 
 
 def skip_or_fail(tool: str, title: str, reason: str) -> NoReturn:
-    """Leave the asking test out, or fail it where `REQUIRE` names the tool.
+    """Skip the current test, or fail it if `REQUIRE` names the tool.
 
-    `title` is how the summary calls the tests that are left out ("PostgreSQL").
+    `title` names the skipped tests in the summary ("PostgreSQL").
     """
     if tool in os.environ.get("REQUIRE", "").split(","):
         pytest.fail(f"REQUIRE names {tool}, but {reason}", pytrace=False)
@@ -27,15 +27,15 @@ def skip_or_fail(tool: str, title: str, reason: str) -> NoReturn:
 
 
 def skipped_tools() -> dict[str, str]:
-    """What was left out in this process, and why."""
+    """The skipped tests of this process by title, with the reason."""
     return dict(_skipped_reasons)
 
 
 def merge_skipped_tools(other_process_skips: Mapping[str, str]) -> None:
-    """Note what another process left out."""
+    """Add the skipped tests of another process."""
     _skipped_reasons.update(other_process_skips)
 
 
 def skipped_tool_lines() -> list[str]:
-    """One loud line for each kind of tests that was left out."""
+    """One line for the summary for each title of skipped tests."""
     return [f"{title} tests NOT run: {reason}" for title, reason in _skipped_reasons.items()]

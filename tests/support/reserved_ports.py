@@ -1,4 +1,4 @@
-"""Ports for processes that are started again at the same one."""
+"""Ports for processes that are restarted on the same port."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import socket
 
 
 def reserve_port() -> socket.socket:
-    """A socket that keeps a free port of 127.0.0.1 from everybody else's choice while it is open.
-    It never listens, so that a server, which asks for the port by its number, may."""
+    """A socket that keeps a free port of 127.0.0.1 from being assigned to others while it is open.
+    It never listens, so that a server can listen on the port by its number."""
     reservation = socket.socket()
     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reservation.bind(("127.0.0.1", 0))

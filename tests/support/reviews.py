@@ -1,4 +1,4 @@
-"""Reviews with sane defaults, and what is asked of the use-cases about them."""
+"""Reviews and their inputs, with defaults."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.builders import NOW, add_booking, make_booking
 
 
 def make_review_content(**given: Any) -> ReviewContent:
-    """Four of five, and nothing more said."""
+    """A rating of 4 without texts."""
     return ReviewContent(**asdict(SubmitReview(**{"rating": 4, **given})))
 
 
 def make_new_review(
     booking: Booking | None = None, by: Party = Party.CUSTOMER, **given: Any
 ) -> NewReview:
-    """What the customer says of the companion at NOW, unless it is the other way round."""
+    """A review at NOW of the companion by the customer, or the other way round for Party.STAFF."""
     booking = booking or make_booking()
     customer, staff = (
         (booking.customer_id, booking.customer_name),
@@ -49,7 +49,7 @@ def make_new_review(
 
 
 def make_review(**given: Any) -> Review:
-    """The same as it is kept; the id is 1."""
+    """The same as a stored review; the id is 1."""
     kept = {name: given.pop(name) for name in ("response", "responded_at") if name in given}
     number = given.pop("id", 1)
     return Review(id=number, **asdict(make_new_review(**given)), **kept)
@@ -58,8 +58,7 @@ def make_review(**given: Any) -> Review:
 async def add_review(
     store: Store, booking: Booking | None = None, by: Party = Party.CUSTOMER, **given: Any
 ) -> Review:
-    """A review in the store, and in the rating of its companion; the booking is made where
-    none is given."""
+    """A review in the store, and in the rating of its companion; a missing booking is created."""
     new = make_new_review(booking or await add_booking(store), by, **given)
 
     async def unit(tx: Transaction) -> Review:

@@ -15,12 +15,12 @@ from typing import Any
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 ResponseAction = Callable[[SMTP], Awaitable[str]]
-"""What the server answers, and perhaps does, instead of taking something."""
+"""Acts in place of accepting a mail, and returns the server's reply."""
 
 
 class FakeSmtpServer:
-    """What it took, in `mails`; what it shall do instead, in `recipients` by address and in
-    `contents`, one for each mail that comes."""
+    """The handler of a test server. Records accepted mails; `replies_by_recipient` has replies by
+    address, and `data_actions` one action for each of the next mails, in place of accepting."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -29,13 +29,13 @@ class FakeSmtpServer:
         self.credentials: list[tuple[str, str]] = []
         self.connections: list[SMTP] = []
         self.silent_connections: list[SMTP] = []
-        """Connections that are not told any more whether they are there."""
+        """Connections that get no reply to RSET."""
         self.replies_by_recipient: dict[str, str] = {}
         self.data_actions: list[ResponseAction] = []
         self.is_encrypted: list[bool] = []
-        """Of each mail, whether it came encrypted."""
+        """Whether each mail was received over TLS."""
 
-    async def handle_RCPT(  # noqa: N802 - the server calls it so
+    async def handle_RCPT(  # noqa: N802 - the name is aiosmtpd's
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         if address in self.replies_by_recipient:
@@ -74,7 +74,7 @@ def abort_connection(server: SMTP) -> None:
 
 
 async def abort_after_data(server: SMTP) -> str:
-    """Abort the connection after the whole mail arrived, without a reply."""
+    """Abort the connection after the complete mail was received, without a reply."""
     abort_connection(server)
     return "250 nobody hears it"
 
@@ -86,7 +86,7 @@ async def never_reply(_: SMTP) -> str:
 
 
 def reply_with(text: str) -> ResponseAction:
-    """Reply with this instead of accepting."""
+    """An action that replies with this text."""
 
     async def act(_: SMTP) -> str:
         return text
@@ -107,7 +107,7 @@ async def run_smtp_server(
 
     def connected() -> SMTP:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # It warns of sign-ins in the clear.
+            warnings.simplefilter("ignore", UserWarning)  # aiosmtpd warns of logins without TLS.
             made = SMTP(
                 server,
                 hostname="mail.test",

@@ -1,4 +1,4 @@
-"""Reconciliation of the ledger with a processor's statement, which a test can alter."""
+"""Reconciliation of the ledger with a processor's statement that a test can alter."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tampered(
 async def reconcile(
     scene: BookingScenario, apply: bool = False
 ) -> tuple[list[StatementDifference], ReconciliationProgress]:
-    """The differences found, and the cursor reached."""
+    """The differences that are found, and the final progress."""
     found = [one async for one in payments_statement.reconcile_statement(scene.ports, apply=apply)]
     differences = [one for one in found if isinstance(one, StatementDifference)]
     (*_, done) = [one for one in found if isinstance(one, ReconciliationProgress)]
@@ -75,7 +75,7 @@ async def texts(scene: BookingScenario, apply: bool = False) -> list[str]:
 
 
 async def make_scenario_with_fees() -> BookingScenario:
-    """A deployment whose processor keeps a fee, as real ones do."""
+    """A scenario whose processor charges a fee of 2.9 %."""
     ports, refs = memory_ports(), count(1)
     processor = FakeProcessor(
         MemoryFakeDocumentStore(),

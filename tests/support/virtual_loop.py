@@ -1,4 +1,4 @@
-"""An event loop whose time is virtual: for what waits by timers of the loop itself."""
+"""An event loop with virtual time, for code that waits by the loop's own timers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Time stands while anything can run, and jumps to the next timer when nothing can.
+    """Time stands still while a task can run, and jumps to the next timer when none can.
 
-    Nothing may come from outside: neither threads nor other processes.
+    Threads and other processes must not wake the loop.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
-"""Cancels a hanging test and shows where it waits. pytest ends a process whose test takes
-`faulthandler_timeout` seconds and shows its threads, which for a coroutine show the event
-loop only. So a coroutine is cancelled after half of that time, and its traceback shows the
-place."""
+"""Cancels a hanging coroutine test and shows where it waits.
+
+After `faulthandler_timeout` seconds pytest dumps the threads and ends the process; the dump shows
+only the event loop. A coroutine is therefore cancelled after half of that time, and its traceback
+shows the place."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ AsyncTest = Callable[..., Awaitable[None]]
 
 
 def with_timeout(test: AsyncTest, seconds: float) -> AsyncTest:
-    """The same test, cancelled after so many seconds of real time."""
+    """The same test, cancelled after this many seconds of real time."""
 
     @wraps(test)
     async def run(*args: Any, **kwargs: Any) -> None:
-        # A virtual loop fails by itself where nothing will ever happen.
+        # A virtual loop fails by itself if no task can run and there is no timer.
         is_virtual = isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
         async with asyncio.timeout(None if is_virtual else seconds):
             await test(*args, **kwargs)

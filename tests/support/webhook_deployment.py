@@ -1,4 +1,4 @@
-"""A deployment whose webhooks go to receivers in the same process, on virtual time."""
+"""A deployment with webhook receivers in the same process and a virtual clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.memory_deployment import memory_ports
 from tests.support.webhooks import add_endpoint
 
 RETRY_DELAYS = (1 * SECOND, 4 * SECOND, 16 * SECOND)
-"""Before the retries (CONTRACT 7)."""
+"""The delays before the retries (CONTRACT 7)."""
 
 
 @frozen
@@ -36,7 +36,7 @@ class WebhookScenario:
     clock: VirtualClock
     sender: MemorySender
 
-    # Acting -----------------------------------------------------------------------------
+    # Actions ----------------------------------------------------------------------------
 
     async def add_endpoint(self, **given: Any) -> WebhookEndpoint:
         """Add an endpoint with a sealed secret and no receiver yet."""
@@ -48,7 +48,7 @@ class WebhookScenario:
         status: int | DeliveryFailure,
         duration: timedelta = 0 * SECOND,
     ) -> None:
-        """Set the response of an endpoint's receiver, and its delay."""
+        """Set the response of an endpoint's receiver; requests advance the clock by `duration`."""
 
         def receive(_: Any, body: bytes) -> int | DeliveryFailure:
             self.clock.advance(duration)
@@ -71,14 +71,14 @@ class WebhookScenario:
         await endpoints.update_endpoint(self.ports, owner, endpoint.id, ChangeWebhook(active=False))
 
     async def claim_batch(self) -> EndpointBatch:
-        """The turn of the one endpoint that has work."""
+        """Claim the batch of the only endpoint with due deliveries."""
         [turn] = await deliveries.claim_batches(self.ports, 10, degraded=False)
         return turn
 
     async def save_endpoint(self, endpoint: WebhookEndpoint) -> None:
         await self.ports.store.run_transaction(lambda tx: tx.webhooks.save_endpoints([endpoint]))
 
-    # Looking ----------------------------------------------------------------------------
+    # Reading ----------------------------------------------------------------------------
 
     @property
     def sent(self) -> list[Request]:
@@ -120,7 +120,7 @@ class WebhookScenario:
 def attempt_results(
     turn: EndpointBatch, failure: DeliveryFailure | None = DeliveryFailure.TIMEOUT
 ) -> list[DeliveryResult]:
-    """What came of all deliveries of a turn: that failure, or a success, after a second."""
+    """Results of all deliveries of a batch after one second: the failure, or a success if None."""
     status = 200 if failure is None else None
     return [
         DeliveryResult(turn, parcel.delivery, AttemptOutcome(NOW, NOW + SECOND, status, failure))
@@ -129,7 +129,7 @@ def attempt_results(
 
 
 def make_webhook_scenario(**ports: Any) -> WebhookScenario:
-    """A deployment in memory; any of its ports may be given instead."""
+    """A scenario with ports in memory; given ports replace them."""
     made = memory_ports(**ports)
     assert isinstance(made.clock, VirtualClock)
     assert isinstance(made.webhook_sender, MemorySender)

@@ -1,4 +1,4 @@
-"""Endpoints, events and deliveries with sane defaults, as `builders` has them for all else."""
+"""Endpoints, events and deliveries with defaults, like the values of `builders`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NEW_DELIVERY_FIELDS = {part.name for part in fields(NewDelivery)}
 
 
 def make_new_endpoint(owner_id: int = 1, **given: Any) -> NewWebhookEndpoint:
-    """An address for all events, of its own host, that is about to be registered."""
+    """An endpoint for all events, with a unique host, to be registered."""
     defaults = {
         "owner_id": owner_id,
         "url": f"https://hooks{next(_sequence)}.example.com/in",
@@ -75,8 +75,8 @@ async def add_endpoint(
     secret: str = ENDPOINT_SECRET,
     **given: Any,
 ) -> WebhookEndpoint:
-    """An endpoint in the store, of a subscriber made for it unless there is an owner. Its
-    secret is sealed by the vault, where there is one."""
+    """An endpoint in the store; a missing owner is created as a subscriber. The secret is sealed if
+    a vault is given."""
     owner = owner or await add_subscriber(store)
     new = make_new_endpoint(
         owner.id, **{name: given[name] for name in given.keys() & _NEW_ENDPOINT_FIELDS}
@@ -98,8 +98,8 @@ async def add_endpoint(
 
 
 async def add_event(store: Store, booking: Booking | None = None, **given: Any) -> DomainEvent:
-    """An event of a booking, committed with its next step, or with a booking made for it; it
-    has no position yet."""
+    """An event without a position, committed with the next version of a booking, or with a new
+    booking if none is given."""
 
     async def unit(tx: Any) -> DomainEvent:
         step = (
@@ -154,7 +154,7 @@ async def place_events(store: Store, limit: int = 1_000) -> list[PublishedEvent]
 def make_new_delivery(
     endpoint_id: int = 1, about: DomainEvent | None = None, **given: Any
 ) -> NewDelivery:
-    """A first delivery that is due at NOW, and held since where it is held."""
+    """A new delivery that is due at NOW; a held one is held since NOW, a finished one not due."""
     status = given.get("status", DeliveryStatus.PENDING)
     defaults = {
         "endpoint_id": endpoint_id,
@@ -169,7 +169,7 @@ def make_new_delivery(
 
 
 def make_delivery(**given: Any) -> Delivery:
-    """A pending delivery to endpoint 1, due at NOW and not tried yet; the id is 1."""
+    """A pending delivery to endpoint 1, due at NOW and without attempts; the id is 1."""
     new = make_new_delivery()
     ordered = {name: getattr(new, name) for name in _NEW_DELIVERY_FIELDS}
     return Delivery(**{"id": 1, **ordered, **given})
@@ -178,8 +178,8 @@ def make_delivery(**given: Any) -> Delivery:
 async def add_delivery(
     store: Store, endpoint: WebhookEndpoint, event: DomainEvent | None = None, **given: Any
 ) -> Delivery:
-    """A delivery in the store, of an event made for it unless there is one. A pending one
-    gives its endpoint a turn; one that is done was due at NOW."""
+    """A delivery in the store; a missing event is created. A pending delivery makes its endpoint
+    due; a finished one was due at NOW."""
     event = event or await add_event(store)
     ordered = {name: given[name] for name in given.keys() & _NEW_DELIVERY_FIELDS}
     if given.get("status") in FINAL_STATUSES:
@@ -200,7 +200,7 @@ async def add_delivery(
 
 
 def make_attempt(number: int = 1, **given: Any) -> DeliveryAttempt:
-    """A try at NOW that succeeded after 80 ms."""
+    """An attempt at NOW that succeeded after 80 ms."""
     defaults = {"number": number, "at": NOW, "duration_ms": 80, "response_status": 200}
     return DeliveryAttempt(**{**defaults, **given})
 
@@ -214,7 +214,7 @@ async def claim_endpoint_batches(
     *,
     troubled: bool = False,
 ) -> list[EndpointBatch]:
-    """The batches that a worker claims."""
+    """Claim due batches as a worker does."""
     lease = lease or make_lease(now)
     return list(
         await store.run_transaction(

@@ -1,4 +1,4 @@
-"""A deployment in memory with its people."""
+"""Fixtures: scenarios in memory for bookings and for payout accounts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ async def desk() -> PayeeScenario:
 
 @pytest.fixture
 def blind(monkeypatch):
-    """The next look for a kept answer finds none: a twin is about to keep it."""
+    """Makes the second lookup of a stored response find none, as if a concurrent call stored it
+    later."""
     real, looks = idempotency.find_response, []
 
     async def find(ports, keep):

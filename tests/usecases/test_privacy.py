@@ -85,7 +85,7 @@ async def exported(scene: BookingScenario, who: Actor) -> dict[str, object]:
     return found
 
 
-# Seeing -------------------------------------------------------------------------------------
+# Export -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("party", PARTIES)
@@ -168,8 +168,14 @@ async def test_one_sees_what_one_complained_of() -> None:
             "at": format_instant(disputed.starts_at),
         }
     ]
-    [uploaded] = found["dispute_files"]  # type: ignore[misc]
-    assert (uploaded["booking_id"], uploaded["file"]) == (disputed.id, file.id)
+    assert found["dispute_files"] == [
+        {
+            "booking_id": disputed.id,
+            "file": file.id,
+            "size": file.size,
+            "created_at": format_instant(file.created_at),
+        }
+    ]
     other = await exported(scene, scene.staff)
     empty = ("disputes_opened", "rebooking_credits", "dispute_statements", "dispute_files")
     assert [other[name] for name in empty] == [[]] * 4
@@ -208,7 +214,7 @@ async def test_questions_of_others_stay(scene: BookingScenario) -> None:
         ]
 
 
-# Being forgotten ------------------------------------------------------------------------------
+# Erasure --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("party", PARTIES)
@@ -408,7 +414,7 @@ async def test_who_is_forgotten_is_told_nothing_more(scene: BookingScenario) -> 
     assert len(notifier.emails) == before
 
 
-# By oneself -----------------------------------------------------------------------------------
+# Erasure by the user --------------------------------------------------------------------------
 
 
 async def with_password(scene: BookingScenario) -> User:

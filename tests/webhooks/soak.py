@@ -42,7 +42,7 @@ class WebhookSoakPlan:
     events: int
     kills: int
     duration_seconds: float
-    """How long events are published and workers are killed."""
+    """The time in which events are published and workers are killed."""
     attempt_timeout_seconds: float
     lease_seconds: float
     timeout_seconds: float
@@ -205,7 +205,7 @@ async def _all_deliveries(ports: Ports, endpoint_id: int) -> dict[str, Delivery]
         page += 1
 
 
-# The judge --------------------------------------------------------------------------------
+# Assertions -------------------------------------------------------------------------------
 
 
 def assert_delivered(results: Sequence[EndpointResult], plan: WebhookSoakPlan) -> dict[str, float]:
@@ -245,7 +245,7 @@ def _assert_received(result: EndpointResult, bodies: dict[str, bytes]) -> int:
         assert each.headers["webhook-signature"] == signed
         assert each.headers["x-webhook-signature"] == hex_signature(result.secret, each.body)
         assert bodies.setdefault(event_id, each.body) == each.body
-    for each in result.target.received[-1:]:  # The others may be older than it accepts.
+    for each in result.target.received[-1:]:  # `verify` accepts recent ones only.
         standardwebhooks.Webhook(result.secret).verify(each.body, each.headers)
     if not result.target.is_reliable:
         return 0

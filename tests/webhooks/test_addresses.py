@@ -22,7 +22,7 @@ from tests.webhooks.corpus import (
 )
 
 
-def said_of(url: str, *, insecure: bool = False) -> str | None:
+def url_error(url: str, *, insecure: bool = False) -> str | None:
     """The error of a URL; None if it may be registered."""
     try:
         validate_webhook_url(url, allow_insecure=insecure)
@@ -41,21 +41,21 @@ def test_the_corpus_is_large() -> None:
 def test_unsafe_addresses(group: str) -> None:
     """An unsafe address is refused, alone and in a URL."""
     assert list(filter(is_safe_address, ADDRESSES[group])) == []
-    said = {said_of(f"https://{as_url_host(address)}:8443/hook") for address in ADDRESSES[group]}
+    said = {url_error(f"https://{as_url_host(address)}:8443/hook") for address in ADDRESSES[group]}
     assert said == {"must lead to a public address"}
 
 
 @pytest.mark.parametrize("group", HOSTS)
 def test_odd_hosts(group: str) -> None:
     """Hosts that are malformed or not public are refused in every spelling."""
-    said = {host: said_of(f"https://{host}/hook") for host in HOSTS[group]}
+    said = {host: url_error(f"https://{host}/hook") for host in HOSTS[group]}
     assert [host for host, wrong in said.items() if wrong is None] == []
 
 
 @pytest.mark.parametrize("group", URLS)
 def test_odd_urls(group: str) -> None:
     """Malformed and forbidden URLs are refused."""
-    assert [url for url in URLS[group] if said_of(url) is None] == []
+    assert [url for url in URLS[group] if url_error(url) is None] == []
 
 
 def test_public_literals() -> None:
@@ -67,7 +67,7 @@ def test_public_literals() -> None:
 
 def test_public_names() -> None:
     """Public host names may be registered."""
-    assert {url: said_of(url) for url in PUBLIC["names"]} == dict.fromkeys(PUBLIC["names"])
+    assert {url: url_error(url) for url in PUBLIC["names"]} == dict.fromkeys(PUBLIC["names"])
 
 
 @pytest.mark.parametrize(
@@ -79,19 +79,19 @@ def test_public_names() -> None:
         ("https://134744072/", "8.8.8.8"),
     ],
 )
-def test_a_host_is_told_as_it_is_looked_up(url: str, host: str) -> None:
+def test_a_validated_host_is_normalized(url: str, host: str) -> None:
     """A validated host name is lower-case ASCII without a final dot, an address in its usual
     notation."""
     assert validate_webhook_url(url) == host
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.255.255.254", "::1"])
-def test_loopback_on_demand(address: str) -> None:
+def test_loopback_can_be_allowed(address: str) -> None:
     """Loopback is safe if it is allowed."""
     assert is_safe_address(address, allow_loopback=True)
 
 
-def test_nothing_else_on_demand() -> None:
+def test_allowing_loopback_allows_nothing_else() -> None:
     """Allowing loopback allows no other address, not even other forms of loopback."""
     safe = {
         a for group in ADDRESSES.values() for a in group if is_safe_address(a, allow_loopback=True)
@@ -110,18 +110,18 @@ def test_nothing_else_on_demand() -> None:
         "http://example.com/",
     ],
 )
-def test_insecure_urls_on_demand(url: str) -> None:
-    """A sandbox may allow http and loopback."""
-    assert said_of(url, insecure=True) is None
+def test_insecure_urls_can_be_allowed(url: str) -> None:
+    """With `allow_insecure`, http and loopback are allowed."""
+    assert url_error(url, insecure=True) is None
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "0.0.0.0", "[fd00::1]", "10.1"])
-def test_private_urls_on_no_demand(host: str) -> None:
-    """Private addresses are refused in a sandbox too."""
-    assert said_of(f"http://{host}/", insecure=True) == "must lead to a public address"
+def test_private_urls_are_never_allowed(host: str) -> None:
+    """Private addresses are refused also with `allow_insecure`."""
+    assert url_error(f"http://{host}/", insecure=True) == "must lead to a public address"
 
 
-def test_no_address_is_unsafe() -> None:
+def test_a_text_that_is_no_address_is_unsafe() -> None:
     """A text that is not an address in its usual notation is unsafe."""
     assert not any(map(is_safe_address, ["", "8.8.8", "8.8.8.8/32", "example.com", "0x08080808"]))
 
@@ -129,8 +129,8 @@ def test_no_address_is_unsafe() -> None:
 def test_the_longest_url() -> None:
     """A URL may have at most 2,048 characters."""
     longest = "https://example.com/".ljust(MAX_WEBHOOK_URL_LENGTH, "x")
-    assert said_of(longest) is None
-    assert said_of(longest + "x") == "must have at most 2048 characters"
+    assert url_error(longest) is None
+    assert url_error(longest + "x") == "must have at most 2048 characters"
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_the_longest_url() -> None:
         ("https://a..b/", "must have a host that is a name or an address"),
     ],
 )
-def test_what_is_wrong_is_said(url: str, said: str) -> None:
-    """The message says what to change."""
-    assert (said_of(url) or "").startswith(said)
+def test_the_message_names_the_problem(url: str, said: str) -> None:
+    """Each kind of invalid URL has its own message."""
+    assert (url_error(url) or "").startswith(said)
 
 
 @st.composite
@@ -163,18 +163,18 @@ def spellings(draw: st.DrawFn) -> str:
 
 
 @given(spellings(), st.sampled_from(["", "."]))
-def test_spellings_are_read_as_the_c_library_reads_them(spelling: str, dot: str) -> None:
+def test_spellings_of_addresses_are_read_like_inet_aton(spelling: str, dot: str) -> None:
     """Every spelling of an address is checked as the address it means to the C library."""
     meant = socket.inet_ntoa(socket.inet_aton(spelling))
     url = f"https://{spelling}{dot}/"
     if is_safe_address(meant):
         assert validate_webhook_url(url) == meant
     else:
-        assert said_of(url) == "must lead to a public address"
+        assert url_error(url) == "must lead to a public address"
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_judged(text: str) -> None:
+def test_any_text_is_accepted_or_refused(text: str) -> None:
     """Any text is accepted or refused with a sentence."""
     for url in (text, f"https://{text}", f"https://example.com{text}", f"https://{text}/"):
-        assert (said_of(url) or "must ").startswith("must ")
+        assert (url_error(url) or "must ").startswith("must ")

@@ -48,7 +48,7 @@ async def sending(
         await made.close()
 
 
-async def test_what_goes_out() -> None:
+async def test_body_and_headers_are_sent_unchanged() -> None:
     """Body and headers arrive unchanged, with only the sender's own headers added."""
     async with ReceiverServer(respond_with()) as receiver, sending() as sends:
         url = f"http://127.0.0.1:{receiver.port}/a%2Fb/%7e;x?q=%20+&q=[1]|"
@@ -69,7 +69,7 @@ async def test_what_goes_out() -> None:
     assert got.headers == expected
 
 
-async def test_the_name_goes_out() -> None:
+async def test_the_host_name_is_sent() -> None:
     """The Host header and the TLS server name are the host's ASCII name, whatever address is
     used."""
     tls = server_tls_context(AUTHORITY, "xn--bcher-kva.test")
@@ -84,7 +84,7 @@ async def test_the_name_goes_out() -> None:
     assert named == ["xn--bcher-kva.test"]
 
 
-async def test_cookies_are_forgotten() -> None:
+async def test_cookies_are_not_sent_back() -> None:
     """Cookies of a receiver are not sent back."""
     cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"
     async with (
@@ -96,7 +96,9 @@ async def test_cookies_are_forgotten() -> None:
     assert "cookie" not in receiver.requests[1].headers
 
 
-async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_settings_of_the_environment_are_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Proxy settings of the environment are ignored."""
     async with ReceiverServer(respond_with()) as proxy, ReceiverServer(respond_with()) as receiver:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -109,7 +111,7 @@ async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -
     assert receiver.requests[0].line == "POST /hook HTTP/1.1"
 
 
-async def test_a_connection_serves_a_url_again() -> None:
+async def test_a_connection_is_reused_for_the_same_url() -> None:
     """A second delivery to the same URL reuses the connection."""
     async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for _ in range(3):
@@ -117,7 +119,7 @@ async def test_a_connection_serves_a_url_again() -> None:
     assert receiver.connections == 1
 
 
-async def test_a_connection_serves_one_url() -> None:
+async def test_a_connection_is_not_reused_for_another_url() -> None:
     """Another URL of the same receiver uses another connection."""
     async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for path in ("", "/2"):
@@ -135,7 +137,7 @@ async def test_names_are_looked_up_for_each_connection() -> None:
         assert names.lookups == ["hooks.test"] * 2
 
 
-async def test_bodies_are_not_unpacked() -> None:
+async def test_bodies_are_not_decompressed() -> None:
     """A response's content encoding is ignored, and the connection is reused."""
     packed = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 6\r\n\r\nno zip"
     async with ReceiverServer(respond_with(packed)) as receiver, sending() as sends:
@@ -214,17 +216,20 @@ async def test_a_kept_connection_that_dies_in_the_response() -> None:
     assert len(receiver.requests) == 2
 
 
-UNASKED = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
+UNREQUESTED_RESPONSE = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
 
 
-async def test_what_is_said_unasked_is_no_answer() -> None:
+async def test_an_extra_response_is_ignored() -> None:
     """An extra response is not taken for the next request's."""
-    async with ReceiverServer(respond_with(OK + UNASKED)) as receiver, sending() as sends:
+    async with (
+        ReceiverServer(respond_with(OK + UNREQUESTED_RESPONSE)) as receiver,
+        sending() as sends,
+    ):
         for _ in range(2):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
 
 
-async def test_what_is_said_later_is_no_answer() -> None:
+async def test_data_on_an_idle_connection_is_no_response() -> None:
     """Data received on an idle connection is not taken for a response."""
     may_speak, has_spoken = asyncio.Event(), asyncio.Event()
 
@@ -232,7 +237,7 @@ async def test_what_is_said_later_is_no_answer() -> None:
         await connection.request()
         await connection.write(OK)
         await may_speak.wait()
-        await connection.write(UNASKED)
+        await connection.write(UNREQUESTED_RESPONSE)
         has_spoken.set()
         await connection.request()
 
@@ -285,8 +290,8 @@ async def test_few_addresses_are_tried() -> None:
     assert ended is DeliveryFailure.CONNECTION_FAILED
 
 
-async def test_many_at_a_time() -> None:
-    """Hundreds of requests are sent concurrently."""
+async def test_many_requests_are_sent_concurrently() -> None:
+    """200 concurrent requests succeed."""
     async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         ended = await asyncio.gather(
             *(sends.send(f"{receiver.url}/{n}", HEADERS, b"{}", AMPLE) for n in range(200))
@@ -315,7 +320,7 @@ async def test_a_cancelled_send() -> None:
             await gone.wait()
 
 
-async def test_a_name_that_is_none() -> None:
+async def test_a_name_without_an_address() -> None:
     """A name without an address is reported as not resolved."""
     async with sending(names=FakeResolver({})) as sends:
         ended = await sends.send("https://hooks.test/", HEADERS, b"{}", AMPLE)
@@ -340,28 +345,28 @@ async def test_a_url_that_may_not_be_registered_is_not_sent_to(url: str) -> None
         ([], False),
     ],
 )
-async def test_looking_ahead(answers: list[str], unsafe: bool) -> None:
+async def test_resolving_detects_unsafe_addresses(answers: list[str], unsafe: bool) -> None:
     """A name is unsafe if any of its addresses is, and not if it has none."""
     names = FakeResolver({"hooks.test": [answers]})
     async with sending(insecure=False, names=names) as sends:
         assert await sends.resolves_to_unsafe("hooks.test") is unsafe
 
 
-async def test_looking_ahead_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resolving_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup that times out does not make a name unsafe."""
     monkeypatch.setattr(sender, "RESOLVE_TIMEOUT_SECONDS", 0.05)
     async with sending(names=HangingResolver()) as sends:
         assert not await sends.resolves_to_unsafe("hooks.test")
 
 
-async def test_loopback_where_it_is_allowed() -> None:
+async def test_allowed_loopback_is_not_unsafe() -> None:
     """If loopback is allowed it is not unsafe; private addresses still are."""
     async with sending("127.0.0.1") as sends:
         assert not await sends.resolves_to_unsafe("hooks.test")
         assert await sends.resolves_to_unsafe("10.0.0.1")
 
 
-async def test_the_names_end_with_the_sender() -> None:
+async def test_closing_the_sender_closes_its_resolver() -> None:
     """Closing the sender closes its resolver."""
     names = SingleAddressResolver()
     async with sending(names=names):
@@ -376,7 +381,7 @@ def test_certificates_are_checked() -> None:
     assert context.check_hostname
 
 
-def test_a_machine_without_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certifi_is_used_without_system_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the system has no root certificates, certifi's are trusted."""
     bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     monkeypatch.setattr(ssl, "create_default_context", lambda: bare)
@@ -396,7 +401,7 @@ def test_a_machine_without_roots(monkeypatch: pytest.MonkeyPatch) -> None:
         (connections.GuardedConnector, aiohttp.BaseConnector, "_create_connection"),
     ],
 )
-def test_what_is_overridden_is_there(ours: type, base: type, overridden: str) -> None:
+def test_the_overridden_methods_exist(ours: type, base: type, overridden: str) -> None:
     """The undocumented aiohttp methods that we override exist, so that limits and checks stay in
     effect."""
     for name in overridden.split():

@@ -77,7 +77,7 @@ async def sending(names: FakeResolver, *, insecure: bool = False) -> AsyncIterat
         await made.close()
 
 
-async def not_refused(names: FakeResolver, urls: Mapping[str, str]) -> set[str]:
+async def urls_not_refused(names: FakeResolver, urls: Mapping[str, str]) -> set[str]:
     """The URLs, by what their hosts resolve to, that are not refused for their address."""
     async with sending(names) as sends:
         ended = {vector: await sends.send(url, {}, b"{}", AMPLE) for vector, url in urls.items()}
@@ -104,7 +104,7 @@ def test_the_sentinel_listens(sentinel: Sentinel) -> None:
 async def test_unsafe_literals(sentinel: Sentinel, group: str) -> None:
     """Unsafe addresses as a URL's host are not connected to."""
     urls = {a: f"https://{as_url_host(a)}:{sentinel.port}/" for a in ADDRESSES[group]}
-    assert await not_refused(FakeResolver({}), urls) == set()
+    assert await urls_not_refused(FakeResolver({}), urls) == set()
     assert sentinel.reached() == 0
 
 
@@ -113,9 +113,11 @@ async def test_unsafe_literals(sentinel: Sentinel, group: str) -> None:
 async def test_unsafe_answers(sentinel: Sentinel, group: str, answer: str) -> None:
     """Unsafe addresses as DNS answers are not connected to, alone or among public ones."""
     names = {f"v{number}.test": address for number, address in enumerate(ADDRESSES[group])}
-    told = FakeResolver({name: [answer.format(a).split()] for name, a in names.items()})
+    answers_by_lookup = FakeResolver(
+        {name: [answer.format(a).split()] for name, a in names.items()}
+    )
     urls = {address: f"https://{name}:{sentinel.port}/" for name, address in names.items()}
-    assert await not_refused(told, urls) == set()
+    assert await urls_not_refused(answers_by_lookup, urls) == set()
     assert sentinel.reached() == 0
 
 
@@ -124,7 +126,7 @@ async def test_odd_hosts(sentinel: Sentinel, group: str) -> None:
     """Invalid hosts are not even resolved."""
     names = SingleAddressResolver("127.0.0.1")
     urls = {host: f"https://{host}:{sentinel.port}/hook" for host in HOSTS[group]}
-    assert await not_refused(names, urls) == set()
+    assert await urls_not_refused(names, urls) == set()
     assert names.lookups == ["closed"]
     assert sentinel.reached() == 0
 
@@ -133,7 +135,9 @@ async def test_odd_hosts(sentinel: Sentinel, group: str) -> None:
 async def test_odd_urls(sentinel: Sentinel, group: str) -> None:
     """Invalid URLs are not sent to, whatever their host resolves to."""
     assert (
-        await not_refused(SingleAddressResolver("127.0.0.1"), {url: url for url in URLS[group]})
+        await urls_not_refused(
+            SingleAddressResolver("127.0.0.1"), {url: url for url in URLS[group]}
+        )
         == set()
     )
     assert sentinel.reached() == 0
@@ -142,10 +146,10 @@ async def test_odd_urls(sentinel: Sentinel, group: str) -> None:
 @pytest.mark.parametrize("answers", [answers for group in ANSWERS.values() for answers in group])
 async def test_answers(sentinel: Sentinel, answers: str) -> None:
     """Only the answer of the sender's own lookup counts, with all of its addresses."""
-    told = [answer.split() for answer in answers.split(" | ")]
-    names = FakeResolver({"hooks.test": told})
+    answers_by_lookup = [answer.split() for answer in answers.split(" | ")]
+    names = FakeResolver({"hooks.test": answers_by_lookup})
     async with sending(names) as sends:
-        for _ in told[:-1]:
+        for _ in answers_by_lookup[:-1]:
             assert not await sends.resolves_to_unsafe("hooks.test")
         ended = await sends.send(f"https://hooks.test:{sentinel.port}/", {}, b"{}", AMPLE)
     assert ended is DeliveryFailure.UNSAFE_ADDRESS

@@ -1,4 +1,4 @@
-"""Which addresses the sender tries, and which are the machine's own."""
+"""The addresses that the sender tries, and those that are the machine's own."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ def test_own_addresses(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "::ffff:808:808", "2606:4700:4700::1111"])
 def test_addresses_of_others(address: str) -> None:
-    """Other addresses are not the machine's own, whether or not they are reachable."""
+    """Public addresses of others are not the machine's own, in every form."""
     assert not is_own_address(address)
 
 
-def test_nothing_is_let_through_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_cannot_be_checked_is_not_connected_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """If no socket is available for the check, the address is not connected to."""
     monkeypatch.setattr(socket, "socket", refusing(errno.EMFILE))
     with pytest.raises(ConnectionNotMade) as raised:
@@ -49,7 +51,7 @@ def test_nothing_is_let_through_unjudged(monkeypatch: pytest.MonkeyPatch) -> Non
     assert raised.value.failure is DeliveryFailure.CONNECTION_FAILED
 
 
-def test_a_machine_without_version_6(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without IPv6 has no IPv6 address of its own."""
     monkeypatch.setattr(socket, "socket", refusing(errno.EAFNOSUPPORT))
     assert not is_own_address("2606:4700:4700::1111")
@@ -74,7 +76,7 @@ async def test_own_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         (["2600::1", "8.8.8.8"], ["2600::1", "8.8.8.8"]),
     ],
 )
-async def test_versions_take_turns(
+async def test_ip_versions_alternate(
     monkeypatch: pytest.MonkeyPatch, found: Sequence[str], tried: Sequence[str]
 ) -> None:
     """A few addresses are tried, alternating between IP versions from the first one's, in order

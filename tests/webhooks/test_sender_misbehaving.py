@@ -71,7 +71,7 @@ def outcome(loop: Loop, scene: Scene) -> int | DeliveryFailure:
 
 
 @pytest.fixture(autouse=True)
-def bodies_are_soon_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_body_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "BODY_DRAIN_TIMEOUT_SECONDS", 0.1)
 
 
@@ -188,8 +188,7 @@ ODD: dict[str, tuple[Behaviour, int | DeliveryFailure]] = {
 
 @pytest.mark.parametrize(("behaviour", "expected"), ODD.values(), ids=ODD)
 def test_an_odd_receiver(loop: Loop, behaviour: Behaviour, expected: int | DeliveryFailure) -> None:
-    """The response's headers decide, and the attempt ends within its timeout, whatever the receiver
-    does."""
+    """An attempt ends with the expected status or failure, whatever the receiver does."""
     assert outcome(loop, attempt_at(ReceiverServer(behaviour), deadline(expected))) == expected
 
 
@@ -267,19 +266,19 @@ def test_a_closed_port(loop: Loop) -> None:
     assert outcome(loop, attempt_within(closed_port(), AMPLE)) is DeliveryFailure.CONNECTION_FAILED
 
 
-def test_nobody_accepts(loop: Loop) -> None:
+def test_a_connection_that_is_not_accepted(loop: Loop) -> None:
     """A connection that is not accepted ends at the timeout."""
     assert outcome(loop, attempt_within(unaccepting_port(), SHORT)) is DeliveryFailure.TIMEOUT
 
 
-def test_names_hang(loop: Loop) -> None:
+def test_a_hanging_lookup(loop: Loop) -> None:
     """A lookup that hangs ends at the timeout."""
     hanging = attempt("http://hooks.test/", SHORT, HangingResolver())
     assert outcome(loop, hanging) is DeliveryFailure.TIMEOUT
 
 
 @pytest.mark.parametrize("behaviour", [endless_body, many_headers, long_header, endless_continue])
-def test_little_is_read(loop: Loop, behaviour: Behaviour) -> None:
+def test_the_bytes_read_are_limited(loop: Loop, behaviour: Behaviour) -> None:
     """No more than the limit and the data in transit is read from a receiver."""
     receiver = ReceiverServer(behaviour)
     outcome(loop, attempt_at(receiver, AMPLE))
@@ -292,7 +291,7 @@ def test_a_body_does_not_outlast_the_deadline(loop: Loop, monkeypatch: pytest.Mo
     assert outcome(loop, attempt_at(ReceiverServer(drip_body), 1.0)) == 200
 
 
-def test_an_address_out_of_reach(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_address(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connecting to an address has its own timeout, so that the next one is tried."""
     monkeypatch.setattr(connections, "CONNECT_TIMEOUT_SECONDS", SHORT)
 

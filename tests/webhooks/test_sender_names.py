@@ -27,22 +27,22 @@ async def system_names(server: DnsServer) -> AsyncIterator[SystemNameResolver]:
         await names.close()
 
 
-async def test_names_of_the_machine() -> None:
+async def test_the_system_resolver_finds_both_ip_versions() -> None:
     """Real lookups return addresses of both IP versions."""
-    told = {"hooks.test": ["192.0.2.1", "192.0.2.2", "2001:db8::1"]}
-    async with DnsServer(told) as server, system_names(server) as names:
-        assert sorted(await names.resolve("hooks.test")) == sorted(told["hooks.test"])
+    addresses = {"hooks.test": ["192.0.2.1", "192.0.2.2", "2001:db8::1"]}
+    async with DnsServer(addresses) as server, system_names(server) as names:
+        assert sorted(await names.resolve("hooks.test")) == sorted(addresses["hooks.test"])
 
 
 async def test_a_name_that_the_server_does_not_know() -> None:
-    """An unknown name and a name without an address are the same failure."""
+    """An unknown, an invalid and an address-less name each raise OSError."""
     async with DnsServer({"empty.test": []}) as server, system_names(server) as names:
         for name in ("unknown.test", "empty.test", "a" * 64 + ".test"):
             with pytest.raises(OSError):
                 await names.resolve(name)
 
 
-async def test_names_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_search_domains_are_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's search domains are not applied."""
     monkeypatch.setenv("LOCALDOMAIN", "internal.test")
     async with DnsServer({}) as server, system_names(server) as names:
@@ -57,11 +57,11 @@ async def test_localhost_needs_no_server() -> None:
         assert "127.0.0.1" in await names.resolve("localhost")
 
 
-async def test_hanging_names_keep_nobody_waiting() -> None:
+async def test_hanging_lookups_do_not_delay_others() -> None:
     """While a hundred lookups hang, others are answered; hanging ones end when they are
     cancelled."""
-    told = {"hooks.test": ["127.0.0.1"]}
-    async with DnsServer(told) as server, system_names(server) as names:
+    addresses = {"hooks.test": ["127.0.0.1"]}
+    async with DnsServer(addresses) as server, system_names(server) as names:
         hanging = [
             asyncio.create_task(names.resolve(f"{number}.hangs.test")) for number in range(100)
         ]
@@ -73,7 +73,7 @@ async def test_hanging_names_keep_nobody_waiting() -> None:
     assert {type(error) for error in ended} == {asyncio.CancelledError}
 
 
-async def test_the_machine_s_names_serve_the_sender() -> None:
+async def test_the_sender_uses_the_system_resolver() -> None:
     """A request reaches a receiver whose name the system resolver looks up."""
     async with DnsServer({"hooks.test": ["127.0.0.1"]}) as server:
         made = HttpSender(insecure=True, resolver=SystemNameResolver([server.address]))

@@ -50,7 +50,7 @@ LONG = WebhookSoakPlan(
 )
 
 
-def in_turn(*kinds: Behaviour) -> Behaviour:
+def alternating(*kinds: Behaviour) -> Behaviour:
     """Uses another behaviour for each connection."""
     calls = 0
 
@@ -69,11 +69,11 @@ async def short_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver],
     async with AsyncExitStack() as stack:
 
         async def listen(
-            sound: bool, behaviour: Behaviour, by: trustme.CA | None = None
+            is_reliable: bool, behaviour: Behaviour, by: trustme.CA | None = None
         ) -> SoakReceiver:
             tls = None if by is None else server_tls_context(by, "127.0.0.1")
             receiver = await stack.enter_async_context(ReceiverServer(behaviour, tls))
-            return SoakReceiver(receiver.url, receiver.requests, sound)
+            return SoakReceiver(receiver.url, receiver.requests, is_reliable)
 
         targets = [
             await listen(True, respond_with()),
@@ -96,14 +96,14 @@ async def long_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], 
         refusing = await stack.enter_async_context(closed_port())
 
         async def listen(
-            sound: bool, behaviour: Behaviour, by: trustme.CA | None = None
+            is_reliable: bool, behaviour: Behaviour, by: trustme.CA | None = None
         ) -> SoakReceiver:
             tls = None if by is None else server_tls_context(by, "127.0.0.1")
             receiver = await stack.enter_async_context(ReceiverServer(behaviour, tls))
-            return SoakReceiver(receiver.url, receiver.requests, sound)
+            return SoakReceiver(receiver.url, receiver.requests, is_reliable)
 
-        bodies = in_turn(drip_body, endless_body, gzip_bomb)
-        heads = in_turn(
+        bodies = alternating(drip_body, endless_body, gzip_bomb)
+        heads = alternating(
             never_respond,
             drip_head,
             reset_after_request,

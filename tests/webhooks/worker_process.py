@@ -25,8 +25,11 @@ async def main(attempt_seconds: float, lease_seconds: float) -> None:
         webhook_attempt_timeout=timedelta(seconds=attempt_seconds),
         lease_duration=timedelta(seconds=lease_seconds),
     )
-    staying = evolve(settings, policy=policy)
-    async with stop_on_signal() as stop, open_ports(staying, is_long_running=True) as ports:
+    settings_with_policy = evolve(settings, policy=policy)
+    async with (
+        stop_on_signal() as stop,
+        open_ports(settings_with_policy, is_long_running=True) as ports,
+    ):
         await run_worker(ports, stop)
 
 

@@ -36,21 +36,23 @@ pytestmark = pytest.mark.anyio
 # Concurrency ------------------------------------------------------------------------------
 
 
-async def test_all_that_is_due_is_sent(post: WebhookScenario, sender: GatedReceivers) -> None:
+async def test_all_due_deliveries_are_sent(post: WebhookScenario, sender: GatedReceivers) -> None:
     """Each due delivery of many endpoints is sent once."""
-    made = [await add_endpoint_with_deliveries(post, 40) for _ in range(3)]
+    endpoints = [await add_endpoint_with_deliveries(post, 40) for _ in range(3)]
     with anyio.fail_after(NEVER_TIMEOUT_SECONDS):
         assert await webhook_dispatcher.drain(post.ports) == 120
-    assert Counter(sender.urls()) == {endpoint.url: 40 for endpoint in made}
-    for endpoint in made:
+    assert Counter(sender.urls()) == {endpoint.url: 40 for endpoint in endpoints}
+    for endpoint in endpoints:
         assert set(await post.delivery_statuses(endpoint)) == {SUCCEEDED}
 
 
-async def test_four_are_in_flight_at_most(post: WebhookScenario, sender: GatedReceivers) -> None:
-    """An endpoint with many due deliveries has exactly four in flight."""
-    made = [await add_endpoint_with_deliveries(post, 20) for _ in range(2)]
+async def test_an_endpoint_has_at_most_four_in_flight(
+    post: WebhookScenario, sender: GatedReceivers
+) -> None:
+    """An endpoint with many due deliveries has four in flight, and never more."""
+    endpoints = [await add_endpoint_with_deliveries(post, 20) for _ in range(2)]
     async with running_dispatcher(post.ports):
-        for endpoint in made:
+        for endpoint in endpoints:
             sender.behaviours[endpoint.url] = sender.hang
         await wait_until(lambda: len(sender.sent) == 8)
         await anyio.sleep(webhook_dispatcher.MAX_BATCH_SECONDS)
@@ -64,28 +66,28 @@ async def test_two_workers_share_the_endpoints(
     post: WebhookScenario, sender: GatedReceivers
 ) -> None:
     """With two workers each delivery is sent once, with at most four in flight per endpoint."""
-    made = [await add_endpoint_with_deliveries(post, 40) for _ in range(5)]
+    endpoints = [await add_endpoint_with_deliveries(post, 40) for _ in range(5)]
     async with running_dispatcher(post.ports, workers=2):
         await wait_until(lambda: len(sender.sent) == 200)
-    assert Counter(sender.urls()) == {endpoint.url: 40 for endpoint in made}
+    assert Counter(sender.urls()) == {endpoint.url: 40 for endpoint in endpoints}
     assert max(sender.max_in_flight.values()) == 4
 
 
-async def test_a_hanging_endpoint_holds_up_no_other(
+async def test_a_hanging_endpoint_does_not_delay_others(
     post: WebhookScenario, sender: GatedReceivers
 ) -> None:
     """Other endpoints' deliveries are sent while one endpoint hangs."""
-    hanging, sound = (
+    hanging, healthy = (
         await add_endpoint_with_deliveries(post, 20),
         await add_endpoint_with_deliveries(post, 20),
     )
     sender.behaviours[hanging.url] = sender.hang
     async with running_dispatcher(post.ports):
-        await wait_until(lambda: sender.urls().count(sound.url) == 20)
+        await wait_until(lambda: sender.urls().count(healthy.url) == 20)
         sender.gate.set()
 
 
-async def test_many_troubled_endpoints_hold_up_no_other(
+async def test_degraded_endpoints_do_not_delay_healthy_ones(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More degraded endpoints than slots may hang without delaying the healthy ones."""
@@ -95,12 +97,12 @@ async def test_many_troubled_endpoints_hold_up_no_other(
         sender.behaviours[endpoint.url] = sender.hang
     async with running_dispatcher(post.ports):
         await wait_until(lambda: len(sender.sent) == 3)
-        sound = await add_endpoint_with_deliveries(post, 20)
-        await wait_until(lambda: sender.urls().count(sound.url) == 20)
+        healthy = await add_endpoint_with_deliveries(post, 20)
+        await wait_until(lambda: sender.urls().count(healthy.url) == 20)
         sender.gate.set()
 
 
-async def test_endpoints_that_begin_to_hang_make_room(
+async def test_newly_hanging_endpoints_free_their_slots(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Endpoints that start to hang take all slots only until their first attempts have failed."""
@@ -114,15 +116,15 @@ async def test_endpoints_that_begin_to_hang_make_room(
             await wait_until_attempted(post, endpoint, 1)
             sender.behaviours[endpoint.url] = sender.hang
         await wait_until(lambda: sum(sender.in_flight.values()) == 3)
-        sound = await add_endpoint_with_deliveries(post, 5)
-        await wait_until(lambda: sender.urls().count(sound.url) == 5)
+        healthy = await add_endpoint_with_deliveries(post, 5)
+        await wait_until(lambda: sender.urls().count(healthy.url) == 5)
         sender.gate.set()
 
 
 @pytest.mark.parametrize(
     ("seconds", "most"), [(0.001, deliveries.DELIVERY_BATCH_SIZE), (1.0, 16)], ids=["quick", "slow"]
 )
-async def test_one_with_much_to_do_starves_no_other(
+async def test_a_busy_endpoint_does_not_starve_others(
     post: WebhookScenario,
     sender: GatedReceivers,
     monkeypatch: pytest.MonkeyPatch,
@@ -147,7 +149,7 @@ async def test_one_with_much_to_do_starves_no_other(
     assert {*sender.urls()[first : first + 3]} == {other.url for other in others}
 
 
-async def test_retries_come_when_they_are_due(
+async def test_retries_are_sent_when_they_are_due(
     post: WebhookScenario, sender: GatedReceivers
 ) -> None:
     """A retry is sent at its due time, never before, without a hint."""
@@ -174,7 +176,7 @@ async def test_a_hint_ends_the_wait(
         await wait_until(lambda: len(sender.sent) == 1)
 
 
-async def test_without_a_hint_it_is_found_too(
+async def test_polling_finds_deliveries_without_a_hint(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Polling finds due deliveries if a hint is lost."""
@@ -188,7 +190,9 @@ async def test_without_a_hint_it_is_found_too(
 # Stopping and lost claims -----------------------------------------------------------------
 
 
-async def test_what_is_in_flight_is_finished(post: WebhookScenario, sender: GatedReceivers) -> None:
+async def test_attempts_in_flight_are_finished_after_a_stop(
+    post: WebhookScenario, sender: GatedReceivers
+) -> None:
     """After a stop nothing more is sent; attempts in flight are logged, and the endpoint is free
     for the next worker."""
     endpoint = await add_endpoint_with_deliveries(post, 20)
@@ -203,7 +207,7 @@ async def test_what_is_in_flight_is_finished(post: WebhookScenario, sender: Gate
     assert len((await post.claim_batch()).due_deliveries) == 16
 
 
-async def test_a_pause_ends_the_turn(post: WebhookScenario, sender: GatedReceivers) -> None:
+async def test_a_pause_ends_the_batch(post: WebhookScenario, sender: GatedReceivers) -> None:
     """Pausing an endpoint ends its batch after the attempts in flight."""
     endpoint = await add_endpoint_with_deliveries(post, 20)
     sender.behaviours[endpoint.url] = sender.hang
@@ -219,7 +223,7 @@ async def test_a_pause_ends_the_turn(post: WebhookScenario, sender: GatedReceive
     }
 
 
-async def test_claims_are_kept_while_a_turn_lasts(sender: GatedReceivers) -> None:
+async def test_claims_are_renewed_during_a_batch(sender: GatedReceivers) -> None:
     """No other worker claims an endpoint whose attempt takes longer than the lease."""
     policy = evolve(POLICY, lease_duration=3 * SECOND)
     post = make_webhook_scenario(clock=LoopClock(NOW), webhook_sender=sender, policy=policy)
@@ -231,8 +235,10 @@ async def test_claims_are_kept_while_a_turn_lasts(sender: GatedReceivers) -> Non
     assert (len(attempts), len(sender.sent)) == (1, 1)
 
 
-async def test_drain_leaves_what_is_not_due(post: WebhookScenario, sender: GatedReceivers) -> None:
-    """Draining does not wait for a later retry."""
+async def test_drain_leaves_deliveries_that_are_not_due(
+    post: WebhookScenario, sender: GatedReceivers
+) -> None:
+    """Draining sends due deliveries once and does not wait for their retries."""
     endpoint = await add_endpoint_with_deliveries(post, 3)
     sender.behaviours[endpoint.url] = sender.fail
     with anyio.fail_after(NEVER_TIMEOUT_SECONDS):

@@ -1,4 +1,4 @@
-"""The webhook dispatcher when the store, a batch or a key fails."""
+"""The webhook dispatcher during failures of the store, a batch or a key."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     "faults", [["before", "before"], ["after"], ["before", "after", "after"]], ids=",".join
 )
-async def test_what_was_sent_is_not_sent_again(
+async def test_a_delivery_is_not_sent_again_after_a_store_failure(
     post: WebhookScenario, sender: GatedReceivers, faults: list[str]
 ) -> None:
-    """Outcomes wait while the store is unavailable, whether or not it has saved them already."""
+    """Results are saved once after failures of the store, before or after its commit, and the
+    delivery is sent once."""
     store = UnreliableStore(post.ports.store)
     endpoint = await add_endpoint_with_deliveries(post)
 
@@ -56,9 +57,7 @@ async def test_what_was_sent_is_not_sent_again(
     assert (delivery.status, len(attempts), len(sender.sent)) == (SUCCEEDED, 1, 1)
 
 
-async def test_a_store_that_is_away_is_waited_for(
-    post: WebhookScenario, sender: GatedReceivers
-) -> None:
+async def test_failed_claims_are_repeated(post: WebhookScenario, sender: GatedReceivers) -> None:
     """Claims that failed are made again later."""
     store = UnreliableStore(post.ports.store)
     store.faults += ["before"] * 3
@@ -67,12 +66,12 @@ async def test_a_store_that_is_away_is_waited_for(
         await wait_until(lambda: len(sender.sent) == 1)
 
 
-async def test_a_fault_in_one_turn_leaves_the_others(
+async def test_an_error_in_one_batch_does_not_affect_others(
     post: WebhookScenario, sender: GatedReceivers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An error in one batch is logged; other deliveries are sent, and its own again when its claim
     expires."""
-    broken, sound = (
+    broken, healthy = (
         await add_endpoint_with_deliveries(post),
         await add_endpoint_with_deliveries(post, 20),
     )
@@ -85,13 +84,13 @@ async def test_a_fault_in_one_turn_leaves_the_others(
 
     sender.behaviours[broken.url] = fault
     async with running_dispatcher(post.ports):
-        await wait_until(lambda: sender.urls().count(sound.url) == 20)
+        await wait_until(lambda: sender.urls().count(healthy.url) == 20)
         await wait_until_attempted(post, broken, 1)
     assert "a bug" in caplog.text
     assert await post.delivery_statuses(broken) == [SUCCEEDED]
 
 
-async def test_what_cannot_be_settled_for_one_keeps_no_other(
+async def test_results_that_cannot_be_settled_do_not_affect_others(
     post: WebhookScenario,
     sender: GatedReceivers,
     caplog: pytest.LogCaptureFixture,
@@ -100,7 +99,7 @@ async def test_what_cannot_be_settled_for_one_keeps_no_other(
     """Outcomes settled with a failing one are saved once each; the failing delivery is sent again
     after its claim expires."""
     real = deliveries.settle_results
-    cursed, sound = (
+    failing, healthy = (
         await add_endpoint_with_deliveries(post),
         [await add_endpoint_with_deliveries(post) for _ in range(5)],
     )
@@ -109,19 +108,19 @@ async def test_what_cannot_be_settled_for_one_keeps_no_other(
         ports: Ports, sent: Iterable[deliveries.DeliveryResult], over: Iterable[EndpointBatch] = ()
     ) -> Any:
         sent, over = list(sent), list(over)
-        if any(turn.endpoint.id == cursed.id for turn in (*over, *(s.batch for s in sent))):
+        if any(batch.endpoint.id == failing.id for batch in (*over, *(s.batch for s in sent))):
             raise RuntimeError("a bug")
         return await real(ports, sent, over)
 
     monkeypatch.setattr(deliveries, "settle_results", faulty)
     async with running_dispatcher(post.ports):
-        for endpoint in sound:
+        for endpoint in healthy:
             await wait_until_attempted(post, endpoint, 1)
         await anyio.sleep(10)
-        assert sender.urls().count(cursed.url) == 1
+        assert sender.urls().count(failing.url) == 1
         await anyio.sleep(10)
-    assert sender.urls().count(cursed.url) == 2
-    assert all(sender.urls().count(endpoint.url) == 1 for endpoint in sound)
+    assert sender.urls().count(failing.url) == 2
+    assert all(sender.urls().count(endpoint.url) == 1 for endpoint in healthy)
     assert "a bug" in caplog.text
 
 
@@ -145,7 +144,7 @@ async def test_a_cancelled_dispatcher_finishes_its_transaction(
     assert await post.delivery_statuses(endpoint) == [SUCCEEDED]
 
 
-async def test_slow_endpoints_hold_up_no_other(
+async def test_slow_endpoints_do_not_delay_others(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Endpoints known to answer slowly do not delay the others, however many there are."""
@@ -166,18 +165,18 @@ async def test_slow_endpoints_hold_up_no_other(
     assert anyio.current_time() - began < 9
 
 
-async def test_what_is_locked_by_others_is_not_asked_for_without_pause(
+async def test_claims_without_result_are_repeated_after_a_delay(
     post: WebhookScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Due endpoints that can't be claimed are tried again after a delay."""
     calls = 0
 
-    async def in_vain(*_: Any, **__: Any) -> list[EndpointBatch]:
+    async def claim_nothing(*_: Any, **__: Any) -> list[EndpointBatch]:
         nonlocal calls
         calls += 1
         return []
 
-    monkeypatch.setattr(deliveries, "claim_batches", in_vain)
+    monkeypatch.setattr(deliveries, "claim_batches", claim_nothing)
     await add_endpoint_with_deliveries(post)
     async with running_dispatcher(post.ports):
         await anyio.sleep(1)
@@ -185,7 +184,7 @@ async def test_what_is_locked_by_others_is_not_asked_for_without_pause(
 
 
 @pytest.mark.parametrize("step", ["claim_batches", "settle_results", "renew_claims"])
-async def test_an_unexpected_fault_ends_nothing(
+async def test_an_unexpected_error_does_not_end_the_dispatcher(
     post: WebhookScenario,
     sender: GatedReceivers,
     caplog: pytest.LogCaptureFixture,
@@ -210,20 +209,20 @@ async def test_an_unexpected_fault_ends_nothing(
     assert "a bug" in caplog.text
 
 
-async def test_without_its_key_one_endpoint_waits(
+async def test_an_endpoint_without_its_key_is_skipped(
     post: WebhookScenario, sender: GatedReceivers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An endpoint without its key is logged and skipped; all others are sent to."""
     sealed = await add_endpoint(post.ports.store)
     await add_delivery(post.ports.store, sealed)
-    sound = await add_endpoint_with_deliveries(post, 20)
+    healthy = await add_endpoint_with_deliveries(post, 20)
     async with running_dispatcher(post.ports):
         await wait_until(lambda: len(sender.sent) == 20)
-    assert {*sender.urls()} == {sound.url}
+    assert {*sender.urls()} == {healthy.url}
     assert f"webhook {sealed.id}: a sealed secret can't be opened" in caplog.text
 
 
-async def test_a_drain_does_not_pass_over_a_fault(
+async def test_drain_raises_an_error_of_a_claim(
     post: WebhookScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Draining raises an error that prevented a claim."""

@@ -51,8 +51,8 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "ERROR_DELAY_SECONDS", 0)
 
 
-async def test_a_lane_runs_on_until_told_to_stop() -> None:
-    """Due work is done without a wait in between."""
+async def test_a_job_runs_until_it_is_stopped() -> None:
+    """A job with due work runs again without a wait."""
     stop = anyio.Event()
     work = Work(stop, 1, 1, 3)
 
@@ -62,7 +62,7 @@ async def test_a_lane_runs_on_until_told_to_stop() -> None:
     assert work.calls == 4
 
 
-async def test_a_store_out_of_reach_does_not_end_a_lane() -> None:
+async def test_an_unavailable_store_does_not_end_a_job() -> None:
     """A job continues after the store was unavailable."""
     stop = anyio.Event()
     work = Work(stop, StoreUnavailable("gone"), 1)
@@ -73,7 +73,7 @@ async def test_a_store_out_of_reach_does_not_end_a_lane() -> None:
     assert work.calls == 3
 
 
-async def test_an_unexpected_fault_is_logged_and_does_not_end_a_lane(
+async def test_an_unexpected_error_is_logged_and_does_not_end_a_job(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An unexpected error in a job is logged with its traceback, and the job continues."""
@@ -87,7 +87,7 @@ async def test_an_unexpected_fault_is_logged_and_does_not_end_a_lane(
     assert "a bug" in caplog.text
 
 
-async def test_stopping_does_not_wait_for_an_idle_lane() -> None:
+async def test_stopping_does_not_wait_for_an_idle_job() -> None:
     """Stopping ends an idle job's wait at once."""
     stop = anyio.Event()
     ends_it = Work(stop)
@@ -105,7 +105,7 @@ async def test_stopping_does_not_wait_for_an_idle_lane() -> None:
     assert ends_it.calls == 1
 
 
-async def test_what_is_in_flight_is_finished() -> None:
+async def test_a_running_call_is_finished() -> None:
     """A running call is finished when the worker is stopped."""
     stop, finished = anyio.Event(), []
 
@@ -124,15 +124,15 @@ async def test_what_is_in_flight_is_finished() -> None:
 # Hints ----------------------------------------------------------------------------------
 
 
-async def test_a_hint_ends_the_wait_of_its_lane() -> None:
+async def test_a_hint_ends_the_wait_of_its_job() -> None:
     """A hint ends an idle job's wait at once."""
     stop, ports = anyio.Event(), memory_ports()
     work = Work(stop, 0)
-    lane = Job("hinted", work, idle_seconds=3600, hint=Hint.EVENTS)
+    job = Job("hinted", work, idle_seconds=3600, hint=Hint.EVENTS)
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(main.run_jobs, ports, stop, [lane])
+            group.start_soon(main.run_jobs, ports, stop, [job])
             while work.calls == 0:
                 await checkpoint()
             await add_event(ports.store)
@@ -140,7 +140,7 @@ async def test_a_hint_ends_the_wait_of_its_lane() -> None:
     assert work.calls == 2
 
 
-async def test_a_hint_while_a_lane_works_is_not_missed() -> None:
+async def test_a_hint_while_a_job_runs_is_not_missed() -> None:
     """A hint given while the job runs makes it run again without a wait."""
     stop, ports = anyio.Event(), memory_ports()
     calls = []
@@ -162,8 +162,8 @@ async def test_a_hint_while_a_lane_works_is_not_missed() -> None:
 # The whole worker -----------------------------------------------------------------------
 
 
-async def told(post: WebhookScenario) -> tuple[WebhookEndpoint, str]:
-    """An event that an endpoint receives once a worker runs."""
+async def add_event_to_publish(post: WebhookScenario) -> tuple[WebhookEndpoint, str]:
+    """An endpoint of an admin, and the id of an unpublished event."""
     boss = await add_user(post.ports.store, role=Role.ADMIN)
     endpoint = await post.add_endpoint(owner=boss)
     post.set_response(endpoint, 200)
@@ -173,7 +173,7 @@ async def told(post: WebhookScenario) -> tuple[WebhookEndpoint, str]:
 async def test_drain_does_all_that_is_due() -> None:
     """Draining publishes and delivers an event, and a second call finds nothing."""
     post = make_webhook_scenario()
-    endpoint, event_id = await told(post)
+    endpoint, event_id = await add_event_to_publish(post)
 
     assert await main.drain(post.ports) == 2
     assert await main.drain(post.ports) == 0
@@ -185,7 +185,7 @@ async def test_drain_does_all_that_is_due() -> None:
 async def test_drain_does_not_wait_for_retries() -> None:
     """A failed delivery is left for its retry."""
     post = make_webhook_scenario()
-    endpoint, _ = await told(post)
+    endpoint, _ = await add_event_to_publish(post)
     post.set_response(endpoint, 500)
 
     with anyio.fail_after(5):
@@ -201,11 +201,11 @@ class Refusing(RecordingNotifier):
         raise UndeliverableEmail("no such user")
 
 
-async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFixture) -> None:
+async def test_drain_continues_after_undeliverable_mails(caplog: pytest.LogCaptureFixture) -> None:
     """Notifications that are given up are logged and raised after all other work is done."""
     made = make_webhook_scenario()
     post = evolve(made, ports=evolve(made.ports, notifier=Refusing()))
-    endpoint, _ = await told(post)
+    endpoint, _ = await add_event_to_publish(post)
     for _ in range(20):  # More than one batch.
         await add_notification(post.ports.store, make_notification(endpoint.owner_id))
 
@@ -219,14 +219,14 @@ async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFi
     assert await main.drain(post.ports) == 0
 
 
-async def test_no_mail_is_begun_once_the_worker_stops() -> None:
-    """The mail in flight is finished; later ones are left to the next worker."""
-    stop, letters = anyio.Event(), list[Email]()
+async def test_no_mail_is_started_after_a_stop() -> None:
+    """After a stop the mail in flight is finished and no other is sent."""
+    stop, mails = anyio.Event(), list[Email]()
 
     class Stopping(RecordingNotifier):
         async def send_email(self, email: Email) -> None:
             stop.set()
-            letters.append(email)
+            mails.append(email)
 
     ports = memory_ports(notifier=Stopping())
     user = await add_user(ports.store)
@@ -234,19 +234,19 @@ async def test_no_mail_is_begun_once_the_worker_stops() -> None:
         await add_notification(ports.store, make_notification(user.id, subject=subject))
 
     with anyio.fail_after(5):
-        await main.run_jobs(ports, stop, [lane for lane in JOBS if lane.name == "notices"])
+        await main.run_jobs(ports, stop, [job for job in JOBS if job.name == "notices"])
 
-    assert [letter.subject for letter in letters] == ["one"]
+    assert [mail.subject for mail in mails] == ["one"]
 
 
 async def test_the_worker_publishes_and_sends() -> None:
-    """One call runs all background work until it is stopped."""
+    """A running worker publishes an event and delivers it."""
     post, stop = make_webhook_scenario(), anyio.Event()
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             group.start_soon(main.run_worker, post.ports, stop)
-            endpoint, _ = await told(post)
+            endpoint, _ = await add_event_to_publish(post)
             while await post.delivery_statuses(endpoint) != [DeliveryStatus.SUCCEEDED]:
                 await checkpoint()
             stop.set()

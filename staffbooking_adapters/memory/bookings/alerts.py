@@ -7,7 +7,8 @@ from datetime import datetime
 
 from attrs import evolve, frozen
 
-from staffbooking_adapters.memory.state import MemoryTransaction
+from staffbooking_adapters.memory.state import MemoryTransaction, is_lease_active
+from staffbooking_core.ports import DueAlert, Lease
 
 
 @frozen
@@ -27,9 +28,14 @@ class AlertsReader:
 class AlertsWriter(AlertsReader):
     """Reads and writes alerts."""
 
-    async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
+    async def claim_alert(self, now: datetime, lease: Lease) -> DueAlert | None:
         alerts = self.tx.state.alerts
-        untold = [number for number in sorted(alerts) if not alerts[number].is_sent][:limit]
-        for number in untold:
-            alerts[number] = evolve(alerts[number], is_sent=True)
-        return [(alerts[number].booking_id, alerts[number].text) for number in untold]
+        for number, row in sorted(alerts.items()):
+            if not row.is_sent and not is_lease_active(row.lease, now):
+                alerts[number] = evolve(row, lease=lease)
+                return DueAlert(number, row.booking_id, row.text)
+        return None
+
+    async def mark_alert_sent(self, alert_id: int) -> None:
+        alerts = self.tx.state.alerts
+        alerts[alert_id] = evolve(alerts[alert_id], is_sent=True, lease=None)

@@ -1,4 +1,4 @@
-"""Alerts to operators about bookings."""
+"""Alerts about bookings, for operators."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from datetime import datetime
 from functools import cache
 
 from attrs import frozen
-from sqlalchemy import false, select
+from sqlalchemy import bindparam, false, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import claim_rows
-from staffbooking_adapters.sql.engine.leases import MAX_CLAIM_SIZE
+from staffbooking_adapters.sql.engine.leases import (
+    RELEASED_LEASE_VALUES,
+    claim_with_lease,
+    lease_parameters,
+)
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.bookings import alerts
+from staffbooking_core.ports import DueAlert, Lease
 
 
 @cache
@@ -25,18 +29,18 @@ def newest_alerts(size: int) -> Statement:
     )
 
 
-@cache
-def take_alerts_statement(limit: int) -> Statement:
-    return Statement(
-        claim_rows(
-            alerts,
-            is_due=alerts.c.told == false(),
-            order_by=[alerts.c.id],
-            limit=limit,
-            values={"told": True},
-            returning=(alerts.c.id, alerts.c.booking_id, alerts.c.text),
-        )
-    )
+CLAIM_ALERT = claim_with_lease(
+    alerts,
+    alerts.c.told == false(),
+    [alerts.c.id],
+    limit=1,
+    returning=(alerts.c.id, alerts.c.booking_id, alerts.c.text),
+)
+MARK_ALERT_SENT = Statement(
+    update(alerts)
+    .where(alerts.c.id == bindparam("alert"))
+    .values(told=True, **RELEASED_LEASE_VALUES)
+)
 
 
 @frozen
@@ -52,8 +56,11 @@ class AlertsReader:
 
 @frozen
 class AlertsWriter(AlertsReader):
-    """Takes alerts that are not sent yet and marks them as sent."""
+    """Claims alerts that operators have not received yet, and marks them as sent."""
 
-    async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
-        rows = await self.connection.fetch_all(take_alerts_statement(min(limit, MAX_CLAIM_SIZE)))
-        return [(booking_id, text) for _, booking_id, text in sorted(rows)]
+    async def claim_alert(self, now: datetime, lease: Lease) -> DueAlert | None:
+        rows = await self.connection.fetch_all(CLAIM_ALERT, now=now, **lease_parameters(lease))
+        return DueAlert(*rows[0]) if rows else None
+
+    async def mark_alert_sent(self, alert_id: int) -> None:
+        await self.connection.execute(MARK_ALERT_SENT, alert=alert_id)

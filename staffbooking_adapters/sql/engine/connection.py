@@ -1,8 +1,8 @@
-"""The interface of a database: runs statements and returns rows.
+"""The interface of a database: it runs statements and returns rows.
 
-Everything here raises, on both databases (`staffbooking_core.errors`): `ConstraintViolated`
-with the constraint's name, `StoreUnavailable` when the database cannot be reached or timed
-out, `InvalidField` naming a parameter that cannot be stored.
+On both databases every method raises errors of `staffbooking_core.errors`: `ConstraintViolated`
+with the constraint's name, `StoreUnavailable` when the database cannot be reached or timed out,
+`InvalidField` naming a parameter that cannot be stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from staffbooking_core.errors import Conflict, StoreUnavailable
 T = TypeVar("T")
 
 STREAM_CHUNK_SIZE = 500
-"""Number of a stream's rows that are in memory at a time."""
+"""Number of rows of a stream that are in memory at a time."""
 
 MAX_TRANSACTION_ATTEMPTS = 5
 """Maximum number of attempts of a transaction that must be retried."""
@@ -42,12 +42,12 @@ class Connection(ABC):
     dialect: ClassVar[Dialect]
 
     async def fetch_all(self, statement: Statement, /, **params: Any) -> list[Row]:
-        """Every row that the statement answers, in its order."""
+        """All rows of the result, in its order."""
         compiled = statement.compile_for(self.dialect)
         return await self._fetch(compiled, compiled.to_arguments(params))
 
     async def fetch_one(self, statement: Statement, /, **params: Any) -> Row | None:
-        """The first row, if there is one."""
+        """The first row; None without one."""
         compiled = statement.compile_for(self.dialect)
         rows = await self._fetch(compiled, compiled.to_arguments(params))
         return rows[0] if rows else None
@@ -59,7 +59,7 @@ class Connection(ABC):
         return rows[0][0] if rows else None
 
     async def execute(self, statement: Statement, /, **params: Any) -> int:
-        """How many rows an INSERT, UPDATE or DELETE touched; 0 for anything else."""
+        """The number of rows that an INSERT, UPDATE or DELETE touched; 0 for other statements."""
         compiled = statement.compile_for(self.dialect)
         if not compiled.sql:
             return 0
@@ -68,15 +68,15 @@ class Connection(ABC):
     async def execute_many(
         self, statement: Statement, rows: Sequence[Mapping[str, Any]], /
     ) -> None:
-        """Run the statement for each of the rows: for all of them, or for none."""
+        """Run the statement once per row, for all rows or for none."""
         compiled = statement.compile_for(self.dialect)
         if rows:
             await self._execute_many(compiled, [compiled.to_arguments(row) for row in rows])
 
     async def stream(self, statement: Statement, /, **params: Any) -> AsyncGenerator[Row]:
-        """The rows as of one moment, a chunk at a time: for what outgrows the memory.
+        """Yield the rows of one snapshot in chunks, for results that do not fit into memory.
 
-        It holds a connection until it is exhausted or closed (`contextlib.aclosing`).
+        Holds a connection until the stream is exhausted or closed (`contextlib.aclosing`).
         """
         compiled = statement.compile_for(self.dialect)
         async with aclosing(self._chunks(compiled, compiled.to_arguments(params))) as chunks:
@@ -105,11 +105,11 @@ class Database(Connection):
     """An open database, kept for the lifetime of the process.
 
     Used as a connection, it runs each statement in its own transaction: one round trip, committed
-    when it returns. Statements that belong together go through `run_transaction`.
+    when it returns. Several statements of one transaction go through `run_transaction`.
     """
 
     round_trips: int = 0
-    """Times the driver was called, for measuring."""
+    """Number of calls of the driver, for measurements."""
 
     @abstractmethod
     async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -124,7 +124,7 @@ class Database(Connection):
 
     @abstractmethod
     async def close(self) -> None:
-        """Wait for what is running, but not long, and close every connection."""
+        """Wait a short time for running statements, and close every connection."""
 
 
 async def run_with_retries(operation: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -138,13 +138,13 @@ async def run_with_retries(operation: Callable[..., Awaitable[T]], *arguments: A
 
 
 def transaction_failure(error: BaseException) -> Exception:
-    """Why a unit of work can go no further. A cancelled statement may have been done or not,
-    and its cancellation may have been swallowed (`asyncio.timeout`)."""
+    """The error that ends a transaction, if any. A cancelled statement may have been executed or
+    not, and its cancellation may have been swallowed (`asyncio.timeout`)."""
     return error if isinstance(error, Exception) else StoreUnavailable("a statement was cancelled")
 
 
 async def await_uninterrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Await `work` whole, and only then let a cancellation have its way."""
+    """Await `work` to its end, and raise a cancellation only after that."""
     task = asyncio.ensure_future(work)
     cancellation = None
     with CancelScope(shield=True):

@@ -1,10 +1,10 @@
-"""What differs between the two databases beyond types, each under one name for both.
+"""Differences between the two databases beyond types, each under one name for both.
 
-Locks need nothing here: `select(…).with_for_update()` is left out on SQLite, where a unit
-of work has the whole file to itself. Neither does ON CONFLICT: `upsert` is PostgreSQL's own
-INSERT, which SQLite's compiler writes just as well as long as the target is told by
-`index_elements` (and `index_where`). An upsert from a SELECT needs a WHERE in that SELECT
-(`true()` will do), or SQLite takes ON CONFLICT for a join.
+Row locks need nothing here: SQLite leaves `select(…).with_for_update()` out, since a transaction
+has the whole file for itself. ON CONFLICT needs little: `upsert` is PostgreSQL's INSERT, which
+SQLite's compiler accepts as long as the target is given by `index_elements` (and `index_where`). An
+upsert from a SELECT needs a WHERE in that SELECT (`true()` is enough), or SQLite reads ON CONFLICT
+as a join.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ upsert = insert
 
 
 def array_parameter(name: str, item: TypeEngine[Any]) -> BindParameter[Any]:
-    """A parameter that is a list of such items, whatever its length: one place, one plan."""
+    """A parameter that is a list of any length: one placeholder and one plan."""
     return bindparam(name, type_=array_of(item))
 
 
@@ -56,7 +56,7 @@ class in_array(FunctionElement[bool]):  # noqa: N801 - reads as the operator it 
         super().__init__(column, array_parameter(parameter, column.type))
 
     def self_group(self, against: Any = None) -> in_array:
-        # It is a condition on its own: SQLite would get "… = 1", and lose the index.
+        # Without this SQLAlchemy appends "= 1" on SQLite, which then cannot use the index.
         return self
 
 
@@ -73,7 +73,7 @@ def _in_array_on_sqlite(element: in_array, compiler: SQLCompiler, **kw: Any) -> 
 
 
 class json_integer(FunctionElement[int]):  # noqa: N801 - reads as the operator it is
-    """An integer in a JSON object that is kept as text, or NULL where it has none."""
+    """An integer in a JSON object that is stored as text; NULL where the key is missing."""
 
     type = BigInt
     inherit_cache = True
@@ -123,7 +123,7 @@ def _unnested_arrays_on_sqlite(element: _UnnestedArrays, compiler: SQLCompiler, 
 
 
 def array_rows(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableValuedAlias:
-    """Rows handed over as parallel lists, to select and insert from.
+    """Rows passed as parallel lists, to select and insert from.
 
     `array_rows("hits", key=("keys", Text()), at=("times", Instant))` has the columns `key` and
     `at`; a call passes `keys` and `times`, of equal length.
@@ -160,9 +160,9 @@ def _batch_rows_on_sqlite(element: _BatchRows, compiler: SQLCompiler, **kw: Any)
 
 
 def batch_rows(name: str, /, **columns: TypeEngine[Any]) -> TableValuedAlias:
-    """Rows of a `BatchStatement`, to select and insert from: all of them on PostgreSQL, as parallel
-    lists, and one at a time on SQLite, for which wide lists are slow to take apart. The
-    parameters are named as the columns are."""
+    """The rows of a `BatchStatement`, to select and insert from. On PostgreSQL these are all
+    rows, as parallel lists; on SQLite one at a time, since it is slow at unpacking wide
+    lists. The parameters have the names of the columns."""
     alias_columns = [column(key, kind) for key, kind in columns.items()]
     return _BatchRows(columns).table_valued(*alias_columns).alias(name)
 
@@ -176,10 +176,10 @@ def claim_rows(
     values: Mapping[str, Any],
     returning: Sequence[ColumnElement[Any]],
 ) -> Update:
-    """Take up to `limit` due rows for oneself, passing over what another worker holds.
+    """Claim up to `limit` due rows, skipping those that another worker has locked.
 
-    The rows come back in no order. A CTE, since a plain `IN (SELECT … LIMIT)` may be run
-    more than once by the planner.
+    The rows are returned in no order. The statement is a CTE, since the planner may run a plain `IN
+    (SELECT … LIMIT)` more than once.
     """
     key = table.primary_key.columns
     due_keys = select(*key).where(is_due).order_by(*order_by).limit(limit)
@@ -189,18 +189,18 @@ def claim_rows(
 
 
 def advisory_lock(lock_key: int) -> Statement:
-    """Wait for a lock of this number, held until the unit of work ends."""
+    """Wait for the advisory lock of this number; it is held until the transaction ends."""
     return Statement(postgresql=select(func.pg_advisory_xact_lock(cast(lock_key, BigInt))))
 
 
 def sum_or_zero(amount: ColumnElement[Any]) -> ColumnElement[int]:
-    """The sum as an `int`, 0 over no rows: PostgreSQL sums to NUMERIC and to NULL."""
+    """The sum as an `int`, 0 over no rows: PostgreSQL sums to NUMERIC, and to NULL without rows."""
     return cast(func.coalesce(func.sum(amount), 0), BigInt)
 
 
 class matches_pattern(FunctionElement[bool]):  # noqa: N801 - reads as the operator it is
-    """Match a pattern of `containing`; `text` must have been casefolded by Python, as the
-    pattern is, for the databases do not agree on letters beyond ASCII."""
+    """Match a pattern of `substring_pattern`. Python must have casefolded `text`, as it does
+    with the pattern: the databases disagree on letters beyond ASCII."""
 
     type = Boolean()
     inherit_cache = True
@@ -213,7 +213,7 @@ class matches_pattern(FunctionElement[bool]):  # noqa: N801 - reads as the opera
 def _matches_pattern_on_postgresql(
     element: matches_pattern, compiler: SQLCompiler, **kw: Any
 ) -> str:
-    # An ESCAPE would make the pattern anew for each row.
+    # An ESCAPE clause would compile the pattern again for each row.
     text, pattern = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"{text} LIKE {pattern}"
 
@@ -224,7 +224,7 @@ def _matches_pattern_on_sqlite(element: matches_pattern, compiler: SQLCompiler, 
 
 
 def substring_pattern(substring: str) -> str:
-    """The pattern that finds these words anywhere, each character for what it is."""
+    """The LIKE pattern that finds this text anywhere; `%` and `_` match themselves."""
     for special in "\\%_":
         substring = substring.replace(special, f"\\{special}")
     return f"%{substring}%"

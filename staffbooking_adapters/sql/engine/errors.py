@@ -1,8 +1,8 @@
-"""The drivers' errors in the core's words: the one place where they are told apart.
+"""Translation of the drivers' errors to the core's errors.
 
-A refusal carries the constraint's name, equal on both databases: SQLite tells the columns
-of a UNIQUE instead, which the schema knows by name. A missing value is `nn_TABLE_COLUMN`;
-a broken reference is `foreign_key` alone, since SQLite says no more.
+A `ConstraintViolated` carries the constraint's name, equal on both databases: SQLite reports the
+columns of a UNIQUE constraint instead, whose name the schema knows. A missing value is
+`nn_TABLE_COLUMN`; a broken reference is `foreign_key` alone, since SQLite reports no more.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class RetryableTransactionError(StoreUnavailable):
 
 
 _RETRYABLE_SQLSTATES = {"40001", "40P01"}
-# A table was migrated meanwhile. By its name, as SQLite alone does without the driver.
+# A table was migrated meanwhile. Matched by name, so that SQLite does not need the driver.
 _OUTDATED_PLAN_ERROR_NAME = "InvalidCachedStatementError"
 _CONNECTION_LOST_SQLSTATES = ("08", "57P")  # the connection, or the server behind it
-# Besides those: no room, stopped by a timeout or a lock's, read-only, idle for too long,
-# the system's own faults, damaged files, and a database or a user that isn't there (yet).
+# Out of resources, statement or lock timeout, read-only, idle for too long,
+# I/O errors, damaged files, and a database or user that does not exist (yet).
 _UNAVAILABLE_SQLSTATES = (
     "53",
     "57014",
@@ -48,10 +48,10 @@ _UNAVAILABLE_SQLITE_CODES = {5, 6, 8, 10, 11, 13, 14, 15, 26}
 def translate_postgres_error(
     error: Exception, *, is_connected: bool, is_autocommit: bool
 ) -> Exception | None:
-    """The core's error for one of asyncpg's, or None where it is a fault of ours.
+    """The core's error for one of asyncpg's errors; None where it is a defect of this program.
 
-    `is_connected`: the connection survived the error. `is_autocommit`: what was sent
-    takes effect by itself (a COMMIT, or a write outside of a transaction).
+    `is_connected`: the connection survived the error. `is_autocommit`: the statement takes effect
+    by itself (a COMMIT, or a write outside of a transaction).
     """
     sqlstate: str = getattr(error, "sqlstate", None) or ""
     if sqlstate in _RETRYABLE_SQLSTATES or type(error).__name__ == _OUTDATED_PLAN_ERROR_NAME:
@@ -78,7 +78,7 @@ def _postgres_constraint_name(error: Any, sqlstate: str) -> str:
 def translate_sqlite_error(
     error: Exception, names_by_columns: Mapping[str, str]
 ) -> Exception | None:
-    """The core's error for one of SQLite's, or None where it is a fault of ours."""
+    """The core's error for one of SQLite's errors; None where it is a defect of this program."""
     if isinstance(error, sqlite3.IntegrityError):
         return ConstraintViolated(_sqlite_constraint_name(str(error), names_by_columns))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -102,7 +102,7 @@ def _sqlite_constraint_name(message: str, names_by_columns: Mapping[str, str]) -
 
 
 def unique_constraint_names(metadata: MetaData) -> dict[str, str]:
-    """How SQLite calls each unique key ("table.a, table.b"), and its name."""
+    """SQLite's description of each unique key ("table.a, table.b"), and the key's name."""
     names: dict[str, str] = {}
     for table in metadata.tables.values():
         for name, columns in _unique_keys(table):
@@ -125,10 +125,10 @@ def _unique_keys(table: Table) -> Iterable[tuple[str, list[str]]]:
 def unstorable_parameter_error(
     names: Sequence[str], argument_rows: Iterable[Arguments]
 ) -> Exception | None:
-    """The core's error that names a parameter which no store can keep, if there is one.
+    """The core's error that names a parameter which no store can keep; None without one.
 
-    That is an integer beyond 64 bits, or text with a NUL or half a surrogate. The edge
-    refuses them all first; this keeps a slip from looking like a crash.
+    Such a parameter is an integer beyond 64 bits, or text with a NUL or a lone surrogate. The
+    interface refuses them earlier; this keeps a missed one from becoming an internal error.
     """
     for arguments in argument_rows:
         for name, value in zip(names, arguments, strict=False):

@@ -20,18 +20,18 @@ __all__ = ["Connection", "Database", "Row", "Statement", "open_database", "open_
 async def open_database(
     url: str, metadata: MetaData, *, pool_size: int = 10, synchronous: DurabilityMode = "FULL"
 ) -> Database:
-    """Open `postgresql+asyncpg://…` or `sqlite+aiosqlite:///PATH`, on the running loop.
+    """Open `postgresql+asyncpg://…` or `sqlite+aiosqlite:///PATH` on the running loop.
 
-    PostgreSQL is first spoken to by the first statement, through at most `pool_size`
-    connections; a file of SQLite is made at once (`Unavailable` where it cannot be).
-    `metadata` has the tables, by which SQLite's refusals are known by name. With
-    `synchronous` OFF a power cut may lose the last seconds.
+    PostgreSQL is connected to by the first statement, through at most `pool_size` connections; a
+    SQLite file is created at once (StoreUnavailable where it cannot be). `metadata` has the tables,
+    which give SQLite's constraints their names. With `synchronous` OFF a power failure may lose the
+    last seconds.
     """
     address = make_url(url)
     backend = address.get_backend_name()
     if backend == "postgresql":
         from staffbooking_adapters.sql.engine.postgres import (
-            PostgresDatabase,  # an import to be spared
+            PostgresDatabase,  # imported only where it is used
         )
 
         return PostgresDatabase(address, pool_size, synchronous)
@@ -43,7 +43,7 @@ async def open_database(
 async def open_sqlite(
     path: Path, metadata: MetaData, *, synchronous: DurabilityMode = "FULL"
 ) -> SqliteDatabase:
-    """Open a file of SQLite by its path, like `open_database`."""
+    """Open a SQLite file by its path, like `open_database`."""
     from staffbooking_adapters.sql.engine.sqlite import SqliteDatabase
 
     return await SqliteDatabase(path, metadata, synchronous).open()

@@ -6,5 +6,5 @@ PAGE_SIZES = (1, 13, 51, 101, 501, 1_001, 5_001)
 
 
 def page_size(limit: int) -> int:
-    """The next size that is no smaller: ask for so many rows, and cut off what is too much."""
+    """The smallest page size that is at least this limit. The caller cuts the surplus rows off."""
     return next((size for size in PAGE_SIZES if size >= limit), limit)

@@ -1,7 +1,7 @@
-"""Connections of either driver, opened as they are needed and kept for the next caller.
+"""Connections of either driver, opened as needed and kept for the next caller.
 
-asyncpg's own pool makes a task and a wrapper of every loan, which doubled the processor
-time of a small query; and SQLite needs the same for its readers and its one writer.
+asyncpg's own pool creates a task and a wrapper for each loan, which doubled the processor time of a
+small query; SQLite needs the same for its readers and its one writer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ACQUIRE_TIMEOUT_SECONDS = 5.0
 
 
 class Pool(Generic[C]):
-    """At most `size` connections, lent first come first served, the latest used first."""
+    """A pool of at most `size` connections. Callers are served in order; the connection used
+    last is reused first."""
 
     def __init__(
         self,
@@ -68,7 +69,8 @@ class Pool(Generic[C]):
         self._release_slot()
 
     async def close(self) -> None:
-        """Lend no more; close what is idle now or soon, and then the rest."""
+        """Close the pool: refuse new callers, wait until all connections are returned or
+        ACQUIRE_TIMEOUT_SECONDS have passed, then close them."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -90,13 +92,13 @@ class Pool(Generic[C]):
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiters.append(waiter)
-        # A bare timer: asyncio.timeout costs as much as the rest of a small query's way here.
+        # A bare timer: `asyncio.timeout` costs as much as the rest of a small query here.
         timer = loop.call_later(ACQUIRE_TIMEOUT_SECONDS, _time_out_waiter, waiter)
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._release_slot()  # It was our turn at the very moment of the cancellation.
+                self._release_slot()  # Assigned at the moment of the cancellation.
             raise
         finally:
             timer.cancel()

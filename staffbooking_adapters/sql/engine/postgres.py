@@ -1,4 +1,4 @@
-"""The seam on PostgreSQL: asyncpg, prepared statements, one round trip a statement."""
+"""The database on PostgreSQL: asyncpg, prepared statements, one round trip a statement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from staffbooking_adapters.sql.engine.types import DurabilityMode
 from staffbooking_core.errors import StoreUnavailable
 
 T = TypeVar("T")
-AsyncpgConnection: TypeAlias = Any  # asyncpg tells next to nothing of its types
+AsyncpgConnection: TypeAlias = Any  # asyncpg has next to no type annotations
 AsyncpgCall: TypeAlias = Callable[[AsyncpgConnection, str, Sequence[Arguments]], Awaitable[T]]
 
 BEGIN = Statement(text("BEGIN")).compile_for("postgresql")
@@ -40,7 +40,7 @@ SERVER_SETTINGS = {
     "application_name": "staffbooking",
     "timezone": "UTC",
     "jit": "off",
-    # Plan a statement once and keep the plan; LIMITs are literals, so it is a good one.
+    # Plan a statement once and keep the plan; LIMITs are literals, so the plan is good.
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "10s",
     "lock_timeout": "5s",
@@ -48,19 +48,19 @@ SERVER_SETTINGS = {
 }
 CONNECT_OPTIONS: dict[str, Any] = {
     "statement_cache_size": 2048,
-    "max_cached_statement_lifetime": 0,  # for ever
-    "max_cacheable_statement_size": 0,  # of any length
+    "max_cached_statement_lifetime": 0,  # never expires
+    "max_cacheable_statement_size": 0,  # statements of any length
     "timeout": 5,  # seconds to connect
-    "command_timeout": 15,  # for a server that has fallen silent: its own limits come first
+    "command_timeout": 15,  # for a server that does not respond: its own limits apply first
 }
 RELEASE_TIMEOUT_SECONDS = 1.0
-"""Seconds until a connection is cut that doesn't answer when its work is over. Its statement may
-go on though it was cancelled, since the server forgets a cancellation that overtakes its
-statement; the server's own limit of time ends it then."""
+"""Seconds to wait for a response at the end of a connection's use; it is terminated after that. A
+cancelled statement may still run, since the server ignores a cancellation that arrives before the
+statement; the server's own statement timeout ends it then."""
 
 
 class PostgresDatabase(Database):
-    """Connections of one event loop, opened as they are needed."""
+    """The connections of one event loop, opened as needed."""
 
     dialect = "postgresql"
 
@@ -78,7 +78,7 @@ class PostgresDatabase(Database):
 
     @asynccontextmanager
     async def dedicated_connection(self) -> AsyncIterator[AsyncpgConnection]:
-        """A connection beside the pool, for who keeps it: to listen."""
+        """A connection outside of the pool, for a caller that keeps it: to listen."""
         driver = await self._connect()
         try:
             yield driver
@@ -113,10 +113,10 @@ class PostgresDatabase(Database):
         *,
         is_autocommit: bool,
     ) -> T:
-        """Call the driver, its errors in the core's words.
+        """Call the driver, and translate its errors to the core's errors.
 
-        `final` tells that it takes effect by itself, so that nobody knows whether it was
-        done when the answer is lost.
+        `is_autocommit`: the call takes effect by itself, so its outcome is unknown when the
+        response is lost.
         """
         self.round_trips += 1
         try:
@@ -134,7 +134,7 @@ class PostgresDatabase(Database):
         await self._release_after(driver, final_sql="ROLLBACK")
 
     async def _release_after(self, driver: AsyncpgConnection, *, final_sql: str) -> None:
-        """Give the connection back once it has answered, without a transaction, or cut it."""
+        """Return the connection once it responds and has no transaction; otherwise terminate it."""
         try:
             if _is_alive(driver):
                 async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
@@ -202,7 +202,7 @@ class _PostgresTransaction(Connection):
         await self._call_driver(_driver_execute, BEGIN, [()])
 
     async def run_work(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Begin, work and commit; whoever holds the unit after that can do no more with it."""
+        """Begin, run `work` and commit; the transaction cannot be used after that."""
         try:
             await self.begin()
             result = await work(self)
@@ -236,7 +236,7 @@ class _PostgresTransaction(Connection):
         argument_rows: Sequence[Arguments],
         is_autocommit: bool = False,
     ) -> T:
-        # PostgreSQL refuses all that follows a failure: the first is the one to tell.
+        # PostgreSQL refuses every statement after a failure: the first failure is reported.
         if self._failure:
             raise self._failure
         try:
@@ -277,7 +277,7 @@ def _open_cursor(
 
 
 def _affected_rows(status: str) -> int:
-    """The number at the end of "INSERT 0 3" or "UPDATE 3"."""
+    """The number at the end of a command tag: "INSERT 0 3" or "UPDATE 3"."""
     return int(status.rpartition(" ")[2]) if status.startswith(ROW_COUNT_COMMANDS) else 0
 
 

@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class RowMapper(Generic[T]):
-    """Makes an entity of a row's first columns, and leaves what follows them.
+    """Makes an entity of a row's first columns, and ignores the columns after them.
 
-    `read` are converters by the column's name, for values that are not the field's yet;
-    NULL is None without them.
+    `converters` convert a column's values to the field's, by column name; they are not called for
+    NULL, which becomes None.
     """
 
     __slots__ = ("_entity", "_places", "_width")
@@ -47,7 +47,8 @@ class RowMapper(Generic[T]):
 
 
 def field_values_getter(entity: type) -> Callable[[Any], dict[str, Any]]:
-    """What makes a row of an entity: `attrs.asdict`, and quicker, for who has many of them."""
+    """The function that returns an entity's field values for a row: like `attrs.asdict`, but
+    faster."""
     names = [field.name for field in fields(entity)]
     get_values = attrgetter(*names)
     return lambda one: dict(zip(names, get_values(one), strict=True))

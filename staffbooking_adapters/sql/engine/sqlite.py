@@ -1,8 +1,9 @@
-"""The seam on SQLite: aiosqlite, a few readers beside one writer, one hop to a thread a call.
+"""The database on SQLite: aiosqlite, a few readers and one writer, one thread hop a call.
 
-In WAL readers don't wait for the writer, nor it for them. Writers wait for each other: in
-this process for the one connection that writes, across processes for the file's lock,
-which BEGIN IMMEDIATE takes at once, so that no unit of work finds itself outdated midway.
+In WAL mode readers do not wait for the writer, nor the writer for readers. Writers wait for each
+other: in this process for the one writing connection, across processes for the file's lock. BEGIN
+IMMEDIATE takes the lock at once, so that a transaction never has to be restarted midway because its
+snapshot is outdated.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ WAL_RETRY_DELAYS_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between tries to switch a file to WAL while another process does the same."""
 
 CACHE_SIZE_PRAGMA = "PRAGMA cache_size = -32768"
-"""KiB, as they are needed: each companion goes to some twenty places of the indexes, and with
-SQLite's own 2 MiB an import would read most of these pages anew each time."""
+"""KiB of page cache, allocated as needed. Each companion has some twenty entries in indexes, and
+with SQLite's default of 2 MiB an import would read most of these pages again each time."""
 
 MAX_READER_CONNECTIONS = 3
 BUSY_TIMEOUT_SECONDS = 5.0
@@ -56,12 +57,13 @@ BUSY_TIMEOUT_SECONDS = 5.0
 
 BUSY_RETRY_INTERVAL_SECONDS = 0.004
 INTERRUPT_RETRY_INTERVAL_SECONDS = 0.01
-"""Seconds between the tries of who waits. SQLite's own, which are switched off, go up to 0.1,
-and those who write all the time come in between: a stranger would wait for seconds."""
+"""Seconds between attempts of a waiting writer. SQLite's own intervals, which are switched off,
+grow to 0.1 s, and busy writers take the lock in between: another process would wait for
+seconds."""
 
 
 class SqliteDatabase(Database):
-    """One file. Several processes may have it open at a time."""
+    """One file, which several processes may have open at a time."""
 
     dialect = "sqlite"
 
@@ -79,10 +81,10 @@ class SqliteDatabase(Database):
 
     async def close(self) -> None:
         await self._reader_pool.close()
-        await self._writer_pool.close()  # the last to go tidies the write-ahead log away
+        await self._writer_pool.close()  # the last connection to close removes the write-ahead log
 
     async def open(self) -> SqliteDatabase:
-        """Make the file, if it isn't there, before anybody reads it."""
+        """Create the file, if it is missing, before it is read."""
         try:
             sqlite3.connect(self._path).close()  # a failure here leaves no thread behind
         except sqlite3.Error as error:
@@ -102,9 +104,7 @@ class SqliteDatabase(Database):
         try:
             return await _call_with_busy_retries(call, driver, compiled.sql, argument_rows)
         except asyncio.CancelledError:
-            await await_uninterrupted(
-                _interrupt_until_idle(driver)
-            )  # nobody wants the answer any more
+            await await_uninterrupted(_interrupt_until_idle(driver))  # no caller needs the result
             raise
         except Exception as error:
             failure = translate_sqlite_error(
@@ -126,7 +126,7 @@ class SqliteDatabase(Database):
         return result
 
     async def _roll_back(self, driver: AiosqliteConnection) -> None:
-        """Give the writer back without a transaction, or close it."""
+        """Return the writer without a transaction, or close it."""
         try:
             await driver.rollback()
         except sqlite3.Error:
@@ -205,7 +205,7 @@ class SqliteDatabase(Database):
 
 
 class _SqliteTransaction(Connection):
-    """One transaction on the connection that writes."""
+    """One transaction on the writing connection."""
 
     dialect = "sqlite"
 
@@ -215,7 +215,7 @@ class _SqliteTransaction(Connection):
         self._failure: Exception | None = None
 
     async def run_work(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Begin, work and commit; whoever holds the unit after that can do no more with it."""
+        """Begin, run `work` and commit; the transaction cannot be used after that."""
         try:
             await self._call_driver(_driver_fetch, BEGIN, [()])
             result = await work(self)
@@ -253,7 +253,7 @@ class _SqliteTransaction(Connection):
         compiled: CompiledStatement,
         argument_rows: Sequence[Arguments],
     ) -> T:
-        # SQLite would go on after a failure; PostgreSQL would not, so neither does.
+        # SQLite would continue after a failure; PostgreSQL would not, so neither does.
         if self._failure:
             raise self._failure
         try:
@@ -269,8 +269,8 @@ async def _call_with_busy_retries(
     sql: str,
     argument_rows: Sequence[Arguments],
 ) -> T:
-    """Try again while another process writes. Only what begins to write meets one: a BEGIN,
-    or a statement that is a unit of its own, so nothing was done yet."""
+    """Retry while another process writes. Only a call that starts a write can be refused for that
+    reason (a BEGIN, or a statement in its own transaction), so nothing has been written yet."""
     loop_time = asyncio.get_running_loop().time
     deadline = loop_time() + BUSY_TIMEOUT_SECONDS
     while True:
@@ -283,24 +283,24 @@ async def _call_with_busy_retries(
 
 
 async def _interrupt_until_idle(driver: AiosqliteConnection) -> None:
-    """Interrupt until the connection's thread comes to what is asked last: an interruption
-    that comes before the thread has begun with its statement is lost."""
+    """Interrupt repeatedly until the connection's thread has run its queued calls: an interruption
+    before a statement has started has no effect."""
     sentinel = asyncio.ensure_future(driver.execute_fetchall("SELECT 1"))
     while not sentinel.done():
         await driver.interrupt()
         await asyncio.wait([sentinel], timeout=INTERRUPT_RETRY_INTERVAL_SECONDS)
-    sentinel.exception()  # interrupted itself, perhaps
+    sentinel.exception()  # marks the error as retrieved: it may be interrupted too
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
-    """Whether another process writes, or puts the file in order after one that was killed. A
-    unit of work that found itself outdated would be so at each try."""
+    """Whether another process writes, or recovers the file after a crash. An outdated snapshot
+    does not count, since a retry would have the same snapshot."""
     code = error.sqlite_errorcode
     return code & 0xFF == sqlite3.SQLITE_BUSY and code != sqlite3.SQLITE_BUSY_SNAPSHOT
 
 
 async def _set_pragma_with_retries(driver: AiosqliteConnection, pragma: str) -> None:
-    # SQLite itself doesn't wait when two processes switch a new file to WAL at a time.
+    # SQLite does not wait when two processes switch a new file to WAL at the same time.
     for delay in WAL_RETRY_DELAYS_SECONDS:
         try:
             await driver.execute_fetchall(pragma)
@@ -338,7 +338,7 @@ def _open_cursor(
 
 
 def _is_alive(driver: AiosqliteConnection) -> bool:
-    """Whether it is open, and nothing of an earlier unit of work is."""
+    """Whether the connection is open and has no transaction of an earlier caller."""
     try:
         return not driver.in_transaction
     except ValueError:

@@ -3,9 +3,9 @@
     FIND = Statement(select(users.c.id, users.c.name).where(users.c.id == bindparam("user_id")))
     row = await connection.fetch_one(FIND, user_id=7)
 
-Values that a statement itself holds (`where(kind == "payout")`, `.limit(20)`) are written
-into its text: the planner must see them to use a partial index, and a LIMIT that it cannot
-see costs a good plan. What a call passes is a parameter, named by `bindparam`.
+Values that are part of a statement (`where(kind == "payout")`, `.limit(20)`) are literals in its
+text: the planner must see them to use a partial index, and to choose a good plan for a LIMIT.
+Values of a call are parameters, named by `bindparam`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class CompiledStatement:
     """A statement compiled for one driver.
 
     `argument_names` are the parameters in positional order (SQLite repeats a name that is used
-    twice). `is_read_only` means that the statement changes nothing: it may run beside a writer,
-    and again after a lost connection.
+    twice). `is_read_only` means that the statement changes nothing: it may run concurrently with
+    a writer, and again after a lost connection.
     """
 
     sql: str
@@ -56,14 +56,15 @@ class CompiledStatement:
     result_converters: tuple[tuple[int, Converter], ...]
 
     def to_arguments(self, params: Mapping[str, Any]) -> Arguments:
-        """The values in their places; exactly the statement's parameters must be there."""
+        """The values in positional order. Raises TypeError unless exactly the
+        statement's parameters are given."""
         if params.keys() != self.parameter_names:
             mismatched_names = ", ".join(sorted(params.keys() ^ self.parameter_names))
             raise TypeError(f"missing or unknown parameters: {mismatched_names}")
         return self.bind_arguments(params)
 
     def convert_rows(self, driver_rows: list[Row]) -> list[Row]:
-        """The driver's rows, with the columns converted that need it."""
+        """The driver's rows with the columns converted that need it."""
         return (
             [self._convert_row(row) for row in driver_rows]
             if self.result_converters
@@ -101,7 +102,7 @@ class Statement:
         self._compiled: dict[Dialect, CompiledStatement] = {}
 
     def compile_for(self, dialect: Dialect) -> CompiledStatement:
-        """The statement for one database, compiled when it is first asked for."""
+        """The statement for one database, compiled at its first use."""
         compiled = self._compiled.get(dialect)
         if compiled is None:
             compiled = self._compiled[dialect] = _compile_construct(
@@ -146,7 +147,8 @@ def _compile_construct(construct: SqlConstruct | None, dialect: Dialect) -> Comp
     if construct is None:
         return CompiledStatement("", (), frozenset(), True, _argument_binder([]), ())
     if isinstance(construct, Insert):
-        construct = construct.inline()  # else a new key would be returned without being asked for
+        # Otherwise SQLAlchemy adds a RETURNING of the new key.
+        construct = construct.inline()
     compiled = construct.compile(dialect=_sqlalchemy_dialect(dialect))
     assert isinstance(compiled, SQLCompiler)
     names = tuple(compiled.positiontup or ())
@@ -189,7 +191,7 @@ def _result_converters(
 def _argument_binder(
     name_converters: Sequence[tuple[str, Converter | None]],
 ) -> Callable[[Mapping[str, Any]], Arguments]:
-    """The quickest way from named values to places."""
+    """The fastest function from named values to positional arguments."""
     if any(write for _, write in name_converters):
         return lambda params: [
             _convert_argument(params[name], write) for name, write in name_converters

@@ -1,9 +1,9 @@
-"""Column types of both databases, and what the seam converts on the way in and out.
+"""Column types of both databases, and the conversions of parameters and results.
 
-PostgreSQL's driver speaks every type by itself, in binary. SQLite knows integers, text and
-bytes only, so there an `Instant` is its microseconds since 1970 (exact, and ordered as the
-instants are), a `CivilDate` its ISO text, and an array one JSON text. The converters are
-looked up once, when a statement is compiled; a value whose type needs none costs nothing.
+PostgreSQL's driver handles every type by itself, in binary. SQLite has integers, text and bytes
+only: there an `Instant` is its microseconds since 1970 (exact, and ordered as the instants are), a
+`CivilDate` its ISO text, and an array a JSON text. The converters are looked up once, when a
+statement is compiled; a value whose type needs none costs nothing.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ DurabilityMode: TypeAlias = Literal["FULL", "OFF"]
 Converter: TypeAlias = Callable[[Any], Any]
 
 BigInt: Final = BigInteger().with_variant(Integer(), "sqlite")
-"""64 bits, for keys, counts and money: SQLite numbers a key by itself only as INTEGER."""
+"""64 bits, for keys, counts and money. INTEGER on SQLite, which generates keys for no other
+type."""
 
 Instant: Final = DateTime(timezone=True).with_variant(Integer(), "sqlite")
-"""A moment: an aware `datetime` in (a naive one is refused), one in UTC out."""
+"""A moment: takes an aware `datetime` (a naive one is refused), returns one in UTC."""
 
 CivilDate: Final = Date().with_variant(Text(), "sqlite")
-"""A day of the calendar, in no zone: a `date` in and out."""
+"""A calendar day without a time zone: a `date`."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def array_of(item: TypeEngine[Any]) -> TypeEngine[Any]:
-    """A list as one parameter; never a column's type."""
+    """A list as one parameter; never the type of a column."""
     if isinstance(item, LargeBinary):
         raise TypeError("bytes have no place in JSON: keep what is looked up by array as text")
     return ARRAY(item).with_variant(Text(), "sqlite")
 
 
 def parameter_converter(dialect: Dialect, column_type: TypeEngine[Any]) -> Converter | None:
-    """What turns a parameter into the driver's value, or None where it is that already."""
+    """The function from a parameter to the driver's value; None where they are equal."""
     if isinstance(column_type, DateTime):
         return _require_aware if dialect == "postgresql" else _microseconds
     if dialect == "postgresql":
@@ -57,7 +58,7 @@ def parameter_converter(dialect: Dialect, column_type: TypeEngine[Any]) -> Conve
 
 
 def result_converter(dialect: Dialect, column_type: TypeEngine[Any]) -> Converter | None:
-    """What turns the driver's value into a column's, or None where it is that already."""
+    """The function from the driver's value to the column's; None where they are equal."""
     if dialect == "postgresql":
         return None
     if isinstance(column_type, DateTime):
@@ -68,7 +69,7 @@ def result_converter(dialect: Dialect, column_type: TypeEngine[Any]) -> Converte
 
 
 def _require_aware(value: datetime) -> datetime:
-    # The driver would take a naive time for one of the server's own zone.
+    # The driver would read a naive time in the server's time zone.
     if value.tzinfo is None:
         raise TypeError("an instant needs a zone")
     return value
@@ -83,7 +84,7 @@ def _instant(value: int) -> datetime:
 
 
 def _json_array_converter(convert_item: Converter | None) -> Converter:
-    # Text as it is: SQLite would make an escaped half of a surrogate into what can't be read.
+    # Text as it is: SQLite would turn an escaped lone surrogate into unreadable text.
     dump_json = partial(json.dumps, ensure_ascii=False)
     if convert_item is None:
         return dump_json

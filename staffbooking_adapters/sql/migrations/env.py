@@ -1,4 +1,4 @@
-"""Alembic's entry: it runs the migrations on the connection that `schema.upgrade` hands over."""
+"""Alembic's entry point: runs the migrations on the connection that `schema.upgrade` passes."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ portfolio_items = Table(
     Index("ix_portfolio_items_companion", "companion_id", "id"),
     sqlite_autoincrement=True,
 )
-"""A column for each field of the domain's `PortfolioItem`, in its order. The number of a removed
-item is not given again: who approves by number approves what they have seen."""
+"""One column for each field of the domain's `PortfolioItem`, in its order. Ids of deleted items
+are not reused, so that an approval by id never applies to a later item."""
 
 images = Table(
     "images",
@@ -40,10 +40,10 @@ images = Table(
     Column("created_at", Instant, nullable=False),
     Index("ix_images_owner", "owner_id", "created_at"),
 )
-"""Their bytes are in the file storage."""
+"""Images; their bytes are in the file storage."""
 
 dropped_images = Table("dropped_images", metadata, Column("name", Text, primary_key=True))
-"""Those that nobody has any more, and whose bytes are still to be removed."""
+"""Images that nothing refers to, whose files must still be deleted."""
 
 calendar_feeds = Table(
     "calendar_feeds",
@@ -55,7 +55,18 @@ calendar_feeds = Table(
     Column("created_at", Instant, nullable=False),
     UniqueConstraint("digest", name="uq_calendar_feeds_digest"),
 )
-"""Digests are hexadecimal text; the secret itself is only in the feed's address."""
+"""Calendar feeds. Digests are hexadecimal text; the secret is only in the feed's address."""
+
+login_addresses = Table(
+    "login_addresses",
+    metadata,
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    PrimaryKeyConstraint("user_id", "digest"),
+)
+"""Addresses from which a user has logged in, the newest `MAX_LOGIN_ADDRESSES`. Digests are keyed,
+as hexadecimal text."""
 
 mutes = Table(
     "mutes",
@@ -79,7 +90,7 @@ inquiries = Table(
     Index("ix_inquiries_email", "email_folded", "id"),
     sqlite_autoincrement=True,
 )
-"""The number of an erased one is not given again: who reads on behind a number misses none."""
+"""Inquiries. Ids of erased ones are not reused, so that paging after an id skips none."""
 
 imports = Table(
     "imports",
@@ -91,7 +102,7 @@ imports = Table(
     Column("skipped", BigInt, nullable=False),
     Column("at", Instant, nullable=False),
 )
-"""How far a file of companions went in; a row goes away once all of it did."""
+"""Progress of unfinished imports; a row is deleted when its whole file is imported."""
 
 skipped_rows = Table(
     "skipped_rows",
@@ -104,4 +115,4 @@ skipped_rows = Table(
     PrimaryKeyConstraint("fingerprint", "line"),
     Index("ix_skipped_rows_email", "email_folded"),
 )
-"""Rows of such a file that stayed out; they go away with it."""
+"""Skipped rows of unfinished imports; they are deleted with the import."""

@@ -1,8 +1,8 @@
-"""The tables, as statements see them; the migrations make them.
+"""The tables as statements use them; the migrations create them.
 
-What no statement names stands in the migrations alone: the constraint that keeps a
-companion's slots apart, and the triggers that seal the ledger. Times are `Instant`; those
-of leases, keys and sessions are wall time, those of bookings business time.
+Constraints that no statement names are in the migrations alone: the one that forbids overlapping
+bookings of a companion, and the triggers that seal the ledger. Times are `Instant`: wall time for
+leases, keys and sessions, business time for bookings.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ api_keys = Table(
     UniqueConstraint("digest", name="uq_api_keys_digest"),
     sqlite_autoincrement=True,
 )
-"""Digests are hexadecimal text, so that many can be looked up by one array. The number of an
-erased one is not given again: who revokes by number revokes what they mean."""
+"""API keys. Digests are hexadecimal text, so that many can be looked up by one array. Ids of
+erased keys are not reused, so that a revocation by id never applies to a later key."""
 
 notices = Table(
     "notices",
@@ -108,8 +108,8 @@ notices = Table(
     Index("ix_notices_due", "due_at", "id"),
     sqlite_autoincrement=True,
 )
-"""What people are yet to be told: a row goes away once it was told. Its number is not given
-again: mailboxes know mails by it."""
+"""Notifications to send; a row is deleted after it was sent. Ids are not reused, since they are
+part of the mails' Message-IDs."""
 
 # Companions -------------------------------------------------------------------------------
 
@@ -186,8 +186,8 @@ companion_search = Table(
         *("service_id", "weekday_mask", "rank", "companion_id", "hourly_rate", "location_id"),
     ),
 )
-"""What searches look at: a row for each service of a listed companion, and one of service 0,
-which stands for any. `rank` ascends in the order of CONTRACT 3."""
+"""The rows that searches read: one for each service of a listed companion, and one with service
+0 for any service. `rank` ascends in the order of CONTRACT 3."""
 
 companion_days = Table(
     "companion_days",
@@ -275,10 +275,10 @@ bookings = Table(
     Column("intent", Text),
     UniqueConstraint("code"),
 )
-"""A column for each field of the domain's `Booking`, by its name and in its order."""
+"""One column for each field of the domain's `Booking`, with its name and in its order."""
 
 booking_numbers = Sequence("booking_numbers", metadata=metadata)
-"""PostgreSQL's; SQLite counts in `counters`."""
+"""Booking ids of PostgreSQL; SQLite counts in `counters`."""
 
 counters = Table(
     "counters",
@@ -290,7 +290,7 @@ counters = Table(
 holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
 is_urgent = and_(bookings.c.priority, bookings.c.status == BookingStatus.PENDING)
 is_open_payout = bookings.c.payout_status.in_(sorted(OPEN_PAYOUT_STATUSES))
-is_unpaid_payout = and_(  # The databases find the index of open payouts by its own condition.
+is_unpaid_payout = and_(  # The index of open payouts is used where a query repeats its condition.
     is_open_payout, bookings.c.payout_status.in_(sorted(UNPAID_PAYOUT_STATUSES))
 )
 has_staff_debt = bookings.c.owed_by_staff > 0
@@ -346,7 +346,7 @@ events = Table(
     Column("position", BigInt),
     PrimaryKeyConstraint("booking_id", "sequence"),
 )
-"""`parties` is a JSON array of user ids; `position` is given after the commit."""
+"""`parties` is a JSON array of user ids; `position` is assigned after the commit."""
 
 answers = Table(
     "answers",
@@ -405,11 +405,13 @@ alerts = Table(
     Column("booking_id", BigInt, nullable=False),
     Column("text", Text, nullable=False),
     Column("told", Boolean, nullable=False),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
     Index("ix_alerts_newest", "at", "id"),
 )
 partial_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())
 
-# The machine ------------------------------------------------------------------------------
+# Sandbox clock ----------------------------------------------------------------------------
 
 sandbox_clock = Table(
     "sandbox_clock",
@@ -417,4 +419,4 @@ sandbox_clock = Table(
     Column("id", BigInt, primary_key=True, autoincrement=False),
     Column("offset_us", BigInt, nullable=False),
 )
-"""One row: by how many microseconds business time is ahead of the wall clock."""
+"""One row: the microseconds by which business time is ahead of wall time."""

@@ -1,7 +1,7 @@
-"""The tables of conversations, of what is said in them, and of who is connected.
+"""Tables of conversations, messages and presence.
 
-`updated_at` and `created_at` are business time; leases of nodes, and when somebody was last
-seen, wall time.
+`updated_at` and `created_at` are business time; leases of nodes and the time a user was last seen
+are wall time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ conversations = Table(
     UniqueConstraint("companion_id", "customer_id", name="uq_conversations_pair"),
     UniqueConstraint("customer_id", "event_ref", name="uq_conversations_event"),
 )
-"""A column for each field of the domain's `Conversation` but its members, in its order; and
-whether it is open, as all are but groups whose event had too few bookings so far."""
+"""One column for each field of the domain's `Conversation` except its members, in its order; and
+whether it is open: all are, except groups whose event has too few bookings so far."""
 
 conversation_members = Table(
     "conversation_members",
@@ -77,9 +77,9 @@ messages = Table(
     Column("id", BigInt, primary_key=True, autoincrement=False),
     Index("ix_messages_conversation", "conversation_id", "id", "sender_id"),
 )
-"""A column for each field of the domain's `Message`, in its order; `recipients` is a JSON
-array of user ids. No references: to check one takes as long as all else that is done while
-nobody may give ids but who adds these."""
+"""One column for each field of the domain's `Message`, in its order; `recipients` is a JSON
+array of user ids. The table has no foreign keys: checking one would double the time
+for which the lock that assigns ids is held."""
 
 has_client_id = messages.c.client_id.is_not(None)
 Index(

@@ -50,7 +50,7 @@ payment_operations = Table(
     Column("lease_until", Instant),
     UniqueConstraint("booking_id", "n", name="uq_operations_order"),
 )
-"""A column for each field of the domain's `Operation`, in its order, and the lease."""
+"""One column for each field of the domain's `Operation`, in its order, and the lease."""
 
 is_unfinished = payment_operations.c.status.in_(sorted(UNFINISHED_OPERATION_STATUSES))
 partial_index(
@@ -101,7 +101,7 @@ ledger_legs = Table(
     Column("amount", BigInt, nullable=False),
     PrimaryKeyConstraint("posting_key", "n"),
 )
-"""Written before their posting, which then seals them."""
+"""Legs are written before their posting, which then seals them."""
 
 processor_inbox = Table(
     "processor_inbox",
@@ -163,7 +163,7 @@ payees = Table(
     PrimaryKeyConstraint("provider", "companion_id"),
     UniqueConstraint("provider", "ref", name="uq_payees_ref"),
 )
-"""A column for each field of the domain's `Payee`, in its order, and the lease."""
+"""One column for each field of the domain's `Payee`, in its order, and the lease."""
 
 is_payee_due = payees.c.next_at <= NOW_PARAM
 partial_index(

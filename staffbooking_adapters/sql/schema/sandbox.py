@@ -1,4 +1,4 @@
-"""The table of the fake processor's book."""
+"""The table of the fake processor's documents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ fakepay_documents = Table(
     Column("amount", BigInt, nullable=False),
     PrimaryKeyConstraint("kind", "key"),
 )
-"""JSON documents. `due_at` is business time: when an event is to be brought or is listed no
-longer, or an intent changes by itself; of a kept answer it is real time. `amount` is what an
-intent holds, in minor units."""
+"""JSON documents. `due_at` is business time: when an event must be delivered or removed from the
+list, or an intent changes by itself; for a stored answer it is wall time. `amount` is the
+amount that an intent holds, in minor units."""
 
 Index(
     "ix_fakepay_documents_due",

@@ -1,7 +1,6 @@
-"""Bringing a database's schema to this version, and telling whether it is there.
+"""Upgrade of a database's schema to this version, and the check whether it is up to date.
 
-Alembic and SQLAlchemy's own engine serve here alone; both are imported when they are
-needed, which is seldom.
+Only this module uses Alembic and SQLAlchemy's own engine; both are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD_REVISION = "0015"
+HEAD_REVISION = "0016"
 """The newest revision in `migrations/versions`."""
 
 _UPGRADE_LOCK = threading.Lock()
-"""What Alembic knows of a run is global to the process."""
+"""Serializes upgrades within the process, since Alembic's state of a run is global."""
 
 HAS_VERSION_TABLE = Statement(
     postgresql=text("SELECT to_regclass('alembic_version') IS NOT NULL"),
@@ -37,7 +36,7 @@ GET_VERSION = Statement(text("SELECT version_num FROM alembic_version"))
 
 
 class SchemaUpgradeError(StaffbookingError):
-    """The migrations don't run on what is there."""
+    """The migrations cannot run on this database."""
 
     code = "cannot_upgrade"
 
@@ -46,9 +45,9 @@ class SchemaUpgradeError(StaffbookingError):
 
 
 async def run_migrations(url: str) -> None:
-    """Run what is missing of the migrations. Several processes may do so at once.
+    """Run the missing migrations. Several processes may do so at once.
 
-    Raises CannotUpgrade; nothing is changed then.
+    Raises SchemaUpgradeError; nothing is changed then.
     """
     await asyncio.to_thread(_run_migrations_in_thread, url)
 
@@ -70,23 +69,24 @@ def _run_migrations_in_thread(url: str) -> None:
         except CommandError as error:
             raise SchemaUpgradeError(error) from error
         except DBAPIError as error:
-            # The driver's own words, without those that SQLAlchemy puts around them.
+            # The driver's message, without SQLAlchemy's text around it.
             raise SchemaUpgradeError(
                 getattr(error.orig, "__cause__", None) or error.orig
             ) from error
 
 
 def _check_sqlite_file_opens(url: str) -> None:
-    """Of aiosqlite a thread might outlive the loop, and complain, where a file can't be opened."""
+    """Check that the file can be opened: if not, a thread of aiosqlite might outlive the loop
+    with a warning."""
     address = make_url(url)
     if address.get_backend_name() == "sqlite":
         sqlite3.connect(str(address.database)).close()
 
 
 async def find_schema_mismatch(url: str) -> str | None:
-    """What the schema lacks, in one line; None where it is this version's.
+    """What is wrong with the schema, in one line; None where it is up to date.
 
-    Raises Unavailable where the database is out of reach.
+    Raises StoreUnavailable where the database cannot be reached.
     """
     found_version = await _find_version(url)
     if found_version is None:
@@ -117,7 +117,7 @@ async def _find_version(url: str) -> str | None:
 
 
 def _is_missing_file(url: str) -> bool:
-    """Whether opening the database would make it."""
+    """Whether opening the database would create its file."""
     address = make_url(url)
     return address.get_backend_name() == "sqlite" and not Path(str(address.database)).is_file()
 
@@ -133,7 +133,7 @@ def alembic_config(connection: Connection) -> Config:
 
 
 async def run_on_sqlalchemy_connection(url: str, work: Any) -> None:
-    """Call `work` with a connection of SQLAlchemy's own, in one transaction."""
+    """Call `work` with a connection of SQLAlchemy's engine, in one transaction."""
     from sqlalchemy import event
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool

@@ -1,7 +1,7 @@
-"""The tables of webhook endpoints, of what is on its way to them, and of the pull feed.
+"""Tables of webhook endpoints, their deliveries, and the pull feed.
 
-Times of turns, leases, deliveries and attempts are wall time; `created_at` is business time,
-of a delivery that at which its event was fanned out.
+Times of claims, leases, deliveries and attempts are wall time; `created_at` is business time, for a
+delivery the time at which its event was fanned out.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ endpoints = Table(
     Column("lease_token", Text),
     Column("lease_until", Instant),
 )
-"""A column for each field of the domain's `Endpoint`, in its order (three for its secrets);
-when it wants its next turn, which is never where nothing is pending; and the claim."""
+"""One column for each field of the domain's `WebhookEndpoint`, in its order (three for its
+secrets); the time of its next batch, NULL if no delivery is pending; and the claim."""
 
 is_endpoint_not_deleted = endpoints.c.deleted_at.is_(None)
 
@@ -98,9 +98,9 @@ deliveries = Table(
     Index("ix_webhook_deliveries_newest", "endpoint_id", "id"),
     sqlite_autoincrement=True,
 )
-"""A column for each field of the domain's `Delivery`, in its order; and its own body, where
-its event stands in no feed. `next_at` of one that is done is when it was due last: from
-then on it is kept for a while. Its number is not given again: owners ask for deliveries by it."""
+"""One column for each field of the domain's `Delivery`, in its order; and its own body where its
+event is in no feed. `next_at` of a finished delivery is when it was last due; retention counts
+from then. Ids are not reused, since owners retrieve deliveries by id."""
 
 is_pending_delivery = deliveries.c.status == DeliveryStatus.PENDING
 is_retry = and_(is_pending_delivery, deliveries.c.tries > 0)
@@ -139,7 +139,7 @@ attempts = Table(
     PrimaryKeyConstraint("delivery_id", "number"),
     Index("ix_webhook_attempts_at", "at", "delivery_id", "number"),
 )
-"""A column for each field of the domain's `Attempt`, in its order, after its delivery."""
+"""One column for each field of the domain's `DeliveryAttempt`, in its order, after its delivery."""
 
 # The feed ---------------------------------------------------------------------------------
 

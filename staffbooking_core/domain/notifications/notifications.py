@@ -8,6 +8,7 @@ and words.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 
 from attrs import field, frozen
@@ -35,6 +36,7 @@ class NotificationKind(StrEnum):
     VERIFY_EMAIL = "verify_email"
     RESET_PASSWORD = "reset_password"
     PASSWORD_CHANGED = "password_changed"
+    LOGIN_CLOSED = "login_closed"
     INQUIRY = "inquiry"
 
 
@@ -174,6 +176,19 @@ def password_changed_notification(user_id: int) -> Notification:
     return Notification(
         user_id, NotificationKind.PASSWORD_CHANGED, "Your password was changed", text, "/"
     )
+
+
+def login_closed_notification(user_id: int, closed_for: timedelta) -> Notification:
+    """Notify a user that their account is closed to unknown addresses, because of many wrong
+    passwords."""
+    text = (
+        "Somebody has tried many wrong passwords for your account. For up to "
+        f"{format_duration(closed_for)} nobody can sign in from an address that you have not "
+        "signed in from before. Your password still works where you have used it before. "
+        "If you use it elsewhere too, set a new one."
+    )
+    subject = "Many wrong passwords for your account"
+    return Notification(user_id, NotificationKind.LOGIN_CLOSED, subject, text, "/")
 
 
 # Bookings ---------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from staffbooking_core.domain.accounts.users import (
     Session,
     User,
     is_session_valid,
-    normalize_email,
     session_public_id,
 )
 from staffbooking_core.domain.notifications.notifications import (
@@ -78,7 +77,8 @@ async def forgot_password(
     """
     limits = ports.policy.limits
     await login_throttling.count_hit(ports, ip_address, limits.reset_address)
-    await login_throttling.count_hit(ports, normalize_email(command.email), limits.reset_account)
+    subject = login_throttling.email_subject(ports, command.email)
+    await login_throttling.count_hit(ports, subject, limits.reset_account)
     notice = password_reset_notification(command.email, next_path)
     await ports.store.run_transaction(
         lambda tx: tx.notifications.add_notifications([notice], ports.clock.wall())

@@ -89,6 +89,8 @@ async def login(ports: Ports, command: Login, ip_address: str) -> tuple[User, st
         if held is None or held.password_hash != hashed or held.disabled_at is not None:
             raise _bad_credentials()  # The password changed since it was verified.
         await tx.accounts.add_session(session)
+        digest = login_throttling.login_address_digest(ports, ip_address)
+        await tx.accounts.add_login_address(user.id, digest, now)
         return held
 
     return await ports.store.run_transaction(unit), token

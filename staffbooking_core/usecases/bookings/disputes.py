@@ -247,7 +247,7 @@ async def resolve_dispute(
         )
         result = apply_transition(booking, transition_input, ports.policy)
         if note:  # The alerts keep the operator's reason on record.
-            text = f"the dispute of booking {code} was ended by {trigger}: {note}"
+            text = f"the dispute of booking {code} was resolved by {trigger}: {note}"
             result = evolve(result, alerts=(*result.alerts, text))
         await save_transition(tx, ports, booking, result, now)
         return result.booking

@@ -14,12 +14,16 @@ from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, T
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
-from staffbooking_core.ports import BookingsWritePort, Lease, Ports, Timer, Transaction
+from staffbooking_core.ports import (
+    BookingsWritePort,
+    DueAlert,
+    Lease,
+    Ports,
+    Timer,
+    Transaction,
+)
 from staffbooking_core.usecases.booking_writes import advance_booking, to_booking_write
-from staffbooking_core.usecases.messaging import offline_notifications
-from staffbooking_core.usecases.notifications import notifications
-from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
-from staffbooking_core.usecases.webhooks import deliveries
+from staffbooking_core.usecases.payments import reconciliation
 
 _TIMER_BATCH_SIZE = 16
 
@@ -118,40 +122,22 @@ async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
     await ports.store.run_transaction(unit)
 
 
-async def send_alerts(ports: Ports, limit: int = _TIMER_BATCH_SIZE) -> int:
-    """Send new alerts to the operators; returns their number. Alerts count as sent before they are:
-    a crash in between loses them, a retry never repeats them."""
+async def send_alert(ports: Ports) -> int:
+    """Send the oldest due alert to the operators; returns 1 if there was one, else 0. It is marked
+    as sent after that: a crash in between repeats the alert and never loses it."""
+    now = ports.clock.wall()
+    lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
-    async def take(tx: Transaction) -> list[tuple[int, str]]:
-        return list(await tx.alerts.take_alerts(limit))
+    async def claim(tx: Transaction) -> DueAlert | None:
+        return await tx.alerts.claim_alert(now, lease)
 
-    taken = await ports.store.run_transaction(take)
-    for booking_id, text in taken:
-        await ports.notifier.alert_operators(booking_id, text)
-    return len(taken)
+    alert = await ports.store.run_transaction(claim)
+    if alert is None:
+        return 0
+    await ports.notifier.alert_operators(alert.booking_id, alert.text)
 
+    async def mark_sent(tx: Transaction) -> None:
+        await tx.alerts.mark_alert_sent(alert.id)
 
-async def run_all_due_work(ports: Ports) -> int:
-    """Do all work that is due until none is left, except sending webhook deliveries
-    (`deliveries.deliver_all_due`): for tests, and for a clock that jumped. Returns the number of
-    work items.
-
-    Timers fire one at a time, so that they keep their order over all bookings, and the work that
-    one causes is done before the next. Raises NotificationsGivenUp where notifications were given
-    up; the remaining work is left to the next call.
-    """
-    done = 0
-    while (
-        work_count := await operations.run_due_operation(ports)
-        or await payees.run_due_payee(ports)
-        or await reconciliation.deliver_sandbox_events(ports)
-        or await reconciliation.process_events(ports)
-        or await event_polling.poll_events(ports)
-        or await fire_due_timers(ports, 1)
-        or await send_alerts(ports)
-        or await deliveries.publish_events(ports)
-        or await offline_notifications.notify_of_unread_messages(ports)
-        or await notifications.send_notifications(ports)
-    ):
-        done += work_count
-    return done
+    await ports.store.run_transaction(mark_sent)
+    return 1

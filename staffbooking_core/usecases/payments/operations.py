@@ -288,9 +288,10 @@ async def _look_up(ports: Ports, claimed: _ClaimedOperation, time_limit: timedel
     """Adopt the result of an earlier attempt. Without one, send again under a new key: a checkout
     page at once, since the address of a lost page is unknown, money after _LOOK_UP_RESEND_DELAY."""
     operation = claimed.operation
-    snapshot = await reconciliation.get_snapshot(ports, operation.booking_id, time_limit)
+    snapshot, _ = await reconciliation.get_snapshot(ports, operation.booking_id, time_limit)
     if find_result_ref(operation, snapshot) is not None:
-        await _record_snapshot(ports, claimed, snapshot)
+        # Chargebacks are left to the events that announce them: this snapshot may be stale.
+        await _record_snapshot(ports, claimed, evolve(snapshot, chargebacks=()))
         return
     now = ports.clock.wall()
     resend_at = (operation.last_sent_at or now) + _LOOK_UP_RESEND_DELAY

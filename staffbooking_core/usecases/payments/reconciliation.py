@@ -2,7 +2,7 @@
 taken, and `reconcile` applies the snapshot (PAYMENTS 4).
 
 1. `receive_webhook` and `event_polling` add events to the inbox.
-2. `process_events` claims events and syncs their subjects.
+2. `process_event` claims an event and syncs its subject.
 3. `sync_intent` reads a snapshot outside of transactions; `apply_snapshot` locks the booking and
    saves what is new in one transaction.
 """
@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import (
     ProcessorError,
     ProcessorEvent,
@@ -25,7 +28,7 @@ from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import inbox, payees
 
 SYNC_RETRY_DELAY = timedelta(seconds=5)
-_EVENT_BATCH_SIZE = 16
+_SANDBOX_EVENT_BATCH_SIZE = 16
 
 
 async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
@@ -33,11 +36,11 @@ async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> No
 
     Raises ProcessorError, and RuleBroken or ConstraintViolated where the facts cannot be booked.
     """
-    snapshot = await get_snapshot(ports, intent_id, time_limit)
+    snapshot, before = await get_snapshot(ports, intent_id, time_limit)
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> None:
-        await apply_snapshot(tx, ports, snapshot, now)
+        await apply_snapshot(tx, ports, snapshot, now, before=before)
 
     await ports.store.run_transaction(unit)
 
@@ -50,16 +53,18 @@ async def sync_intent_on_visit(ports: Ports, intent_id: int, time_limit: timedel
         await sync_intent(ports, intent_id, time_limit)
 
 
-async def get_snapshot(ports: Ports, intent_id: int, time_limit: timedelta) -> Snapshot:
-    """The processor's state of one intent; an empty snapshot for an unknown intent. Raises
-    ProcessorError."""
+async def get_snapshot(
+    ports: Ports, intent_id: int, time_limit: timedelta
+) -> tuple[Snapshot, Booking | None]:
+    """The processor's state of one intent, and its booking as it was before the processor was
+    asked; an empty snapshot and None for an unknown intent. Raises ProcessorError."""
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking(intent_id)
         operations = await view.operations.operations_of(intent_id)
     if booking is None:
-        return Snapshot(intent_id)
+        return Snapshot(intent_id), None
     refs = find_intent_refs(booking, operations)
-    return await ports.payments.snapshot(refs, time_limit.total_seconds())
+    return await ports.payments.snapshot(refs, time_limit.total_seconds()), booking
 
 
 async def apply_snapshot(
@@ -69,9 +74,14 @@ async def apply_snapshot(
     now: datetime,
     operation_id: int | None = None,
     lease: Lease | None = None,
+    before: Booking | None = None,
 ) -> None:
     """Apply the new facts of a snapshot. Locks the booking, then the operation that brought the
     snapshot, if any.
+
+    `before` is the booking as it was before the snapshot was taken. Where the booking's chargeback
+    has changed since, a newer snapshot was applied meanwhile: a verdict of this one may be stale,
+    so it is left out, and an event in the inbox orders a new snapshot.
 
     Raises Conflict where the operation's lease was lost.
     """
@@ -80,6 +90,10 @@ async def apply_snapshot(
         return
     if operation_id is not None and lease is not None:
         await tx.operations.lock_operation(operation_id, lease)
+    if snapshot.chargebacks and before is not None and _chargeback_changed(before, booking):
+        snapshot = evolve(snapshot, chargebacks=())
+        again = ProcessorEvent(f"stale:{booking.id}:{booking.version}", intent_id=booking.id)
+        await tx.inbox.add_event(ports.payments.name, again, ports.clock.wall())
     operations = await tx.operations.operations_of(booking.id)
     postings = await tx.ledger.postings_of(booking.id)
     for found in reconcile(booking, operations, postings, snapshot, now, ports.policy):
@@ -87,6 +101,13 @@ async def apply_snapshot(
         booking = found.result.booking
         if found.operation is not None:
             await tx.operations.save_operation(found.operation)
+
+
+def _chargeback_changed(before: Booking, booking: Booking) -> bool:
+    return (before.chargeback_ref, before.chargeback_status) != (
+        booking.chargeback_ref,
+        booking.chargeback_status,
+    )
 
 
 async def receive_webhook(ports: Ports, headers: Mapping[str, str], body: bytes) -> int:
@@ -99,23 +120,28 @@ async def receive_webhook(ports: Ports, headers: Mapping[str, str], body: bytes)
     return await inbox.add_events(ports, received)
 
 
-async def process_events(ports: Ports, limit: int = _EVENT_BATCH_SIZE) -> int:
-    """Claim events from the inbox and sync their subjects; returns the number of claimed events. An
-    event whose facts cannot be booked is finished with an alert, so that it does not block others;
-    one that failed otherwise is retried after SYNC_RETRY_DELAY."""
+async def process_event(ports: Ports) -> int:
+    """Claim the earliest due event of the inbox and sync its subject; returns 1 if there was one,
+    else 0. An event whose facts cannot be booked is finished with an alert, so that it does not
+    block others; one that failed otherwise is retried after SYNC_RETRY_DELAY.
+
+    Claims one at a time: a sync takes up to `policy.processor_timeout`, which is nearly the lease.
+    """
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
     async def claim(tx: Transaction) -> list[tuple[str, ProcessorEvent]]:
-        return list(await tx.inbox.claim_events(now, lease, limit))
+        return list(await tx.inbox.claim_events(now, lease, 1))
 
     claimed = await ports.store.run_transaction(claim)
-    for provider, nudge in claimed:
-        await _process_event(ports, provider, nudge, lease)
+    for provider, event in claimed:
+        await _sync_claimed_event(ports, provider, event, lease)
     return len(claimed)
 
 
-async def _process_event(ports: Ports, provider: str, event: ProcessorEvent, lease: Lease) -> None:
+async def _sync_claimed_event(
+    ports: Ports, provider: str, event: ProcessorEvent, lease: Lease
+) -> None:
     retry_at = None
     try:
         await _sync_event_subject(ports, event)
@@ -145,7 +171,7 @@ async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
         await sync_intent(ports, intent_id, time_limit)
 
 
-async def deliver_sandbox_events(ports: Ports, limit: int = _EVENT_BATCH_SIZE) -> int:
+async def deliver_sandbox_events(ports: Ports, limit: int = _SANDBOX_EVENT_BATCH_SIZE) -> int:
     """Deliver due events of the fake processor in the same way as real ones, and process them at
     once; returns their number. Returns 0 without a sandbox."""
     if ports.sandbox is None:
@@ -156,6 +182,6 @@ async def deliver_sandbox_events(ports: Ports, limit: int = _EVENT_BATCH_SIZE) -
             await receive_webhook(ports, headers, body)
         except ProcessorError:
             continue  # A forged event (injected fault) is refused, as over HTTP.
-    if events:
-        await process_events(ports, limit)
+    for _ in events:
+        await process_event(ports)
     return len(events)

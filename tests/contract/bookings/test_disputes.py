@@ -173,7 +173,11 @@ async def test_disputes_are_listed_by_their_deadline(store):
 
     async def make(day: int, hours: int, status: BookingStatus) -> int:
         starts_at, respond_by = NOW + day * DAY, NOW + hours * HOUR
-        given = {"starts_at": starts_at, "status": status, "dispute_respond_by": respond_by}
+        given: dict[str, Any] = {
+            "starts_at": starts_at,
+            "status": status,
+            "dispute_respond_by": respond_by,
+        }
         return (await add_booking(store, companion, **given)).id
 
     await make(9, 0, BookingStatus.COMPLETED)

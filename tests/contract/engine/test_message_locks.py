@@ -12,7 +12,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
 from staffbooking_core.errors import InvalidField
 from tests.contract.stores import read_store
-from tests.contract.webhooks.test_webhook_races import WAITING, meeting, postgres
+from tests.contract.webhooks.test_webhook_races import WAITING, postgres, run_concurrently
 from tests.support.builders import (
     DAY,
     NOW,
@@ -142,7 +142,7 @@ async def test_a_lock_reads_the_committed_conversation(postgres):
     async def hold(tx):
         return (await tx.messages.lock_conversations([group.id]))[group.id]
 
-    message, held = await meeting(postgres, unit, lambda: other.run_transaction(hold))
+    message, held = await run_concurrently(postgres, unit, lambda: other.run_transaction(hold))
     assert held == await reload_conversation(one, group)
     assert held.last_id == message.id
     assert held.recipient_ids == (group.customer_id, staying, coming.id)
@@ -161,7 +161,7 @@ async def test_two_accepts_see_each_other(postgres, is_made):
     if is_made:
         await lock_group(one, bookings[0].customer_id)
     accepts = [accept(booking) for booking in bookings]
-    await meeting(postgres, accepts[0], lambda: other.run_transaction(accepts[1]))
+    await run_concurrently(postgres, accepts[0], lambda: other.run_transaction(accepts[1]))
     [shown] = await read_store(
         one, lambda view: view.messages.overviews(bookings[0].customer_id, 1, 9, NOW)
     )
@@ -177,7 +177,9 @@ async def test_concurrent_opens_give_one_conversation(postgres):
     async def open_it(tx):
         return await tx.messages.open_direct_conversation(pair, NOW)
 
-    first, second = await meeting(postgres, open_it, lambda: other.run_transaction(open_it))
+    first, second = await run_concurrently(
+        postgres, open_it, lambda: other.run_transaction(open_it)
+    )
     assert first == second
 
 
@@ -200,7 +202,9 @@ async def test_concurrent_connections_are_counted_in_turn(postgres):
 
         return unit
 
-    taken = await meeting(postgres, connecting("a"), lambda: other.run_transaction(connecting("b")))
+    taken = await run_concurrently(
+        postgres, connecting("a"), lambda: other.run_transaction(connecting("b"))
+    )
     assert taken == (True, False)
 
 
@@ -215,7 +219,7 @@ async def test_removing_both_connections_ends_presence(postgres):
     async def end(tx):
         await tx.presence.remove_connection(user.id, "a", NOW)
 
-    await meeting(postgres, end, lambda: other.run_transaction(end))
+    await run_concurrently(postgres, end, lambda: other.run_transaction(end))
     [presence] = await read_store(one, lambda view: view.presence.presence([user.id], NOW))
     assert not presence.online
 
@@ -231,7 +235,9 @@ async def test_renewing_a_deleted_node_returns_false(postgres):
     async def renew(tx):
         return await tx.presence.renew_node_lease("a", NOW + DAY)
 
-    _, is_known = await meeting(postgres, delete_expired, lambda: other.run_transaction(renew))
+    _, is_known = await run_concurrently(
+        postgres, delete_expired, lambda: other.run_transaction(renew)
+    )
     assert not is_known
 
 

@@ -1,4 +1,4 @@
-"""Conversations and their overviews, on every store."""
+"""Contract of the stores: conversations and their overviews."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def direct(store, pair):
     return await read_store(store, lambda view: view.messages.direct_conversation_id(pair))
 
 
-async def unopened(store, user_id, limit=10):
+async def unopened_pairs(store, user_id, limit=10):
     return list(
         await read_store(
             store, lambda view: view.messages.pairs_without_conversation(user_id, limit)
@@ -88,11 +88,11 @@ async def mark_read(store, conversation, user_id, message):
     )
 
 
-async def cleared(store, conversation):
+async def paid_staff(store, conversation):
     return set(await read_store(store, lambda view: view.messages.paid_staff_ids(conversation)))
 
 
-# Two people who share a booking -----------------------------------------------------------
+# Pairs and direct conversations -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", BookingStatus)
@@ -113,28 +113,32 @@ async def test_strangers_are_no_pair(store):
     assert await pair_of(store, one.companion_id, other.companion_id) is None
 
 
-async def test_a_pair_waits_until_its_conversation_is_opened(store):
+async def test_a_pair_is_listed_until_its_conversation_is_opened(store):
     """A pair is listed once, however many bookings it has, until its conversation opens."""
     pair = await add_pair(store)
     await add_booking(store, pair.companion_id, pair.customer_id)
     await add_pair(store)
     assert await direct(store, pair) is None
-    assert await unopened(store, pair.customer_id) == [pair]
-    assert await unopened(store, pair.companion_id) == [pair]
+    assert await unopened_pairs(store, pair.customer_id) == [pair]
+    assert await unopened_pairs(store, pair.companion_id) == [pair]
     number = await open_direct(store, pair)
     assert await direct(store, pair) == number
-    assert await unopened(store, pair.customer_id) == await unopened(store, pair.companion_id) == []
+    assert (
+        await unopened_pairs(store, pair.customer_id)
+        == await unopened_pairs(store, pair.companion_id)
+        == []
+    )
 
 
-async def test_pairs_wait_by_so_many(store):
+async def test_pairs_are_listed_up_to_a_limit(store):
     """Pairs without a conversation are listed up to the limit, the others after them."""
     customer = await add_user(store)
     pairs = {await add_pair(store, customer=customer) for _ in range(3)}
-    some = await unopened(store, customer.id, limit=2)
+    some = await unopened_pairs(store, customer.id, limit=2)
     assert len(set(some)) == 2
     for pair in some:
         await open_direct(store, pair)
-    assert {*some, *await unopened(store, customer.id, limit=2)} == pairs
+    assert {*some, *await unopened_pairs(store, customer.id, limit=2)} == pairs
 
 
 async def test_a_conversation_is_opened_once(store):
@@ -170,7 +174,7 @@ async def test_a_new_conversation_is_empty(store):
     assert [member.user_id for member in members] == [companion.id, customer.id]
 
 
-async def test_a_member_is_known_to_be_disabled(store):
+async def test_a_locked_conversation_shows_disabled_members(store):
     """A locked conversation shows which members are disabled."""
     conversation = await add_direct(store)
     customer = conversation.customer_id
@@ -184,8 +188,8 @@ async def test_a_member_is_known_to_be_disabled(store):
     assert [each.user_id for each in held.members if each.disabled] == [customer]
 
 
-async def test_members_have_the_names_of_now(store):
-    """Members have their current names, not those at the conversation's opening."""
+async def test_members_have_their_current_names(store):
+    """Members have their current names in a conversation, its overview and its lock."""
     conversation = await add_direct(store)
     (companion,) = conversation.staff_ids
     await rename_user(store, companion, "Noa")
@@ -199,7 +203,7 @@ async def test_members_have_the_names_of_now(store):
     assert held[conversation.id].members == members
 
 
-async def test_what_is_held_is_what_is_there(store):
+async def test_locking_returns_each_known_conversation(store):
     """Locking returns each known conversation once, by id, and leaves out unknown ids."""
     one, other = await add_direct(store), await add_direct(store)
     held = await store.run_transaction(
@@ -209,7 +213,7 @@ async def test_what_is_held_is_what_is_there(store):
     assert await store.run_transaction(lambda unit: unit.messages.lock_conversations([])) == {}
 
 
-async def test_what_is_undone_was_never_opened(store):
+async def test_a_rolled_back_transaction_opens_no_conversation(store):
     """A rolled-back transaction leaves no conversation, and the next one can open it."""
     pair = await add_pair(store)
 
@@ -225,7 +229,7 @@ async def test_what_is_undone_was_never_opened(store):
     assert await listed(store, pair.companion_id) == [number]
 
 
-# As members find them ---------------------------------------------------------------------
+# Overviews --------------------------------------------------------------------------------
 
 
 async def test_a_new_conversation_has_an_overview(store):
@@ -262,7 +266,7 @@ async def test_the_conversation_updated_last_comes_first(store):
     assert await listed(store, customer) == [one, two, four, three]
 
 
-async def test_conversations_come_by_pages(store):
+async def test_conversations_are_listed_in_pages(store):
     """A page has one row above the limit if more follow; a page past the end is empty."""
     customer = (await add_user(store)).id
     made = [(await add_direct(store, customer=customer)).id for _ in range(5)]
@@ -289,9 +293,9 @@ async def test_the_messages_of_others_are_unread(store):
     """Other members' messages after the read mark are unread; own messages never are."""
     conversation = await add_direct(store)
     customer, companion = conversation.customer_id, conversation.companion_id
-    said = []
+    sent = []
     for n in range(6):
-        said += await add_messages_by(
+        sent += await add_messages_by(
             store, conversation, f"No. {n}", by=companion if n % 3 else customer
         )
 
@@ -299,10 +303,10 @@ async def test_the_messages_of_others_are_unread(store):
         return (await overview(store, conversation, user_id)).unread
 
     assert [await unread(customer), await unread(companion)] == [4, 2]
-    await mark_read(store, conversation, customer, said[2])
+    await mark_read(store, conversation, customer, sent[2])
     assert [await unread(customer), await unread(companion)] == [2, 2]
-    await mark_read(store, conversation, customer, said[-1])
-    await mark_read(store, conversation, companion, said[3])
+    await mark_read(store, conversation, customer, sent[-1])
+    await mark_read(store, conversation, companion, sent[3])
     assert [await unread(customer), await unread(companion)] == [0, 0]
 
 
@@ -316,7 +320,7 @@ async def test_unread_messages_are_of_one_conversation(store):
     assert {each.conversation.id: each.unread for each in shown} == {one.id: 1, other.id: 2}
 
 
-async def test_the_booking_is_the_newest_of_the_pair(store):
+async def test_an_overview_has_the_newest_booking_of_the_pair(store):
     """An overview has the code of the pair's newest booking, whatever its status or date."""
     pair = await add_pair(store)
     conversation = await add_direct(store, pair)
@@ -333,7 +337,7 @@ async def test_the_booking_is_the_newest_of_the_pair(store):
         assert (await overview(store, conversation, user_id)).booking_code == newest.code
 
 
-async def test_who_is_connected_is_online(store):
+async def test_connected_users_are_online(store):
     """Users connected at a live node are online, including the reader."""
     conversation = await add_direct(store)
     customer, companion = conversation.customer_id, conversation.companion_id
@@ -356,10 +360,10 @@ async def test_who_is_connected_is_online(store):
     assert listed.online == {customer, companion}
 
 
-# Marks ------------------------------------------------------------------------------------
+# Read marks -------------------------------------------------------------------------------
 
 
-async def test_a_mark_is_the_members_own(store):
+async def test_marking_moves_only_the_members_own_mark(store):
     """Marking as read moves only the member's own read mark."""
     conversation = await add_direct(store)
     customer, companion = conversation.customer_id, conversation.companion_id
@@ -380,37 +384,37 @@ async def test_a_mark_never_goes_back(store):
     assert (await overview(store, conversation, reader)).unread == 0
 
 
-# Whose bookings were paid -----------------------------------------------------------------
+# Paid companions --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", BookingStatus)
-async def test_a_companion_is_cleared_by_a_booking_that_was_paid(store, status):
-    """One paid booking of the pair marks the companion as paid."""
+async def test_a_booking_that_shares_contacts_marks_its_companion_as_paid(store, status):
+    """A companion is paid if a booking of the pair has a contact-sharing status."""
     pair = await add_pair(store)
     conversation = await add_direct(store, pair)
     given = {"status": status, "starts_at": NOW + 3 * DAY}
     await add_booking(store, pair.companion_id, pair.customer_id, **given)
     await add_booking(store, pair.companion_id, pair.customer_id, starts_at=NOW + 4 * DAY)
-    assert await cleared(store, conversation) == (
+    assert await paid_staff(store, conversation) == (
         {pair.companion_id} if status in CONTACT_SHARING_STATUSES else set()
     )
 
 
-async def test_others_bookings_clear_nobody(store):
+async def test_bookings_of_other_pairs_do_not_mark_a_companion(store):
     """Paid bookings of other pairs do not mark a companion as paid."""
     pair = await add_pair(store)
     conversation = await add_direct(store, pair)
     await add_booking(store, pair.companion_id, status=BookingStatus.PAID)
     await add_booking(store, customer=pair.customer_id, status=BookingStatus.PAID)
-    assert await cleared(store, conversation) == set()
+    assert await paid_staff(store, conversation) == set()
 
 
-async def test_each_of_the_staff_is_cleared_alone(store):
-    """In a group, each companion whom the customer paid for any event is marked as paid."""
+async def test_companions_of_a_group_are_marked_separately(store):
+    """In a group, a companion is paid if a booking of the customer for any event is paid."""
     one, two, three = [await add_companion(store) for _ in range(3)]
     group = await add_group(store, one, two, three)
     customer, later = group.customer_id, NOW + 9 * DAY
     await add_booking(store, two, customer, status=BookingStatus.COMPLETED, starts_at=later)
     await add_booking(store, three, customer, status=BookingStatus.PAID, starts_at=later)
     await add_booking(store, one, status=BookingStatus.PAID, starts_at=later)
-    assert await cleared(store, group) == {two.id, three.id}
+    assert await paid_staff(store, group) == {two.id, three.id}

@@ -1,4 +1,4 @@
-"""Groups of an event's customer and staff, on every store."""
+"""Contract of the stores: groups of an event's customer and staff."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def find(store, group):
     return await read_store(store, lambda view: view.messages.conversation(group.id))
 
 
-async def held(store, *groups):
+async def locked(store, *groups):
     numbers = [group.id for group in groups]
     return dict(await store.run_transaction(lambda unit: unit.messages.lock_conversations(numbers)))
 
@@ -80,11 +80,11 @@ async def last_id(store, user_id):
     return await read_store(store, lambda view: view.messages.last_message_id(user_id))
 
 
-async def acquaintances(store, user_id, among):
+async def partners(store, user_id, among):
     return await read_store(store, lambda view: view.messages.conversation_partners(user_id, among))
 
 
-async def online_acquaintances(store, user_id):
+async def online_partners(store, user_id):
     return list(
         await read_store(
             store, lambda view: view.presence.online_conversation_partners(user_id, NOW)
@@ -101,10 +101,10 @@ async def connect(store, *user_ids):
     await store.run_transaction(unit)
 
 
-# Made, and opened -------------------------------------------------------------------------
+# Creation and opening ---------------------------------------------------------------------
 
 
-async def test_a_group_is_made_with_its_customer(store):
+async def test_a_new_group_has_only_its_customer(store):
     """A new group has the customer as its only member until others are saved."""
     customer = await add_user(store)
     group = await lock_group(store, customer.id, now=FINE)
@@ -119,7 +119,7 @@ async def test_a_group_is_made_with_its_customer(store):
     )
 
 
-async def test_a_group_is_made_once(store):
+async def test_a_group_is_unique_by_customer_and_event(store):
     """A group is unique by customer and exact event reference."""
     customer, other = await add_user(store), await add_user(store)
     group = await lock_group(store, customer.id, now=FINE)
@@ -132,8 +132,8 @@ async def test_a_group_is_made_once(store):
     assert len({group.id, *(each.id for each in others)}) == 4
 
 
-async def test_a_group_opens_for_good(store):
-    """An opened group stays open, whoever its members are."""
+async def test_an_opened_group_stays_open(store):
+    """An opened group stays open, also without other members."""
     customer, one, two = await add_user(store), await add_companion(store), await add_user(store)
     group = await save_group_members(store, customer.id, [one.id])
     assert await find(store, group) is None
@@ -144,31 +144,31 @@ async def test_a_group_opens_for_good(store):
     assert await lock_group(store, customer.id) == left
 
 
-async def test_a_group_that_is_not_open_is_nowhere(store):
-    """No query finds a group that is not open, not even for its members."""
+async def test_a_group_that_is_not_open_is_not_found(store):
+    """Queries find a group, for its members too, only after it is opened."""
     customer, staff = await add_user(store), await add_companion(store)
     group = await save_group_members(store, customer.id, [staff.id])
     await connect(store, customer.id, staff.id)
     members = {customer.id, staff.id}
     assert await find(store, group) is None
-    assert await held(store, group) == {}
+    assert await locked(store, group) == {}
     for user_id in members:
         assert await overview(store, group, user_id) is None
         assert await listed(store, user_id) == []
-        assert await acquaintances(store, user_id, members) == {user_id}
-        assert await online_acquaintances(store, user_id) == []
+        assert await partners(store, user_id, members) == {user_id}
+        assert await online_partners(store, user_id) == []
         assert await inbox(store, user_id) == []
         assert await last_id(store, user_id) == 0
     opened = await save_group_members(store, customer.id, [staff.id], opens=True)
-    assert await held(store, group) == {group.id: opened}
+    assert await locked(store, group) == {group.id: opened}
     for user_id in members:
         assert (await overview(store, group, user_id)).conversation == opened
         assert await listed(store, user_id) == [group.id]
-        assert await acquaintances(store, user_id, members) == members
-        assert await online_acquaintances(store, user_id) == [*(members - {user_id})]
+        assert await partners(store, user_id, members) == members
+        assert await online_partners(store, user_id) == [*(members - {user_id})]
 
 
-async def test_what_is_undone_made_no_group(store):
+async def test_a_rolled_back_transaction_creates_no_group(store):
     """A rolled-back transaction leaves neither the group nor its members."""
     staff, group = await add_companion(store), await add_group(store)
     before, stranger = await reload_conversation(store, group), await add_user(store)
@@ -189,10 +189,10 @@ async def test_what_is_undone_made_no_group(store):
     assert await reload_conversation(store, group) == before
 
 
-# Who is in it -----------------------------------------------------------------------------
+# Members ----------------------------------------------------------------------------------
 
 
-async def test_members_come_in_the_order_of_their_ids(store):
+async def test_members_are_listed_by_id(store):
     """Members are listed in id order with their current names."""
     one, two = await add_companion(store), await add_companion(store, first_name="Noa")
     customer = await add_user(store)
@@ -212,19 +212,19 @@ async def test_a_group_has_no_booking(store):
     assert (await overview(store, group, group.customer_id)).booking_code is None
 
 
-async def test_who_leaves_a_group_stays_known_to_it(store):
+async def test_a_former_member_keeps_the_read_mark(store):
     """A former member keeps the read mark and last readable message, and can come back."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    [said] = await add_messages_by(store, group, "one")
+    [sent] = await add_messages_by(store, group, "one")
 
     async def mark(tx):
-        return await tx.messages.mark_read(group.id, leaves, said.id)
+        return await tx.messages.mark_read(group.id, leaves, sent.id)
 
-    assert await store.run_transaction(mark) == said.id
+    assert await store.run_transaction(mark) == sent.id
     await save_group_members(store, group.customer_id, [stays])
     left = await reload_conversation(store, group)
-    away = ConversationMember(leaves, "Noa Lindqvist", read_id=said.id, left_id=said.id)
+    away = ConversationMember(leaves, "Noa Lindqvist", read_id=sent.id, left_id=sent.id)
     assert left.find_member(leaves) == away
     assert left.recipient_ids == tuple(sorted((group.customer_id, stays)))
     await add_messages_by(store, left, "two")
@@ -234,36 +234,36 @@ async def test_who_leaves_a_group_stays_known_to_it(store):
     assert len(await inbox(store, leaves)) == 2
 
 
-async def test_who_left_reads_what_was_said_until_then(store):
+async def test_a_former_member_reads_messages_up_to_leaving(store):
     """A former member reads no message sent after leaving."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    said = await add_messages_by(store, group, "one", "two")
+    sent = await add_messages_by(store, group, "one", "two")
     other = await add_direct(store, companion=leaves)
     left = await save_group_members(store, group.customer_id, [stays])
     [elsewhere] = await add_messages_by(store, other, "elsewhere")
     since = await add_messages_by(store, left, "three", "four")
 
     shown = await overview(store, group, leaves)
-    assert (shown.last_message, shown.unread) == (said[-1], 2)
-    assert await inbox(store, leaves) == [*said, elsewhere]
+    assert (shown.last_message, shown.unread) == (sent[-1], 2)
+    assert await inbox(store, leaves) == [*sent, elsewhere]
     assert await last_id(store, leaves) == elsewhere.id
     assert await last_id(store, stays) == since[-1].id
     shown = await overview(store, group, stays)
     assert (shown.last_message, shown.unread) == (since[-1], 4)
-    assert await inbox(store, stays, said[0].id) == [said[1], *since]
+    assert await inbox(store, stays, sent[0].id) == [sent[1], *since]
 
 
-async def test_who_left_has_last_what_was_said_until_then(store):
+async def test_the_last_message_of_a_former_member_is_from_before_leaving(store):
     """A former member's last message id is the last one before leaving."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    [said] = await add_messages_by(store, group, "one")
+    [sent] = await add_messages_by(store, group, "one")
     await add_messages_by(store, await save_group_members(store, group.customer_id, [stays]), "two")
-    assert await last_id(store, leaves) == said.id
+    assert await last_id(store, leaves) == sent.id
 
 
-async def test_who_left_before_the_first_message_reads_none(store):
+async def test_a_member_who_left_before_the_first_message_reads_none(store):
     """A member who left before the first message reads none but keeps the conversation."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
@@ -275,7 +275,7 @@ async def test_who_left_before_the_first_message_reads_none(store):
     assert await listed(store, leaves) == [group.id]
 
 
-async def test_who_left_before_the_group_opened_was_never_in_it(store):
+async def test_a_member_who_left_before_the_opening_does_not_find_the_group(store):
     """A member who left before the group opened does not find it unless they come back."""
     customer = (await add_user(store)).id
     gone, stays, comes = [(await add_companion(store)).id for _ in range(3)]
@@ -284,43 +284,43 @@ async def test_who_left_before_the_group_opened_was_never_in_it(store):
     group = await save_group_members(store, customer, [stays, comes], opens=True)
     assert await listed(store, gone) == []
     assert await overview(store, group, gone) is None
-    held = await lock_group(store, customer)
-    assert [member.user_id for member in held.members] == [customer, stays, comes]
+    locked = await lock_group(store, customer)
+    assert [member.user_id for member in locked.members] == [customer, stays, comes]
     await save_group_members(store, customer, [gone, stays], opens=True)
     assert await listed(store, gone) == [group.id]
 
 
-async def test_acquaintances_are_in_a_conversation_now(store):
-    """Current members of common conversations are acquaintances, including the user."""
+async def test_partners_are_current_members(store):
+    """Partners are the current members of a user's conversations, and the user."""
     group = await add_group(store)
     one, two = group.staff_ids
     direct, stranger = await add_direct(store, customer=group.customer_id), await add_user(store)
     everybody = [*group.recipient_ids, *direct.recipient_ids, stranger.id, 404]
-    assert await acquaintances(store, one, everybody) == set(group.recipient_ids)
-    assert await acquaintances(store, one, [two, stranger.id]) == {two}
-    assert await acquaintances(store, group.customer_id, everybody) == {
+    assert await partners(store, one, everybody) == set(group.recipient_ids)
+    assert await partners(store, one, [two, stranger.id]) == {two}
+    assert await partners(store, group.customer_id, everybody) == {
         *group.recipient_ids,
         direct.companion_id,
     }
-    assert await acquaintances(store, stranger.id, everybody) == {stranger.id}
-    assert await acquaintances(store, one, []) == set()
+    assert await partners(store, stranger.id, everybody) == {stranger.id}
+    assert await partners(store, one, []) == set()
 
 
-async def test_who_left_is_no_acquaintance(store):
-    """A former member and the members are no acquaintances without another conversation."""
+async def test_a_former_member_is_no_partner(store):
+    """A former member and the members are partners only through another conversation."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     members = set(group.recipient_ids)
     await save_group_members(store, group.customer_id, [stays])
-    assert await acquaintances(store, stays, members) == members - {leaves}
-    assert await acquaintances(store, leaves, members) == {leaves}
+    assert await partners(store, stays, members) == members - {leaves}
+    assert await partners(store, leaves, members) == {leaves}
     customer = group.customer_id
     await add_direct(store, customer=customer, companion=leaves)
-    assert await acquaintances(store, leaves, members) == {leaves, customer}
-    assert await acquaintances(store, customer, members) == members
+    assert await partners(store, leaves, members) == {leaves, customer}
+    assert await partners(store, customer, members) == members
 
 
-async def test_online_is_who_is_in_the_group_now(store):
+async def test_only_current_members_are_shown_online(store):
     """Only current members are shown online, not connected former members."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
@@ -330,7 +330,7 @@ async def test_online_is_who_is_in_the_group_now(store):
         assert (await overview(store, group, user_id)).online == {stays}
 
 
-async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
+async def test_messages_keep_their_recipients(store):
     """Each message keeps the group's members at its time as recipients."""
     group = await add_group(store)
     stays, _ = group.staff_ids
@@ -346,12 +346,12 @@ async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
     ]
 
 
-# Who is booked ----------------------------------------------------------------------------
+# Booked companions ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", BookingStatus)
-async def test_who_is_booked_depends_on_the_status(store, status):
-    """Booked companions are listed with id and name, once for each confirmed booking."""
+async def test_a_companion_is_booked_in_the_confirmed_statuses(store, status):
+    """A companion is booked, with id and name, if the booking has a confirmed status."""
     booking = await add_booking(store, event_ref=EVENT_REF, status=status)
     expected = [(booking.companion_id, "Mia Lindqvist")] if status in CONFIRMED_STATUSES else []
     assert await booked(store, booking.customer_id) == expected
@@ -376,7 +376,7 @@ async def test_each_booking_of_an_event_counts(store):
     assert await booked(store, customer.id, "Another event") == []
 
 
-async def test_who_is_booked_is_seen_in_its_unit_of_work(store):
+async def test_booked_companions_include_writes_of_the_transaction(store):
     """Booked companions include the writes of the current transaction."""
     customer = await add_user(store)
     given: dict[str, Any] = {"customer": customer, "event_ref": EVENT_REF}

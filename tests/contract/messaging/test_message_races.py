@@ -1,6 +1,6 @@
 """Races for conversations, messages and connections, in two processes on each database.
 
-`RACE_ROUNDS` and `RACE_CALLERS` make them longer (`make soak`).
+`RACE_ROUNDS` and `RACE_CALLERS` set their size (`make soak`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from staffbooking_core.domain.privacy import ERASED_NAME
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.messaging import messages
 from tests.contract.stores import read_store
-from tests.contract.test_races import CALLERS, ROUNDS, at_once, by_turns, ports, processes
+from tests.contract.test_races import CALLERS, ROUNDS, alternate, at_once, ports, processes
 from tests.support.builders import (
     DAY,
     NOW,
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
 
 __all__ = ["ports", "processes"]
 
-MOST = 10
+MAX_CONNECTIONS = 10
 
 
 async def open_direct(store, pair):
@@ -54,26 +54,26 @@ async def overviews(store, user_id):
 
 
 async def test_a_conversation_is_opened_once_by_many(processes):
-    """All who need it at the same moment get the same one."""
+    """Concurrent calls for one pair open one conversation and return its id."""
     for _ in range(ROUNDS):
         pair = await add_pair(processes[0])
-        calls = [partial(open_direct, each, pair) for each in by_turns(processes)]
+        calls = [partial(open_direct, each, pair) for each in alternate(processes)]
         numbers = await at_once(calls)
         [shown] = await overviews(processes[0], pair.customer_id)
         assert numbers == [shown.conversation.id] * CALLERS
 
 
 async def test_a_group_is_made_once_by_many(processes):
-    """All who hold it at the same moment hold the same one, one after the other."""
+    """Concurrent locks of one customer's event create one group."""
     for _ in range(ROUNDS):
         customer = await add_user(processes[0])
-        calls = [partial(lock_group, each, customer.id) for each in by_turns(processes)]
+        calls = [partial(lock_group, each, customer.id) for each in alternate(processes)]
         groups = await at_once(calls)
         assert [group.id for group in groups] == [groups[0].id] * CALLERS
 
 
 async def move(store, booking, status):
-    """A step of a booking that has an event, with what it changes of the group."""
+    """Save a status of a booking with an event, and the group's members that follow from it."""
 
     async def unit(tx):
         await tx.bookings.save_booking(make_booking_write(next_version(booking, status=status)))
@@ -96,7 +96,7 @@ async def group_of(store, customer):
 
 
 async def test_two_accepts_at_the_same_time_open_the_group(processes):
-    """The later one sees the one before it, also where the group was made already."""
+    """Two concurrent accepts add both companions to the group and open it."""
     store = processes[0]
     for _ in range(ROUNDS):
         customer = await add_user(store)
@@ -111,8 +111,8 @@ async def test_two_accepts_at_the_same_time_open_the_group(processes):
         assert (await group_of(store, customer)).staff_ids == staff
 
 
-async def test_who_comes_brings_nobody_back(processes):
-    """One leaves the group at the moment when another comes."""
+async def test_a_joining_member_does_not_restore_a_leaving_one(processes):
+    """A concurrent cancellation and accept remove one companion and add the other."""
     store = processes[0]
     for _ in range(ROUNDS):
         customer = await add_user(store)
@@ -134,23 +134,23 @@ async def mark_read(store, message, reader):
     )
 
 
-async def test_the_highest_mark_stands(processes):
-    """Whoever of those at the same moment comes last."""
+async def test_the_highest_read_mark_is_kept(processes):
+    """Concurrent marks leave the highest one, and each call returns at least its own."""
     conversation = await add_direct(processes[0])
     (reader,) = conversation.staff_ids
     for _ in range(ROUNDS):
         said = await add_messages_by(processes[0], conversation, *"abcdefgh")
         calls = [
             partial(mark_read, each, message, reader)
-            for each, message in zip(by_turns(processes, 8), said, strict=True)
+            for each, message in zip(alternate(processes, 8), said, strict=True)
         ]
-        standing = await at_once(calls)
-        assert all(mark >= message.id for mark, message in zip(standing, said, strict=True))
+        stored_marks = await at_once(calls)
+        assert all(mark >= message.id for mark, message in zip(stored_marks, said, strict=True))
         assert (await read_marks(processes[1], conversation))[reader] == said[-1].id
 
 
 async def send(store, new):
-    """The message, which is added unless it is known."""
+    """The message with the client id of `new`, which is added if it does not exist."""
     name = (new.conversation_id, new.sender_id, new.client_id)
 
     async def unit(tx):
@@ -161,26 +161,26 @@ async def send(store, new):
     return await store.run_transaction(unit)
 
 
-async def test_a_message_sent_by_many_is_kept_once(processes):
-    """All who send it at the same moment, under one name, are told of the same one."""
+async def test_a_message_sent_concurrently_is_stored_once(processes):
+    """Concurrent sends with one client id store one message, which every call returns."""
     conversation = await add_direct(processes[0])
     for n in range(ROUNDS):
         new = make_new_message(conversation, client_id=f"No. {n}")
-        results = await at_once([partial(send, each, new) for each in by_turns(processes)])
+        results = await at_once([partial(send, each, new) for each in alternate(processes)])
         assert results == [results[0]] * CALLERS
     assert len(await tail(processes[0], limit=2 * ROUNDS)) == ROUNDS
 
 
 @pytest.mark.parametrize("writer", ["customer", "staff"])
-async def test_who_is_forgotten_leaves_no_words(ports, writer):
-    """Said while they are erased: it is forgotten with them, or it is not stored."""
+async def test_an_erased_user_leaves_no_message_text(ports, writer):
+    """A message sent during its sender's erasure has its text erased or is not stored."""
     store = ports[0].store
     for _ in range(ROUNDS):
         conversation = await add_direct(store, status=BookingStatus.CANCELLED)
         [staff] = conversation.staff_ids
         sender = conversation.customer_id if writer == "customer" else staff
         letter = messages.MessageDraft(sender, conversation.id, "See you at nine")
-        calls = [partial(messages.send_message, each, letter) for each in by_turns(ports)]
+        calls = [partial(messages.send_message, each, letter) for each in alternate(ports)]
         await at_once([partial(privacy.erase_person, ports[0], sender), *calls])
         reading = partial(newest, conversation.id)
         assert {message.content for message in await read_store(store, reading)} <= {ERASED_NAME}
@@ -197,8 +197,7 @@ async def tail(store, after=0, limit=20):
 
 
 async def test_a_reader_misses_nothing(processes):
-    """Who asks for what is above the last message that was read gets each message once, while
-    many are sent in several conversations."""
+    """Reading from the last seen id returns each message once during concurrent sends."""
     one, other = processes
     conversations = [await add_direct(one) for _ in range(4)]
     everything_is_sent = asyncio.Event()
@@ -218,7 +217,7 @@ async def test_a_reader_misses_nothing(processes):
                 return seen
 
     reader = asyncio.create_task(follow_tail())
-    calls = [partial(send_some, each, n) for n, each in enumerate(by_turns(processes))]
+    calls = [partial(send_some, each, n) for n, each in enumerate(alternate(processes))]
     assert await at_once(calls) == [None] * CALLERS
     everything_is_sent.set()
     assert await reader == await tail(one, limit=2 * CALLERS * ROUNDS + 1)
@@ -226,12 +225,12 @@ async def test_a_reader_misses_nothing(processes):
 
 async def connect(store, user_id, node):
     return await store.run_transaction(
-        lambda unit: unit.presence.add_connection(user_id, node, NOW, MOST)
+        lambda unit: unit.presence.add_connection(user_id, node, NOW, MAX_CONNECTIONS)
     )
 
 
 async def test_connections_at_the_same_time_are_counted(processes):
-    """Of twice as many as a user may have exactly so many are taken, over both processes."""
+    """Of 20 concurrent connections of a user in two processes exactly 10 are accepted."""
     store = processes[0]
     for node in ("a", "b"):
         await store.run_transaction(
@@ -241,6 +240,6 @@ async def test_connections_at_the_same_time_are_counted(processes):
         user = await add_user(store)
         calls = [
             partial(connect, each, user.id, node)
-            for each, node in zip(by_turns(processes, 20), by_turns("ab", 20), strict=True)
+            for each, node in zip(alternate(processes, 20), alternate("ab", 20), strict=True)
         ]
         assert sorted(await at_once(calls)) == [False] * 10 + [True] * 10

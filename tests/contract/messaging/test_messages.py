@@ -1,4 +1,4 @@
-"""Messages, their order and their queries, on every store."""
+"""Contract of the stores: messages, their order and their queries."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def last_id(store, *user_id):
     return await read_store(store, lambda view: view.messages.last_message_id(*user_id))
 
 
-async def known(store, *names):
+async def find_by_client_id(store, *names):
     return dict(
         await store.run_transaction(lambda unit: unit.messages.messages_by_client_id(names))
     )
@@ -74,7 +74,7 @@ def name(message):
     return message.conversation_id, message.sender_id, message.client_id
 
 
-# Kept -------------------------------------------------------------------------------------
+# Storing ----------------------------------------------------------------------------------
 
 
 async def test_a_message_comes_back_as_it_was_added(store):
@@ -95,15 +95,15 @@ async def test_a_message_comes_back_as_it_was_added(store):
         assert await again(store, conversation) == [message]
     assert await tail(store) == [message]
     assert await inbox(store, conversation.customer_id) == [message]
-    assert await known(store, name(message)) == {name(message): message}
+    assert await find_by_client_id(store, name(message)) == {name(message): message}
 
 
-async def test_a_message_needs_no_name_of_its_senders(store):
-    """Any number of messages may have no client id."""
+async def test_a_message_needs_no_client_id(store):
+    """Two messages of a conversation may have no client id."""
     conversation = await add_direct(store)
-    said = await add_messages_by(store, conversation, "Hello", "Hello")
-    assert [message.client_id for message in said] == [None, None]
-    assert await newest(store, conversation) == said
+    sent = await add_messages_by(store, conversation, "Hello", "Hello")
+    assert [message.client_id for message in sent] == [None, None]
+    assert await newest(store, conversation) == sent
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ async def test_a_message_needs_no_name_of_its_senders(store):
     ],
     ids=["astral", "combining", "joined", "odd"],
 )
-async def test_a_text_is_kept_to_the_character(store, text):
+async def test_a_text_is_stored_unchanged(store, text):
     """Texts are stored without normalization, up to the longest."""
     content = (text * MAX_MESSAGE_LENGTH)[:MAX_MESSAGE_LENGTH]
     texts = [content, unicodedata.normalize("NFD", content)[:MAX_MESSAGE_LENGTH]]
     conversation = await add_direct(store)
-    said = await add_messages_by(store, conversation, *texts)
-    assert [message.content for message in said] == texts
-    assert await newest(store, conversation) == said
+    sent = await add_messages_by(store, conversation, *texts)
+    assert [message.content for message in sent] == texts
+    assert await newest(store, conversation) == sent
 
 
-async def test_messages_are_numbered_in_their_order(store):
+async def test_message_ids_ascend_in_the_order_of_sending(store):
     """Message ids ascend over all conversations, also within one transaction."""
     one, other = await add_direct(store), await add_direct(store)
     first = await add_messages_by(store, other, "first")
@@ -156,7 +156,7 @@ async def test_a_conversation_is_updated_by_its_messages(store):
     assert (await reload_conversation(store, other)).last_id == added[1].id
 
 
-async def test_no_messages_are_none(store):
+async def test_adding_no_messages_does_nothing(store):
     """Adding no messages does nothing."""
     conversation = await add_direct(store)
     assert await add_messages(store) == []
@@ -164,8 +164,8 @@ async def test_no_messages_are_none(store):
     assert await reload_conversation(store, conversation) == conversation
 
 
-async def test_what_is_undone_was_never_said(store):
-    """A rolled-back transaction leaves no message, no read mark and no blocking gap in the ids."""
+async def test_a_rolled_back_transaction_leaves_no_message(store):
+    """A rolled-back transaction leaves no message, read mark or used client id."""
     conversation = await add_direct(store)
     reader = conversation.companion_id
     before = await add_messages_by(store, conversation, "before")
@@ -181,17 +181,17 @@ async def test_what_is_undone_was_never_said(store):
     with pytest.raises(RuleBroken):
         await store.run_transaction(unit)
     assert await tail(store) == await inbox(store, reader) == before
-    assert await known(store, (conversation.id, conversation.customer_id, "1")) == {}
+    assert await find_by_client_id(store, (conversation.id, conversation.customer_id, "1")) == {}
     assert await reload_conversation(store, conversation) == held
     assert await last_id(store) == before[0].id
     after = await add_messages_by(store, conversation, "after", client_id="1")
     assert await tail(store) == before + after
 
 
-# Said once --------------------------------------------------------------------------------
+# Client ids -------------------------------------------------------------------------------
 
 
-async def test_a_message_is_known_by_its_name(store):
+async def test_a_message_is_found_by_its_client_id(store):
     """Messages are found by conversation, sender and client id; unknown ones are left out."""
     one, other = await add_direct(store), await add_direct(store)
     new = [
@@ -203,39 +203,39 @@ async def test_a_message_is_known_by_its_name(store):
     ]
     added = await add_messages(store, *new)
     names = [name(message) for message in added[:4]]
-    assert await known(store, *names) == dict(zip(names, added[:4], strict=True))
+    assert await find_by_client_id(store, *names) == dict(zip(names, added[:4], strict=True))
     unknown = [
         (one.id, one.customer_id, "3"),
         (one.id, one.companion_id, "2"),
         (other.id, one.customer_id, "1"),
         (other.id, other.companion_id, "1"),
     ]
-    assert await known(store, *unknown, names[2]) == {names[2]: added[2]}
-    assert await known(store) == {}
+    assert await find_by_client_id(store, *unknown, names[2]) == {names[2]: added[2]}
+    assert await find_by_client_id(store) == {}
 
 
-async def test_a_name_differs_in_case(store):
+async def test_client_ids_are_compared_exactly(store):
     """Client ids are compared exactly, including case."""
     conversation = await add_direct(store)
     texts = ["a", "A", "a ", "\N{LATIN SMALL LETTER A WITH ACUTE}", "a\N{COMBINING ACUTE ACCENT}"]
     for text in texts:
         await add_messages_by(store, conversation, text, client_id=text)
     names = [(conversation.id, conversation.customer_id, text) for text in texts]
-    found = await known(store, *names)
+    found = await find_by_client_id(store, *names)
     assert [found[each].content for each in names] == texts
 
 
-async def test_a_name_is_used_once(store):
+async def test_a_client_id_is_used_once(store):
     """A sender's second use of a client id in a conversation rolls its transaction back."""
     conversation, other = await add_direct(store), await add_direct(store)
-    said = await add_messages_by(store, conversation, "one", client_id="1")
+    sent = await add_messages_by(store, conversation, "one", client_id="1")
     again = make_new_message(conversation, client_id="1")
     with pytest.raises(ConstraintViolated):
         await add_messages(store, make_new_message(other), again)
     fresh = make_new_message(conversation, client_id="2")
     with pytest.raises(ConstraintViolated):
         await add_messages(store, fresh, fresh)
-    assert await tail(store) == said
+    assert await tail(store) == sent
     await add_messages(
         store,
         make_new_message(conversation, conversation.companion_id, client_id="1"),
@@ -245,61 +245,61 @@ async def test_a_name_is_used_once(store):
     assert len(await tail(store)) == 4
 
 
-# Read again -------------------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
 async def talk(store):
     """Nine messages of one conversation, interleaved with those of another."""
     conversation, other = await add_direct(store), await add_direct(store)
-    said = []
+    sent = []
     for n in range(9):
-        said += await add_messages_by(store, conversation, f"No. {n}")
+        sent += await add_messages_by(store, conversation, f"No. {n}")
         await add_messages_by(store, other, "elsewhere")
-    return conversation, said
+    return conversation, sent
 
 
 async def test_the_newest_messages_come_oldest_first(store, talk):
     """The newest messages, up to the limit, come the oldest first."""
-    conversation, said = talk
+    conversation, sent = talk
     for limit in (1, 3, 9, 100):
-        assert await newest(store, conversation, limit=limit) == said[-limit:]
+        assert await newest(store, conversation, limit=limit) == sent[-limit:]
 
 
 async def test_the_newest_messages_are_below_one(store, talk):
     """The newest messages are below the given id, whether or not it exists."""
-    conversation, said = talk
-    assert await newest(store, conversation, said[4].id, limit=3) == said[1:4]
-    assert await newest(store, conversation, said[4].id + 1, limit=3) == said[2:5]
-    assert await newest(store, conversation, said[0].id) == []
+    conversation, sent = talk
+    assert await newest(store, conversation, sent[4].id, limit=3) == sent[1:4]
+    assert await newest(store, conversation, sent[4].id + 1, limit=3) == sent[2:5]
+    assert await newest(store, conversation, sent[0].id) == []
 
 
 async def test_the_newest_messages_are_not_above_another(store, talk):
     """The upper bound is inclusive, and the lower of two bounds applies."""
-    conversation, said = talk
-    assert await newest(store, conversation, upto=said[4].id, limit=2) == said[3:5]
-    assert await newest(store, conversation, upto=said[4].id - 1, limit=2) == said[2:4]
-    assert await newest(store, conversation, said[2].id, said[4].id) == said[:2]
-    assert await newest(store, conversation, said[6].id, said[4].id) == said[:5]
+    conversation, sent = talk
+    assert await newest(store, conversation, upto=sent[4].id, limit=2) == sent[3:5]
+    assert await newest(store, conversation, upto=sent[4].id - 1, limit=2) == sent[2:4]
+    assert await newest(store, conversation, sent[2].id, sent[4].id) == sent[:2]
+    assert await newest(store, conversation, sent[6].id, sent[4].id) == sent[:5]
     assert await newest(store, conversation, upto=0) == []
 
 
 async def test_newer_messages_come_oldest_first(store, talk):
     """The next messages above an id, up to the limit, come the oldest first."""
-    conversation, said = talk
+    conversation, sent = talk
     for limit in (1, 3, 9, 100):
-        assert await newer(store, conversation, limit=limit) == said[:limit]
-    assert await newer(store, conversation, said[2].id, limit=3) == said[3:6]
-    assert await newer(store, conversation, said[2].id - 1, limit=3) == said[2:5]
-    assert await newer(store, conversation, said[-1].id) == []
+        assert await newer(store, conversation, limit=limit) == sent[:limit]
+    assert await newer(store, conversation, sent[2].id, limit=3) == sent[3:6]
+    assert await newer(store, conversation, sent[2].id - 1, limit=3) == sent[2:5]
+    assert await newer(store, conversation, sent[-1].id) == []
 
 
 async def test_newer_messages_are_not_above_another(store, talk):
     """The upper bound of newer messages is inclusive."""
-    conversation, said = talk
-    assert await newer(store, conversation, said[2].id, said[5].id) == said[3:6]
-    assert await newer(store, conversation, said[2].id, said[5].id - 1) == said[3:5]
-    assert await newer(store, conversation, said[2].id, said[2].id) == []
+    conversation, sent = talk
+    assert await newer(store, conversation, sent[2].id, sent[5].id) == sent[3:6]
+    assert await newer(store, conversation, sent[2].id, sent[5].id - 1) == sent[3:5]
+    assert await newer(store, conversation, sent[2].id, sent[2].id) == []
     assert await newer(store, conversation, upto=0) == []
 
 
@@ -309,45 +309,45 @@ async def test_an_unknown_conversation_has_no_messages(store, talk):
     assert await newest(store, unknown) == await newer(store, unknown) == []
 
 
-async def test_the_tail_is_of_all_conversations(store, talk):
+async def test_the_tail_has_all_conversations(store, talk):
     """All messages above an id come in id order, up to the limit."""
-    conversation, said = talk
+    conversation, sent = talk
     everything = await tail(store, limit=100)
     assert len(everything) == 18
     assert ids(everything) == sorted(ids(everything))
-    assert [each for each in everything if each.conversation_id == conversation.id] == said
+    assert [each for each in everything if each.conversation_id == conversation.id] == sent
     assert await tail(store, limit=5) == everything[:5]
     assert await tail(store, everything[4].id, limit=5) == everything[5:10]
     assert await tail(store, everything[-1].id) == await tail(store, ALL) == []
 
 
-async def test_an_inbox_is_of_all_conversations_of_somebody(store):
+async def test_an_inbox_has_all_conversations_of_a_user(store):
     """A user's readable messages above an id come in id order, up to the limit."""
     customer = (await add_user(store)).id
     conversations = [await add_direct(store, customer=customer) for _ in range(3)]
     stranger = await add_direct(store)
-    said = []
+    sent = []
     for n in range(4):
         for conversation in reversed(conversations):
-            said += await add_messages_by(
+            sent += await add_messages_by(
                 store, conversation, f"No. {n}", by=conversation.companion_id
             )
         await add_messages_by(store, stranger, "elsewhere")
-    assert await inbox(store, customer, limit=100) == said
+    assert await inbox(store, customer, limit=100) == sent
     pages, after = [], 0
     while page := await inbox(store, customer, after, limit=5):
         pages.append(page)
         after = page[-1].id
-    assert pages == [said[:5], said[5:10], said[10:]]
-    assert await inbox(store, customer, said[6].id - 1, limit=2) == said[6:8]
-    for before, message in zip([0, *ids(said)], said, strict=False):
+    assert pages == [sent[:5], sent[5:10], sent[10:]]
+    assert await inbox(store, customer, sent[6].id - 1, limit=2) == sent[6:8]
+    for before, message in zip([0, *ids(sent)], sent, strict=False):
         assert await inbox(store, customer, before, limit=1) == [message]
-    own = [each for each in said if each.conversation_id == conversations[0].id]
+    own = [each for each in sent if each.conversation_id == conversations[0].id]
     assert await inbox(store, conversations[0].companion_id) == own
     assert await inbox(store, 404) == []
 
 
-async def test_the_last_message_is_of_all_or_of_somebody(store):
+async def test_the_last_message_id_is_of_all_or_of_one_user(store):
     """The last message id is that of all or one user's conversations; 0 without messages."""
     one = await add_direct(store)
     customer, two = one.customer_id, await add_direct(store, customer=one.customer_id)

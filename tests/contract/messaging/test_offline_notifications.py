@@ -1,4 +1,4 @@
-"""Notifications of unread messages to offline users, on every store."""
+"""Contract of the stores: unread messages of which offline users are notified."""
 
 from __future__ import annotations
 
@@ -13,106 +13,108 @@ from tests.support.messages import add_direct, add_group, add_messages_by, save_
 pytestmark = pytest.mark.anyio
 
 
-async def unseen(store, *messages):
-    """The unread messages among some messages, or among all."""
+async def unread(store, *messages):
+    """The unread messages by user, among some messages or all."""
     async with store.read_view() as view:
         asked = messages or await view.messages.all_messages_after(0, 100)
     numbers = [message.id for message in asked]
     return list(await store.run_transaction(lambda tx: tx.messages.unread_messages(numbers, NOW)))
 
 
-async def whom(store, *messages):
-    """Each message with the users to notify."""
-    return [(each.message_id, each.user_id) for each in await unseen(store, *messages)]
+async def recipients(store, *messages):
+    """The ids of each unread message and of each user to notify."""
+    return [(each.message_id, each.user_id) for each in await unread(store, *messages)]
 
 
-async def note(store):
+async def mark_all_notified(store):
     """Mark every message as notified to every user."""
-    found = await unseen(store)
+    found = await unread(store)
     await store.run_transaction(lambda tx: tx.messages.mark_notified(found))
 
 
-async def read(store, talk, user_id, message):
-    await store.run_transaction(lambda tx: tx.messages.mark_read(talk.id, user_id, message.id))
+async def read(store, conversation, user_id, message):
+    await store.run_transaction(
+        lambda tx: tx.messages.mark_read(conversation.id, user_id, message.id)
+    )
 
 
-async def test_an_unread_message_is_unseen_by_all_but_its_sender(store):
+async def test_an_unread_message_is_returned_for_all_but_its_sender(store):
     """An unread message is returned for every member but its sender, by message and user."""
     direct, group = await add_direct(store), await add_group(store)
     [one] = await add_messages_by(store, direct, "hello")
     [two] = await add_messages_by(store, group, "hello", by=group.staff_ids[0])
     others = sorted({*group.recipient_ids} - {group.staff_ids[0]})
     [companion_id] = direct.staff_ids
-    assert await unseen(store) == [
+    assert await unread(store) == [
         UnreadMessage(direct.id, companion_id, one.id, one.sender_name),
         *(UnreadMessage(group.id, user_id, two.id, two.sender_name) for user_id in others),
     ]
 
 
-async def test_messages_are_looked_at_by_their_ids(store):
+async def test_messages_are_selected_by_id(store):
     """Only the requested messages are returned."""
-    talk = await add_direct(store)
-    one, _, three = await add_messages_by(store, talk, *"abc")
-    told = [(one.id, talk.companion_id), (three.id, talk.companion_id)]
-    assert await whom(store, three, one) == told
+    conversation = await add_direct(store)
+    one, _, three = await add_messages_by(store, conversation, *"abc")
+    expected = [(one.id, conversation.companion_id), (three.id, conversation.companion_id)]
+    assert await recipients(store, three, one) == expected
 
 
-async def test_who_has_read_is_told_nothing(store):
+async def test_readers_are_not_notified(store):
     """Users are not notified of messages that they have read."""
-    talk = await add_direct(store)
-    one, two = await add_messages_by(store, talk, *"ab")
-    await read(store, talk, talk.companion_id, one)
-    assert await whom(store) == [(two.id, talk.companion_id)]
+    conversation = await add_direct(store)
+    one, two = await add_messages_by(store, conversation, *"ab")
+    await read(store, conversation, conversation.companion_id, one)
+    assert await recipients(store) == [(two.id, conversation.companion_id)]
 
 
-async def test_who_was_told_is_told_again_after_reading(store):
+async def test_a_notified_user_is_notified_again_after_reading(store):
     """A notified user is notified again only after reading, for each conversation."""
-    talk, other = await add_direct(store), await add_direct(store)
-    await add_messages_by(store, talk, "hello")
-    await note(store)
-    [two] = await add_messages_by(store, talk, "hello")
+    conversation, other = await add_direct(store), await add_direct(store)
+    await add_messages_by(store, conversation, "hello")
+    await mark_all_notified(store)
+    [two] = await add_messages_by(store, conversation, "hello")
     [three] = await add_messages_by(store, other, "hello")
-    assert await whom(store) == [(three.id, other.companion_id)]
-    await read(store, talk, talk.companion_id, two)
-    [four] = await add_messages_by(store, talk, "hello")
-    assert await whom(store, four) == [(four.id, talk.companion_id)]
+    assert await recipients(store) == [(three.id, other.companion_id)]
+    await read(store, conversation, conversation.companion_id, two)
+    [four] = await add_messages_by(store, conversation, "hello")
+    assert await recipients(store, four) == [(four.id, conversation.companion_id)]
 
 
-async def test_what_was_told_outlasts_a_change_of_the_group(store):
+async def test_a_change_of_the_group_keeps_the_notified_state(store):
     """A change of the group does not notify remaining members twice."""
     group = await add_group(store)
     await add_messages_by(store, group, "hello")
-    await note(store)
+    await mark_all_notified(store)
     await save_group_members(store, group.customer_id, group.staff_ids)
     await add_messages_by(store, group, "hello")
-    assert await whom(store) == []
+    assert await recipients(store) == []
 
 
-async def test_who_has_left_is_told_nothing(store):
+async def test_former_members_are_not_notified(store):
     """Former members are not notified."""
     group = await add_group(store)
     [one] = await add_messages_by(store, group, "hello")
     stays, _ = group.staff_ids
     await save_group_members(store, group.customer_id, [stays])
-    assert await whom(store) == [(one.id, stays)]
+    assert await recipients(store) == [(one.id, stays)]
 
 
-async def test_who_is_connected_is_told_nothing(store):
+async def test_online_users_are_not_notified(store):
     """Users connected at a live node are not notified."""
-    talk = await add_direct(store)
-    [one] = await add_messages_by(store, talk, "hello")
+    conversation = await add_direct(store)
+    [one] = await add_messages_by(store, conversation, "hello")
 
     async def connect(tx):
         await tx.presence.renew_node_lease("a", NOW + HOUR)
-        await tx.presence.add_connection(talk.companion_id, "a", NOW, 10)
+        await tx.presence.add_connection(conversation.companion_id, "a", NOW, 10)
 
     await store.run_transaction(connect)
-    assert await whom(store) == []
+    assert await recipients(store) == []
     await store.run_transaction(lambda tx: tx.presence.renew_node_lease("a", NOW))
-    assert await whom(store) == [(one.id, talk.companion_id)]
+    assert await recipients(store) == [(one.id, conversation.companion_id)]
 
 
-async def test_how_far_it_went_is_kept(store):
+async def test_the_last_notified_id_is_transactional(store):
     """The last notified id is committed or rolled back with its transaction."""
 
     async def fail(tx):
@@ -127,8 +129,8 @@ async def test_how_far_it_went_is_kept(store):
         assert await view.messages.last_notified_id() == 7
 
 
-async def test_one_at_a_time_goes_on(store):
-    """A second transaction waits for the lock and sees the first one's last notified id."""
+async def test_the_last_notified_id_is_locked(store):
+    """Concurrent transactions that lock the last notified id run one after the other."""
 
     async def step(tx):
         upto = await tx.messages.lock_last_notified_id()

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.anyio
 
 FINE = NOW + timedelta(microseconds=123_456)
 LEASE = MINUTE
-ENDS = NOW + LEASE
-"""When the lease ends of a node that is renewed at NOW."""
-MOST = 10
+LEASE_END = NOW + LEASE
+"""The end of the lease of a node that is renewed at NOW."""
+MAX_CONNECTIONS = 10
 
 
 async def presence(store, *user_ids, now=NOW):
@@ -37,7 +37,7 @@ async def last_seen(store, user_id, now=NOW):
     return found.last_seen
 
 
-async def acquaintances(store, user_id, now=NOW):
+async def online_partners(store, user_id, now=NOW):
     return list(
         await read_store(
             store, lambda view: view.presence.online_conversation_partners(user_id, now)
@@ -45,7 +45,7 @@ async def acquaintances(store, user_id, now=NOW):
     )
 
 
-async def renew(store, *nodes, until=ENDS):
+async def renew(store, *nodes, until=LEASE_END):
     return [
         await store.run_transaction(
             lambda unit, node=node: unit.presence.renew_node_lease(node, until)
@@ -54,7 +54,7 @@ async def renew(store, *nodes, until=ENDS):
     ]
 
 
-async def connect(store, user_id, node="a", now=NOW, most=MOST):
+async def connect(store, user_id, node="a", now=NOW, most=MAX_CONNECTIONS):
     return await store.run_transaction(
         lambda unit: unit.presence.add_connection(user_id, node, now, most)
     )
@@ -68,20 +68,20 @@ async def restore(store, connections, node="a"):
     await store.run_transaction(lambda unit: unit.presence.set_connections(node, connections))
 
 
-async def bury(store, now=ENDS, limit=10):
+async def delete_expired(store, now=LEASE_END, limit=10):
     return list(
         await store.run_transaction(lambda unit: unit.presence.delete_expired_nodes(now, limit))
     )
 
 
 async def free(store, user_id, now=NOW):
-    """How many connections more a user may have, found out by having them."""
-    return sum([await connect(store, user_id, "count", now) for _ in range(MOST)])
+    """The number of further connections that a user may have; adds them at the node `count`."""
+    return sum([await connect(store, user_id, "count", now) for _ in range(MAX_CONNECTIONS)])
 
 
 @pytest.fixture
 async def users(store):
-    """The ids of three users, rising; there are two nodes, and one to count at."""
+    """Three user ids in ascending order; adds two nodes, and the node `count` for `free`."""
     await renew(store, "a", "b", "count")
     return [(await add_user(store)).id for _ in range(3)]
 
@@ -89,15 +89,15 @@ async def users(store):
 # Connections ------------------------------------------------------------------------------
 
 
-async def test_nobody_is_online_at_first(store, users):
+async def test_users_are_offline_at_first(store, users):
     """Known and unknown users are offline and never seen at first."""
     asked = [users[2], 404, users[0]]
     assert await presence(store, *asked) == [UserPresence(each, False, None) for each in asked]
     assert await presence(store) == []
 
 
-async def test_who_connects_is_online(store, users):
-    """The answer has one entry for each requested user, in order."""
+async def test_connected_users_are_online(store, users):
+    """The answer has the presence of each requested user, in order, repeated ids included."""
     one, two, three = users
     assert await connect(store, two)
     assert await connect(store, three, "b")
@@ -107,24 +107,24 @@ async def test_who_connects_is_online(store, users):
     assert [each.online for each in found] == [True, False, True, False, True]
 
 
-async def test_many_are_asked_for_at_once(store, users):
-    """A query can have more users than a page."""
+async def test_a_query_may_have_many_users(store, users):
+    """A query with 203 ids finds the one user who is online."""
     assert await connect(store, users[1])
     asked = [*range(1_000, 1_200), *users]
     assert await online(store, *asked) == [users[1]]
 
 
-async def test_a_user_has_so_many_connections(store, users):
+async def test_the_connection_limit_is_per_user(store, users):
     """The connection limit is per user over all nodes."""
     one, two, _ = users
     results = [await connect(store, one, node, most=3) for node in ("a", "b", "a", "a", "b")]
     assert results == [True, True, True, False, False]
     assert await connect(store, two, most=3)
-    assert await free(store, one) == MOST - 3
+    assert await free(store, one) == MAX_CONNECTIONS - 3
 
 
 async def test_a_refused_connection_is_not_counted(store, users):
-    """A refused connection does not count."""
+    """A refused connection does not count towards the limit and does not keep a user online."""
     user = users[0]
     for _ in range(3):
         await connect(store, user, most=1)
@@ -133,19 +133,19 @@ async def test_a_refused_connection_is_not_counted(store, users):
     assert await connect(store, user, most=1)
 
 
-async def test_a_connection_that_ends_makes_room(store, users):
-    """A closed connection at any node frees a place."""
+async def test_a_closed_connection_frees_a_place(store, users):
+    """A closed connection frees a place for a connection at any node."""
     user = users[0]
     for node in ("a", "b"):
         assert await connect(store, user, node, most=2)
     assert not await connect(store, user, "a", most=2)
     await disconnect(store, user, "b")
     assert await connect(store, user, "a", most=2)
-    assert await free(store, user) == MOST - 2
+    assert await free(store, user) == MAX_CONNECTIONS - 2
 
 
-async def test_who_is_not_connected_any_more_is_offline(store, users):
-    """The end of the last connection sets the user offline, last seen to the microsecond."""
+async def test_a_user_is_offline_after_the_last_connection(store, users):
+    """A user is online until the last connection closes, which sets the last-seen time."""
     user = users[0]
     for node in ("a", "b", "a"):
         await connect(store, user, node)
@@ -155,7 +155,7 @@ async def test_who_is_not_connected_any_more_is_offline(store, users):
     assert await presence(store, user) == [UserPresence(user, False, FINE + MINUTE)]
 
 
-async def test_what_was_not_counted_does_not_end(store, users):
+async def test_closing_an_unknown_connection_changes_nothing(store, users):
     """Closing an uncounted connection changes nothing, not even the last-seen time."""
     one, two, _ = users
     await connect(store, one, "a")
@@ -168,14 +168,14 @@ async def test_what_was_not_counted_does_not_end(store, users):
     assert await last_seen(store, one) == NOW
 
 
-async def test_what_is_undone_counts_for_nothing(store, users):
-    """A rolled-back transaction leaves neither connection nor node."""
+async def test_a_rolled_back_transaction_changes_nothing(store, users):
+    """A rolled-back transaction adds no connection or node and removes no connection."""
     one, two, _ = users
     await connect(store, two)
 
     async def unit(tx):
-        assert not await tx.presence.renew_node_lease("c", ENDS)
-        assert await tx.presence.add_connection(one, "c", NOW, MOST)
+        assert not await tx.presence.renew_node_lease("c", LEASE_END)
+        assert await tx.presence.add_connection(one, "c", NOW, MAX_CONNECTIONS)
         await tx.presence.remove_connection(two, "a", NOW)
         assert [each.online for each in await tx.presence.presence(users, NOW)] == [
             True,
@@ -193,119 +193,119 @@ async def test_what_is_undone_counts_for_nothing(store, users):
 # Nodes ------------------------------------------------------------------------------------
 
 
-async def test_a_node_begins_once(store):
-    """A node is prolonged after its start, also after its lease ended, until it is removed."""
+async def test_renewing_tells_whether_the_node_is_known(store):
+    """Renewing returns False for a new or removed node and True for a known one."""
     assert await renew(store, "a", "b", "a") == [False, False, True]
-    await renew(store, "b", until=ENDS + 2 * HOUR)
-    assert await renew(store, "a", until=ENDS + HOUR) == [True]
-    await bury(store, ENDS + HOUR)
+    await renew(store, "b", until=LEASE_END + 2 * HOUR)
+    assert await renew(store, "a", until=LEASE_END + HOUR) == [True]
+    await delete_expired(store, LEASE_END + HOUR)
     assert await renew(store, "a", "b") == [False, True]
 
 
-async def test_a_dead_node_counts_for_nothing(store, users):
+async def test_connections_of_an_expired_node_do_not_count(store, users):
     """A node's connections do not count from the end of its lease until it is renewed."""
     user = users[0]
-    for _ in range(MOST):
+    for _ in range(MAX_CONNECTIONS):
         assert await connect(store, user)
-    await renew(store, "count", until=ENDS + HOUR)
-    last_moment = ENDS - timedelta(microseconds=1)
+    await renew(store, "count", until=LEASE_END + HOUR)
+    last_moment = LEASE_END - timedelta(microseconds=1)
     assert await online(store, user, now=last_moment) == [user]
     assert not await connect(store, user, "count", last_moment)
-    assert await online(store, user, now=ENDS) == []
-    assert await connect(store, user, "count", ENDS)
+    assert await online(store, user, now=LEASE_END) == []
+    assert await connect(store, user, "count", LEASE_END)
     await disconnect(store, user, "count")
-    await renew(store, "a", until=ENDS + SECOND)
-    assert await online(store, user, now=ENDS) == [user]
+    await renew(store, "a", until=LEASE_END + SECOND)
+    assert await online(store, user, now=LEASE_END) == [user]
 
 
-async def test_a_living_node_keeps_its_users_online(store, users):
-    """A live node keeps its users online, also those with connections at a dead one."""
+async def test_a_live_node_keeps_its_users_online(store, users):
+    """A user with connections at a live and an expired node stays online."""
     one, two, _ = users
-    await renew(store, "b", until=ENDS + HOUR)
+    await renew(store, "b", until=LEASE_END + HOUR)
     for user_id, node in ((one, "a"), (one, "b"), (two, "a")):
         await connect(store, user_id, node)
-    assert await online(store, *users, now=ENDS) == [one]
-    assert await bury(store) == [one, two]
-    assert await online(store, *users, now=ENDS) == [one]
-    await disconnect(store, one, "b", ENDS + SECOND)
-    assert await last_seen(store, one, ENDS) == ENDS + SECOND
+    assert await online(store, *users, now=LEASE_END) == [one]
+    assert await delete_expired(store) == [one, two]
+    assert await online(store, *users, now=LEASE_END) == [one]
+    await disconnect(store, one, "b", LEASE_END + SECOND)
+    assert await last_seen(store, one, LEASE_END) == LEASE_END + SECOND
 
 
-async def test_the_users_of_dead_nodes_are_told(store, users):
-    """The users of dead nodes are listed once, by id, without those of live nodes."""
+async def test_removing_expired_nodes_returns_their_users(store, users):
+    """Removing expired nodes returns each of their users once, by id."""
     one, two, three = users
     await renew(store, "c")
-    await renew(store, "b", until=ENDS + HOUR)
+    await renew(store, "b", until=LEASE_END + HOUR)
     for user_id, node in ((three, "a"), (one, "c"), (three, "c"), (two, "b")):
         await connect(store, user_id, node)
-    assert await bury(store, ENDS - SECOND) == []
-    assert await bury(store) == [one, three]
-    assert await bury(store) == []
+    assert await delete_expired(store, LEASE_END - SECOND) == []
+    assert await delete_expired(store) == [one, three]
+    assert await delete_expired(store) == []
 
 
-async def test_a_buried_node_has_no_connections(store, users):
-    """A removed node has no connections when it starts again under its name."""
+async def test_a_removed_node_has_no_connections(store, users):
+    """A removed node has no connections when it is added again."""
     user = users[0]
     await connect(store, user)
-    await bury(store)
-    assert await renew(store, "a", "count", until=ENDS + HOUR) == [False, False]
+    await delete_expired(store)
+    assert await renew(store, "a", "count", until=LEASE_END + HOUR) == [False, False]
     assert await online(store, user) == []
-    assert await free(store, user) == MOST
+    assert await free(store, user) == MAX_CONNECTIONS
 
 
-async def test_so_many_nodes_are_buried_at_a_time(store, users):
-    """One call removes a limited number of dead nodes; the next call continues."""
+async def test_expired_nodes_are_removed_up_to_a_limit(store, users):
+    """One call removes expired nodes up to the limit; the next call continues."""
     for user_id, node in zip(users, ("a", "b", "count"), strict=True):
         await connect(store, user_id, node)
-    some = await bury(store, limit=2)
+    some = await delete_expired(store, limit=2)
     assert len(some) == 2
-    assert sorted(some + await bury(store, limit=2)) == users
-    assert await bury(store, limit=2) == []
+    assert sorted(some + await delete_expired(store, limit=2)) == users
+    assert await delete_expired(store, limit=2) == []
 
 
-async def test_a_dead_nodes_users_were_seen_while_it_lived(store, users):
-    """A dead node's users were last seen at the end of its lease, or at a later known time."""
+async def test_users_of_a_removed_node_are_last_seen_at_its_lease_end(store, users):
+    """Users of a removed node are last seen at its lease end, or later at another node."""
     one, two, three = users
     await renew(store, "c", until=FINE)
     for user_id, node in ((one, "c"), (two, "c"), (two, "a"), (three, "c"), (three, "b")):
         await connect(store, user_id, node)
     await disconnect(store, two, "a", FINE + SECOND)
     await disconnect(store, three, "b", FINE - SECOND)
-    assert await bury(store, NOW + SECOND) == users
+    assert await delete_expired(store, NOW + SECOND) == users
     assert await last_seen(store, one) == FINE
     assert await last_seen(store, two) == FINE + SECOND
     assert await last_seen(store, three) == FINE
 
 
-async def test_who_was_at_a_dead_node_is_seen_no_more(store, users):
-    """A dead node's users are offline from the end of its lease, before its removal too."""
+async def test_removing_an_expired_node_does_not_change_presence(store, users):
+    """Users of an expired node have the same presence before and after its removal."""
     one, two, three = users
     await renew(store, "c", until=FINE)
     for user_id, node in ((one, "c"), (two, "c"), (two, "a"), (three, "c")):
         await connect(store, user_id, node)
     await disconnect(store, two, "a", FINE + SECOND)
-    found = await presence(store, *users, now=ENDS)
+    found = await presence(store, *users, now=LEASE_END)
     assert found == [
         UserPresence(one, False, FINE),
         UserPresence(two, False, FINE + SECOND),
         UserPresence(three, False, FINE),
     ]
-    await bury(store)
-    assert await presence(store, *users, now=ENDS) == found
+    await delete_expired(store)
+    assert await presence(store, *users, now=LEASE_END) == found
 
 
-async def test_of_two_dead_nodes_the_later_one_tells(store, users):
-    """Of two dead nodes the later lease end is the last-seen time, in any order of removal."""
+async def test_the_later_of_two_lease_ends_is_the_last_seen_time(store, users):
+    """A user of two expired nodes is last seen at the later lease end."""
     user = users[0]
-    await renew(store, "b", until=ENDS + SECOND)
+    await renew(store, "b", until=LEASE_END + SECOND)
     for node in ("b", "a"):
         await connect(store, user, node)
-    assert await bury(store, ENDS + HOUR) == [user]
-    assert await last_seen(store, user) == ENDS + SECOND
+    assert await delete_expired(store, LEASE_END + HOUR) == [user]
+    assert await last_seen(store, user) == LEASE_END + SECOND
 
 
-async def test_a_node_may_count_anew(store, users):
-    """Restoring a node replaces its own connections and keeps those of other nodes."""
+async def test_setting_connections_replaces_those_of_the_node(store, users):
+    """Setting a node's connections replaces them and keeps those of other nodes."""
     one, two, three = users
     for user_id, node in ((one, "a"), (two, "a"), (two, "a"), (three, "b")):
         await connect(store, user_id, node)
@@ -313,7 +313,7 @@ async def test_a_node_may_count_anew(store, users):
     assert await online(store, *users) == [two, three]
     await disconnect(store, two)
     assert await online(store, *users) == [three]
-    assert await free(store, three) == MOST - 5
+    assert await free(store, three) == MAX_CONNECTIONS - 5
     await restore(store, {})
     assert await online(store, *users) == [three]
     await disconnect(store, three, "b")
@@ -321,64 +321,64 @@ async def test_a_node_may_count_anew(store, users):
     assert await online(store, *users) == []
 
 
-async def test_who_is_restored_without_connections_is_there_and_has_all_to_make(store, users):
-    """As long as the node lives: so a process leaves that others are to take over from."""
+async def test_a_user_set_with_no_connections_is_online_until_the_lease_ends(store, users):
+    """A user set with zero connections is online until the lease ends and uses no place."""
     user = users[0]
     await connect(store, user)
     await restore(store, {user: 0})
     assert await online(store, user) == [user]
-    assert await free(store, user) == MOST
+    assert await free(store, user) == MAX_CONNECTIONS
     await restore(store, {}, "count")
     await disconnect(store, user)
     assert await online(store, user) == [user]
-    assert await free(store, user) == MOST
+    assert await free(store, user) == MAX_CONNECTIONS
     await restore(store, {}, "count")
-    assert await online(store, user, now=ENDS) == []
-    assert await last_seen(store, user, ENDS) == ENDS
-    assert await bury(store) == [user]
+    assert await online(store, user, now=LEASE_END) == []
+    assert await last_seen(store, user, LEASE_END) == LEASE_END
+    assert await delete_expired(store) == [user]
 
 
-async def test_a_node_that_was_taken_for_dead_comes_back(store, users):
-    """A node that was taken for dead returns with its current connections."""
+async def test_a_removed_node_can_be_added_again(store, users):
+    """A removed node can be added again with the connections that it has."""
     user = users[0]
     await connect(store, user)
-    await bury(store)
-    assert await renew(store, "a", until=ENDS + HOUR) == [False]
+    await delete_expired(store)
+    assert await renew(store, "a", until=LEASE_END + HOUR) == [False]
     await restore(store, {user: 2})
-    assert await online(store, user, now=ENDS) == [user]
-    await disconnect(store, user, now=ENDS)
-    assert await online(store, user, now=ENDS) == [user]
-    await disconnect(store, user, now=ENDS + SECOND)
-    assert await last_seen(store, user, ENDS) == ENDS + SECOND
+    assert await online(store, user, now=LEASE_END) == [user]
+    await disconnect(store, user, now=LEASE_END)
+    assert await online(store, user, now=LEASE_END) == [user]
+    await disconnect(store, user, now=LEASE_END + SECOND)
+    assert await last_seen(store, user, LEASE_END) == LEASE_END + SECOND
 
 
-# Those whom somebody knows ----------------------------------------------------------------
+# Conversation partners --------------------------------------------------------------------
 
 
-async def test_online_acquaintances_share_a_conversation(store, users):
-    """Online acquaintances are the other members of shared conversations at live nodes, by id."""
+async def test_online_partners_share_a_conversation(store, users):
+    """Online partners are the other members of shared conversations at live nodes, by id."""
     direct = await add_direct(store)
     (other,) = direct.staff_ids
     group = await add_group(store, customer_id=direct.customer_id)
     customer, one, two = direct.customer_id, *group.staff_ids
-    await renew(store, "b", until=ENDS + HOUR)
+    await renew(store, "b", until=LEASE_END + HOUR)
     for user_id in (two, customer, other, users[0]):
         await connect(store, user_id)
     await connect(store, one, "b")
-    assert await acquaintances(store, customer) == sorted((one, two, other))
-    assert await acquaintances(store, one) == sorted((customer, two))
-    assert await acquaintances(store, other) == [customer]
-    assert await acquaintances(store, users[0]) == await acquaintances(store, 404) == []
-    assert await acquaintances(store, customer, ENDS) == [one]
+    assert await online_partners(store, customer) == sorted((one, two, other))
+    assert await online_partners(store, one) == sorted((customer, two))
+    assert await online_partners(store, other) == [customer]
+    assert await online_partners(store, users[0]) == await online_partners(store, 404) == []
+    assert await online_partners(store, customer, LEASE_END) == [one]
 
 
-async def test_who_left_is_no_online_acquaintance(store, users):
-    """A user who left a conversation is no acquaintance of its members, in either direction."""
+async def test_a_former_member_is_no_online_partner(store, users):
+    """A former member and the members of a conversation are no partners of each other."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
     for user_id in group.recipient_ids:
         await connect(store, user_id)
     await save_group_members(store, group.customer_id, [stays])
-    assert await acquaintances(store, leaves) == []
-    assert await acquaintances(store, stays) == [group.customer_id]
-    assert await acquaintances(store, group.customer_id) == [stays]
+    assert await online_partners(store, leaves) == []
+    assert await online_partners(store, stays) == [group.customer_id]
+    assert await online_partners(store, group.customer_id) == [stays]

@@ -43,13 +43,15 @@ async def claim(store, now=NOW + 60 * SECOND, lease=None, limit=10):
     )
 
 
-async def finish(store, notice_id, lease):
-    await store.run_transaction(lambda tx: tx.notifications.finish_notification(notice_id, lease))
-
-
-async def defer(store, notice_id, lease, until):
+async def finish(store, notification_id, lease):
     await store.run_transaction(
-        lambda tx: tx.notifications.defer_notification(notice_id, lease, until)
+        lambda tx: tx.notifications.finish_notification(notification_id, lease)
+    )
+
+
+async def defer(store, notification_id, lease, until):
+    await store.run_transaction(
+        lambda tx: tx.notifications.defer_notification(notification_id, lease, until)
     )
 
 
@@ -57,28 +59,28 @@ async def subjects_of(store, now=NOW + 60 * SECOND, limit=10):
     return [due.notification.subject for due in await claim(store, now, limit=limit)]
 
 
-async def test_a_notice_is_claimed_as_it_was_added(store):
+async def test_a_notification_is_claimed_as_it_was_added(store):
     """A notification is claimed as stored, under its own id, once per lease."""
-    notices = [
+    notifications = [
         make_notification(),
         make_notification(None, kind=NotificationKind.INQUIRY, link="/", address="ada@example.com"),
     ]
-    await store.run_transaction(lambda tx: tx.notifications.add_notifications(notices, NOW))
+    await store.run_transaction(lambda tx: tx.notifications.add_notifications(notifications, NOW))
     claimed = await claim(store, NOW)
-    assert [due.notification for due in claimed] == notices
+    assert [due.notification for due in claimed] == notifications
     assert [due.attempts for due in claimed] == [0, 0]
     assert len({due.id for due in claimed}) == 2
     assert await claim(store, NOW + LEASE - SECOND) == []
 
 
-async def test_a_notice_is_not_claimed_before_its_time(store):
+async def test_a_notification_is_not_claimed_before_its_due_time(store):
     """A notification is claimed from its due time on."""
     await add(store, "one", "two")
     assert await subjects_of(store, NOW + SECOND - SECOND / 2) == ["one"]
     assert await subjects_of(store, NOW + SECOND) == ["two"]
 
 
-async def test_what_is_due_longest_is_claimed_first(store):
+async def test_the_longest_overdue_notifications_are_claimed_first(store):
     """The longest due notifications are claimed first, up to the limit."""
     await add_notification(store, make_notification(subject="three"), NOW + 30 * SECOND)
     await add(store, "one", "two")
@@ -88,7 +90,7 @@ async def test_what_is_due_longest_is_claimed_first(store):
     ]
 
 
-async def test_a_claimed_notice_comes_back(store):
+async def test_a_notification_can_be_claimed_when_the_lease_ends(store):
     """An expired claim returns the notification to its place without counting a try."""
     await add(store, "one", "two")
     [first] = await claim(store, NOW + SECOND, limit=1)
@@ -97,7 +99,7 @@ async def test_a_claimed_notice_comes_back(store):
     assert again[0] == first
 
 
-async def test_a_told_notice_goes_away(store):
+async def test_a_finished_notification_is_deleted(store):
     """A finished notification is deleted, and no other with it."""
     await add(store, "one", "two")
     lease = make_lease()
@@ -106,14 +108,14 @@ async def test_a_told_notice_goes_away(store):
     assert await subjects_of(store, NOW + 60 * SECOND + LEASE) == ["two"]
 
 
-async def test_a_deferred_notice_waits(store):
+async def test_a_deferred_notification_waits(store):
     """A deferred notification is due at its new time, whatever the lease; each deferral counts."""
-    [notice] = await add(store, "one")
+    [notification] = await add(store, "one")
     lease, until = make_lease(NOW + SECOND), NOW + 10 * SECOND
     [due] = await claim(store, NOW + SECOND, lease)
     await defer(store, due.id, lease, until)
     assert await claim(store, until - SECOND) == []
-    assert await claim(store, until) == [DueNotification(due.id, notice, 1)]
+    assert await claim(store, until) == [DueNotification(due.id, notification, 1)]
 
 
 async def test_a_lost_claim_changes_nothing(store):
@@ -139,7 +141,7 @@ async def test_finishing_twice_does_nothing(store):
     assert await subjects_of(store, NOW + 60 * SECOND + LEASE) == ["two"]
 
 
-async def test_a_notice_is_claimed_with_its_unit_of_work(store):
+async def test_a_claim_is_rolled_back_with_its_transaction(store):
     """A rolled-back transaction returns the notifications that it claimed."""
     await add(store, "one")
 
@@ -152,7 +154,7 @@ async def test_a_notice_is_claimed_with_its_unit_of_work(store):
     assert await subjects_of(store) == ["one"]
 
 
-async def test_notices_are_shared_by_workers(store):
+async def test_workers_share_the_notifications(store):
     """Concurrent claims give each notification to one worker."""
     await add(store, *(f"No. {n:02}" for n in range(12)))
     batches = await asyncio.gather(*(subjects_of(store, limit=3) for _ in range(6)))
@@ -160,17 +162,17 @@ async def test_notices_are_shared_by_workers(store):
     assert sorted(each for batch in batches for each in batch) == [f"No. {n:02}" for n in range(12)]
 
 
-async def test_tidings_are_saved_with_their_step(store):
-    """Both of a new booking and of one that is there, to be told at once; in their order."""
-    told = [make_notification(subject="one", link="/a"), make_notification(2, subject="two")]
-    booking = await add_booking(store, change={"notifications": told[:1]})
-    change = make_booking_write(next_version(booking), notifications=tuple(told))
+async def test_notifications_are_saved_with_their_booking(store):
+    """Notifications of a new and of a saved booking are stored in order and due at once."""
+    expected = [make_notification(subject="one", link="/a"), make_notification(2, subject="two")]
+    booking = await add_booking(store, change={"notifications": expected[:1]})
+    change = make_booking_write(next_version(booking), notifications=tuple(expected))
     await store.run_transaction(lambda tx: tx.bookings.save_booking(change))
-    assert [due.notification for due in await claim(store, NOW)] == [*told[:1], *told]
+    assert [due.notification for due in await claim(store, NOW)] == [*expected[:1], *expected]
 
 
-async def test_a_step_that_fails_tells_nothing(store):
-    """A failed or conflicting transition stores no notification."""
+async def test_a_failed_transition_stores_no_notification(store):
+    """A rolled-back transition stores no notification."""
     booking = await add_booking(store)
     change = make_booking_write(booking, notifications=(make_notification(),))
 
@@ -185,8 +187,8 @@ async def test_a_step_that_fails_tells_nothing(store):
     assert await claim(store) == []
 
 
-async def test_what_is_muted_is_muted(store):
-    """A muted kind stays muted for one user until it is unmuted; repetition is no error."""
+async def test_a_kind_is_muted_for_one_user(store):
+    """A kind is muted for one user until it is unmuted; repetition is no error."""
     ada, sam = await add_user(store), await add_user(store)
 
     async def mute(tx):
@@ -213,8 +215,8 @@ async def test_what_is_muted_is_muted(store):
         assert await view.notifications.muted_kinds_of(ada.id) == {NotificationKind.NEW_MESSAGE}
 
 
-async def test_what_another_version_muted_is_passed_over(store):
-    """An unknown muted kind is ignored and hides no known one."""
+async def test_an_unknown_muted_kind_hides_no_known_one(store):
+    """An unknown muted kind does not hide a known one."""
     ada = await add_user(store)
 
     async def mute(tx):
@@ -226,16 +228,16 @@ async def test_what_another_version_muted_is_passed_over(store):
         assert NotificationKind.PAYOUT in await view.notifications.muted_kinds_of(ada.id)
 
 
-async def test_inquiries_are_kept(store):
+async def test_inquiries_are_stored(store):
     """Inquiries are stored as received and listed in order from a given id."""
     texts = ["How much?", "Caf\N{LATIN SMALL LETTER E WITH ACUTE}\nat noon?", "Hello"]
-    kept = []
+    stored = []
     for text in texts:
         new = NewInquiry("Ada", "ada@example.com", "", text, NOW)
-        kept.append(
+        stored.append(
             await store.run_transaction(lambda tx, new=new: tx.notifications.add_inquiry(new))
         )
-    assert all(isinstance(each, Inquiry) for each in kept)
+    assert all(isinstance(each, Inquiry) for each in stored)
     async with store.read_view() as view:
-        assert await view.notifications.inquiries(0, 2) == kept[:2]
-        assert await view.notifications.inquiries(kept[0].id, 10) == kept[1:]
+        assert await view.notifications.inquiries(0, 2) == stored[:2]
+        assert await view.notifications.inquiries(stored[0].id, 10) == stored[1:]

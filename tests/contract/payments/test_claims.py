@@ -115,7 +115,7 @@ async def test_a_bookings_operations_run_in_order(store, status):
     assert [first.id, again.id, *await claimed_ids(store)] == [ids[0], ids[0], ids[1]]
 
 
-async def test_a_waiting_operation_holds_up_the_next(store):
+async def test_a_waiting_operation_blocks_the_next(store):
     """An operation whose time has not come blocks the booking's next one."""
     booking = await add_booking(store, change={"orders": TWO})
     (first,), _ = await claim(store)
@@ -135,7 +135,7 @@ async def test_one_operation_of_a_booking_runs_at_a_time(store):
     assert await claimed_ids(store) == (await operation_ids(store, booking))[1:]
 
 
-async def test_a_claim_runs_out(store):
+async def test_an_operation_can_be_claimed_when_the_lease_ends(store):
     """Another worker can claim the operation when the lease ends."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), _ = await claim(store)
@@ -180,7 +180,7 @@ async def test_another_kind_still_comes_first(store):
     assert await claimed_ids(store, kinds=payouts) == (await operation_ids(store, booking))[1:]
 
 
-async def test_payouts_that_wait_may_be_woken(store):
+async def test_waiting_payouts_can_be_woken(store):
     """Waking makes the waiting payouts of one companion due at once."""
     companion, customer = await add_companion(store), await add_user(store)
     later, payout = NOW + HOUR, (make_payout_order(1),)
@@ -205,7 +205,7 @@ async def test_payouts_that_wait_may_be_woken(store):
 @pytest.mark.parametrize(
     "status", [OperationStatus.UNKNOWN, OperationStatus.DONE, OperationStatus.REFUSED]
 )
-async def test_only_what_is_to_be_sent_is_woken(store, status):
+async def test_finished_and_unknown_payouts_are_not_woken(store, status):
     """Waking skips finished payouts and those whose outcome is unknown."""
     booking = await add_booking(store, change={"orders": (make_payout_order(1),)})
     (operation,), _ = await claim(store)
@@ -229,8 +229,8 @@ async def test_many_workers_share_the_work(store):
     assert len(set(ids)) == len(ids) == 12
 
 
-async def test_the_holder_may_lock_its_operation(store):
-    """The holder can lock its operation, even after the lease ended, until another claims it."""
+async def test_the_holder_can_lock_its_operation(store):
+    """The holder of the lease can lock its operation, before and after saving it."""
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), lease = await claim(store)
     assert await lock(store, operation, lease) == operation
@@ -347,7 +347,7 @@ async def test_a_booking_without_a_due_time_has_no_timer(store):
     assert await claim_timers(store) == []
 
 
-async def test_a_step_sets_the_next_timer(store):
+async def test_a_transition_replaces_the_timer(store):
     """A saved transition replaces the timer and ends its claim; the new timer is a first try."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
@@ -355,7 +355,7 @@ async def test_a_step_sets_the_next_timer(store):
     assert await claim_timers(store) == [Timer(booking.id, TimerKind.PAY_OUT, NOW, 1)]
 
 
-async def test_a_step_may_put_its_timer_off(store):
+async def test_a_transition_may_set_a_later_due_time(store):
     """A saved later due time replaces the earlier one."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await save_booking(store, next_version(booking), **due_in(HOUR))
@@ -363,7 +363,7 @@ async def test_a_step_may_put_its_timer_off(store):
     assert len(await claim_timers(store, NOW + HOUR)) == 1
 
 
-async def test_a_step_ends_the_claim_on_its_timer(store):
+async def test_a_transition_ends_the_claim_on_its_timer(store):
     """A saved transition ends the timer's claim, also with the same due time."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
@@ -375,7 +375,7 @@ async def defer(store, booking, lease, until):
     await store.run_transaction(lambda unit: unit.timers.defer_timer(booking.id, lease, until))
 
 
-async def test_a_timer_may_be_put_off(store):
+async def test_a_timer_can_be_deferred(store):
     """A deferred timer is claimed from the given wall time on, as the next try."""
     booking, lease = await add_booking(store, change=due_in(-HOUR)), make_lease()
     await claim_timers(store, lease=lease)
@@ -385,8 +385,8 @@ async def test_a_timer_may_be_put_off(store):
     assert timer.attempts == 2
 
 
-async def test_a_lost_timer_cannot_be_put_off(store):
-    """Deferring changes neither a timer that another claimed nor one that was set anew."""
+async def test_a_lost_timer_cannot_be_deferred(store):
+    """Deferring changes neither a timer that another claimed nor one that was replaced."""
     booking, lost, lease = await add_booking(store, change=due_in(-HOUR)), make_lease(), None
     await claim_timers(store, lease=lost)
     lease = make_lease(NOW + LEASE)
@@ -399,8 +399,8 @@ async def test_a_lost_timer_cannot_be_put_off(store):
     assert len(await claim_timers(store)) == 1
 
 
-async def test_putting_off_nothing_is_no_error(store):
-    """Deferring a timer that no longer exists is no error."""
+async def test_deferring_a_missing_timer_is_no_error(store):
+    """Deferring the timer of a booking without one is no error."""
     booking, lease = await add_booking(store, change={"due": None}), make_lease()
     await defer(store, booking, lease, NOW)
     assert await claim_timers(store) == []

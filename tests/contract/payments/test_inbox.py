@@ -21,8 +21,8 @@ pytestmark = pytest.mark.anyio
 LEASE = POLICY.lease_duration
 
 
-async def add(store, nudge, provider="fake", now=NOW):
-    return await store.run_transaction(lambda unit: unit.inbox.add_event(provider, nudge, now))
+async def add(store, event, provider="fake", now=NOW):
+    return await store.run_transaction(lambda unit: unit.inbox.add_event(provider, event, now))
 
 
 async def claim(store, now=NOW, lease=None, limit=10):
@@ -32,85 +32,85 @@ async def claim(store, now=NOW, lease=None, limit=10):
     )
 
 
-async def finish(store, nudge, lease, retry_at=None, provider="fake"):
+async def finish(store, event, lease, retry_at=None, provider="fake"):
     await store.run_transaction(
-        lambda unit: unit.inbox.finish_event(provider, nudge.event_id, lease, retry_at)
+        lambda unit: unit.inbox.finish_event(provider, event.event_id, lease, retry_at)
     )
 
 
-async def test_an_event_comes_in_once(store):
+async def test_an_event_is_stored_once(store):
     """A second event of the same id is a duplicate, whatever it refers to."""
-    nudge = make_processor_event(intent_id=7)
-    again = make_processor_event(event_id=nudge.event_id, intent_id=8)
-    assert [await add(store, nudge), await add(store, again)] == [True, False]
-    assert await claim(store) == [("fake", nudge)]
+    event = make_processor_event(intent_id=7)
+    again = make_processor_event(event_id=event.event_id, intent_id=8)
+    assert [await add(store, event), await add(store, again)] == [True, False]
+    assert await claim(store) == [("fake", event)]
 
 
 @pytest.mark.parametrize(
     "where", [{"intent_id": 7}, {"payment_ref": "pi_\N{GRINNING FACE}"}, {"payee_ref": "acct_1"}]
 )
-async def test_an_event_says_where_to_look(store, where):
+async def test_an_event_keeps_its_reference(store, where):
     """An event keeps its reference to an intent, a payment or a payee."""
-    nudge = make_processor_event(**{"intent_id": None, **where})
-    await add(store, nudge)
-    assert await claim(store) == [("fake", nudge)]
+    event = make_processor_event(**{"intent_id": None, **where})
+    await add(store, event)
+    assert await claim(store) == [("fake", event)]
 
 
-async def test_an_event_stays_known(store):
+async def test_a_finished_event_is_still_a_duplicate(store):
     """A finished event stays known: a late duplicate adds no work."""
-    nudge, lease = make_processor_event(), make_lease()
-    await add(store, nudge)
+    event, lease = make_processor_event(), make_lease()
+    await add(store, event)
     await claim(store, lease=lease)
-    await finish(store, nudge, lease)
-    assert await add(store, nudge, now=NOW + HOUR) is False
+    await finish(store, event, lease)
+    assert await add(store, event, now=NOW + HOUR) is False
     assert await claim(store, NOW + HOUR) == []
 
 
 async def test_each_provider_has_ids_of_its_own(store):
     """Two providers can use the same event id."""
-    nudge = make_processor_event(intent_id=None, payee_ref="acct_3")
-    assert [await add(store, nudge, name) for name in ("fake", "stripe")] == [True, True]
-    assert sorted(await claim(store)) == [("fake", nudge), ("stripe", nudge)]
+    event = make_processor_event(intent_id=None, payee_ref="acct_3")
+    assert [await add(store, event, name) for name in ("fake", "stripe")] == [True, True]
+    assert sorted(await claim(store)) == [("fake", event), ("stripe", event)]
 
 
 async def test_the_oldest_event_is_claimed_first(store):
     """Events are claimed by the time of receipt, up to the limit."""
-    nudges = [make_processor_event() for _ in range(4)]
-    for nudge, minutes in zip(nudges, (3, 1, 2, 0), strict=True):
-        await add(store, nudge, now=NOW + minutes * MINUTE)
+    events = [make_processor_event() for _ in range(4)]
+    for event, minutes in zip(events, (3, 1, 2, 0), strict=True):
+        await add(store, event, now=NOW + minutes * MINUTE)
     now = NOW + HOUR
     claimed = [await claim(store, now, limit=n) for n in (3, 3)]
-    order = [[nudges[n] for n in numbers] for numbers in ((3, 1, 2), (0,))]
-    assert [[nudge for _, nudge in batch] for batch in claimed] == order
+    order = [[events[n] for n in numbers] for numbers in ((3, 1, 2), (0,))]
+    assert [[event for _, event in batch] for batch in claimed] == order
 
 
-async def test_a_claimed_event_comes_back(store):
+async def test_an_event_can_be_claimed_when_the_lease_ends(store):
     """A claimed event can be claimed again when the lease ends, and not before."""
-    nudge = make_processor_event()
-    await add(store, nudge)
+    event = make_processor_event()
+    await add(store, event)
     await claim(store)
     assert await claim(store, NOW + LEASE - SECOND) == []
-    assert await claim(store, NOW + LEASE) == [("fake", nudge)]
+    assert await claim(store, NOW + LEASE) == [("fake", event)]
 
 
-async def test_an_event_may_be_looked_at_again(store):
+async def test_an_event_can_be_deferred(store):
     """A deferred event is due at the given time, which may be within the old lease."""
-    nudge, lease = make_processor_event(), make_lease()
-    await add(store, nudge)
+    event, lease = make_processor_event(), make_lease()
+    await add(store, event)
     await claim(store, lease=lease)
-    await finish(store, nudge, lease, retry_at=NOW + 5 * SECOND)
+    await finish(store, event, lease, retry_at=NOW + 5 * SECOND)
     assert await claim(store, NOW + 4 * SECOND) == []
-    assert await claim(store, NOW + 5 * SECOND) == [("fake", nudge)]
+    assert await claim(store, NOW + 5 * SECOND) == [("fake", event)]
 
 
 async def test_a_lost_event_cannot_be_finished(store):
     """Finishing an event that another worker claimed changes nothing."""
-    nudge, lost = make_processor_event(), make_lease()
-    await add(store, nudge)
+    event, lost = make_processor_event(), make_lease()
+    await add(store, event)
     await claim(store, lease=lost)
     await claim(store, NOW + LEASE)
-    await finish(store, nudge, lost)
-    assert await claim(store, NOW + 2 * LEASE) == [("fake", nudge)]
+    await finish(store, event, lost)
+    assert await claim(store, NOW + 2 * LEASE) == [("fake", event)]
 
 
 async def test_finishing_an_unknown_event_is_no_error(store):
@@ -119,8 +119,8 @@ async def test_finishing_an_unknown_event_is_no_error(store):
     assert await claim(store) == []
 
 
-async def test_many_deliveries_at_once_are_one(store):
+async def test_an_event_is_added_once_by_concurrent_calls(store):
     """Of concurrent receipts of one event exactly one is new."""
-    nudge = make_processor_event()
-    added = await asyncio.gather(*(add(store, nudge) for _ in range(10)))
+    event = make_processor_event()
+    added = await asyncio.gather(*(add(store, event) for _ in range(10)))
     assert sorted(added) == [False] * 9 + [True]

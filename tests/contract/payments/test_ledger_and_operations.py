@@ -27,6 +27,7 @@ from tests.support.builders import (
     HOUR,
     MINUTE,
     NOW,
+    POLICY,
     SECOND,
     add_booking,
     add_companion,
@@ -89,7 +90,7 @@ async def test_an_order_becomes_an_operation(store):
     ]
 
 
-async def test_operations_are_told_by_number(store):
+async def test_operations_are_listed_by_number(store):
     """A booking's operations are listed by number; operation ids are unique over all bookings."""
     first, second = await add_booking(store), await add_booking(store)
     await save_booking(store, next_version(first), orders=ORDERS[2:3])
@@ -101,7 +102,7 @@ async def test_operations_are_told_by_number(store):
     assert len(ids) == 4
 
 
-async def test_an_order_has_its_number_once(store):
+async def test_an_operation_number_is_used_once(store):
     """A repeated operation number of a booking is refused with its whole transition."""
     booking = await add_booking(store, change={"orders": ORDERS[:1]})
     with pytest.raises(ConstraintViolated) as caught:
@@ -111,8 +112,8 @@ async def test_an_order_has_its_number_once(store):
     assert len(await operations_of(store, booking)) == 1
 
 
-async def test_an_operations_progress_is_kept(store):
-    """Every field of an operation can change except kind, number and booking."""
+async def test_the_progress_of_an_operation_is_stored(store):
+    """Saving stores the command, progress and result of one operation and changes no other."""
     booking = await add_booking(store, change={"orders": ORDERS})
     *others, operation, last = await operations_of(store, booking)
     changed = evolve(
@@ -148,7 +149,7 @@ async def test_a_posting_comes_back_as_it_was_made(store):
     assert await postings_of(store, booking) == [posting]
 
 
-async def test_postings_are_told_in_the_order_of_their_making(store):
+async def test_postings_are_listed_in_insertion_order(store):
     """Postings are listed in insertion order, whatever their times and keys."""
     booking, other = await add_booking(store), await add_booking(store)
     made = [
@@ -161,7 +162,7 @@ async def test_postings_are_told_in_the_order_of_their_making(store):
     assert await postings_of(store, booking) == made
 
 
-async def test_a_posting_is_made_once(store):
+async def test_a_posting_key_is_used_once(store):
     """A posting key that is already used, for any booking, is refused with its transition."""
     booking, other = await add_booking(store), await add_booking(store)
     posting = make_posting(booking.id)
@@ -189,7 +190,7 @@ async def test_the_books_balance(store):
 
 
 async def test_an_audit_sees_everything_of_a_booking(store):
-    """An audit returns the same postings and operations as the single lists."""
+    """An audit returns each booking with its postings and operations in order."""
     booking = await add_booking(store, change={"orders": ORDERS})
     postings = tuple(make_posting(booking.id, key=f"pay:{n}") for n in "zay")
     booking = await save_booking(store, next_version(booking), postings=postings)
@@ -216,7 +217,7 @@ async def test_an_audit_goes_through_all_bookings(store):
 # Payouts ----------------------------------------------------------------------------------
 
 
-async def test_open_payouts_are_told_by_due_time(store):
+async def test_open_payouts_are_listed_by_due_time(store):
     """Scheduled, failed and frozen payouts are listed by due time, undated ones last."""
     companion, customer = await add_companion(store), await add_user(store)
 
@@ -242,6 +243,11 @@ async def test_open_payouts_are_told_by_due_time(store):
 # Alerts -----------------------------------------------------------------------------------
 
 
+async def claim_alert(store, now):
+    """Claim an alert under a new lease."""
+    return await store.run_transaction(lambda tx: tx.alerts.claim_alert(now, make_lease(now)))
+
+
 async def test_the_newest_alerts_come_first(store):
     """Alerts are listed newest first; of one moment the later one first."""
     first, second = await add_booking(store), await add_booking(store)
@@ -260,34 +266,39 @@ async def test_the_newest_alerts_come_first(store):
         assert len(await view.alerts.alerts(2)) == 2
 
 
-async def test_an_alert_is_taken_once(store):
-    """Alerts are taken oldest first, each once, and stay in the list of newest alerts."""
+async def test_a_claimed_alert_is_not_claimed_again_under_its_lease(store):
+    """Alerts are claimed oldest first, each by one lease, and stay in the list of newest alerts."""
     booking = await add_booking(store)
     await save_booking(store, next_version(booking), alerts=("one", "two", "three"))
-    taken = [
-        list(await store.run_transaction(lambda unit, n=n: unit.alerts.take_alerts(n)))
-        for n in (2, 10, 10)
+    claimed = [await claim_alert(store, NOW) for _ in range(4)]
+    assert [alert and (alert.booking_id, alert.text) for alert in claimed] == [
+        (booking.id, "one"),
+        (booking.id, "two"),
+        (booking.id, "three"),
+        None,
     ]
-    assert taken == [[(booking.id, "one"), (booking.id, "two")], [(booking.id, "three")], []]
     assert len(await read_store(store, lambda view: view.alerts.alerts(10))) == 3
 
 
-async def test_an_alert_is_taken_with_its_unit_of_work(store):
-    """A rolled-back transaction returns the alerts that it took."""
+async def test_an_alert_that_was_not_sent_is_claimed_again_after_its_lease(store):
+    """An alert whose holder died before it was sent is claimed once its lease has expired."""
     booking = await add_booking(store)
     await save_booking(store, next_version(booking), alerts=("one",))
-
-    async def unit(tx):
-        await tx.alerts.take_alerts(10)
-        raise LookupError
-
-    with pytest.raises(LookupError):
-        await store.run_transaction(unit)
-    taken = await store.run_transaction(lambda unit: unit.alerts.take_alerts(10))
-    assert list(taken) == [(booking.id, "one")]
+    first = await claim_alert(store, NOW)
+    assert await claim_alert(store, NOW + POLICY.lease_duration - SECOND) is None
+    assert await claim_alert(store, NOW + POLICY.lease_duration) == first
 
 
-# What is due ------------------------------------------------------------------------------
+async def test_a_sent_alert_is_not_claimed_again(store):
+    """An alert that is marked as sent is not claimed after its lease has expired."""
+    booking = await add_booking(store)
+    await save_booking(store, next_version(booking), alerts=("one",))
+    alert = await claim_alert(store, NOW)
+    await store.run_transaction(lambda tx: tx.alerts.mark_alert_sent(alert.id))
+    assert await claim_alert(store, NOW + DAY) is None
+
+
+# Pending work -----------------------------------------------------------------------------
 
 
 async def pending(store, now=NOW):
@@ -327,15 +338,15 @@ async def test_due_timers_are_counted_by_business_time(store):
     assert (before, due, await pending(store), await pending(store, NOW + HOUR)) == (0, 1, 0, 1)
 
 
-async def test_nudges_are_counted_until_they_are_done(store):
+async def test_inbox_events_are_counted_until_they_are_done(store):
     """The due count has the inbox events that wait and are not deferred."""
-    nudge, lease = make_processor_event(), make_lease()
-    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
+    event, lease = make_processor_event(), make_lease()
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", event, NOW))
     counts = [await pending(store)]
 
     async def finish(tx, retry_at):
         await tx.inbox.claim_events(NOW + HOUR, lease, 1)
-        await tx.inbox.finish_event("fake", nudge.event_id, lease, retry_at)
+        await tx.inbox.finish_event("fake", event.event_id, lease, retry_at)
 
     for retry_at in (NOW + HOUR, None):
         await store.run_transaction(lambda unit, at=retry_at: finish(unit, at))

@@ -87,7 +87,7 @@ async def test_a_payee_comes_back_as_it_was_saved(store):
 
 
 async def test_an_unset_field_stays_unset(store):
-    """A payee that is neither opened nor due has no reference and no times."""
+    """A payee that is neither opened nor due is stored without reference and times."""
     payee = await add_payee(store, next_at=None)
     assert await find(store, payee) == payee
 
@@ -101,7 +101,7 @@ async def test_an_unknown_payee_is_none(store):
     assert await find_by_ref(store, "ACCT_1") is None
 
 
-async def test_a_payee_may_be_saved_anew(store):
+async def test_saving_replaces_a_payee(store):
     """A companion has one payee at a provider, found by its last reference."""
     payee = await add_payee(store, ref="acct_1")
     changed = evolve(payee, ref="acct_2", ready=True, next_at=None)
@@ -111,7 +111,7 @@ async def test_a_payee_may_be_saved_anew(store):
     assert await find_by_ref(store, "acct_2") == changed
 
 
-async def test_a_reference_is_one_companions(store):
+async def test_a_reference_is_unique_at_a_provider(store):
     """A reference that another companion has at the same provider is refused."""
     payee = await add_payee(store, ref="acct_1")
     with pytest.raises(ConstraintViolated) as caught:
@@ -160,7 +160,7 @@ async def test_a_claim_may_be_of_one_companion(store, next_at):
     assert await claimed(store) == [other]
 
 
-async def test_a_claim_runs_out(store):
+async def test_a_payee_can_be_claimed_when_the_lease_ends(store):
     """Another worker can claim the payee when the lease ends."""
     payee = await add_payee(store)
     await claim(store)
@@ -185,8 +185,8 @@ async def test_one_of_many_claims_a_companions_payee(store):
     assert [found for found, _ in claims if found] == [[payee]]
 
 
-async def test_the_holder_may_lock_its_payee(store):
-    """The holder can lock its payee, even after the lease ended, until another claims it."""
+async def test_the_holder_can_lock_its_payee(store):
+    """The holder of the lease can lock its payee, before and after saving it."""
     payee = await add_payee(store)
     _, lease = await claim(store)
     assert await lock(store, payee, lease) == payee

@@ -1,7 +1,7 @@
-"""Races for money, in two processes on each database: paid once, or refunded, never both.
+"""Races for money in two processes on each database: a booking is paid or refunded, never both.
 
-The processor's book is in the same database, but in transactions of its own, as a real
-one's would be. `RACE_ROUNDS` and `RACE_CALLERS` make the races longer (`make soak`).
+The processor's documents are in the same database, in transactions of their own, as those of a
+real processor would be. `RACE_ROUNDS` and `RACE_CALLERS` make the races longer (`make soak`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.payments import reconciliation
 from tests.contract.test_races import (
     ROUNDS,
+    alternate,
     at_once,
-    by_turns,
-    new_scenes,
+    new_scenarios,
     processes,
     statuses,
-    won,
+    successes,
 )
 from tests.support.builders import DAY, HOUR, NOW, POLICY
 from tests.support.memory_deployment import memory_ports
@@ -35,7 +35,7 @@ __all__ = ["processes"]
 
 @pytest.fixture
 async def ports(processes):
-    """The ports of each process, with the processor's book in the database."""
+    """The ports of each process, with the processor's documents in the database."""
     made = []
     for store in processes:
         clock = VirtualClock(NOW, store=store)
@@ -55,7 +55,7 @@ async def ports(processes):
 
 async def accepted(ports):
     """A booking with an open payment page in each process, and the page's reference."""
-    scenes = await new_scenes(ports)
+    scenes = await new_scenarios(ports)
     booking = await scenes[0].accepted()
     page = await scenes[0].checkout(booking)
     return scenes, booking, page.rpartition("/")[2]
@@ -74,7 +74,7 @@ async def test_a_booking_is_paid_once(ports):
     for _ in range(ROUNDS):
         scenes, booking, ref = await accepted(ports)
         calls = []
-        for n, each in enumerate(by_turns(ports)):
+        for n, each in enumerate(alternate(ports)):
             pay = partial(each.sandbox.simulate_checkout, ref, "succeed")
             look = partial(reconciliation.sync_intent, each, booking.id, HOUR)
             calls.append(look if n % 2 else pay)
@@ -85,12 +85,12 @@ async def test_a_booking_is_paid_once(ports):
         assert await scenes[0].events(booking) == [1, 2]
 
 
-async def test_a_cancellation_and_a_payment_meet(ports):
-    """A concurrent cancellation and payment leave no money with a cancelled booking."""
+async def test_a_concurrent_cancellation_and_payment_leave_no_escrow(ports):
+    """A booking cancelled during its payment is refunded in full or not paid at all."""
     for _ in range(ROUNDS):
         scenes, booking, ref = await accepted(ports)
         calls = []
-        for n, each in enumerate(by_turns(scenes)):
+        for n, each in enumerate(alternate(scenes)):
             pay = partial(each.ports.sandbox.simulate_checkout, ref, "succeed")
             deliver = partial(reconciliation.deliver_sandbox_events, each.ports)
             calls.append((partial(each.cancel, booking), pay, deliver)[n % 3])
@@ -106,23 +106,23 @@ async def test_a_cancellation_and_a_payment_meet(ports):
 async def test_a_payout_is_sent_once(ports):
     """Concurrent workers release and send a due payout once."""
     for _ in range(ROUNDS):
-        scenes = await new_scenes(ports)
+        scenes = await new_scenarios(ports)
         ahead = (await scenes[0].now() + 3 * DAY).date()
         booking = await scenes[0].completed(event_date=ahead)
         await scenes[0].jump_to(booking.ends_at + 25 * HOUR)
-        await at_once([partial(each.drain) for each in by_turns(scenes)])
+        await at_once([partial(each.drain) for each in alternate(scenes)])
         paid = await settled(scenes, booking)
         assert (paid.paid_out, paid.payout_left) == (paid.payout_amount, 0)
 
 
 async def test_a_refund_is_made_once(ports):
-    """Concurrent cancellations and workers make one refund, of the amount of the rule."""
+    """Of concurrent cancellations of a paid booking one succeeds, and the booking is refunded."""
     for _ in range(ROUNDS):
-        scenes = await new_scenes(ports)
+        scenes = await new_scenarios(ports)
         booking = await scenes[0].paid()
-        cancel = [partial(each.cancel, booking) for each in by_turns(scenes)]
-        assert len(won(await at_once(cancel))) == 1
-        await at_once([partial(each.drain) for each in by_turns(scenes)])
+        cancel = [partial(each.cancel, booking) for each in alternate(scenes)]
+        assert len(successes(await at_once(cancel))) == 1
+        await at_once([partial(each.drain) for each in alternate(scenes)])
         found = await settled(scenes, booking)
         assert found.payment_status is PaymentStatus.REFUNDED
         assert await statuses(scenes[0], [booking]) == {BookingStatus.CANCELLED: 1}

@@ -68,12 +68,12 @@ async def change(store, operation, **fields):
     return changed
 
 
-async def finish_nudge(store, nudge):
+async def finish_event(store, event):
     lease = make_lease()
 
     async def unit(tx):
         await tx.inbox.claim_events(NOW, lease, 10)
-        await tx.inbox.finish_event("fake", nudge.event_id, lease, None)
+        await tx.inbox.finish_event("fake", event.event_id, lease, None)
 
     await store.run_transaction(unit)
 
@@ -85,8 +85,8 @@ async def cash_books(store, after_id=0, limit=100):
     return list(await read_store(store, lambda view: view.ledger.cash_books(after_id, limit)))
 
 
-async def test_an_account_has_a_balance(store):
-    """An account's balance is the sum of its own legs, zero at first."""
+async def test_a_balance_is_the_sum_of_the_legs(store):
+    """The balance of an account is the sum of its own legs, zero at first."""
     sums = [
         await read_store(store, lambda view: view.ledger.account_balance(Account.PROCESSOR_BALANCE))
     ]
@@ -116,7 +116,7 @@ async def test_a_cash_book_has_the_cash_postings(store):
     ]
 
 
-async def test_cash_books_are_of_all_accepted_bookings(store):
+async def test_cash_books_cover_all_accepted_bookings(store):
     """Cash books cover all bookings with an intent, in batches by id."""
     numbers = []
     for n in range(5):
@@ -135,8 +135,8 @@ async def test_cash_books_are_of_all_accepted_bookings(store):
     assert seen == numbers
 
 
-async def test_a_cash_book_names_what_was_done(store):
-    """A cash book has the processor's references of finished operations by operation id."""
+async def test_a_cash_book_has_the_references_of_done_operations(store):
+    """A cash book has the processor's references of done operations by operation id."""
     orders = (
         OperationOrder(1, make_checkout_command()),
         *(make_refund_order(n) for n in range(2, 6)),
@@ -169,15 +169,15 @@ async def test_a_sent_operation_is_in_flight(store, status):
     assert (before, book.has_in_flight) == (False, not sent.is_finished)
 
 
-async def test_an_event_is_in_flight_until_it_is_followed(store):
+async def test_an_event_is_in_flight_until_it_is_finished(store):
     """An unfinished inbox event is in flight for the booking that it names only."""
     booking, _ = await add_accepted(store)
     await add_accepted(store)
-    nudge = make_processor_event(intent_id=booking.id)
-    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
-    under_way = [book.has_in_flight for book in await cash_books(store)]
-    await finish_nudge(store, nudge)
-    assert under_way == [True, False]
+    event = make_processor_event(intent_id=booking.id)
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", event, NOW))
+    in_flight = [book.has_in_flight for book in await cash_books(store)]
+    await finish_event(store, event)
+    assert in_flight == [True, False]
     assert [book.has_in_flight for book in await cash_books(store)] == [False, False]
 
 
@@ -195,7 +195,7 @@ FAILURES = (
 )
 
 
-async def test_failed_refunds_are_told(store):
+async def test_failed_refunds_are_listed(store):
     """Refused, dead and failed refunds are listed with their bookings, oldest first."""
     failed = []
     for fields in FAILURES:
@@ -217,8 +217,8 @@ async def test_failed_refunds_are_told(store):
         {"status": OperationStatus.DONE, "settlement": SettlementStatus.SETTLED},
     ],
 )
-async def test_other_refunds_are_not_told(store, fields):
-    """Refunds that are in progress, settled or superseded are not listed as failed."""
+async def test_other_refunds_are_not_listed(store, fields):
+    """Pending, unknown, void and successful refunds are not listed as failed."""
     _, (operation,) = await add_accepted(store, make_refund_order())
     await change(store, operation, **fields)
     assert await failed_refunds(store) == []
@@ -231,19 +231,19 @@ async def test_failed_payouts_are_no_failed_refunds(store):
     assert await failed_refunds(store) == []
 
 
-async def test_a_refund_that_was_replaced_is_not_told(store):
+async def test_a_replaced_refund_is_not_listed(store):
     """A refund replaced by an order of its booking is not listed; its failed replacement is."""
     again = OperationOrder(2, RefundPayment("pay_1", 20_000, "usd", replaces=1))
     first, operations = await add_accepted(store, make_refund_order(1), again)
     other, (failed,) = await add_accepted(store, make_refund_order(1))
     await change(store, operations[0], status=OperationStatus.REFUSED)
-    told = (other, await change(store, failed, status=OperationStatus.REFUSED))
-    assert await failed_refunds(store) == [told]
+    listed = (other, await change(store, failed, status=OperationStatus.REFUSED))
+    assert await failed_refunds(store) == [listed]
     replacing = await change(store, operations[1], status=OperationStatus.DEAD)
-    assert await failed_refunds(store) == [(first, replacing), told]
+    assert await failed_refunds(store) == [(first, replacing), listed]
 
 
-async def test_debts_are_told_by_companion(store):
+async def test_debts_are_listed_by_companion(store):
     """The bookings for which a companion owes money are listed by id."""
     companion, customer = await add_companion(store), await add_user(store)
     owed = (1, 0, 99_999_999_999)
@@ -260,23 +260,23 @@ UNSETTLED = {
 }
 
 
-async def test_what_an_event_tells_of_is_not_told_besides(store):
+async def test_payments_with_an_inbox_event_are_not_listed(store):
     """A payment with an unfinished inbox event is left out until the event is finished."""
     companion, customer = await add_companion(store), await add_user(store)
     waits = PaymentStatus.REQUIRES_PAYMENT
     booking = await add_booking(store, companion, customer, payment_status=waits)
-    nudge, lease = make_processor_event(intent_id=booking.id), make_lease()
-    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
+    event, lease = make_processor_event(intent_id=booking.id), make_lease()
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", event, NOW))
     assert list(await read_store(store, lambda view: view.bookings.unsettled_bookings(0, 10))) == []
     await store.run_transaction(lambda unit: unit.inbox.claim_events(NOW, lease, 1))
     await store.run_transaction(
-        lambda unit: unit.inbox.finish_event("fake", nudge.event_id, lease, None)
+        lambda unit: unit.inbox.finish_event("fake", event.event_id, lease, None)
     )
-    (told,) = await read_store(store, lambda view: view.bookings.unsettled_bookings(0, 10))
-    assert told.id == booking.id
+    (listed,) = await read_store(store, lambda view: view.bookings.unsettled_bookings(0, 10))
+    assert listed.id == booking.id
 
 
-async def test_unsettled_payments_are_told_in_batches(store):
+async def test_unsettled_payments_are_listed_in_batches(store):
     """Payments that the processor has not decided are listed in batches by id."""
     companion, customer = await add_companion(store), await add_user(store)
     bookings = [
@@ -296,7 +296,7 @@ async def test_unsettled_payments_are_told_in_batches(store):
 # Cursors ----------------------------------------------------------------------------------
 
 
-async def test_a_cursor_stays_where_it_was_put(store):
+async def test_a_cursor_is_stored_by_provider(store):
     """Each provider's cursor keeps its position and the time of its last move."""
 
     async def put(provider, cursor, at):
@@ -318,7 +318,7 @@ async def backlog(store, now=NOW):
     return sorted(found, key=lambda part: part.kind)
 
 
-async def test_there_is_no_backlog_at_first(store):
+async def test_work_that_is_not_due_is_no_backlog(store):
     """The backlog leaves out kinds of which nothing is due."""
     await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + DAY)})
     await add_payee(store, next_at=NOW + DAY)
@@ -343,7 +343,7 @@ async def test_due_operations_are_counted_by_kind(store):
 
 
 async def test_due_timers_are_counted(store):
-    """The backlog counts timers by business time, without deferred ones."""
+    """The backlog counts due timers, with the age of the oldest in seconds of business time."""
     for hours in (1, 2):
         await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + hours * HOUR)})
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(3 * HOUR))
@@ -351,13 +351,13 @@ async def test_due_timers_are_counted(store):
 
 
 async def test_due_events_and_payees_are_counted(store):
-    """The backlog counts waiting events and payees by the wall clock."""
-    nudge = make_processor_event()
-    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
+    """The backlog counts unfinished events and due payees, with their ages by wall time."""
+    event = make_processor_event()
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", event, NOW))
     await add_payee(store, next_at=NOW + MINUTE)
     later = NOW + 2 * MINUTE
     assert await backlog(store, later) == [Backlog("event", 1, 120.0), Backlog("payee", 1, 60.0)]
-    await finish_nudge(store, nudge)
+    await finish_event(store, event)
     assert await backlog(store, later) == [Backlog("payee", 1, 60.0)]
 
 
@@ -373,8 +373,8 @@ async def test_due_events_and_payees_are_counted(store):
         (PayoutStatus.PAID, -HOUR, -MINUTE, None),
     ],
 )
-async def test_payouts_to_be_made_are_counted(store, status, due_in, released_in, seconds):
-    """A payout's age runs in business time from its due time, or from an earlier release."""
+async def test_due_payouts_are_counted(store, status, due_in, released_in, seconds):
+    """A scheduled or failed payout is in the backlog from its due time or earlier release."""
     business = NOW + DAY
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
     await add_booking(

@@ -269,7 +269,7 @@ async def test_an_upgrade_to_disputes_keeps_disputes_and_sets_timers(empty_url):
     statuses = {1: "paid", 2: "paid", 3: "paid", 4: "disputed", 5: "completed"}
 
     def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0013")
+        command.upgrade(alembic_config(connection), "0015")
         for number in (1, 2):
             add_row(connection, "users", id=number, email_folded=f"user{number}")
         add_row(connection, "companions", id=2)

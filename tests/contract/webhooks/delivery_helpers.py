@@ -1,4 +1,4 @@
-"""Steps of webhook deliveries, for the tests of every store."""
+"""Steps of webhook deliveries for the contract tests of the stores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def deliveries_of(store, endpoint):
 
 
 async def with_locked_endpoint(store, endpoint, work):
-    """What `work` on a locked endpoint comes to."""
+    """Lock an endpoint and return the result of `work`, which gets the port `webhooks`."""
 
     async def unit(tx):
         await tx.webhooks.lock_endpoint(endpoint.id)

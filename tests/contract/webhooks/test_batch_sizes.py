@@ -1,4 +1,4 @@
-"""Holding, resuming and deleting many deliveries runs in batches of bounded size."""
+"""Contract of the SQL stores: many deliveries are held, resumed and deleted in batches."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ async def sql_store(request):
         yield opened
 
 
-async def waiting(store):
+async def pending_and_held(store):
     """The numbers of pending and held deliveries."""
     figures: WebhookStats = await read_store(store, lambda view: view.webhooks.stats(NOW))
     return figures.pending, figures.held
 
 
-async def test_more_than_a_bite_is_held_in_turns(sql_store):
-    """The rest stays pending, with a turn that is due: whoever claims it goes on."""
+async def test_holding_runs_in_batches(sql_store):
+    """One call holds a batch; deliveries that remain pending make the endpoint due."""
     endpoint = await add_endpoint(sql_store)
     await add_deliveries(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
-    assert (await hold_endpoint(sql_store, endpoint), await waiting(sql_store)) == (
+    assert (await hold_endpoint(sql_store, endpoint), await pending_and_held(sql_store)) == (
         DELIVERY_UPDATE_BATCH_SIZE,
         (1, DELIVERY_UPDATE_BATCH_SIZE),
     )
@@ -50,7 +50,10 @@ async def test_more_than_a_bite_is_held_in_turns(sql_store):
         )
         == NOW
     )
-    assert (await hold_endpoint(sql_store, endpoint), await waiting(sql_store)) == (1, (0, MANY))
+    assert (await hold_endpoint(sql_store, endpoint), await pending_and_held(sql_store)) == (
+        1,
+        (0, MANY),
+    )
     assert (
         await read_store(
             sql_store, lambda view: view.webhooks.next_batch_due_at(NOW, degraded=False)
@@ -59,22 +62,25 @@ async def test_more_than_a_bite_is_held_in_turns(sql_store):
     )
 
 
-async def test_more_than_a_bite_is_resumed_in_turns(sql_store):
-    """The endpoint is among those that hold something until nothing is left."""
+async def test_resuming_runs_in_batches(sql_store):
+    """An endpoint is listed as having held deliveries until the last batch is resumed."""
     endpoint = await add_endpoint(sql_store)
     await add_deliveries(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
     while await hold_endpoint(sql_store, endpoint):
         pass
-    left = []
+    resumed = []
     while await read_store(
         sql_store, lambda view: view.webhooks.endpoints_with_held_deliveries(0, 10)
     ):
-        left.append(await resume_endpoint(sql_store, endpoint))
-    assert (left, await waiting(sql_store)) == ([DELIVERY_UPDATE_BATCH_SIZE, 1], (MANY, 0))
+        resumed.append(await resume_endpoint(sql_store, endpoint))
+    assert (resumed, await pending_and_held(sql_store)) == (
+        [DELIVERY_UPDATE_BATCH_SIZE, 1],
+        (MANY, 0),
+    )
 
 
-async def test_more_than_a_bite_is_swept(sql_store):
-    """Cancelled in turns, and dropped when their time has come."""
+async def test_cancelling_and_deleting_run_in_batches(sql_store):
+    """One call cancels a batch; one call deletes more expired deliveries than a batch has."""
     endpoint = await add_endpoint(sql_store)
     await add_deliveries(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
     cancelled = [
@@ -83,7 +89,10 @@ async def test_more_than_a_bite_is_swept(sql_store):
         )
         for _ in range(2)
     ]
-    assert (cancelled, await waiting(sql_store)) == ([DELIVERY_UPDATE_BATCH_SIZE, 1], (0, 0))
+    assert (cancelled, await pending_and_held(sql_store)) == (
+        [DELIVERY_UPDATE_BATCH_SIZE, 1],
+        (0, 0),
+    )
     swept_at = NOW + POLICY.webhook_delivery_retention + timedelta(seconds=1)
     assert MANY > store.DELIVERY_DELETE_BATCH_SIZE
     assert await sql_store.delete_expired(swept_at, POLICY) == MANY

@@ -1,4 +1,4 @@
-"""Deliveries and their attempts, on every store alike."""
+"""Contract of the stores: deliveries and their attempts."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ FINE = NOW + timedelta(microseconds=123_456)
 # Deliveries -------------------------------------------------------------------------------
 
 
-async def test_a_delivery_comes_back_as_it_was_ordered(store):
-    """Not tried yet, with its times to the microsecond; a held one since when it is."""
+async def test_a_delivery_comes_back_as_it_was_added(store):
+    """A new delivery, pending or held, is stored with its times and without attempts."""
     endpoint, events = await add_endpoint(store), [await add_event(store) for _ in range(2)]
     new = [
         make_new_delivery(endpoint.id, events[0], created_at=FINE, next_at=FINE + SECOND),
@@ -65,7 +65,7 @@ async def test_a_delivery_comes_back_as_it_was_ordered(store):
 
 
 async def test_an_event_is_delivered_once_to_an_endpoint(store):
-    """Ordered again, a delivery stays as it is: its progress, and that it is done."""
+    """Adding a delivery of a known event and endpoint changes nothing."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     event = await add_event(store)
     delivery = await add_delivery(store, endpoint, event)
@@ -77,13 +77,13 @@ async def test_an_event_is_delivered_once_to_an_endpoint(store):
     assert [each.event_id for each in await deliveries_of(store, other)] == [event.id]
 
 
-async def test_nothing_may_be_ordered(store):
-    """No deliveries are no error."""
+async def test_adding_no_deliveries_is_no_error(store):
+    """Adding no deliveries is no error."""
     await add_deliveries(store)
 
 
 async def test_a_delivery_comes_back_as_it_was_saved(store):
-    """Every field of its progress, times to the microsecond; several at once, and no other."""
+    """Saving stores the progress of several deliveries and changes no other."""
     endpoint = await add_endpoint(store)
     deliveries = [await add_delivery(store, endpoint) for _ in range(3)]
     changed = [
@@ -95,8 +95,8 @@ async def test_a_delivery_comes_back_as_it_was_saved(store):
 
 
 @pytest.mark.parametrize("status", FINAL_STATUSES)
-async def test_a_done_delivery_is_due_no_more(store, status):
-    """However it ended, it has no next time, until it is ordered again."""
+async def test_a_finished_delivery_has_no_next_time(store, status):
+    """A finished delivery is stored without a next time, and can be saved as redelivered."""
     delivery = await add_delivery(store, await add_endpoint(store))
     done = evolve(delivery, status=status, next_at=None, attempts=1, tries=1)
     await save_deliveries(store, done)
@@ -107,7 +107,7 @@ async def test_a_done_delivery_is_due_no_more(store, status):
 
 
 async def test_an_unknown_delivery_is_none(store):
-    """It has no attempts, and is not locked."""
+    """An unknown delivery is None, has no attempts and is not locked."""
     await add_delivery(store, endpoint := await add_endpoint(store))
     async with store.read_view() as view:
         assert await view.webhooks.delivery(404) is None
@@ -119,7 +119,7 @@ async def test_an_unknown_delivery_is_none(store):
 
 
 async def test_deliveries_are_locked_by_their_ids(store):
-    """As they stand, in the order of ids, whatever endpoint they are of."""
+    """Deliveries of several endpoints are locked and returned in id order."""
     endpoints = [await add_endpoint(store) for _ in range(2)]
     deliveries = [await add_delivery(store, endpoints[n % 2]) for n in range(4)]
     ids = [deliveries[n].id for n in (3, 0, 2)]
@@ -131,7 +131,7 @@ async def test_deliveries_are_locked_by_their_ids(store):
 
 
 async def test_an_attempt_comes_back_as_it_was_logged(store):
-    """With what is known of it, by itself and with its delivery, the oldest first."""
+    """Attempts are stored with every field and listed oldest first, also with their delivery."""
     delivery = await add_delivery(store, endpoint := await add_endpoint(store))
     made = [
         DeliveryAttempt(1, FINE, 10_000, None, "timeout"),
@@ -146,8 +146,8 @@ async def test_an_attempt_comes_back_as_it_was_logged(store):
 
 
 async def test_deliveries_are_listed_in_pages(store):
-    """The newest first, one more than asked for where more follow, each with its own
-    attempts."""
+    """A page has the newest deliveries first with their attempts, and one row above the limit
+    if more follow."""
     endpoint, booking = await add_endpoint(store), await add_booking(store)
     expected: list[tuple[Delivery, list[DeliveryAttempt]]] = []
     for n in range(5):
@@ -161,8 +161,8 @@ async def test_deliveries_are_listed_in_pages(store):
 
 
 async def test_attempts_are_listed_since_a_time(store):
-    """From that very time on, the oldest first, each with its delivery as it stands now, up
-    to a limit."""
+    """Attempts from a time on are listed oldest first with their current delivery, up to the
+    limit."""
     deliveries = [await add_delivery(store, await add_endpoint(store)) for _ in range(2)]
     for delivery, minutes in ((0, 0), (1, 1), (1, 3), (0, 2)):
         attempt = make_attempt(1 + minutes, at=NOW + minutes * MINUTE)
@@ -180,7 +180,7 @@ async def test_attempts_are_listed_since_a_time(store):
     assert await since(NOW + HOUR) == []
 
 
-# Tests ------------------------------------------------------------------------------------
+# Test deliveries --------------------------------------------------------------------------
 
 ENVELOPE = {"id": "evt_test", "event": "webhook.test", "data": {"name": "Mía"}}
 
@@ -191,37 +191,44 @@ async def add_test(store, endpoint, **given):
     return await store.run_transaction(lambda unit: unit.webhooks.add_test_delivery(new, ENVELOPE))
 
 
-async def test_a_test_has_bytes_of_its_own(store):
-    """It is listed with the others, but nobody has a turn for it, and it is in no feed."""
+async def test_a_test_delivery_has_its_own_body(store):
+    """A test delivery is listed with its body, but makes no endpoint due and is in no feed."""
     endpoint = await add_endpoint(store)
-    parcel = await add_test(store, endpoint)
-    assert parcel.body == '{"id":"evt_test","event":"webhook.test","data":{"name":"Mía"}}'.encode()
-    assert await deliveries_of(store, endpoint) == [parcel.delivery]
-    assert (parcel.delivery.status, parcel.delivery.next_at) == (DeliveryStatus.CANCELLED, None)
+    due_delivery = await add_test(store, endpoint)
+    assert (
+        due_delivery.body
+        == '{"id":"evt_test","event":"webhook.test","data":{"name":"Mía"}}'.encode()
+    )
+    assert await deliveries_of(store, endpoint) == [due_delivery.delivery]
+    assert (due_delivery.delivery.status, due_delivery.delivery.next_at) == (
+        DeliveryStatus.CANCELLED,
+        None,
+    )
     assert await next_batch_time(store) is None
     async with store.read_view() as view:
         assert not await view.webhooks.has_unsequenced_events()
         assert await view.webhooks.feed_position("evt_test", None) is None
 
 
-async def test_a_test_may_be_sent_again(store):
-    """With the very bytes that it had."""
+async def test_a_test_delivery_can_be_redelivered(store):
+    """A redelivered test delivery has the same body."""
     endpoint = await add_endpoint(store)
-    parcel = await add_test(store, endpoint)
-    again = parcel.delivery.redeliver(NOW, is_deliverable=True)
+    due_delivery = await add_test(store, endpoint)
+    again = due_delivery.delivery.redeliver(NOW, is_deliverable=True)
     await save_deliveries(store, again)
     await with_locked_endpoint(
         store, endpoint, lambda webhooks: webhooks.schedule_endpoint(endpoint.id, NOW)
     )
-    (turn,) = await claim_endpoint_batches(store)
-    assert turn.due_deliveries == (evolve(parcel, delivery=again),)
+    (batch,) = await claim_endpoint_batches(store)
+    assert batch.due_deliveries == (evolve(due_delivery, delivery=again),)
 
 
 # Sweeping ---------------------------------------------------------------------------------
 
 
-async def test_a_sweep_drops_old_deliveries(store):
-    """Those that are done, however, and were due that long ago; with their attempts."""
+async def test_a_sweep_deletes_old_finished_deliveries(store):
+    """Finished deliveries are deleted with their attempts when the retention since their due
+    time is over."""
     endpoint, kept_for = await add_endpoint(store), POLICY.webhook_delivery_retention
     old: list[Delivery] = []
     recent: list[Delivery] = []
@@ -239,8 +246,8 @@ async def test_a_sweep_drops_old_deliveries(store):
     assert await deliveries_of(store, endpoint) == recent[::-1]
 
 
-async def test_what_was_dropped_is_forgotten(store):
-    """Ordered again, its event is a delivery like any other."""
+async def test_the_event_of_a_deleted_delivery_can_be_added_again(store):
+    """An event whose delivery was deleted can be added as a new pending delivery."""
     endpoint, event = await add_endpoint(store), await add_event(store)
     await add_delivery(store, endpoint, event, status=DeliveryStatus.FAILED)
     assert await store.delete_expired(NOW + POLICY.webhook_delivery_retention, POLICY) == 1
@@ -249,8 +256,8 @@ async def test_what_was_dropped_is_forgotten(store):
     assert (delivery.event_id, delivery.status) == (event.id, DeliveryStatus.PENDING)
 
 
-async def test_a_sweep_leaves_what_waits(store):
-    """Pending or held, however old; and events, whose feed goes back to the first."""
+async def test_a_sweep_keeps_unfinished_deliveries(store):
+    """A sweep deletes no pending or held delivery and no event of the feed."""
     endpoint = await add_endpoint(store)
     event = await add_event(store)
     deliveries = [
@@ -263,8 +270,8 @@ async def test_a_sweep_leaves_what_waits(store):
     assert await read_store(store, lambda view: view.webhooks.feed_position(event.id, None)) == 1
 
 
-async def test_a_delivery_that_was_ordered_again_counts_anew(store):
-    """Its time to be kept runs from when it was due last."""
+async def test_the_retention_runs_from_the_last_due_time(store):
+    """The retention of a redelivered delivery runs from its last due time."""
     delivery = await add_delivery(store, await add_endpoint(store))
     done = evolve(delivery, status=DeliveryStatus.FAILED, next_at=None, attempts=4, tries=4)
     await save_deliveries(store, done)

@@ -37,10 +37,10 @@ LEASE = POLICY.lease_duration
 
 async def claimed(store, now=NOW, **given):
     """The ids of the claimed endpoints."""
-    return [turn.endpoint.id for turn in await claim_endpoint_batches(store, now, **given)]
+    return [batch.endpoint.id for batch in await claim_endpoint_batches(store, now, **given)]
 
 
-async def next_turn(store, now=NOW, troubled=False):
+async def next_due_at(store, now=NOW, troubled=False):
     return await read_store(
         store, lambda view: view.webhooks.next_batch_due_at(now, degraded=troubled)
     )
@@ -50,15 +50,15 @@ async def lock(store, *claims):
     return await store.run_transaction(lambda unit: unit.webhooks.lock_claims(claims))
 
 
-async def locked(store, *turns):
+async def locked(store, *batches):
     """The ids of the endpoints whose claims are still held."""
-    held = await lock(store, *(turn.claim for turn in turns))
+    held = await lock(store, *(batch.claim for batch in batches))
     assert [number for number, _ in held] == [each.endpoint.id for each in held.values()]
     return [each.endpoint.id for each in held.values()]
 
 
-async def end(store, *turns, now=NOW):
-    claims = [turn.claim for turn in turns]
+async def release(store, *batches, now=NOW):
+    claims = [batch.claim for batch in batches]
 
     async def unit(tx):
         held = await tx.webhooks.lock_claims(claims)
@@ -67,12 +67,12 @@ async def end(store, *turns, now=NOW):
     await store.run_transaction(unit)
 
 
-async def renew(store, until, *turns):
-    tokens = [turn.lease.token for turn in turns]
+async def renew(store, until, *batches):
+    tokens = [batch.lease.token for batch in batches]
     await store.run_transaction(lambda unit: unit.webhooks.renew_claims(tokens, until))
 
 
-async def wake(store, endpoint, at):
+async def schedule(store, endpoint, at):
     await with_locked_endpoint(
         store, endpoint, lambda webhooks: webhooks.schedule_endpoint(endpoint.id, at)
     )
@@ -91,87 +91,87 @@ def ids(*endpoints):
     return [endpoint.id for endpoint in endpoints]
 
 
-# Whose turn it is -------------------------------------------------------------------------
+# Due times --------------------------------------------------------------------------------
 
 
-async def test_nobody_has_a_turn_at_first(store):
+async def test_an_endpoint_without_deliveries_is_not_due(store):
     """An endpoint without deliveries has no due time and is not claimed."""
     await add_endpoint(store)
-    assert await next_turn(store) is None
+    assert await next_due_at(store) is None
     assert await claim_endpoint_batches(store, NOW + DAY) == []
 
 
-async def test_a_turn_comes_with_a_delivery(store):
+async def test_an_endpoint_is_due_with_its_delivery(store):
     """An endpoint is due exactly when its delivery is, to the microsecond."""
     at = NOW + timedelta(microseconds=123_456)
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=at)
-    assert await next_turn(store) == at
+    assert await next_due_at(store) == at
     assert await claimed(store, at - timedelta(microseconds=1)) == []
     assert await claimed(store, at) == ids(endpoint)
 
 
-async def test_a_turn_comes_with_the_first_delivery(store):
+async def test_an_endpoint_is_due_with_its_earliest_delivery(store):
     """An endpoint is due with its earliest delivery, in any order of insertion."""
     endpoint = await add_endpoint(store)
     for minutes in (3, 1, 2):
         await add_delivery(store, endpoint, next_at=NOW + minutes * MINUTE)
-    assert await next_turn(store) == NOW + MINUTE
+    assert await next_due_at(store) == NOW + MINUTE
 
 
 @pytest.mark.parametrize("status", sorted(set(DeliveryStatus) - {DeliveryStatus.PENDING}))
-async def test_what_is_not_pending_gives_no_turn(store, status):
+async def test_only_pending_deliveries_make_an_endpoint_due(store, status):
     """Held and finished deliveries do not make an endpoint due."""
     await add_delivery(store, await add_endpoint(store), status=status)
-    assert await next_turn(store) is None
+    assert await next_due_at(store) is None
 
 
-async def test_the_next_turn_may_be_long_overdue(store):
+async def test_the_next_due_time_may_be_in_the_past(store):
     """The next due time is the earliest of all, also when it is in the past."""
     await add_waiting(store, 3, -60, 1)
-    assert await next_turn(store) == NOW - HOUR
+    assert await next_due_at(store) == NOW - HOUR
 
 
-async def test_a_claimed_endpoint_is_not_waited_for(store):
+async def test_the_next_due_time_leaves_out_claimed_endpoints(store):
     """A claimed endpoint is left out of the next due time until its lease ends."""
     await add_waiting(store, 0, 5)
     assert len(await claimed(store)) == 1
-    assert await next_turn(store) == NOW + 5 * MINUTE
-    assert await next_turn(store, NOW + LEASE - SECOND) == NOW + 5 * MINUTE
-    assert await next_turn(store, NOW + LEASE) == NOW
+    assert await next_due_at(store) == NOW + 5 * MINUTE
+    assert await next_due_at(store, NOW + LEASE - SECOND) == NOW + 5 * MINUTE
+    assert await next_due_at(store, NOW + LEASE) == NOW
 
 
-async def test_an_endpoint_may_be_woken(store):
-    """Waking sets the due time of an endpoint unless it has an earlier one."""
+async def test_scheduling_keeps_an_earlier_due_time(store):
+    """Scheduling sets the due time of an endpoint unless it has an earlier one."""
     endpoint = await add_endpoint(store)
     found = []
     for minutes in (5, 9, 3):
-        await wake(store, endpoint, NOW + minutes * MINUTE)
-        found.append(await next_turn(store))
+        await schedule(store, endpoint, NOW + minutes * MINUTE)
+        found.append(await next_due_at(store))
     assert found == [NOW + minutes * MINUTE for minutes in (5, 5, 3)]
 
 
 # Claims -----------------------------------------------------------------------------------
 
 
-async def test_a_turn_has_all_that_sending_takes(store):
+async def test_a_batch_has_all_that_sending_takes(store):
     """A claimed batch has the endpoint, owner, lease and deliveries with their event's bytes."""
     owner = await add_subscriber(store)
     endpoint, event = await add_endpoint(store, owner), await add_event(store)
     delivery = await add_delivery(store, endpoint, event)
     body = dict(await read_store(store, lambda view: view.bookings.events_of(event.booking_id)))
     lease = make_lease()
-    parcel = DueDelivery(delivery, body[event.sequence])
-    expected = EndpointBatch(endpoint, owner, lease, (parcel,))
+    due_delivery = DueDelivery(delivery, body[event.sequence])
+    expected = EndpointBatch(endpoint, owner, lease, (due_delivery,))
     assert await claim_endpoint_batches(store, lease=lease) == [expected]
 
 
-async def test_a_claim_bars_others_until_it_runs_out(store):
+async def test_a_claim_excludes_others_until_the_lease_ends(store):
     """A claim excludes others until its lease ends, also when new deliveries arrive."""
     (endpoint,) = await add_waiting(store, 0)
     assert await claimed(store) == ids(endpoint)
     await add_delivery(store, endpoint)
-    await wake(store, endpoint, NOW)
+    await schedule(store, endpoint, NOW)
     assert await claimed(store, NOW + LEASE - SECOND) == []
     assert await claimed(store, NOW + LEASE) == ids(endpoint)
 
@@ -180,36 +180,36 @@ async def test_the_longest_overdue_are_claimed_first(store):
     """Endpoints are claimed by due time, then id, up to the limit, with one lease."""
     endpoints = await add_waiting(store, -1, -3, -2, -2, 9)
     lease = make_lease()
-    turns = await claim_endpoint_batches(store, lease=lease, limit=2)
-    assert [turn.endpoint for turn in turns] == [endpoints[1], endpoints[2]]
-    assert {turn.lease for turn in turns} == {lease}
+    batches = await claim_endpoint_batches(store, lease=lease, limit=2)
+    assert [batch.endpoint for batch in batches] == [endpoints[1], endpoints[2]]
+    assert {batch.lease for batch in batches} == {lease}
     assert await claimed(store) == ids(endpoints[3], endpoints[0])
 
 
-async def test_endpoints_take_turns(store):
-    """An endpoint with more to send queues again behind those that wait."""
+async def test_endpoints_are_claimed_in_rotation(store):
+    """An endpoint with more to send is claimed again after those that are due already."""
     endpoints = await add_waiting(store, -3, -2, -1)
     for minutes in (1, 2):
         await add_delivery(store, endpoints[0], next_at=NOW - minutes * MINUTE)
     order = []
     for seconds in range(4):
         now = NOW + seconds * SECOND
-        (turn,) = await claim_endpoint_batches(store, now, limit=1, batch=1)
-        order.append(turn.endpoint.id)
-        await save_deliveries(store, *(succeeded(each.delivery) for each in turn.due_deliveries))
-        await end(store, turn, now=now)
+        (batch,) = await claim_endpoint_batches(store, now, limit=1, batch=1)
+        order.append(batch.endpoint.id)
+        await save_deliveries(store, *(succeeded(each.delivery) for each in batch.due_deliveries))
+        await release(store, batch, now=now)
     assert order == ids(*endpoints, endpoints[0])
 
 
-async def test_troubled_endpoints_are_claimed_apart(store):
-    """Failing endpoints are claimed separately, so they do not delay the others."""
+async def test_degraded_endpoints_are_claimed_separately(store):
+    """Degraded endpoints have their own due time and are claimed only as degraded."""
     healthy = await add_waiting(store, -1)
     troubled = await add_waiting(store, -2, troubled=True)
-    assert await next_turn(store) == NOW - MINUTE
-    assert await next_turn(store, troubled=True) == NOW - 2 * MINUTE
+    assert await next_due_at(store) == NOW - MINUTE
+    assert await next_due_at(store, troubled=True) == NOW - 2 * MINUTE
     assert await claimed(store) == ids(*healthy)
     assert await claimed(store, troubled=True) == ids(*troubled)
-    assert [await next_turn(store), await next_turn(store, troubled=True)] == [None, None]
+    assert [await next_due_at(store), await next_due_at(store, troubled=True)] == [None, None]
 
 
 async def test_retries_come_before_first_tries(store):
@@ -228,34 +228,37 @@ async def test_retries_come_before_first_tries(store):
         )
         for minutes, tries in kinds
     ]
-    (turn,) = await claim_endpoint_batches(store, batch=4)
+    (batch,) = await claim_endpoint_batches(store, batch=4)
     expected = [deliveries[n] for n in (3, 2, 1, 4)]
-    assert [parcel.delivery for parcel in turn.due_deliveries] == expected
-    await end(store, turn)
-    (turn,) = await claim_endpoint_batches(store, batch=10)
-    assert [parcel.delivery for parcel in turn.due_deliveries] == [*expected, deliveries[0]]
+    assert [due_delivery.delivery for due_delivery in batch.due_deliveries] == expected
+    await release(store, batch)
+    (batch,) = await claim_endpoint_batches(store, batch=10)
+    assert [due_delivery.delivery for due_delivery in batch.due_deliveries] == [
+        *expected,
+        deliveries[0],
+    ]
 
 
-async def test_a_turn_may_have_nothing_to_send(store):
+async def test_a_batch_may_be_empty(store):
     """A due endpoint without due deliveries is claimed with an empty batch."""
     endpoint = await add_endpoint(store)
-    await wake(store, endpoint, NOW)
+    await schedule(store, endpoint, NOW)
     await add_delivery(store, endpoint, next_at=NOW + MINUTE)
-    (turn,) = await claim_endpoint_batches(store)
-    assert (turn.endpoint, turn.due_deliveries) == (endpoint, ())
-    await end(store, turn)
-    assert await next_turn(store) == NOW + MINUTE
+    (batch,) = await claim_endpoint_batches(store)
+    assert (batch.endpoint, batch.due_deliveries) == (endpoint, ())
+    await release(store, batch)
+    assert await next_due_at(store) == NOW + MINUTE
 
 
-async def test_deliveries_go_to_their_own_endpoint(store):
+async def test_a_batch_has_its_endpoints_deliveries(store):
     """Each claimed endpoint has its own deliveries, up to the batch size."""
     endpoints = [await add_endpoint(store) for _ in range(3)]
     for n in range(9):
         await add_delivery(store, endpoints[n % 3])
-    turns = await claim_endpoint_batches(store, batch=2)
-    assert [len(turn.due_deliveries) for turn in turns] == [2, 2, 2]
-    for turn in turns:
-        assert {each.delivery.endpoint_id for each in turn.due_deliveries} == {turn.endpoint.id}
+    batches = await claim_endpoint_batches(store, batch=2)
+    assert [len(batch.due_deliveries) for batch in batches] == [2, 2, 2]
+    for batch in batches:
+        assert {each.delivery.endpoint_id for each in batch.due_deliveries} == {batch.endpoint.id}
 
 
 async def test_many_workers_share_the_endpoints(store):
@@ -267,57 +270,55 @@ async def test_many_workers_share_the_endpoints(store):
     assert sorted(numbers) == ids(*endpoints)
 
 
-# Holding on to a claim --------------------------------------------------------------------
+# Locking and renewing claims --------------------------------------------------------------
 
 
-async def test_the_holder_may_lock_its_turns(store):
-    """In the order of ids, with their owners: even after the claim has run out, while nobody
-    else has claimed them."""
+async def test_held_claims_are_locked_by_id(store):
+    """Locking held claims returns their endpoints with the owners, by endpoint id."""
     owners = [await add_subscriber(store) for _ in range(3)]
     endpoints = [await add_endpoint(store, owner) for owner in owners]
     for minutes, endpoint in enumerate(endpoints):
         await add_delivery(store, endpoint, next_at=NOW - minutes * MINUTE)
-    turns = await claim_endpoint_batches(store)
-    assert [turn.endpoint.id for turn in turns] == ids(*endpoints[::-1])
-    held = await lock(store, *(turn.claim for turn in turns))
+    batches = await claim_endpoint_batches(store)
+    assert [batch.endpoint.id for batch in batches] == ids(*endpoints[::-1])
+    held = await lock(store, *(batch.claim for batch in batches))
     subscribers = [EndpointSubscription(*each) for each in zip(endpoints, owners, strict=True)]
     assert list(held.values()) == subscribers
-    assert await locked(store, turns[1]) == ids(endpoints[1])
+    assert await locked(store, batches[1]) == ids(endpoints[1])
 
 
-async def test_a_lost_turn_is_not_locked(store):
+async def test_a_lost_claim_is_not_locked(store):
     """An endpoint that another worker claimed is not locked; the others of the call are."""
     endpoints = await add_waiting(store, -1, 0)
-    turns = await claim_endpoint_batches(store)
+    batches = await claim_endpoint_batches(store)
     (again,) = await claim_endpoint_batches(store, NOW + LEASE, limit=1)
-    assert await locked(store, *turns) == ids(endpoints[1])
+    assert await locked(store, *batches) == ids(endpoints[1])
     assert await locked(store, again) == ids(endpoints[0])
 
 
-async def test_nobody_holds_what_was_not_claimed(store):
-    """Unclaimed, released and unknown endpoints are not locked; a token is valid for its own
-    endpoint only."""
+async def test_unclaimed_endpoints_are_not_locked(store):
+    """Endpoints that are unknown, released or claimed with another token are not locked."""
     endpoints = await add_waiting(store, -1, 1)
-    (turn,) = await claim_endpoint_batches(store)
-    token = turn.lease.token
-    assert await lock(store, (endpoints[1].id, token), (404, token), (turn.endpoint.id, "x")) == {}
-    await end(store, turn)
-    assert await locked(store, turn) == []
+    (batch,) = await claim_endpoint_batches(store)
+    token = batch.lease.token
+    assert await lock(store, (endpoints[1].id, token), (404, token), (batch.endpoint.id, "x")) == {}
+    await release(store, batch)
+    assert await locked(store, batch) == []
     assert await lock(store) == {}
 
 
-async def test_a_deleted_endpoint_may_be_settled(store):
-    """The holder of a claim can save its results after the endpoint is deleted."""
+async def test_a_claimed_endpoint_can_be_locked_after_its_deletion(store):
+    """The holder of a claim can lock its endpoint after the endpoint's deletion."""
     (endpoint,) = await add_waiting(store, 0)
-    (turn,) = await claim_endpoint_batches(store)
+    (batch,) = await claim_endpoint_batches(store)
     deleted = evolve(endpoint, active=False, deleted_at=NOW)
     await store.run_transaction(lambda unit: unit.webhooks.save_endpoints([deleted]))
-    held = await lock(store, turn.claim)
-    assert held[turn.claim].endpoint == deleted
+    held = await lock(store, batch.claim)
+    assert held[batch.claim].endpoint == deleted
 
 
 async def test_a_claim_may_be_renewed(store):
-    """Renewing prolongs all endpoints claimed with the token, and no others."""
+    """Renewing prolongs the claims on all endpoints with the token, and no others."""
     endpoints = await add_waiting(store, -2, -1, 0)
     mine = await claim_endpoint_batches(store, limit=2)
     (other,) = await claim_endpoint_batches(store)
@@ -331,15 +332,15 @@ async def test_a_claim_may_be_renewed(store):
 async def test_a_lost_claim_is_not_renewed(store):
     """A lost or released claim is not renewed."""
     endpoints = await add_waiting(store, -1, 0)
-    turns = await claim_endpoint_batches(store)
-    await end(store, turns[1])
+    batches = await claim_endpoint_batches(store)
+    await release(store, batches[1])
     (again,) = await claim_endpoint_batches(store, NOW + LEASE, limit=1)
-    await renew(store, NOW + DAY, *turns)
+    await renew(store, NOW + DAY, *batches)
     assert again.endpoint == endpoints[0]
     assert await claimed(store, NOW + 2 * LEASE) == ids(*endpoints)
 
 
-async def test_a_token_that_nobody_holds_is_no_error(store):
+async def test_renewing_an_unknown_token_is_no_error(store):
     """Renewing unknown tokens, or none, is no error."""
     await add_waiting(store, 0)
     lease = Lease("nobody's", NOW)
@@ -348,52 +349,52 @@ async def test_a_token_that_nobody_holds_is_no_error(store):
     assert len(await claimed(store)) == 1
 
 
-# The end of a turn ------------------------------------------------------------------------
+# Releasing endpoints ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("minutes", "expected"), [((5, 3), 3), ((-5, 3), 0), ((0,), 0), ((), None)]
 )
-async def test_the_next_turn_comes_with_what_is_pending(store, minutes, expected):
-    """A settled endpoint is due with its first pending delivery, or never without one; held and
-    finished deliveries do not count."""
+async def test_a_released_endpoint_is_due_with_its_pending_deliveries(store, minutes, expected):
+    """A released endpoint is due with its first pending delivery, now if that is overdue, and
+    never without one."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, status=STATUS_HELD, next_at=NOW - HOUR)
     sent = await add_delivery(store, endpoint, next_at=NOW - MINUTE)
-    (turn,) = await claim_endpoint_batches(store)
+    (batch,) = await claim_endpoint_batches(store)
     for each in minutes:
         await add_delivery(store, endpoint, next_at=NOW + each * MINUTE)
     await save_deliveries(store, succeeded(sent))
-    await end(store, turn)
+    await release(store, batch)
     at = None if expected is None else NOW + expected * MINUTE
-    assert await next_turn(store) == at
+    assert await next_due_at(store) == at
 
 
-async def test_a_turn_that_ended_may_be_claimed(store):
-    """A settled endpoint with more to send can be claimed at once by another."""
+async def test_a_released_endpoint_can_be_claimed(store):
+    """A released endpoint with a due delivery can be claimed at once."""
     (endpoint,) = await add_waiting(store, 0)
-    (turn,) = await claim_endpoint_batches(store)
-    await end(store, turn)
+    (batch,) = await claim_endpoint_batches(store)
+    await release(store, batch)
     assert await claimed(store) == ids(endpoint)
 
 
-async def test_some_turns_end_before_others(store):
-    """Settling some endpoints of a claim keeps the claim on the others."""
+async def test_releasing_some_endpoints_keeps_the_other_claims(store):
+    """Releasing some endpoints of a claim keeps the claim on the others."""
     endpoints = await add_waiting(store, -2, -1, 0)
-    turns = await claim_endpoint_batches(store)
-    await end(store, turns[0], turns[2])
-    assert await locked(store, *turns) == ids(endpoints[1])
+    batches = await claim_endpoint_batches(store)
+    await release(store, batches[0], batches[2])
+    assert await locked(store, *batches) == ids(endpoints[1])
     assert await claimed(store) == ids(endpoints[0], endpoints[2])
 
 
 async def test_a_retry_waits_for_its_time(store):
-    """After a failure the endpoint is due at the time of the retry."""
+    """An endpoint is due at the time of the retry that it was released with."""
     endpoint = await add_endpoint(store)
     delivery = await add_delivery(store, endpoint)
-    (turn,) = await claim_endpoint_batches(store)
+    (batch,) = await claim_endpoint_batches(store)
     retry = evolve(delivery, attempts=1, tries=1, next_at=NOW + 4 * SECOND)
     await save_deliveries(store, retry)
-    await end(store, turn)
+    await release(store, batch)
     assert await claimed(store, NOW + 3 * SECOND) == []
     (again,) = await claim_endpoint_batches(store, NOW + 4 * SECOND)
-    assert [parcel.delivery for parcel in again.due_deliveries] == [retry]
+    assert [due_delivery.delivery for due_delivery in again.due_deliveries] == [retry]

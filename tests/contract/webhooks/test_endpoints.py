@@ -56,7 +56,7 @@ async def delete(store, endpoint):
 # Endpoints --------------------------------------------------------------------------------
 
 
-async def test_an_endpoint_is_added_without_a_secret(store):
+async def test_a_new_endpoint_has_no_secret(store):
     """A new endpoint is active, has a clean record, an id of its own and no secret."""
     user = await add_subscriber(store)
     new = make_new_endpoint(
@@ -141,7 +141,7 @@ async def test_an_unknown_endpoint_is_none(store):
 
 
 async def test_a_deleted_endpoint_is_still_found(store):
-    """A deleted endpoint is found and locked by id, and is in no list."""
+    """A deleted endpoint is found and locked by id."""
     deleted = await delete(store, endpoint := await add_endpoint(store))
     assert await find(store, endpoint.id) == deleted
     assert (
@@ -150,7 +150,7 @@ async def test_a_deleted_endpoint_is_still_found(store):
     )
 
 
-async def test_a_persons_endpoints_are_listed(store):
+async def test_a_users_endpoints_are_listed(store):
     """A user's endpoints are listed oldest first, paused ones included, deleted ones not."""
     user = await add_subscriber(store)
     endpoints = [await add_endpoint(store, user, active=n != 1) for n in range(4)]
@@ -172,13 +172,13 @@ async def test_all_endpoints_are_listed_in_batches(store):
     assert batches == [expected[:2], expected[2:], []]
 
 
-async def test_saving_leaves_a_claim_and_a_turn_alone(store):
-    """Saving an endpoint keeps its claim and its due time."""
+async def test_saving_keeps_the_claim(store):
+    """Saving an endpoint keeps its claim, which can be made again when the lease ends."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint)
-    (turn,) = await claim_endpoint_batches(store)
+    (batch,) = await claim_endpoint_batches(store)
     await save(store, evolve(endpoint, description="Till"))
-    held = await store.run_transaction(lambda unit: unit.webhooks.lock_claims([turn.claim]))
+    held = await store.run_transaction(lambda unit: unit.webhooks.lock_claims([batch.claim]))
     assert [each.endpoint.description for each in held.values()] == ["Till"]
     (again,) = await claim_endpoint_batches(store, NOW + HOUR)
     assert again.endpoint == evolve(endpoint, description="Till")
@@ -210,7 +210,7 @@ async def figures(store, now=NOW):
     return await read_store(store, lambda view: view.webhooks.stats(now))
 
 
-async def test_there_is_nothing_to_count_at_first(store):
+async def test_the_metrics_of_an_empty_store_are_zero(store):
     """All metrics of an empty store are 0."""
     assert await figures(store) == WebhookStats(0, 0, 0, 0, 0, 0.0)
 

@@ -1,4 +1,4 @@
-"""Events, their positions, and the feeds of their readers, on every store alike."""
+"""Contract of the stores: events, their positions and the feeds of their readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.webhooks import add_event, place_events, published_event
 pytestmark = pytest.mark.anyio
 
 
-async def unplaced(store, limit=100):
+async def unsequenced(store, limit=100):
     return list(await store.run_transaction(lambda unit: unit.webhooks.unsequenced_events(limit)))
 
 
@@ -31,7 +31,7 @@ async def last_position(store):
     return await store.run_transaction(lambda unit: unit.webhooks.lock_feed())
 
 
-async def has_unplaced(store):
+async def has_unsequenced(store):
     return await read_store(store, lambda view: view.webhooks.has_unsequenced_events())
 
 
@@ -50,7 +50,7 @@ async def position(store, event, reader=None):
 
 
 async def bodies(store, *events):
-    """The bytes of events, as their bookings have them."""
+    """The bytes of events as stored with their bookings."""
     async with store.read_view() as view:
         return [
             dict(await view.bookings.events_of(event.booking_id))[event.sequence]
@@ -58,15 +58,15 @@ async def bodies(store, *events):
         ]
 
 
-async def test_no_event_is_unplaced_at_first(store):
-    """A store without events has no position either; a booking alone is no event."""
+async def test_a_store_without_events_has_an_empty_feed(store):
+    """A store with a booking and no event has no unsequenced event, position or feed."""
     await add_booking(store)
-    assert not await has_unplaced(store)
-    assert [await unplaced(store), await last_position(store), await feed(store)] == [[], 0, []]
+    assert not await has_unsequenced(store)
+    assert [await unsequenced(store), await last_position(store), await feed(store)] == [[], 0, []]
 
 
-async def test_a_committed_event_is_unplaced(store):
-    """With its name, sequence and parties as they were told, the first made first."""
+async def test_a_committed_event_is_unsequenced(store):
+    """Committed events are unsequenced, with name, sequence and parties, in commit order."""
     companion, customer, agency = (
         await add_companion(store),
         await add_user(store),
@@ -75,13 +75,13 @@ async def test_a_committed_event_is_unplaced(store):
     booking = await add_booking(store, companion, customer, booked_by=agency.id)
     first = await add_event(store, booking, name=EventName.BOOKING_CANCELLED)
     second = await add_event(store)
-    assert await has_unplaced(store)
-    assert await unplaced(store) == [published_event(first), published_event(second)]
+    assert await has_unsequenced(store)
+    assert await unsequenced(store) == [published_event(first), published_event(second)]
     assert published_event(first).parties == (companion.id, customer.id, agency.id)
 
 
-async def test_an_event_of_a_new_booking_is_unplaced(store):
-    """Also where it comes with the booking's first step."""
+async def test_an_event_of_a_new_booking_is_unsequenced(store):
+    """An event that is stored with a new booking is unsequenced."""
     booking = evolve(
         make_booking(
             id=await next_booking_id(store),
@@ -92,11 +92,11 @@ async def test_an_event_of_a_new_booking_is_unplaced(store):
     )
     event = make_event(booking)
     await store.add_booking(make_booking_write(booking, event=event))
-    assert await unplaced(store) == [published_event(event)]
+    assert await unsequenced(store) == [published_event(event)]
 
 
-async def test_an_event_that_is_rolled_back_is_none(store):
-    """It was never told."""
+async def test_a_rolled_back_event_is_not_stored(store):
+    """An event of a rolled-back transaction is not unsequenced."""
     booking = await add_booking(store)
     step = next_version(booking, events=1)
 
@@ -106,34 +106,35 @@ async def test_an_event_that_is_rolled_back_is_none(store):
 
     with pytest.raises(LookupError):
         await store.run_transaction(unit)
-    assert not await has_unplaced(store)
+    assert not await has_unsequenced(store)
 
 
-async def test_some_events_are_placed_at_a_time(store):
-    """The first made, about as many as asked for; once placed they are left out."""
+async def test_events_are_sequenced_in_batches(store):
+    """Unsequenced events are returned in commit order, up to the limit, until they have a
+    position."""
     events = [await add_event(store) for _ in range(3)]
-    assert await unplaced(store, 2) == [published_event(each) for each in events[:2]]
+    assert await unsequenced(store, 2) == [published_event(each) for each in events[:2]]
     await place_events(store, 2)
-    assert await unplaced(store, 2) == [published_event(events[2])]
+    assert await unsequenced(store, 2) == [published_event(events[2])]
     await place_events(store, 2)
-    assert not await has_unplaced(store)
+    assert not await has_unsequenced(store)
 
 
-async def test_a_bookings_events_are_placed_together(store):
-    """Where one of them is among the first, all that have no position yet come along."""
+async def test_events_of_a_booking_are_returned_together(store):
+    """All unsequenced events of a booking are returned with its first one, above the limit."""
     booking = await add_booking(store)
     await add_event(store, booking)
     await place_events(store)
     own = [await add_event(store, booking)]
     other = await add_event(store)
     own += [await add_event(store, booking) for _ in range(2)]
-    found = await unplaced(store, 1)
+    found = await unsequenced(store, 1)
     assert {each.id for each in found} == {each.id for each in own}
-    assert {each.id for each in await unplaced(store)} == {each.id for each in (*own, other)}
+    assert {each.id for each in await unsequenced(store)} == {each.id for each in (*own, other)}
 
 
-async def test_positions_rise_one_by_one(store):
-    """From 1, over any number of steps; the last one is known to who holds the feed."""
+async def test_positions_are_consecutive(store):
+    """Positions start at 1 and are consecutive over transactions; locking returns the last."""
     events = [await add_event(store) for _ in range(3)]
     await place_events(store, 2)
     assert await last_position(store) == 2
@@ -142,8 +143,8 @@ async def test_positions_rise_one_by_one(store):
     assert [await position(store, event) for event in events] == [1, 2, 3]
 
 
-async def test_positions_are_undone_with_their_unit(store):
-    """An event whose placing was rolled back is placed by the next."""
+async def test_positions_are_rolled_back_with_their_transaction(store):
+    """An event whose position was rolled back is unsequenced and in no feed."""
     event = await add_event(store)
 
     async def unit(tx):
@@ -154,12 +155,13 @@ async def test_positions_are_undone_with_their_unit(store):
 
     with pytest.raises(LookupError):
         await store.run_transaction(unit)
-    assert [await last_position(store), await unplaced(store)] == [0, [published_event(event)]]
+    assert [await last_position(store), await unsequenced(store)] == [0, [published_event(event)]]
     assert [await position(store, event), await feed(store)] == [None, []]
 
 
-async def test_an_event_stands_in_its_readers_feeds(store):
-    """At the same place for each party, and for who sees all; nowhere for others."""
+async def test_an_event_has_one_position_for_all_its_readers(store):
+    """An event has the same position for its parties and in the feed of all, and none for
+    others."""
     companion, customer, stranger = (
         await add_companion(store),
         await add_user(store),
@@ -176,7 +178,7 @@ async def test_an_event_stands_in_its_readers_feeds(store):
 
 
 async def test_a_feed_is_read_from_a_position(store):
-    """The very bytes of the events beyond it, in the order of positions, up to a limit."""
+    """A feed has the unchanged bytes of the events above a position, in order, up to the limit."""
     events = [await add_event(store) for _ in range(5)]
     await place_events(store)
     await add_event(store)
@@ -187,7 +189,7 @@ async def test_a_feed_is_read_from_a_position(store):
 
 
 async def test_a_readers_feed_has_its_own_events(store):
-    """Of bookings in which it has part, and no others, paged as the whole feed is."""
+    """A reader's feed has the events of the reader's own bookings only, with the same paging."""
     customer, agency = await add_user(store), await add_subscriber(store)
     own = [await add_booking(store, None, customer, booked_by=agency.id), await add_booking(store)]
     events = [await add_event(store, own[n % 2]) for n in range(6)]

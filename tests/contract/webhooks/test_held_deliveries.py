@@ -51,7 +51,7 @@ async def add_kinds(store, endpoint):
     }
 
 
-async def test_what_is_pending_is_held(store):
+async def test_holding_changes_only_pending_deliveries(store):
     """Holding keeps the due times and tries, and changes only the endpoint's pending deliveries."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
@@ -67,7 +67,7 @@ async def test_what_is_pending_is_held(store):
     assert await find_delivery(store, elsewhere) == elsewhere
 
 
-async def test_who_is_held_has_no_turn(store):
+async def test_a_held_endpoint_is_not_due(store):
     """A held endpoint is not due; other endpoints stay due."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     await add_delivery(store, endpoint)
@@ -76,15 +76,15 @@ async def test_who_is_held_has_no_turn(store):
     assert await next_batch_time(store) == NOW + MINUTE
 
 
-async def test_a_claim_outlasts_the_holding(store):
-    """Holding keeps the claim, so that its holder can save results; no due time follows."""
+async def test_holding_keeps_the_claim(store):
+    """Holding keeps the claim on an endpoint, and releasing it sets no due time."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint)
-    (turn,) = await claim_endpoint_batches(store)
+    (batch,) = await claim_endpoint_batches(store)
     await hold_endpoint(store, endpoint)
 
     async def settle(tx):
-        held = await tx.webhooks.lock_claims([turn.claim])
+        held = await tx.webhooks.lock_claims([batch.claim])
         await tx.webhooks.release_endpoints([endpoint.id], NOW)
         return [each.endpoint.id for each in held.values()]
 
@@ -92,7 +92,7 @@ async def test_a_claim_outlasts_the_holding(store):
     assert await next_batch_time(store, NOW + DAY) is None
 
 
-async def test_what_was_held_is_pending_again(store):
+async def test_resumed_deliveries_are_pending(store):
     """Resumed deliveries have the due times and tries that they had before."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds = await add_kinds(store, endpoint)
@@ -121,7 +121,7 @@ async def test_holding_and_resuming_changes_nothing(store):
 
 
 @pytest.mark.parametrize(("minutes", "expected"), [((5, 3), 3), ((-5, 3), 0)])
-async def test_a_turn_comes_with_the_first_that_is_resumed(store, minutes, expected):
+async def test_a_resumed_endpoint_is_due_with_its_first_delivery(store, minutes, expected):
     """A resumed endpoint is due with its first delivery, or now where that is overdue."""
     endpoint = await add_endpoint(store)
     for each in minutes:
@@ -130,7 +130,7 @@ async def test_a_turn_comes_with_the_first_that_is_resumed(store, minutes, expec
     assert await next_batch_time(store, NOW + DAY) == NOW + expected * MINUTE
 
 
-async def test_a_resumed_endpoint_keeps_its_earlier_turn(store):
+async def test_resuming_keeps_an_earlier_due_time(store):
     """Resuming keeps an earlier due time of the endpoint."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=NOW + MINUTE)
@@ -139,12 +139,12 @@ async def test_a_resumed_endpoint_keeps_its_earlier_turn(store):
     assert await next_batch_time(store) == NOW + MINUTE
 
 
-def gone(delivery):
+def cancelled(delivery):
     """The delivery after its cancellation."""
     return evolve(delivery, status=DeliveryStatus.CANCELLED, next_at=None, held_at=None)
 
 
-async def test_all_that_waits_is_cancelled(store):
+async def test_pending_and_held_deliveries_are_cancelled(store):
     """Cancelling ends an endpoint's pending and held deliveries, and no finished ones."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
@@ -156,16 +156,16 @@ async def test_all_that_waits_is_cancelled(store):
     ]
     assert cancel == [2, 0]
     expected = [
-        gone(each) if status in (STATUS_PENDING, STATUS_HELD) else each
+        cancelled(each) if status in (STATUS_PENDING, STATUS_HELD) else each
         for status, each in kinds.items()
     ]
     assert await find_deliveries(store, *kinds.values()) == expected
     assert await find_delivery(store, elsewhere) == elsewhere
-    (turn,) = await claim_endpoint_batches(store, NOW + DAY)
-    assert turn.endpoint == other
+    (batch,) = await claim_endpoint_batches(store, NOW + DAY)
+    assert batch.endpoint == other
 
 
-async def test_what_is_held_for_long_is_cancelled(store):
+async def test_deliveries_held_for_too_long_are_cancelled(store):
     """Deliveries held for too long are cancelled, longest held first, up to the limit, for all
     endpoints."""
     endpoints = [await add_endpoint(store) for _ in range(2)]
@@ -186,11 +186,11 @@ async def test_what_is_held_for_long_is_cancelled(store):
 
     assert [await cancel(2), await statuses()] == [2, [True, False, False, True]]
     assert [await cancel(2), await statuses()] == [1, [False, False, False, True]]
-    assert await find_delivery(store, deliveries[0]) == gone(deliveries[0])
+    assert await find_delivery(store, deliveries[0]) == cancelled(deliveries[0])
     assert await find_delivery(store, pending) == pending
 
 
-async def test_endpoints_that_could_go_on_are_found(store):
+async def test_active_endpoints_with_held_deliveries_are_listed(store):
     """Active endpoints with held deliveries are listed by id with their owners."""
     user = await add_subscriber(store)
     endpoints = [await add_endpoint(store, user) for _ in range(3)]

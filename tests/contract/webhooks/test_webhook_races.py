@@ -1,9 +1,9 @@
-"""Races for webhooks, in two processes on each database: no event is missed, no turn is lost,
-and nobody is served by two at once.
+"""Races for webhooks, in two processes on each database: no event and no due time is lost, and an
+endpoint is claimed by one worker at a time.
 
-Those on PostgreSQL alone hold one transaction open at the one place where it matters;
-SQLite has no such place, for its writers come one after the other. `RACE_ROUNDS` and
-`RACE_CALLERS` make the others longer (`make soak`).
+The tests on PostgreSQL alone hold one transaction open while a second one starts; SQLite runs its
+writing transactions one after the other. `RACE_ROUNDS` and `RACE_CALLERS` set the size of the
+others (`make soak`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
-from tests.contract.test_races import ROUNDS, at_once, by_turns, processes, won
+from tests.contract.test_races import ROUNDS, alternate, at_once, processes, successes
 from tests.contract.webhooks.delivery_helpers import (
     STATUS_HELD,
     STATUS_PENDING,
@@ -51,7 +51,7 @@ LEASE = POLICY.lease_duration
 
 @pytest.fixture
 async def ports(processes):
-    """The ports of either process, with receivers in common."""
+    """The ports of each process, with shared receivers."""
     sender = MemorySender()
     return [
         memory_ports(
@@ -81,9 +81,9 @@ WAITING = Statement(
 )
 
 
-async def meeting(stores, unit, call):
-    """What both come to: `call` begins when `unit`, in the first store, has done everything but
-    commit. It has to wait for it, and goes on from what it sees then."""
+async def run_concurrently(stores, unit, call):
+    """The results of `unit` and `call`. `call` starts when `unit`, in the first store, has done
+    everything but commit; asserts that `call` waits for the commit."""
     one, other = stores
     entered, leave = asyncio.Event(), asyncio.Event()
 
@@ -111,8 +111,8 @@ async def feed(store):
     return [codec.decode(body)["id"] for body in bodies]
 
 
-async def add_served(ports, **given):
-    """An endpoint that takes all that it is sent; its owner is an admin, who gets all events."""
+async def add_receiving_endpoint(ports, **given):
+    """An endpoint that accepts every request; its owner is an admin, who gets all events."""
     admin = await add_user(ports[0].store, role=Role.ADMIN)
     endpoint = await add_endpoint(ports[0].store, admin, vault=ports[0].vault, **given)
     ports[0].webhook_sender.receivers[endpoint.url] = lambda headers, body: 204
@@ -120,7 +120,7 @@ async def add_served(ports, **given):
 
 
 def received(ports, endpoint):
-    """The ids of the events that an endpoint was sent, as often as it was."""
+    """The sorted ids of the events sent to an endpoint, repetitions included."""
     sent = [each for each in ports[0].webhook_sender.sent if each.url == endpoint.url]
     return sorted(codec.decode(each.body)["id"] for each in sent)
 
@@ -128,8 +128,8 @@ def received(ports, endpoint):
 # The feed ---------------------------------------------------------------------------------
 
 
-async def test_no_event_slips_in_behind_a_reader(postgres):
-    """While positions are given and not committed yet, a later event waits for its own."""
+async def test_a_later_event_gets_a_later_position(postgres):
+    """Sequencing waits for uncommitted positions, so that a later event gets a later one."""
     one, other = postgres
     first = await add_event(one)
 
@@ -143,18 +143,18 @@ async def test_no_event_slips_in_behind_a_reader(postgres):
         assert [each.id for each in await place_events(other)] == [event.id]
         return event
 
-    _, second = await meeting(postgres, place_first, place_second)
+    _, second = await run_concurrently(postgres, place_first, place_second)
     assert await feed(one) == [first.id, second.id]
 
 
 async def test_events_are_published_once(ports):
-    """By many at the same moment: each has one position, and none is left out between two."""
+    """Concurrent publishing gives each event one position, without gaps, and one delivery."""
     store = ports[0].store
-    endpoint, expected = await add_served(ports), []
+    endpoint, expected = await add_receiving_endpoint(ports), []
     bookings = [await add_booking(store) for _ in range(3)]
     for _ in range(ROUNDS):
         expected += [(await add_event(store, booking)).id for booking in bookings for _ in "ab"]
-        await at_once([partial(deliveries.publish_events, each, 2) for each in by_turns(ports, 8)])
+        await at_once([partial(deliveries.publish_events, each, 2) for each in alternate(ports, 8)])
         while await deliveries.publish_events(ports[0]):
             pass
         assert await store.run_transaction(lambda unit: unit.webhooks.lock_feed()) == len(expected)
@@ -164,7 +164,7 @@ async def test_events_are_published_once(ports):
 
 
 async def follow(ports, user, over):
-    """What a reader finds that goes on from the last event that it saw, time and again."""
+    """The ids of the feed, read repeatedly from the last known event until `over` is set."""
     found, after = [], None
     while True:
         is_last = over.is_set()
@@ -176,7 +176,7 @@ async def follow(ports, user, over):
 
 
 async def test_a_reader_misses_no_event(ports):
-    """However it meets those that commit events, and those that give them positions."""
+    """Readers see every event once in feed order during concurrent writes and publishing."""
     store = ports[0].store
     customer, admin = await add_user(store), await add_user(store, role=Role.ADMIN)
     bookings = [await add_booking(store, None, customer) for _ in range(4)]
@@ -189,7 +189,7 @@ async def test_a_reader_misses_no_event(ports):
     over = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         readers = [group.create_task(follow(ports[1], user, over)) for user in (customer, admin)]
-        writers = zip(by_turns(ports, 4), bookings, strict=True)
+        writers = zip(alternate(ports, 4), bookings, strict=True)
         await asyncio.gather(*(write(*each) for each in writers))
         while await deliveries.publish_events(ports[0]):
             pass
@@ -199,10 +199,10 @@ async def test_a_reader_misses_no_event(ports):
     assert [reader.result() for reader in readers] == [expected, expected]
 
 
-# Turns ------------------------------------------------------------------------------------
+# Batches ----------------------------------------------------------------------------------
 
 
-def fanning_out(endpoint, event):
+def adding_delivery(endpoint, event):
     async def unit(tx):
         await tx.webhooks.lock_endpoints_of([endpoint.owner_id])
         await tx.webhooks.add_deliveries([make_new_delivery(endpoint.id, event)])
@@ -210,52 +210,52 @@ def fanning_out(endpoint, event):
     return unit
 
 
-def settling(turn):
-    """The end of a turn whose deliveries all arrived."""
+def settling(batch):
+    """A transaction that saves all deliveries of a batch as succeeded and releases it; returns
+    whether the claim was still held."""
 
     async def unit(tx):
-        held = await tx.webhooks.lock_claims([turn.claim])
+        held = await tx.webhooks.lock_claims([batch.claim])
         if held:
             await tx.webhooks.save_deliveries(
-                [succeeded(each.delivery) for each in turn.due_deliveries]
+                [succeeded(each.delivery) for each in batch.due_deliveries]
             )
-            await tx.webhooks.release_endpoints([turn.endpoint.id], NOW)
+            await tx.webhooks.release_endpoints([batch.endpoint.id], NOW)
         return bool(held)
 
     return unit
 
 
-async def test_the_end_of_a_turn_sees_what_came_in(postgres):
-    """A delivery that is added and not committed yet when the last one is settled gets its
-    turn all the same."""
+async def test_releasing_sees_a_delivery_that_is_being_added(postgres):
+    """Releasing an endpoint waits for an uncommitted new delivery, which makes it due."""
     one, other = postgres
     endpoint = await add_endpoint(one)
     await add_delivery(one, endpoint)
-    (turn,) = await claim_endpoint_batches(one)
+    (batch,) = await claim_endpoint_batches(one)
     event = await add_event(one)
-    _, settled = await meeting(
-        postgres, fanning_out(endpoint, event), lambda: other.run_transaction(settling(turn))
+    _, settled = await run_concurrently(
+        postgres, adding_delivery(endpoint, event), lambda: other.run_transaction(settling(batch))
     )
     assert settled
     assert await next_batch_time(one) == NOW
 
 
-async def test_what_comes_in_sees_the_end_of_a_turn(postgres):
-    """The other way round: it wakes the endpoint that was just put to rest."""
+async def test_adding_a_delivery_sees_the_release(postgres):
+    """Adding a delivery waits for an uncommitted release and makes the endpoint due."""
     one, other = postgres
     endpoint = await add_endpoint(one)
     await add_delivery(one, endpoint)
-    (turn,) = await claim_endpoint_batches(one)
+    (batch,) = await claim_endpoint_batches(one)
     event = await add_event(one)
-    await meeting(
-        postgres, settling(turn), lambda: other.run_transaction(fanning_out(endpoint, event))
+    await run_concurrently(
+        postgres, settling(batch), lambda: other.run_transaction(adding_delivery(endpoint, event))
     )
     assert await next_batch_time(one) == NOW
 
 
 @pytest.mark.parametrize("change", ["hold_deliveries", "resume_deliveries"])
-async def test_holding_sees_what_came_in(postgres, change):
-    """What is added and not committed yet is held, or counts for the turn that comes next."""
+async def test_holding_and_resuming_see_a_delivery_that_is_being_added(postgres, change):
+    """Holding and resuming wait for an uncommitted new delivery: it is held, or due."""
     one, other = postgres
     endpoint, event = await add_endpoint(one), await add_event(one)
 
@@ -263,23 +263,26 @@ async def test_holding_sees_what_came_in(postgres, change):
         await tx.webhooks.lock_endpoint(endpoint.id)
         return await getattr(tx.webhooks, change)(endpoint.id, NOW)
 
-    await meeting(postgres, fanning_out(endpoint, event), lambda: other.run_transaction(unit))
+    await run_concurrently(
+        postgres, adding_delivery(endpoint, event), lambda: other.run_transaction(unit)
+    )
     (delivery,) = await deliveries_of(one, endpoint)
     expected = (STATUS_HELD, None) if change == "hold_deliveries" else (STATUS_PENDING, NOW)
     assert (delivery.status, await next_batch_time(one)) == expected
 
 
-async def test_everything_is_sent_once(ports):
-    """Events are told, published, claimed and settled in both processes at the same moment:
-    each endpoint gets each event, and gets it once."""
+async def test_each_event_is_sent_once_to_each_endpoint(ports):
+    """Each endpoint gets each event once while two processes add, publish and deliver events."""
     store = ports[0].store
-    endpoints = [await add_served(ports) for _ in range(2)]
+    endpoints = [await add_receiving_endpoint(ports) for _ in range(2)]
     bookings = [await add_booking(store) for _ in range(2)]
     for _ in range(ROUNDS):
-        tellers = zip(by_turns(ports, 4), by_turns(bookings, 4), strict=True)
-        calls: list[Any] = [partial(add_event, each.store, booking) for each, booking in tellers]
-        calls += [partial(deliveries.publish_events, each) for each in by_turns(ports, 4)]
-        calls += [partial(deliveries.deliver_all_due, each) for each in by_turns(ports, 4)]
+        writers_with_bookings = zip(alternate(ports, 4), alternate(bookings, 4), strict=True)
+        calls: list[Any] = [
+            partial(add_event, each.store, booking) for each, booking in writers_with_bookings
+        ]
+        calls += [partial(deliveries.publish_events, each) for each in alternate(ports, 4)]
+        calls += [partial(deliveries.deliver_all_due, each) for each in alternate(ports, 4)]
         await at_once(calls)
     while await deliveries.publish_events(ports[0]):
         pass
@@ -292,48 +295,47 @@ async def test_everything_is_sent_once(ports):
 
 
 async def test_each_endpoint_is_claimed_once(processes):
-    """By one of many, and all of those that are due by somebody; so too when their claims
-    have run out."""
+    """Concurrent claims give each due endpoint to exactly one caller, also after leases end."""
     endpoints = [await add_endpoint(processes[0]) for _ in range(10)]
     for endpoint in endpoints:
         await add_delivery(processes[0], endpoint)
     for n in range(ROUNDS):
         now = NOW + n * LEASE
-        stores = enumerate(by_turns(processes))
+        stores = enumerate(alternate(processes))
         calls = [
             partial(claim_endpoint_batches, store, now, limit=1 + n % 3) for n, store in stores
         ]
-        batches = [*await at_once(calls), await claim_endpoint_batches(processes[0], now)]
-        claimed = [turn.endpoint.id for batch in batches for turn in batch]
+        results = [*await at_once(calls), await claim_endpoint_batches(processes[0], now)]
+        claimed = [batch.endpoint.id for batches in results for batch in batches]
         assert sorted(claimed) == [endpoint.id for endpoint in endpoints]
 
 
-async def test_a_lost_turn_is_settled_by_nobody(processes):
-    """When a claim has run out, either its holder still settles it or another gets what was
-    to be sent: never both, and never neither."""
+async def test_an_expired_claim_is_settled_or_claimed_again(processes):
+    """After the lease ends, either the holder settles the batch or exactly one other call
+    claims its delivery."""
     one, other = processes
     endpoint = await add_endpoint(one)
     booking = await add_booking(one)
     for n in range(ROUNDS):
         await add_delivery(one, endpoint, await add_event(one, booking))
         at = NOW + 2 * n * LEASE
-        (turn,) = await claim_endpoint_batches(one, at)
+        (batch,) = await claim_endpoint_batches(one, at)
         claims = [
-            partial(claim_endpoint_batches, store, at + LEASE) for store in by_turns(processes, 3)
+            partial(claim_endpoint_batches, store, at + LEASE) for store in alternate(processes, 3)
         ]
-        settle = partial(other.run_transaction, settling(turn))
-        settled, *batches = await at_once([settle, *claims])
-        sent = [turn for batch in batches for turn in batch if turn.due_deliveries]
-        assert settled + len(sent) == 1
-        for turn in sent:
-            assert await other.run_transaction(settling(turn))
+        settle = partial(other.run_transaction, settling(batch))
+        settled, *results = await at_once([settle, *claims])
+        claimed = [batch for batches in results for batch in batches if batch.due_deliveries]
+        assert settled + len(claimed) == 1
+        for each in claimed:
+            assert await other.run_transaction(settling(each))
 
 
-async def test_nothing_is_sent_to_who_has_paused(ports):
-    """Where an event is published while its endpoint is paused, the delivery is held; once it
-    is active again it is pending, with a turn to come."""
+async def test_deliveries_of_a_paused_endpoint_are_held(ports):
+    """Deliveries published during a pause or a resumption of their endpoint are all held or all
+    due afterwards."""
     store = ports[0].store
-    endpoint = await add_served(ports)
+    endpoint = await add_receiving_endpoint(ports)
     owner = await read_store(store, lambda view: view.accounts.user(endpoint.owner_id))
     booking = await add_booking(store)
     for active, status in ((False, STATUS_HELD), (True, STATUS_PENDING)) * ROUNDS:
@@ -341,20 +343,20 @@ async def test_nothing_is_sent_to_who_has_paused(ports):
         wanted = ChangeWebhook(active=active)
         change = partial(webhooks_endpoints.update_endpoint, ports[1], owner, endpoint.id, wanted)
         await at_once(
-            [change, *(partial(deliveries.publish_events, each) for each in by_turns(ports, 3))]
+            [change, *(partial(deliveries.publish_events, each) for each in alternate(ports, 3))]
         )
         assert {each.status for each in await deliveries_of(store, endpoint)} == {status}
         assert await next_batch_time(store) == (NOW if active else None)
 
 
 async def test_an_eleventh_endpoint_is_refused(ports):
-    """However many are registered at once, a user has ten."""
+    """Of concurrent registrations of one user exactly `max_webhooks` succeed."""
     for _ in range(ROUNDS):
         user = await add_subscriber(ports[0].store)
         wanted = CreateWebhook(url="https://crm.example.com/hooks")
         calls = [
             partial(webhooks_endpoints.register_endpoint, each, user, wanted)
-            for each in by_turns(ports)
+            for each in alternate(ports)
         ]
-        assert len(won(await at_once(calls))) == POLICY.max_webhooks
+        assert len(successes(await at_once(calls))) == POLICY.max_webhooks
         assert len(await webhooks_endpoints.list_endpoints(ports[1], user)) == POLICY.max_webhooks

@@ -99,7 +99,7 @@ def test_the_total_is_price_and_premium():
     "user, party",
     [(1, Party.CUSTOMER), (2, Party.STAFF), (7, Party.API), (8, None)],
 )
-def test_everyone_is_on_one_side(user, party):
+def test_every_user_has_one_party(user, party):
     """A user is the customer, the companion, the booking API user or a stranger."""
     assert make_booking(booked_by=7).party_of(user) is party
 
@@ -109,7 +109,7 @@ def test_who_books_for_oneself_by_api_is_the_customer():
     assert make_booking(booked_by=1).party_of(1) is Party.CUSTOMER
 
 
-def test_no_one_is_not_who_booked():
+def test_without_an_api_key_there_is_no_api_party():
     """A booking that was not made by API key has no API party."""
     assert make_booking(booked_by=None).party_of(99) is None
 
@@ -152,7 +152,7 @@ def test_what_was_earned_is_paid_out_after_the_delay(journey, after):
 
 
 @pytest.mark.parametrize("delay, after", [(24, 42), (47, 47), (41, 42), (43, 43), (0, 42)])
-def test_the_operators_are_told_before_a_released_payout_is_late(delay, after):
+def test_the_payout_alarm_precedes_the_deadline(delay, after):
     """The alarm is six hours before the 48-hour deadline, but not before the payout is due."""
     policy = evolve(POLICY, payout_delay=delay * HOUR)
     journey = released(policy)
@@ -173,7 +173,7 @@ def test_a_payout_that_is_made_or_held_is_not_late(status):
     assert next_timer(evolve(released().booking, payout_status=status), POLICY) is None
 
 
-def test_a_released_payout_is_told_of_once():
+def test_a_released_payout_has_one_alarm():
     """A released payout that was alarmed about has no further timer."""
     journey = released()
     journey.pull(Trigger.PAYOUT_ALARM, Party.SYSTEM, journey.ends_at + 42 * HOUR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus, TimerKind, next_timer
+from staffbooking_core.domain.bookings.booking import PayoutStatus, next_timer
 from staffbooking_core.domain.bookings.disputes import (
     Dispute,
     DisputeOutcome,
@@ -12,7 +12,7 @@ from staffbooking_core.domain.bookings.disputes import (
     DisputeStatus,
     newest_dispute,
 )
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.booking_journey import (
@@ -174,8 +174,6 @@ def test_an_operators_hold_outlives_a_withdrawn_dispute():
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     journey.pull(T.WITHDRAW, P.CUSTOMER, journey.ends_at + 2 * HOUR)
     assert journey.booking.payout_status is PayoutStatus.FROZEN
-    journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 3 * HOUR)
-    assert journey.booking.payout_status is PayoutStatus.SCHEDULED
 
 
 def test_a_resolution_ends_an_operators_hold():

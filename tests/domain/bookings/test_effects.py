@@ -139,7 +139,7 @@ def test_an_unpaid_end_closes_the_checkout(trigger, by):
     assert step.booking.payment_status is PaymentStatus.VOID
 
 
-# Sharing out ----------------------------------------------------------------------------
+# Division of the escrow -----------------------------------------------------------------
 
 
 def shares(journey):
@@ -386,7 +386,7 @@ def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
     assert journey.faults == []
 
 
-# Late money -----------------------------------------------------------------------------
+# Late and extra payments ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ PAYOUTS = {
     T.RETRY_PAYOUT: {P.ADMIN},
     T.PAYOUT_ALARM: {P.SYSTEM},
 }
-"""What may become of a payout after its booking has ended, without a change of status."""
+"""Triggers of a payout after its booking has ended, with the allowed parties."""
 
 CONTRACT = {
     (S.PENDING, T.ACCEPT): ({P.STAFF}, S.ACCEPTED, None),
@@ -87,7 +87,8 @@ CONTRACT = {
     (S.CANCELLED, T.CHARGEBACK_WON): ({P.PROCESSOR}, S.CANCELLED, None),
     (S.CANCELLED, T.CHARGEBACK_LOST): ({P.PROCESSOR}, S.CANCELLED, None),
 }
-"""(status, trigger) -> who may, the next status, the event: CONTRACT 4, "The state machine"."""
+"""(status, trigger) -> the allowed parties, the next status, the event: CONTRACT 4, "The state
+machine"."""
 
 CANCELLATION = (N.CANCELLATION_TO_CUSTOMER, N.CANCELLATION_TO_STAFF)
 DISPUTE = (N.DISPUTE_TO_CUSTOMER, N.DISPUTE_TO_STAFF)
@@ -103,7 +104,7 @@ NOTIFIED = {
     (S.PAID, T.CHARGEBACK): DISPUTE,
     (S.COMPLETED, T.CHARGEBACK): DISPUTE,
 }
-"""(status, trigger) -> what people are told, in its order; nothing of any other pair."""
+"""(status, trigger) -> the notifications in their order; other pairs have none."""
 
 PAYOUT_TIMERS = {TimerKind.PAY_OUT: T.RELEASE_PAYOUT, TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM}
 TIMERS = {
@@ -118,7 +119,7 @@ TIMERS = {
     S.DISPUTED: {TimerKind.DISPUTE_OVERDUE: T.DISPUTE_OVERDUE},
     S.CANCELLED: PAYOUT_TIMERS,
 }
-"""What the service does by itself in each status."""
+"""The timers of each status, with their triggers."""
 
 REFUSALS = {
     T.ACCEPT: "booking_not_pending",

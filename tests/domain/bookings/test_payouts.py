@@ -59,7 +59,7 @@ def orders_of(journey):
     return [one.n for one in journey.operations.values() if one.kind is OperationKind.PAY_OUT]
 
 
-# Who may, and when ----------------------------------------------------------------------
+# Allowed parties and statuses -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("at", list(ENDED))
@@ -108,7 +108,7 @@ def test_a_held_payout_is_not_released():
 
 
 @pytest.mark.parametrize("after, due_after", [(HOUR, DAY), (5 * DAY, 5 * DAY)])
-def test_a_payout_that_is_let_go_is_due_as_before_or_at_once(after, due_after):
+def test_a_resumed_payout_is_due_as_before_or_at_once(after, due_after):
     """A resumed payout is due at its old time, or at once if that has passed."""
     journey = completed_journey()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
@@ -148,7 +148,7 @@ def test_holding_a_released_payout_and_letting_it_go_orders_another():
     assert last_operation(journey).command == PayOut("pay_1", 2, PAYOUT, "usd")
 
 
-def test_a_payout_that_was_held_too_late_is_made_all_the_same():
+def test_a_payout_held_in_flight_is_paid():
     """A payout in flight at its hold is paid, and cannot be resumed."""
     journey, book = with_processor_book(released())
     book.execute_all()
@@ -186,7 +186,7 @@ def test_a_failed_payout_is_ordered_anew(at):
     assert journey.faults == []
 
 
-def test_of_a_failed_payout_and_its_retry_one_arrives():
+def test_a_failed_payout_and_its_retry_pay_once():
     """If the failed order was executed after all, the retry has nothing left to pay."""
     journey, book = with_processor_book(released())
     journey.booking = evolve(journey.booking, payout_status=S.FAILED)

@@ -159,7 +159,7 @@ def test_a_dispute_of_the_parties_has_no_verdict(trigger):
     assert outcome(disputed_journey(), trigger, P.PROCESSOR, DAY, **facts) == "no_chargeback_open"
 
 
-def test_the_wrong_side_is_refused_before_the_time():
+def test_the_party_is_checked_before_the_time():
     """A customer who accepts after the start gets `wrong_party`, not `event_started`."""
     journey = BookingJourney()
     with pytest.raises(Forbidden):
@@ -179,7 +179,7 @@ def test_a_request_is_no_trigger_of_a_booking_that_exists():
         find_transition(BookingStatus.PENDING, T.REQUEST, P.CUSTOMER)
 
 
-# What is written down -------------------------------------------------------------------
+# Recorded data --------------------------------------------------------------------------
 
 
 def test_each_status_stamps_its_time():
@@ -241,7 +241,7 @@ def test_a_second_completion_keeps_the_first_ones_time():
     assert (booking.completed_at, booking.completed_by) == (journey.ends_at, P.CUSTOMER)
 
 
-def test_a_completion_is_told_once():
+def test_a_completion_is_published_once():
     """`booking.completed` is published at the first completion only."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
@@ -249,7 +249,7 @@ def test_a_completion_is_told_once():
     assert journey.events.count(EventName.BOOKING_COMPLETED) == 1
 
 
-def test_a_dispute_of_a_paid_booking_ends_with_its_first_completion_told():
+def test_a_dispute_of_a_paid_booking_publishes_its_completion():
     """`booking.completed` is published by the resolution if the dispute came before completion."""
     journey = disputed_journey()
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + DAY)
@@ -280,7 +280,7 @@ def test_staff_who_cancel_what_they_accepted_leave_a_credit(make, by, credits):
     assert journey.credits == credits
 
 
-def test_a_zone_is_no_matter_of_the_guards():
+def test_guards_ignore_the_time_zone():
     """Guards compare instants, whatever the booking's time zone is."""
     journey = paid_journey(timezone="Pacific/Auckland")
     assert journey.starts_at.tzinfo is UTC

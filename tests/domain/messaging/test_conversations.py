@@ -47,10 +47,10 @@ def member_of(conversation: Conversation, user_id: int) -> ConversationMember:
     return member
 
 
-# Who is in it -----------------------------------------------------------------------------
+# Members ----------------------------------------------------------------------------------
 
 
-def test_who_takes_part_gets_what_is_said():
+def test_participants_are_the_recipients():
     """Former participants are members, but not recipients."""
     assert GROUP.recipient_ids == (ADA, MIA, NOA)
     assert LEFT.recipient_ids == (ADA, NOA)
@@ -92,7 +92,7 @@ def test_a_conversation_has_a_title(conversation, reader_id, title):
 # Reading and writing ----------------------------------------------------------------------
 
 
-def test_what_is_said_is_for_all_who_are_there():
+def test_a_message_goes_to_all_participants():
     """A message has the sender's name, and goes to all participants including the sender."""
     said = compose_message(LEFT, member_of(LEFT, NOA), "Hello", "a", NOW)
     assert said == NewMessage(
@@ -147,7 +147,7 @@ def test_a_message_is_what_was_said_with_an_id():
     assert make_message(id=9) == evolve(make_message(), id=9)
 
 
-# What must not be said --------------------------------------------------------------------
+# Content filter ---------------------------------------------------------------------------
 
 TERM, CONTACT = ContentFindings(has_blocked_term=True), ContentFindings(has_contact=True)
 
@@ -244,7 +244,7 @@ def test_who_left_keeps_the_moment_of_leaving():
     assert member_of(sync_group_members(later, {}), MIA).left_id == 4
 
 
-def test_who_comes_again_reads_all():
+def test_a_returning_member_reads_all():
     """A returning member may read all messages, and keeps their read mark."""
     group = evolve(
         GROUP,
@@ -269,7 +269,7 @@ BOOKINGS = st.dictionaries(st.integers(2, 6), st.just("name"), max_size=5)
 
 
 @given(st.lists(st.tuples(BOOKINGS, st.integers(0, 3)), max_size=8))
-def test_a_group_is_who_is_booked(history):
+def test_participants_are_the_booked_staff_and_the_customer(history):
     """After any changes the participants are the customer and the booked staff; former ones keep
     their last readable message."""
     group = make_group(members=())

@@ -31,7 +31,7 @@ CUSTOMER, STAFF = 1, 2
 WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"
 
 
-def told(after, trigger, **before):
+def notifications_of(after, trigger, **before):
     """The notifications of a transition; `before` are the changed fields."""
     was = evolve(after, **before)
     row = TRANSITIONS[was.status][trigger]
@@ -39,7 +39,7 @@ def told(after, trigger, **before):
     return notifications_for(was, TransitionResult(after, notifications=row.notifications))
 
 
-def told_of_payout(after, trigger, **before):
+def payout_notifications(after, trigger, **before):
     """The notifications of a scheduled payout that is moved by a trigger."""
     was = evolve(after, payout_status=PayoutStatus.SCHEDULED, **before)
     moved = move_payout(TransitionResult(was), trigger)
@@ -47,7 +47,7 @@ def told_of_payout(after, trigger, **before):
     return notifications_for(was, evolve(moved, booking=after))
 
 
-def told_of_request(booking):
+def request_notifications(booking):
     """The notifications of a new booking."""
     notifications = REQUEST_TRANSITION.notifications
     return notifications_for(None, TransitionResult(booking, notifications=notifications))
@@ -56,17 +56,17 @@ def told_of_request(booking):
 def cancelled(by, was=BookingStatus.ACCEPTED, **given):
     """The notifications of a cancellation."""
     booking = make_booking(status=BookingStatus.CANCELLED, cancelled_by=by, **given)
-    return told(booking, Trigger.CANCEL, status=was)
+    return notifications_of(booking, Trigger.CANCEL, status=was)
 
 
 def whom(notices):
     return [notice.user_id for notice in notices]
 
 
-def test_a_request_is_told_to_the_staff_member():
+def test_a_request_notifies_the_staff_member():
     """A request has service, local time and payout."""
     booking = make_booking(code="BK0", timezone="Europe/Lisbon", start_time="18:00")
-    [notice] = told_of_request(booking)
+    [notice] = request_notifications(booking)
     assert notice == Notification(
         STAFF,
         NotificationKind.REQUEST,
@@ -78,22 +78,24 @@ def test_a_request_is_told_to_the_staff_member():
     )
 
 
-def test_an_acceptance_is_told_to_the_customer():
+def test_an_acceptance_notifies_the_customer():
     """An acceptance has the amount to pay, including the premium."""
     booking = make_booking(status=BookingStatus.ACCEPTED, cancellation_insurance=True)
-    [notice] = told(booking, Trigger.ACCEPT, status=BookingStatus.PENDING)
+    [notice] = notifications_of(booking, Trigger.ACCEPT, status=BookingStatus.PENDING)
     assert (notice.user_id, notice.kind) == (CUSTOMER, NotificationKind.ACCEPTED)
     assert notice.text == (
         f"Mia Lindqvist accepted your booking: {WHEN}. Please pay 420.00 USD to confirm it."
     )
 
 
-def test_a_payment_is_told_to_both():
+def test_a_payment_notifies_both():
     """The staff member gets the payout, the customer a receipt of the total."""
     booking = make_booking(
         code="BK0", status=BookingStatus.PAID, paid_at=NOW, cancellation_insurance=True
     )
-    staff, customer = told(booking, Trigger.PAYMENT, status=BookingStatus.ACCEPTED, paid_at=None)
+    staff, customer = notifications_of(
+        booking, Trigger.PAYMENT, status=BookingStatus.ACCEPTED, paid_at=None
+    )
     assert (staff.user_id, staff.kind) == (STAFF, NotificationKind.PAID)
     assert "You will be paid 340.00 USD after the event" in staff.text
     assert (customer.user_id, customer.subject) == (CUSTOMER, "Receipt for booking BK0")
@@ -101,11 +103,14 @@ def test_a_payment_is_told_to_both():
     assert "20.00 USD of it is the cancellation insurance" in customer.text
 
 
-def test_what_was_paid_before_is_not_told_again():
+def test_an_earlier_payment_sends_no_second_receipt():
     """Neither the end of a dispute nor another payment sends a receipt."""
     booking = make_booking(status=BookingStatus.COMPLETED, paid_at=NOW)
-    assert told(booking, Trigger.RELEASE, status=BookingStatus.DISPUTED) == ()
-    assert told(make_booking(status=BookingStatus.PAID, paid_at=NOW), Trigger.PAYMENT) == ()
+    assert notifications_of(booking, Trigger.RELEASE, status=BookingStatus.DISPUTED) == ()
+    assert (
+        notifications_of(make_booking(status=BookingStatus.PAID, paid_at=NOW), Trigger.PAYMENT)
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_what_was_paid_before_is_not_told_again():
         (Party.ADMIN, [CUSTOMER, STAFF]),
     ],
 )
-def test_a_cancellation_is_told_to_who_did_not_do_it(by, recipients):
+def test_a_cancellation_notifies_the_other_parties(by, recipients):
     """The party that cancelled is not notified; otherwise both are."""
     assert whom(cancelled(by)) == recipients
 
@@ -141,81 +146,83 @@ def test_a_cancellation_says_why(by, reason, words):
         assert "912" not in notice.text
 
 
-def test_a_cancellation_says_what_becomes_of_the_money():
+def test_a_cancellation_has_the_partys_amount():
     """Each party is told its own amount."""
     customer, staff = cancelled(Party.ADMIN, refunded_amount=30_000, payout_amount=8_500)
     assert customer.text.endswith(" 300.00 USD is refunded to you.")
     assert staff.text.endswith(" You will be paid 85.00 USD for it.")
 
 
-def test_where_nothing_was_paid_nothing_is_said_of_money():
+def test_an_unpaid_cancellation_mentions_no_amount():
     """The cancellation of an unpaid booking mentions no amount."""
     for notice in cancelled(Party.SYSTEM, refunded_amount=0, payout_amount=0):
         assert notice.text.endswith(f"It was for {WHEN}.")
 
 
-def test_a_declined_request_is_told_to_the_customer():
+def test_a_declined_request_notifies_the_customer():
     """A declined request is called declined, not cancelled."""
     [notice] = cancelled(Party.STAFF, was=BookingStatus.PENDING, code="BK0")
     assert (notice.user_id, notice.subject) == (CUSTOMER, "Booking BK0 declined")
 
 
-def test_a_dispute_is_told_to_both():
+def test_a_dispute_notifies_both():
     """The notification of a dispute does not contain its reason."""
     booking = make_booking(status=BookingStatus.DISPUTED, dispute_reason="mail me: ada@example.com")
-    notices = told(booking, Trigger.DISPUTE, status=BookingStatus.PAID)
+    notices = notifications_of(booking, Trigger.DISPUTE, status=BookingStatus.PAID)
     assert whom(notices) == [CUSTOMER, STAFF]
     assert not any("@" in notice.text for notice in notices)
 
 
-def test_a_payout_is_told_to_the_staff_member():
+def test_a_payout_notifies_the_staff_member():
     """The notification has the amount sent now, without amounts withheld before."""
     booking = make_booking(payout_status=PayoutStatus.PAID, paid_out=30_000, netted=4_000)
-    [notice] = told_of_payout(booking, PayoutTrigger.CONFIRMED, paid_out=0)
+    [notice] = payout_notifications(booking, PayoutTrigger.CONFIRMED, paid_out=0)
     assert (notice.user_id, notice.kind) == (STAFF, NotificationKind.PAYOUT)
     assert "was sent: 300.00 USD." in notice.text
 
 
-def test_a_payout_that_was_kept_for_debts_is_told():
+def test_a_withheld_payout_promises_no_money():
     """The notification of a fully withheld payout promises no money."""
     booking = make_booking(payout_status=PayoutStatus.PAID, netted=34_000)
-    [notice] = told_of_payout(booking, PayoutTrigger.NETTED)
+    [notice] = payout_notifications(booking, PayoutTrigger.NETTED)
     assert "was kept for what you owed of other bookings" in notice.text
 
 
-def test_a_payout_that_was_made_before_is_not_told_again():
+def test_a_payout_is_notified_once():
     """A payout that is confirmed twice sends one notification."""
     booking = make_booking(payout_status=PayoutStatus.PAID)
     assert move_payout(TransitionResult(booking), PayoutTrigger.CONFIRMED).notifications == ()
 
 
 @pytest.mark.parametrize("trigger", [Trigger.CONFIRM, Trigger.AUTO_COMPLETE])
-def test_what_nobody_waits_for_is_not_told(trigger):
+def test_completions_and_check_ins_notify_nobody(trigger):
     """Completions and check-ins send no notification."""
     booking = make_booking(status=BookingStatus.COMPLETED)
-    assert told(booking, trigger, status=BookingStatus.PAID) == ()
-    assert told(make_booking(status=BookingStatus.PAID), Trigger.CHECK_IN) == ()
+    assert notifications_of(booking, trigger, status=BookingStatus.PAID) == ()
+    assert notifications_of(make_booking(status=BookingStatus.PAID), Trigger.CHECK_IN) == ()
 
 
 @pytest.mark.parametrize("status", BookingStatus)
-def test_what_changes_nothing_is_not_told(status):
+def test_an_unchanged_status_notifies_nobody(status):
     """A transition that keeps its status sends no notification but reminders."""
     booking = make_booking(status=status, payout_status=PayoutStatus.PAID)
     assert notifications_for(booking, record_fact(booking)) == ()
     for trigger, row in TRANSITIONS[status].items():
         is_reminder = trigger in (Trigger.REMIND, Trigger.ASK_CHECK_IN)
-        assert row.to_status is not status or is_reminder or told(booking, trigger) == ()
+        assert (
+            row.to_status is not status or is_reminder or notifications_of(booking, trigger) == ()
+        )
 
 
 def test_a_single_hour_is_one():
     """Amounts have the currency's decimals, and hours the right plural."""
     booking = make_booking(duration_hours=1, currency="jpy")
-    [notice] = told_of_request(booking)
+    [notice] = request_notifications(booking)
     assert "1 hour." in notice.text
     assert "8500 JPY" in notice.text
 
 
-def test_what_has_to_be_known_can_t_be_refused():
+def test_obligations_can_not_be_muted():
     """Only notifications without obligations are optional."""
     assert set(OPTIONAL_NOTIFICATION_KINDS) == {
         NotificationKind.ACCEPTED,
@@ -231,7 +238,7 @@ def test_a_letter_says_what_to_do():
     assert NotificationKind.PAYOUT not in ACTION_LABELS
 
 
-def test_nothing_private_stands_in_a_representation():
+def test_representations_have_no_private_data():
     """Representations of emails and notifications contain no private data."""
     letter = make_email(
         text="hush", url="https://x/hush", to="hush@example.com", unsubscribe_url="hush"

@@ -48,7 +48,7 @@ def refused():
     return apply_payee_failure(start_opening_attempt(make_payee(), NOW), FINAL[0], NOW)
 
 
-# How it stands --------------------------------------------------------------------------
+# Status ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_key_that_leads_nowhere_is_followed_by_the_next():
     assert generations == [1, 1, 1, 2, 2, 2, 3]
 
 
-# Seen -----------------------------------------------------------------------------------
+# Polls ----------------------------------------------------------------------------------
 
 
 def test_what_the_processor_tells_is_kept():
@@ -141,7 +141,7 @@ def test_a_payee_may_become_unready_again():
     assert payee.next_at is not None
 
 
-# Failed ---------------------------------------------------------------------------------
+# Failures -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", FINAL)
@@ -203,7 +203,7 @@ def test_what_was_seen_forgets_what_failed():
     assert apply_payee_state(payee, READY, NOW).last_error is None
 
 
-# Asked for again ------------------------------------------------------------------------
+# Reopening ------------------------------------------------------------------------------
 
 
 def test_who_was_refused_may_ask_again():

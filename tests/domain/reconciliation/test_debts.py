@@ -56,7 +56,7 @@ def assert_sound(*journeys):
     assert sum(journey.balance(A.STAFF_NETTING) for journey in journeys) == 0
 
 
-# How much -------------------------------------------------------------------------------
+# Amounts --------------------------------------------------------------------------------
 
 
 def test_a_debt_is_kept_whole_where_the_payout_is_larger():
@@ -113,7 +113,7 @@ def test_nobody_pays_who_has_nothing_left():
     assert net_debts(paid.booking, [debt_of(debtor())], NOW) == []
 
 
-# When -----------------------------------------------------------------------------------
+# Conditions -----------------------------------------------------------------------------
 
 
 def charged_back(verdict=LOST, **given):
@@ -165,7 +165,7 @@ def test_a_settled_debt_is_not_kept_again():
     assert settle_debts(payer(id=9), owes) == []
 
 
-# The reversal that waits ----------------------------------------------------------------
+# Waiting reversals ----------------------------------------------------------------------
 
 
 def test_the_reversal_that_waits_is_ordered_anew_for_the_rest():
@@ -208,7 +208,7 @@ def test_a_reversal_that_went_out_after_all_is_owed_again():
     assert_sound(to_pay, journey)
 
 
-# Afterwards -----------------------------------------------------------------------------
+# Later changes --------------------------------------------------------------------------
 
 
 def kept_from(amount, sent):
@@ -277,7 +277,7 @@ def test_a_debt_of_who_has_paid_for_another_can_be_kept_in_turn():
     assert_sound(to_pay, owes, third)
 
 
-# For all amounts ------------------------------------------------------------------------
+# Properties -----------------------------------------------------------------------------
 
 AMOUNTS = st.integers(1, 10**9)
 

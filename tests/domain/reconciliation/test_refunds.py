@@ -45,7 +45,7 @@ def failed(journey):
     return failed_refunds(list(journey.operations.values()))
 
 
-# Which orders count ---------------------------------------------------------------------
+# Outstanding orders ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_order_that_was_replaced_does_not_count():
     assert outstanding_refunds([old, settled]) == []
 
 
-# Ordering anew --------------------------------------------------------------------------
+# Ordering again -------------------------------------------------------------------------
 
 
 def cancelled(reason=RefusalCode.INVALID):

@@ -211,7 +211,7 @@ def test_an_extra_refund_that_fails_leaves_the_booking_paid():
     assert journey.faults == []
 
 
-# All together ---------------------------------------------------------------------------
+# Combined facts -------------------------------------------------------------------------
 
 
 def everything():

@@ -39,7 +39,7 @@ TOTAL = 40_000
 FEES = (ProcessorFee("fee_1", 30), ProcessorFee("fee_2", 1), ProcessorFee("fee_3", -7))
 
 
-# Where to look --------------------------------------------------------------------------
+# References -----------------------------------------------------------------------------
 
 
 def test_a_request_has_nowhere_to_look():
@@ -121,7 +121,7 @@ def test_a_fee_changes_no_status(status):
     assert journey.faults == []
 
 
-# By hand --------------------------------------------------------------------------------
+# Manual movements -----------------------------------------------------------------------
 
 SETTLED = RefundStatus.SETTLED
 BY_HAND = [
@@ -313,7 +313,7 @@ def test_a_finished_operation_is_not_taken_for_one_by_hand():
     assert last_operation(journey).result_ref == book.payouts[last_operation(journey).id].ref
 
 
-# Verdicts that are changed --------------------------------------------------------------
+# Changed verdicts -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("first", "second", "gained"), [(WON, LOST, -TOTAL), (LOST, WON, TOTAL)])

@@ -45,7 +45,7 @@ KEYS = {
     (K.PAYOUT, "tr_9"): manual_movement_key(K.PAYOUT, "tr_9"),
     (K.REVERSAL, "rv_9"): manual_movement_key(K.REVERSAL, "rv_9"),
 }
-"""How each movement is named by the processor, and by the key of our posting."""
+"""The kind and reference of each movement at the processor, and the key of its posting."""
 
 
 def moved(kind, ref, amount=5):
@@ -60,7 +60,7 @@ def compare(postings, movements):
     return list(find_differences(cash_book(*postings), movements))
 
 
-# Both ways ------------------------------------------------------------------------------
+# Comparison -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -152,7 +152,7 @@ def test_a_reinstatement_that_only_one_side_knows_is_named():
     assert text == "chargeback cb_1 is -5 at the processor, 0 in the ledger"
 
 
-# Names ----------------------------------------------------------------------------------
+# Reported names -------------------------------------------------------------------------
 
 
 def test_an_operation_without_a_reference_is_named_by_its_number():
@@ -180,7 +180,7 @@ def test_statement_lines_are_named_by_kind_and_reference():
     assert processor_totals(lines) == {(K.CHARGEBACK, "cb_1"): -5, (K.REINSTATEMENT, "cb_1"): 4}
 
 
-# What the domain posts ------------------------------------------------------------------
+# Postings of the domain -----------------------------------------------------------------
 
 
 def refunded(journey, book):

@@ -43,7 +43,7 @@ def test_a_connection_is_greeted_with_the_last_message():
     )
 
 
-def test_a_message_is_told_as_everywhere():
+def test_a_message_frame_has_the_record():
     """A message frame has the message's record; an acknowledgement also the sender's `ref`."""
     record = {
         "id": 8,
@@ -91,12 +91,12 @@ def test_a_message_is_told_as_everywhere():
     ],
     ids=["nothing there", "malformed", "faults", "blocked", "too many"],
 )
-def test_an_error_tells_what_was_wrong(problem, data):
+def test_an_error_frame_has_its_details(problem, data):
     """An error frame has message and code, the faults of fields, and the retry delay."""
     assert channel.error_frame(problem, [1]) == Frame(ServerEvent.ERROR, data, [1])
 
 
-def test_an_unknown_event_is_told_the_known_ones():
+def test_an_unknown_event_lists_the_known_ones():
     """The error of an unknown event lists all client events."""
     error = UnknownClientEvent()
     assert error.code == "unknown_event"
@@ -104,14 +104,14 @@ def test_an_unknown_event_is_told_the_known_ones():
     assert list(ClientEvent) == ["send_message", "typing", "read", "presence", "resume"]
 
 
-def test_presence_is_told_with_the_last_time():
+def test_a_presence_event_has_the_last_time():
     """A presence event has the time when the user was last seen, or null."""
     told = {"user_id": 5, "online": False, "last_seen": "2027-03-01T12:00:00Z"}
     assert channel.presence_data(5, False, NOW) == told
     assert channel.presence_data(5, True, None) == {"user_id": 5, "online": True, "last_seen": None}
 
 
-def test_who_types_is_told_by_name():
+def test_a_typing_event_has_the_name():
     """A typing event has conversation, user and name."""
     assert channel.typing_data(3, 5, "Mia", True) == {
         "conversation_id": 3,
@@ -121,7 +121,7 @@ def test_who_types_is_told_by_name():
     }
 
 
-def test_a_mark_is_told_with_its_reader():
+def test_a_read_event_has_its_reader():
     """A read event has conversation, message and reader."""
     told = {"conversation_id": 3, "message_id": 8, "user_id": 5}
     assert channel.read_data(3, 8, 5) == told
@@ -137,7 +137,7 @@ def test_closing_codes_are_those_of_the_contract():
     }
 
 
-# What a connection may send ---------------------------------------------------------------
+# Client frames ----------------------------------------------------------------------------
 
 
 def make_line() -> ConnectionState:
@@ -162,13 +162,13 @@ def test_a_frame_is_carried_out():
     assert receive(make_line()) == ReceiveResult("request")
 
 
-def test_what_is_wrong_with_a_frame_is_told():
+def test_an_invalid_frame_returns_an_error():
     """An invalid frame returns an error with its `ref`, and no request."""
     step = receive(make_line(), request=MalformedFrame("no frame"), ref="r")
     assert step == ReceiveResult(replies=(channel.error_frame(MalformedFrame("no frame"), "r"),))
 
 
-def test_a_refused_frame_is_told_how_long_to_wait():
+def test_a_refused_frame_has_a_retry_delay():
     """The retry delay lasts until the end of the window, which began with its first frame."""
     line = make_line()
     for seconds in (0, 10, 20):
@@ -207,7 +207,7 @@ def test_each_window_admits_its_limit(gaps):
         assert outcome(receive(line, NOW + at * SECOND)) == expected
 
 
-# What a connection was told ---------------------------------------------------------------
+# Delivered messages -----------------------------------------------------------------------
 
 
 def live(cursor: int = 5) -> ConnectionState:
@@ -221,7 +221,7 @@ def test_a_new_connection_is_quiet():
     assert (line.phase, line.cursor, line.newest_known_id) == (ConnectionPhase.QUIET, 0, 0)
 
 
-def test_a_quiet_connection_is_told_of_nothing_yet():
+def test_a_quiet_connection_gets_no_messages():
     """A new message of a quiet connection becomes pending."""
     line = make_line()
     line.mark_ready(5)
@@ -229,7 +229,7 @@ def test_a_quiet_connection_is_told_of_nothing_yet():
     assert (line.cursor, line.newest_known_id) == (5, 6)
 
 
-def test_the_greeting_tells_of_all_before_it():
+def test_messages_are_delivered_after_the_greeting():
     """After the first frame without pending messages, new messages are delivered."""
     assert not make_line().is_ready
     line = make_line()
@@ -246,7 +246,7 @@ def test_what_came_before_the_greeting_does_not_wait():
     assert line.newest_known_id == line.cursor == 5
 
 
-def test_a_live_connection_is_told_once():
+def test_a_message_is_delivered_once():
     """A message that was delivered is not delivered again."""
     line = live()
     assert [line.should_deliver(number) for number in (6, 6, 5, 9)] == [True, False, False, True]
@@ -262,7 +262,7 @@ def test_asking_for_older_messages_moves_back():
     assert line.newest_known_id == 6
 
 
-def test_asking_from_the_future_asks_for_nothing():
+def test_a_resume_after_an_unknown_id_asks_for_nothing():
     """A resume after an unknown id asks for nothing, and new messages are delivered."""
     line = live()
     line.resume_after(2**63 - 1)
@@ -271,7 +271,7 @@ def test_asking_from_the_future_asks_for_nothing():
     assert line.should_deliver(6)
 
 
-def test_asking_while_something_waits_keeps_it_waiting():
+def test_a_resume_keeps_pending_messages():
     """A resume keeps pending messages, also after an id beyond the cursor."""
     line = make_line()
     line.mark_ready(5)

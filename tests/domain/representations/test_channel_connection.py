@@ -24,7 +24,7 @@ PAGE = 2
 """Number of messages in one page from the store."""
 
 
-class Telling(RuleBasedStateMachine):
+class ConnectionModel(RuleBasedStateMachine):
     """A state machine of one user's connection."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Telling(RuleBasedStateMachine):
         numbers = enumerate(self.stored, 1)
         return [number for number, is_theirs in numbers if is_theirs and number > after]
 
-    # What may happen ----------------------------------------------------------------------
+    # Rules --------------------------------------------------------------------------------
 
     @rule(is_theirs=st.booleans())
     def store(self, is_theirs: bool) -> None:
@@ -124,7 +124,7 @@ class Telling(RuleBasedStateMachine):
         if len(found) < PAGE and line.cursor == start:
             line.mark_caught_up(upto)
 
-    # What holds ---------------------------------------------------------------------------
+    # Invariants ---------------------------------------------------------------------------
 
     @invariant()
     def nothing_is_left_out_or_told_twice(self) -> None:
@@ -154,4 +154,4 @@ class Telling(RuleBasedStateMachine):
 def test_no_message_is_left_out_or_told_twice():
     """The connection gets each message after its first frame or last resume once, in order."""
     figures = settings(max_examples=150, stateful_step_count=40)
-    run_state_machine_as_test(Telling, settings=figures)
+    run_state_machine_as_test(ConnectionModel, settings=figures)

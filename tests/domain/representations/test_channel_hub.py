@@ -33,7 +33,7 @@ def typing(is_typing: bool, conversation_id: int = 7, by: int = MIA) -> Broadcas
     return Broadcast((ADA, NOA), ServerEvent.TYPING, data)
 
 
-# Lines ------------------------------------------------------------------------------------
+# Connections ------------------------------------------------------------------------------
 
 
 def test_each_connection_of_a_user_is_found():
@@ -42,7 +42,7 @@ def test_each_connection_of_a_user_is_found():
     assert list(hub.connections_of([NOA, 9, ADA])) == [other, first, second]
 
 
-def test_a_hub_knows_its_lines():
+def test_a_hub_has_its_connections():
     """The hub has its connections until they are removed."""
     hub, [ada, mia] = make_hub(ADA, MIA)
     assert (len(hub), list(hub)) == (2, [ada, mia])
@@ -50,7 +50,7 @@ def test_a_hub_knows_its_lines():
     assert (len(hub), list(hub), list(hub.connections_of([ADA]))) == (1, [mia], [])
 
 
-def test_two_lines_that_look_alike_are_two():
+def test_equal_connections_are_distinct():
     """Removing one of two equal connections keeps the other one."""
     hub, [first, second] = make_hub(ADA, ADA)
     hub.remove(second)
@@ -124,7 +124,7 @@ def test_the_lapse_is_the_policys():
 # Leaving ----------------------------------------------------------------------------------
 
 
-def test_who_left_is_told_of_when_the_grace_ends():
+def test_a_departure_is_due_after_the_grace_period():
     """A user who left is due after the grace period, until the broadcast is done."""
     departures = PresenceQueue(POLICY)
     departures.mark_left(ADA, NOW)
@@ -134,7 +134,7 @@ def test_who_left_is_told_of_when_the_grace_ends():
     assert departures.due_users(NOW + 3 * GRACE) == []
 
 
-def test_who_comes_back_in_time_never_left():
+def test_a_return_within_the_grace_period_is_not_due():
     """A user who returns is not due; leaving again restarts the grace period."""
     departures = PresenceQueue(POLICY)
     departures.mark_left(ADA, NOW)
@@ -145,7 +145,7 @@ def test_who_comes_back_in_time_never_left():
     assert departures.due_users(NOW + 2 * GRACE) == [ADA]
 
 
-def test_who_leaves_while_it_is_told_is_told_of_again():
+def test_leaving_during_the_broadcast_is_due_again():
     """A user who leaves during the broadcast is due again later."""
     departures = PresenceQueue(POLICY)
     departures.mark_left(ADA, NOW)
@@ -155,7 +155,7 @@ def test_who_leaves_while_it_is_told_is_told_of_again():
     assert departures.due_users(NOW + 3 * GRACE) == [ADA]
 
 
-def test_who_is_in_doubt_is_told_of_at_once():
+def test_a_user_in_doubt_is_due_at_once():
     """A user in doubt is due at once."""
     departures = PresenceQueue(POLICY)
     departures.mark_uncertain([ADA, MIA], NOW)
@@ -171,7 +171,7 @@ def test_the_grace_is_not_cut_short_by_doubt():
     assert departures.due_users(NOW + GRACE) == [MIA, ADA]
 
 
-def test_what_is_done_was_perhaps_never_due():
+def test_marking_an_undue_broadcast_does_nothing():
     """Marking the broadcast of a user who is not due does nothing."""
     departures = PresenceQueue(POLICY)
     departures.mark_returned(ADA)

@@ -116,7 +116,7 @@ def test_each_endpoint_gets_each_event_once():
 
 
 @st.composite
-def tellings(draw: st.DrawFn) -> list[PublishedEvent]:
+def shuffled_events(draw: st.DrawFn) -> list[PublishedEvent]:
     """Events of a few bookings in any order, with ids in any order."""
     bookings = draw(st.lists(st.integers(1, 4), max_size=12))
     ids = draw(st.permutations([f"evt_{n:02}" for n in range(len(bookings))]))
@@ -127,8 +127,8 @@ def tellings(draw: st.DrawFn) -> list[PublishedEvent]:
     return draw(st.permutations(events))
 
 
-@given(tellings())
-def test_a_booking_is_told_in_its_own_order(events):
+@given(shuffled_events())
+def test_a_bookings_events_are_in_order(events):
     """The events of a booking are sorted by sequence, whatever their ids, and none is lost or
     repeated."""
     ordered = sort_for_feed(events)
@@ -138,8 +138,8 @@ def test_a_booking_is_told_in_its_own_order(events):
         assert own == sorted(own)
 
 
-@given(tellings())
-def test_bookings_are_told_by_the_making_of_their_events(events):
+@given(shuffled_events())
+def test_events_of_bookings_are_sorted_by_id(events):
     """Events of different bookings are sorted by id."""
     by_making = sorted(events, key=lambda each: each.id)
     assert [each.booking_id for each in sort_for_feed(events)] == [

@@ -377,7 +377,7 @@ def test_money_is_exact():
     assert repr(got["data"]["booking"]["location"]) == repr(Decimal("0.10"))
 
 
-# Memory -----------------------------------------------------------------------------------
+# Repeats ----------------------------------------------------------------------------------
 
 
 def test_a_repeat_is_known_by_its_id():

@@ -1,5 +1,5 @@
-"""One's own account over HTTP: passwords, sessions, the address, what one is told; and the
-contact form."""
+"""The user's own account over HTTP: passwords, sessions, email address, notification settings,
+export and erasure; and the contact form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUESTION = {"name": "Sam", "email": "sam@example.com", "message": "How much?\nFo
 
 
 async def sign_in(world: HttpDeployment, password: str = TEST_PASSWORD) -> httpx.AsyncClient:
-    """Ada's browser."""
+    """A client signed in as Ada."""
     client = world.client()
     given = {"email": "ada@example.com", "password": password}
     client.headers["x-csrf-token"] = json_body(await client.post("/auth/login", json=given))[
@@ -43,7 +43,7 @@ async def sign_in(world: HttpDeployment, password: str = TEST_PASSWORD) -> httpx
 
 
 async def link_of(world: HttpDeployment, kind: NotificationKind) -> str:
-    """The path of the link in the last mail of a kind."""
+    """The path of the link in the last email of a kind."""
     await notifications.send_notifications(world.ports)
     [*_, last] = [each for each in world.notifier.emails if each.kind is kind]
     return (last.url or "").removeprefix(BASE_URL)
@@ -57,7 +57,7 @@ async def token_of(world: HttpDeployment, kind: NotificationKind) -> str:
 
 
 async def test_a_password_is_changed(each_world: HttpDeployment) -> None:
-    """This browser stays signed in, another one does not; the new password counts."""
+    """A password change keeps this session, ends the others, and makes the new password valid."""
     here, there = await sign_in(each_world), await sign_in(each_world)
     assert json_body(await here.post("/auth/password", json=CHANGE)) == {"success": True}
     json_body(await here.get("/auth/session"))
@@ -66,7 +66,7 @@ async def test_a_password_is_changed(each_world: HttpDeployment) -> None:
 
 
 async def test_a_wrong_password_is_401(world: HttpDeployment) -> None:
-    """As at the login, with the same code; bad new ones are 422, and a CSRF token is needed."""
+    """A wrong current password is 401, a short new one 422, and a missing CSRF token 403."""
     here = await sign_in(world)
     wrong = await here.post("/auth/password", json={**CHANGE, "current_password": "wrong"})
     error_body(wrong, 401, "bad_credentials")
@@ -79,7 +79,7 @@ async def test_a_wrong_password_is_401(world: HttpDeployment) -> None:
 
 
 async def test_wrong_passwords_are_throttled(world: HttpDeployment) -> None:
-    """Ten in fifteen minutes, then 429."""
+    """After ten wrong passwords a password change is 429 with a Retry-After of 15 minutes."""
     here = await sign_in(world)
     for _ in range(10):
         await here.post("/auth/password", json={**CHANGE, "current_password": "wrong"})
@@ -88,8 +88,8 @@ async def test_wrong_passwords_are_throttled(world: HttpDeployment) -> None:
     assert int(answer.headers["retry-after"]) == 900
 
 
-async def test_a_forgotten_password_is_set_by_a_mail(each_world: HttpDeployment) -> None:
-    """By the token of the mail, once; and nobody is signed in any more."""
+async def test_a_forgotten_password_is_reset_by_email(each_world: HttpDeployment) -> None:
+    """A reset token sets the password once, ends all sessions and verifies the email address."""
     world, client = each_world, each_world.client()
     there = await sign_in(world)
     asked = await client.post("/auth/forgot-password", json={"email": "ADA@example.com"})
@@ -103,8 +103,8 @@ async def test_a_forgotten_password_is_set_by_a_mail(each_world: HttpDeployment)
     ]
 
 
-async def test_a_forgotten_password_tells_nobody_who_is_here(world: HttpDeployment) -> None:
-    """An unknown address gets the identical answer, and no mail is sent."""
+async def test_a_reset_request_does_not_reveal_users(world: HttpDeployment) -> None:
+    """An unknown address gets the identical response, and no email is sent."""
     client = world.client()
     answers = [
         await client.post("/auth/forgot-password", json={"email": email})
@@ -117,7 +117,7 @@ async def test_a_forgotten_password_tells_nobody_who_is_here(world: HttpDeployme
 
 
 async def test_links_are_throttled(world: HttpDeployment) -> None:
-    """The fourth mail in an hour for one account is 429."""
+    """The fourth reset email in an hour for one account is 429."""
     client, given = world.client(), {"email": "ada@example.com"}
     for _ in range(3):
         json_body(await client.post("/auth/forgot-password", json=given))
@@ -126,7 +126,7 @@ async def test_links_are_throttled(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("token", ["x", "1.2.3", "1" * 1000, "\N{DIGIT ONE}"])
 async def test_a_wrong_token_is_400(world: HttpDeployment, token: str) -> None:
-    """Whatever is wrong with it; an overlong one is 422."""
+    """An invalid token is 400 `token_invalid`, and an overlong one 422."""
     client = world.client()
     wanted = {"token": token, "password": NEW}
     error_body(await client.post("/auth/reset-password", json=wanted), 400, "token_invalid")
@@ -135,8 +135,8 @@ async def test_a_wrong_token_is_400(world: HttpDeployment, token: str) -> None:
     error_body(longer, 422, "invalid_field")
 
 
-async def test_a_token_of_no_number_is_400(each_world: HttpDeployment) -> None:
-    """No store is asked for a number that it can't have."""
+async def test_a_token_with_an_id_out_of_range_is_400(each_world: HttpDeployment) -> None:
+    """A token whose id exceeds 2^63 - 1 is 400 on every store."""
     token = f"{2**63}.1.{'A' * 43}"
     answer = await each_world.client().post("/auth/verify-email", json={"token": token})
     error_body(answer, 400, "token_invalid")
@@ -146,7 +146,8 @@ async def test_a_token_of_no_number_is_400(each_world: HttpDeployment) -> None:
 
 
 async def test_sessions_are_listed_and_ended(each_world: HttpDeployment) -> None:
-    """One knows which is this one; the others end one by one, or all at once."""
+    """Sessions are listed with the current one marked, and ended one by one or all but the current
+    one."""
     here = await sign_in(each_world)
     there = [await sign_in(each_world) for _ in range(3)]
     listed = json_body(await here.get("/auth/sessions"))["sessions"]
@@ -177,11 +178,11 @@ async def test_a_session_of_somebody_else_is_404(world: HttpDeployment) -> None:
     json_body(await other.get("/auth/session"))
 
 
-# The address ------------------------------------------------------------------------------
+# Email verification -----------------------------------------------------------------------
 
 
 async def test_an_address_is_confirmed(each_world: HttpDeployment) -> None:
-    """By the token that registering sends."""
+    """The token sent at registration verifies the email address once."""
     world, client = each_world, each_world.client()
     person = {"first_name": "New", "last_name": "Person", "role": "staff"}
     given = {"email": "new@example.com", "password": NEW, **person}
@@ -207,11 +208,11 @@ async def test_the_link_is_sent_again(world: HttpDeployment) -> None:
     )
 
 
-# What one is told -------------------------------------------------------------------------
+# Notification settings --------------------------------------------------------------------
 
 
-async def test_one_chooses_what_to_be_told(each_world: HttpDeployment) -> None:
-    """Of the kinds that may be refused; what is left out stays."""
+async def test_optional_notifications_are_switched(each_world: HttpDeployment) -> None:
+    """A user's notification settings change only the given optional kinds."""
     here = await sign_in(each_world)
     all_on = {"accepted": True, "payout": True, "new_message": True}
     assert json_body(await here.get("/account/notifications")) == {"notifications": all_on}
@@ -239,16 +240,16 @@ async def test_one_chooses_what_to_be_told(each_world: HttpDeployment) -> None:
 async def test_a_wrong_choice_is_refused(
     world: HttpDeployment, given: dict[str, Any], status: int, code: str
 ) -> None:
-    """And changes nothing."""
+    """Malformed notification settings are refused."""
     here = await sign_in(world)
     error_body(await here.put("/account/notifications", json=given), status, code)
 
 
-# One's data -------------------------------------------------------------------------------
+# Export and erasure -----------------------------------------------------------------------
 
 
-async def test_one_sees_all_that_is_kept(each_world: HttpDeployment) -> None:
-    """As one JSON document, of oneself alone."""
+async def test_the_export_holds_the_users_data(each_world: HttpDeployment) -> None:
+    """The export is one JSON document of the user's own data."""
     here = await sign_in(each_world)
     found = json_body(await here.get("/account/export"))
     assert found["user"]["email"] == "ada@example.com"
@@ -258,10 +259,10 @@ async def test_one_sees_all_that_is_kept(each_world: HttpDeployment) -> None:
     assert json_body(await staff.get("/account/export"))["profile"]["id"] == each_world.companion.id
 
 
-async def test_much_that_is_kept_comes_in_pieces(
+async def test_a_large_export_is_streamed(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read a page at a time, and sent as it is read; its length is not told."""
+    """A large export is sent without Content-Length, and HEAD reads none of its pages."""
     monkeypatch.setattr(privacy, "EXPORT_PAGE_SIZE", 2)
     bookings = [await add_booking(world.store, world.companion, world.customer) for _ in range(5)]
     here = await world.signed_in_client(world.customer.id)
@@ -269,17 +270,17 @@ async def test_much_that_is_kept_comes_in_pieces(
     found = json_body(answer)["bookings"]
     assert [each["booking_code"] for each in found] == [booking.code for booking in bookings]
     assert "content-length" not in answer.headers
-    monkeypatch.setattr(privacy, "_read_pages", unread)
+    monkeypatch.setattr(privacy, "_read_pages", unread_pages)
     head = await here.head("/account/export")
     assert (head.status_code, head.content) == (200, b"")
 
 
-async def unread(*_: object) -> AsyncIterator[list[Any]]:
-    """Pages that nobody may ask for."""
+async def unread_pages(*_: object) -> AsyncIterator[list[Any]]:
+    """Pages that fail the test when they are read."""
     yield pytest.fail("a page was read")
 
 
-async def test_what_is_kept_is_asked_for_seldom(each_world: HttpDeployment) -> None:
+async def test_exports_are_limited(each_world: HttpDeployment) -> None:
     """The export is limited to ten an hour, separately from other requests."""
     here = await sign_in(each_world)
     for left in range(9, -1, -1):
@@ -290,8 +291,8 @@ async def test_what_is_kept_is_asked_for_seldom(each_world: HttpDeployment) -> N
     json_body(await here.get("/auth/session"))
 
 
-async def test_one_is_forgotten(each_world: HttpDeployment) -> None:
-    """By the password; one is signed out, and the address is free."""
+async def test_an_account_is_erased(each_world: HttpDeployment) -> None:
+    """Erasure needs the password, ends the session and frees the email address."""
     here = await sign_in(each_world)
     wrong = await here.post("/account/erase", json={"password": "wrong"})
     error_body(wrong, 401, "bad_credentials")
@@ -305,8 +306,8 @@ async def test_one_is_forgotten(each_world: HttpDeployment) -> None:
     json_body(await each_world.client().post("/auth/register", json={**given, **person}), 201)
 
 
-async def test_who_has_open_bookings_stays(each_world: HttpDeployment) -> None:
-    """400, and nothing changes."""
+async def test_an_account_with_open_bookings_is_not_erased(each_world: HttpDeployment) -> None:
+    """Erasure with open bookings is 400, and the session remains."""
     await add_booking(each_world.store, each_world.companion, each_world.customer)
     here = await sign_in(each_world)
     answer = await here.post("/account/erase", json={"password": TEST_PASSWORD})
@@ -318,7 +319,7 @@ async def test_who_has_open_bookings_stays(each_world: HttpDeployment) -> None:
 
 
 async def test_a_question_reaches_the_operators(each_world: HttpDeployment) -> None:
-    """Kept, and told with the address that the answer goes to."""
+    """A contact message is emailed to the operators with the sender's address as reply-to."""
     answer = await each_world.client().post("/contact", json={**QUESTION, "subject": "A party"})
     assert json_body(answer, 201) == {"success": True}
     await notifications.send_notifications(each_world.ports)
@@ -327,8 +328,8 @@ async def test_a_question_reaches_the_operators(each_world: HttpDeployment) -> N
     assert letter.subject == "Inquiry 1: A party"
 
 
-async def test_a_field_left_empty_is_no_subject(world: HttpDeployment) -> None:
-    """Browsers send fields that nobody filled in."""
+async def test_an_empty_subject_is_no_subject(world: HttpDeployment) -> None:
+    """An empty subject counts as none."""
     json_body(await world.client().post("/contact", json={**QUESTION, "subject": ""}), 201)
     await notifications.send_notifications(world.ports)
     [letter] = world.notifier.emails
@@ -336,7 +337,7 @@ async def test_a_field_left_empty_is_no_subject(world: HttpDeployment) -> None:
 
 
 async def test_five_questions_an_hour(world: HttpDeployment) -> None:
-    """From an address, whoever is signed in there; the headers tell of this window."""
+    """An IP address may send five contact messages an hour, as its headers show."""
     client = world.client()
     for left in range(4, -1, -1):
         answer = await client.post("/contact", json=QUESTION)
@@ -348,7 +349,7 @@ async def test_five_questions_an_hour(world: HttpDeployment) -> None:
 
 
 async def test_a_question_spends_the_general_window_too(world: HttpDeployment) -> None:
-    """That of its address."""
+    """A contact message also counts in the general window of its IP address."""
     limits = evolve(POLICY.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(Policy(), limits=limits))
     json_body(await world.client().post("/contact", json=QUESTION), 201)
@@ -370,15 +371,15 @@ async def test_a_question_spends_the_general_window_too(world: HttpDeployment) -
 async def test_a_wrong_question_is_refused(
     world: HttpDeployment, given: dict[str, Any], status: int, named: set[str] | None
 ) -> None:
-    """All faults are reported together; nothing is stored or sent."""
+    """All invalid fields of a contact message are reported together, and nothing is sent."""
     answer = await world.client().post("/contact", json={**QUESTION, **given})
     assert answer.status_code == status
     assert error_fields(answer) == (named or set(given))
     assert await notifications.send_notifications(world.ports) == 0
 
 
-async def test_a_foreign_page_asks_nothing(world: HttpDeployment) -> None:
-    """Nor does it have links sent."""
+async def test_a_foreign_origin_is_403(world: HttpDeployment) -> None:
+    """Contact messages and reset requests with a foreign Origin header are 403."""
     client = world.client(origin="https://evil.example")
     error_body(await client.post("/contact", json=QUESTION), 403, "foreign_origin")
     given = {"email": "ada@example.com"}

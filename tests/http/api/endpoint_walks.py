@@ -1,5 +1,5 @@
-"""Walks over families of endpoints, with their usual errors: whoever holds answers to the
-document takes them."""
+"""Calls of families of endpoints with valid and invalid input, for tests that check every response
+against the document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.pictures import make_image_bytes
 
 
 async def exercise_staff_endpoints(world: HttpDeployment) -> None:
-    """Profile, hours and portfolio, of a newcomer and of a customer."""
+    """Call the profile, hours and portfolio endpoints as new staff and as a customer."""
     hours = [{"weekday": 0, "start": "09:00", "end": "24:00"}]
     days = [{"date": "2027-03-03", "slots": [{"start": "09:00", "end": "12:00"}]}]
     item = {"title": "A ball", "image": "photos/1.jpg"}
@@ -44,7 +44,7 @@ async def exercise_staff_endpoints(world: HttpDeployment) -> None:
 
 
 async def exercise_calendar_endpoints(world: HttpDeployment) -> None:
-    """A feed and busy times, of a companion and of a customer."""
+    """Call the calendar feed and busy time endpoints as a companion and as a customer."""
     for who in (world.companion.id, world.customer.id):
         browser = await world.signed_in_client(who)
         made = (await browser.post("/staff/calendar-feed")).json()
@@ -63,7 +63,8 @@ async def exercise_calendar_endpoints(world: HttpDeployment) -> None:
 
 
 async def exercise_image_endpoints(world: HttpDeployment) -> None:
-    """Images, good and bad, of a companion and of a customer; and their public addresses."""
+    """Call the image endpoints with valid and invalid files as a companion and as a customer, and
+    the public image addresses."""
     for who in (world.companion.id, world.customer.id):
         browser, path = await world.signed_in_client(who), "/staff/images"
         for name, content in (("file", make_image_bytes()), ("file", b"none"), ("other", b"none")):
@@ -112,7 +113,8 @@ async def exercise_dispute_endpoints(world: HttpDeployment, path: str) -> None:
 
 
 async def exercise_account_endpoints(world: HttpDeployment) -> None:
-    """What somebody does with their account, and what nobody may; and a question."""
+    """Call the account, password, session, verification and contact endpoints with valid and
+    invalid input."""
     client, owner = world.client(), await world.signed_in_client(world.customer.id)
     await owner.get("/account/notifications")
     for choice in ({"payout": False}, {"payout": 1}):

@@ -1,4 +1,4 @@
-"""Signing in, sessions, CSRF and keys over HTTP (CONTRACT 2)."""
+"""Login, sessions, CSRF tokens and API keys over HTTP (CONTRACT 2)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ SIGN_UP = {
 }
 
 
-def crumbs(answer) -> dict[str, str]:
-    """The session cookie of an answer, by its parts."""
+def session_cookie_attributes(answer) -> dict[str, str]:
+    """The attributes of a response's session cookie, by name."""
     parts = answer.headers["set-cookie"].split("; ")
     return dict(part.partition("=")[::2] for part in parts)
 
 
-# Signing up and in ----------------------------------------------------------------------
+# Registration and login -----------------------------------------------------------------
 
 
 async def test_signing_up_makes_an_account_and_no_session(world: HttpDeployment) -> None:
-    """201 with the user; the cookie comes with the login only."""
+    """Registration returns 201 with the user, without a session cookie or a password."""
     answer = await world.client().post("/auth/register", json=SIGN_UP)
     user = json_body(answer, 201)["user"]
     assert (user["email"], user["role"]) == (SIGN_UP["email"], "customer")
@@ -42,10 +42,11 @@ async def test_signing_up_makes_an_account_and_no_session(world: HttpDeployment)
     assert "password" not in answer.text
 
 
-async def test_a_mail_that_is_held_back_is_in_the_log(
+async def test_a_withheld_email_is_logged(
     world: HttpDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """From the 21st account in an hour on; by the number of the account alone."""
+    """The 21st registration within an hour logs one line, with the user id and without an email
+    address, that the user gets no mail."""
     client = world.client()
     for n in range(21):
         assert caplog.text == ""
@@ -56,48 +57,49 @@ async def test_a_mail_that_is_held_back_is_in_the_log(
 
 
 async def test_a_taken_email_is_422(world: HttpDeployment) -> None:
-    """Addresses compare without case."""
+    """Registering a taken email address in another case is 422."""
     taken = {**SIGN_UP, "email": "ADA@example.COM"}
     answer = await world.client().post("/auth/register", json=taken)
     error_body(answer, 422, "invalid_field")
 
 
 async def test_a_login_sets_the_cookie(world: HttpDeployment) -> None:
-    """HttpOnly, SameSite=Lax, for the whole site; a fresh one each time."""
+    """Each login sets a new session cookie that is HttpOnly, SameSite=Lax and for the whole
+    site."""
     client = world.client()
     first, second = [await client.post("/auth/login", json=SIGN_IN) for _ in range(2)]
-    parts = crumbs(first)
+    parts = session_cookie_attributes(first)
     assert {"HttpOnly", "SameSite", "Path"} <= set(parts)
     assert (parts["SameSite"], parts["Path"]) == ("Lax", "/")
     assert "Secure" not in parts
     assert len(parts["connect.sid"]) >= 43
-    assert parts["connect.sid"] != crumbs(second)["connect.sid"]
+    assert parts["connect.sid"] != session_cookie_attributes(second)["connect.sid"]
     assert json_body(first)["csrf_token"] != json_body(second)["csrf_token"]
 
 
 async def test_the_cookie_is_secure_over_https(world: HttpDeployment) -> None:
-    """With an https base URL the cookie is Secure, and HSTS is told."""
+    """With an https base URL the session cookie is Secure and HSTS is sent."""
     world.restart(policy=evolve(world.ports.policy, base_url="https://booking.example"))
     answer = await world.client().post("/auth/login", json=SIGN_IN)
-    assert "Secure" in crumbs(answer)
+    assert "Secure" in session_cookie_attributes(answer)
     assert "strict-transport-security" in answer.headers
 
 
 async def test_a_session_lasts_until_the_logout(world: HttpDeployment) -> None:
-    """The cookie signs in, and no more once the session has ended."""
+    """A session is valid until the logout, which expires the cookie."""
     client = world.client()
     token = json_body(await client.post("/auth/login", json=SIGN_IN))["csrf_token"]
     seen = json_body(await client.get("/auth/session"))
     assert (seen["user"]["email"], seen["csrf_token"]) == ("ada@example.com", token)
     cookie = client.cookies["connect.sid"]
     gone = await client.post("/auth/logout", headers={"x-csrf-token": token})
-    assert crumbs(gone)["Max-Age"] == "0"
+    assert session_cookie_attributes(gone)["Max-Age"] == "0"
     answer = await world.client(cookie=f"connect.sid={cookie}").get("/auth/session")
     error_body(answer, 401, "unauthenticated")
 
 
-async def test_a_session_idles_out(world: HttpDeployment) -> None:
-    """Twelve hours without a request end it; each request keeps it alive."""
+async def test_an_idle_session_ends(world: HttpDeployment) -> None:
+    """A session ends after twelve hours without a request; each request extends it."""
     customer = await world.signed_in_client(world.customer.id)
     for _ in range(3):
         world.clock.advance(11 * HOUR)
@@ -107,7 +109,7 @@ async def test_a_session_idles_out(world: HttpDeployment) -> None:
 
 
 async def test_unknown_wrong_and_disabled_look_the_same(world: HttpDeployment) -> None:
-    """Nothing tells whether an address has an account."""
+    """Logins with an unknown address, a wrong password and a disabled account get the same 401."""
     client = world.client()
     await administration.disable_user(world.ports, "sam@example.com")
     answers = [
@@ -122,7 +124,8 @@ async def test_unknown_wrong_and_disabled_look_the_same(world: HttpDeployment) -
 
 
 async def test_guessing_is_throttled(world: HttpDeployment) -> None:
-    """The eleventh failure of an account from an address is 429, the right password too."""
+    """After ten failed logins from one IP address the right password is 429 there for 15 minutes,
+    and accepted from another address."""
     client = world.client()
     for _ in range(10):
         wrong = await client.post("/auth/login", json={**SIGN_IN, "password": "wrong"})
@@ -137,13 +140,13 @@ async def test_guessing_is_throttled(world: HttpDeployment) -> None:
 @pytest.mark.parametrize("path", ["/auth/login", "/auth/register"])
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "", f"{BASE_URL}.evil.example"])
 async def test_a_foreign_origin_is_403(world: HttpDeployment, path: str, origin: str) -> None:
-    """Nobody is signed in or up by a foreign page."""
+    """Login and registration with a foreign Origin header are 403."""
     answer = await world.client(origin=origin).post(path, json=SIGN_IN)
     error_body(answer, 403, "foreign_origin")
 
 
 async def test_the_own_origin_passes(world: HttpDeployment) -> None:
-    """Our own pages may sign in; their origin has no case."""
+    """A login with the service's own origin in upper case succeeds."""
     json_body(await world.client(origin=BASE_URL.upper()).post("/auth/login", json=SIGN_IN))
 
 
@@ -160,14 +163,14 @@ async def test_the_own_origin_passes(world: HttpDeployment) -> None:
         "\x01",
     ],
 )
-async def test_a_garbled_cookie_is_no_session(world: HttpDeployment, cookie: str) -> None:
-    """Whatever the header holds, the answer is 401."""
+async def test_a_malformed_cookie_is_401(world: HttpDeployment, cookie: str) -> None:
+    """A malformed or unknown session cookie is 401 `unauthenticated`."""
     headers = [(b"cookie", cookie.encode())]
     error_body(await world.client().get("/auth/session", headers=headers), 401, "unauthenticated")
 
 
 async def test_the_cookie_is_found_among_others(world: HttpDeployment) -> None:
-    """Cookies of others beside it, and over several headers, don't hide it."""
+    """The session cookie is found among other cookies and over several Cookie headers."""
     customer = await world.signed_in_client(world.customer.id)
     mine = customer.headers.pop("cookie")
     headers = [("cookie", "a=b; theme=dark"), ("cookie", f"x=y;  {mine} ; z")]
@@ -179,7 +182,7 @@ async def test_the_cookie_is_found_among_others(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("shown", [None, "", "é", "0" * 64, "twice"])
 async def test_a_change_needs_the_csrf_token(world: HttpDeployment, shown: str | None) -> None:
-    """Missing, wrong, foreign, non-ASCII and doubled tokens are 403, never 500."""
+    """A missing, wrong, non-ASCII or doubled CSRF token is 403."""
     customer = await world.signed_in_client(world.customer.id)
     token = customer.headers.pop("x-csrf-token").encode()
     values = {None: [], "twice": [token, token]}.get(shown, [(shown or "").encode()])
@@ -187,8 +190,8 @@ async def test_a_change_needs_the_csrf_token(world: HttpDeployment, shown: str |
     error_body(answer, 403, "csrf_failed")
 
 
-async def test_anothers_token_does_not_fit(world: HttpDeployment) -> None:
-    """A token belongs to its session."""
+async def test_anothers_csrf_token_is_403(world: HttpDeployment) -> None:
+    """The CSRF token of another user's session is 403."""
     customer, stranger = [
         await world.signed_in_client(one.id) for one in (world.customer, world.stranger)
     ]
@@ -197,31 +200,32 @@ async def test_anothers_token_does_not_fit(world: HttpDeployment) -> None:
 
 
 async def test_reading_needs_no_token(world: HttpDeployment) -> None:
-    """GET changes nothing."""
+    """A GET request needs no CSRF token."""
     customer = await world.signed_in_client(world.customer.id)
     del customer.headers["x-csrf-token"]
     json_body(await customer.get("/bookings"))
 
 
-# Which credential counts ----------------------------------------------------------------
+# Which credential is used ---------------------------------------------------------------
 
 
 async def test_a_session_does_not_open_the_api(world: HttpDeployment) -> None:
-    """`/api/v1` takes keys alone."""
+    """A session without an API key is 401 under `/api/v1`."""
     subscriber = await world.signed_in_client(world.subscriber.id)
     error_body(await subscriber.get("/api/v1/companions"), 401, "unauthenticated")
 
 
 @pytest.mark.parametrize("path", ["/api/keys", "/bookings", "/bookings/1", "/auth/session"])
 async def test_a_key_does_not_open_a_session(world: HttpDeployment, path: str) -> None:
-    """With an Authorization header the cookie is not looked at."""
+    """A request with an API key is 401 `session_required` on session endpoints, even with a session
+    cookie."""
     customer = await world.signed_in_client(world.customer.id)
     customer.headers["authorization"] = f"Bearer {world.api_key}"
     error_body(await customer.get(path), 401, "session_required")
 
 
 async def test_a_key_needs_no_csrf_token(world: HttpDeployment) -> None:
-    """A program has no page to take it from; a cookie beside the key is not looked at."""
+    """A call with an API key needs no CSRF token, and its cookie is ignored."""
     program = world.client_with_key()
     program.headers["cookie"] = "connect.sid=garbage"
     json_body(await program.post("/api/v1/bookings", json=world.request_body()), 201)
@@ -231,7 +235,7 @@ async def test_a_key_needs_no_csrf_token(world: HttpDeployment) -> None:
 
 
 async def test_a_key_is_made_listed_and_revoked(world: HttpDeployment) -> None:
-    """Shown once, masked in lists, of no use once revoked."""
+    """An API key is shown once, masked in lists, and invalid once revoked."""
     owner = await world.signed_in_client(world.subscriber.id)
     wanted = {"name": "Back office", "permissions": ["read"]}
     made = json_body(await owner.post("/api/keys", json=wanted), 201)
@@ -247,7 +251,7 @@ async def test_a_key_is_made_listed_and_revoked(world: HttpDeployment) -> None:
 
 
 async def test_anothers_key_is_404(world: HttpDeployment) -> None:
-    """Nobody can revoke, or tell of, a key of somebody else's."""
+    """Revoking another user's API key is 404."""
     owner, outsider = [
         await world.signed_in_client(p.id) for p in (world.subscriber, world.outsider)
     ]
@@ -256,14 +260,15 @@ async def test_anothers_key_is_404(world: HttpDeployment) -> None:
 
 
 async def test_making_keys_needs_a_subscription(world: HttpDeployment) -> None:
-    """The tier goes before the body; listing and revoking need none."""
+    """Creating an API key without a subscription is 403 before the body is parsed; listing keys
+    needs none."""
     customer = await world.signed_in_client(world.customer.id)
     error_body(await customer.post("/api/keys", content=b"{"), 403, "subscription_required")
     assert json_body(await customer.get("/api/keys")) == {"keys": []}
 
 
 async def test_a_sixth_key_is_one_too_many(world: HttpDeployment) -> None:
-    """Five active ones; a revoked one makes room."""
+    """A sixth active API key is refused until another one is revoked."""
     owner = await world.signed_in_client(world.subscriber.id)
     wanted = {"name": "Another", "permissions": ["read", "book"]}
     made = [json_body(await owner.post("/api/keys", json=wanted), 201) for _ in range(4)]
@@ -273,7 +278,7 @@ async def test_a_sixth_key_is_one_too_many(world: HttpDeployment) -> None:
 
 
 async def test_a_key_expires(world: HttpDeployment) -> None:
-    """`expires_at` must lie ahead, and ends the key."""
+    """A key's `expires_at` must be in the future, and ends the key."""
     owner = await world.signed_in_client(world.subscriber.id)
     wanted = {"name": "For a day", "permissions": ["read"], "expires_at": "2027-03-02T12:00:00Z"}
     past = {**wanted, "expires_at": "2027-03-01T12:00:00Z"}
@@ -285,7 +290,8 @@ async def test_a_key_expires(world: HttpDeployment) -> None:
 
 
 async def test_keys_follow_their_owner(world: HttpDeployment) -> None:
-    """A lost subscription is 403, a disabled owner 401, an admin passes every check."""
+    """A key is 403 once its owner's subscription ends and 401 once the owner is disabled; an
+    admin's key passes every check."""
     await administration.set_subscription(world.ports, world.subscriber.email, Subscription.BASIC)
     error_body(
         await world.client_with_key().get("/api/v1/companions"), 403, "subscription_required"

@@ -1,4 +1,4 @@
-"""The table of errors, and the order of the checks (CONTRACT 1)."""
+"""Error responses, and the order of the checks (CONTRACT 1)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ BOOKINGS = "/api/v1/bookings"
 JSON = {"content-type": "application/json"}
 
 
-# The table ------------------------------------------------------------------------------
+# Error responses ------------------------------------------------------------------------
 
 
 async def test_a_body_that_is_not_json_is_400(world: HttpDeployment) -> None:
-    """No JSON: 400 with error and code, no list of fields."""
+    """A body that is not JSON is 400 `malformed_json`, without a list of fields."""
     answer = await world.client_with_key().post(BOOKINGS, content="{", headers=JSON)
     assert "errors" not in error_body(answer, 400, "malformed_json")
 
 
-async def test_missing_fields_are_400_and_all_told(world: HttpDeployment) -> None:
-    """Absent and null required fields are listed, every one, and nothing else."""
+async def test_missing_fields_are_400_and_all_listed(world: HttpDeployment) -> None:
+    """All absent and null required fields are listed with 400, and no other fields."""
     body = world.request_body(location=None, duration_hours="4")
     del body["companion_id"]
     answer = await world.client_with_key().post(BOOKINGS, json=body)
@@ -34,16 +34,17 @@ async def test_missing_fields_are_400_and_all_told(world: HttpDeployment) -> Non
     assert error_fields(answer) == {"companion_id", "location"}
 
 
-async def test_wrong_fields_are_422_and_all_told(world: HttpDeployment) -> None:
-    """Wrong types, bounds and formats are listed together."""
+async def test_wrong_fields_are_422_and_all_listed(world: HttpDeployment) -> None:
+    """Fields of a wrong type, range or format are listed together with 422."""
     body = world.request_body(companion_id="4", duration_hours=25, start_time="9:5", location="")
     answer = await world.client_with_key().post(BOOKINGS, json=body)
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {"companion_id", "duration_hours", "start_time", "location"}
 
 
-async def test_values_that_cannot_be_honoured_are_422_and_all_told(world: HttpDeployment) -> None:
-    """A past day, a service not offered and an unknown customer come together."""
+async def test_unbookable_values_are_422_and_all_listed(world: HttpDeployment) -> None:
+    """A past date, a service that is not offered and an unknown customer are listed together with
+    422."""
     body = world.request_body(
         event_date="2027-02-27", service_type="Fire eating", customer_email="no@example.com"
     )
@@ -53,7 +54,7 @@ async def test_values_that_cannot_be_honoured_are_422_and_all_told(world: HttpDe
 
 
 async def test_a_broken_rule_is_400_with_its_code(world: HttpDeployment) -> None:
-    """What the state forbids is 400, and the code names the rule."""
+    """An action that the booking's status forbids is 400 with the code of the rule."""
     customer = await world.signed_in_client(world.customer.id)
     booking = await add_booking(world.store, world.companion, world.customer)
     error_body(await customer.post(f"/bookings/{booking.id}/confirm"), 400, "booking_not_paid")
@@ -65,7 +66,7 @@ async def test_a_broken_rule_is_400_with_its_code(world: HttpDeployment) -> None
     ids=["empty", "no key", "short", "basic", "unknown", "not ascii"],
 )
 async def test_bad_credentials_are_401(world: HttpDeployment, value: str) -> None:
-    """Whatever is wrong with a key, the answer is 401 and asks for a bearer."""
+    """A malformed or unknown API key is 401 with a Bearer challenge."""
     client = world.client()
     answer = await client.get("/api/v1/companions", headers=[(b"authorization", value.encode())])
     error_body(answer, 401, "invalid_api_key")
@@ -73,7 +74,8 @@ async def test_bad_credentials_are_401(world: HttpDeployment, value: str) -> Non
 
 
 async def test_no_credentials_are_401(world: HttpDeployment) -> None:
-    """Without credentials the answer is 401, by key and by session alike."""
+    """A request without credentials is 401 with a Bearer challenge, on key and session
+    endpoints."""
     for path in ("/api/v1/companions", "/api/keys"):
         answer = await world.client().get(path)
         error_body(answer, 401, "unauthenticated")
@@ -81,40 +83,40 @@ async def test_no_credentials_are_401(world: HttpDeployment) -> None:
 
 
 async def test_two_authorization_headers_are_401(world: HttpDeployment) -> None:
-    """Which of two keys counts is nobody's guess."""
+    """A request with two Authorization headers is 401."""
     headers = [("authorization", f"Bearer {world.api_key}")] * 2
     answer = await world.client().get("/api/v1/companions", headers=headers)
     error_body(answer, 401, "invalid_api_key")
 
 
 async def test_the_scheme_has_no_case(world: HttpDeployment) -> None:
-    """`bearer` is `Bearer`."""
+    """The Bearer scheme is case-insensitive."""
     json_body(await world.client(authorization=f"bEARER {world.api_key}").get("/api/v1/companions"))
 
 
 async def test_a_missing_permission_is_403(world: HttpDeployment) -> None:
-    """A key without book can't book."""
+    """A key without the book permission is 403 for a booking request."""
     reader = world.client_with_key(await world.add_api_key(world.subscriber, Permission.READ))
     answer = await reader.post(BOOKINGS, json=world.request_body())
     error_body(answer, 403, "permission_required")
 
 
 async def test_a_missing_subscription_is_403(world: HttpDeployment) -> None:
-    """A key works while its owner subscribes."""
+    """A key of an owner without a subscription is 403."""
     lapsed = world.client_with_key(await world.add_api_key(world.customer))
     error_body(await lapsed.get("/api/v1/companions"), 403, "subscription_required")
 
 
-async def test_an_unknown_thing_is_404(world: HttpDeployment) -> None:
-    """An unknown companion in a path and in a body are both 404."""
+async def test_an_unknown_companion_is_404(world: HttpDeployment) -> None:
+    """An unknown companion is 404 in a path and in a body."""
     program = world.client_with_key()
     error_body(await program.get("/api/v1/companions/999"), 404, "not_found")
     answer = await program.post(BOOKINGS, json=world.request_body(companion_id=999))
     error_body(answer, 404, "not_found")
 
 
-async def test_a_thing_of_somebody_elses_is_404(world: HttpDeployment) -> None:
-    """A stranger can't tell a booking from none."""
+async def test_anothers_booking_is_404(world: HttpDeployment) -> None:
+    """A stranger gets the same 404 for an existing booking as for an unknown one."""
     booking = await add_booking(world.store, world.companion, world.customer)
     stranger = await world.signed_in_client(world.stranger.id)
     theirs = await stranger.get(f"/bookings/{booking.id}")
@@ -123,7 +125,7 @@ async def test_a_thing_of_somebody_elses_is_404(world: HttpDeployment) -> None:
 
 
 class Failing:
-    """A store that is not there, or a fault of ours."""
+    """A store whose every call raises the given error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -138,8 +140,8 @@ class Failing:
 @pytest.mark.parametrize(
     "error", [StoreUnavailable("gone"), Conflict("row")], ids=["gone", "conflict"]
 )
-async def test_a_store_out_of_reach_is_503(world: HttpDeployment, error: Exception) -> None:
-    """The answer says when to come again."""
+async def test_an_unavailable_store_is_503(world: HttpDeployment, error: Exception) -> None:
+    """A StoreUnavailable or Conflict error of the store is 503 with a Retry-After header."""
     world.restart(store=Failing(error))
     answer = await world.client_with_key().get("/api/v1/companions")
     error_body(answer, 503, "unavailable")
@@ -151,10 +153,10 @@ async def test_a_store_out_of_reach_is_503(world: HttpDeployment, error: Excepti
     [RuntimeError(f"secret {make_api_key_text()}"), ConstraintViolated("uq_secret")],
     ids=["fault", "constraint"],
 )
-async def test_a_fault_of_ours_tells_nothing(
+async def test_an_internal_error_reveals_nothing(
     world: HttpDeployment, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """500 has a request id that the log has too, and not a word more."""
+    """An unexpected error is 500 with only a request id, which the log contains too."""
     world.restart(store=Failing(error))
     answer = await world.client_with_key().get("/api/v1/companions")
     body = error_body(answer, 500, "internal")
@@ -164,8 +166,9 @@ async def test_a_fault_of_ours_tells_nothing(
     assert "x-ratelimit-limit" in answer.headers
 
 
-async def test_a_processor_out_of_reach_is_500(world: HttpDeployment) -> None:
-    """Checkout says so, and can be repeated."""
+async def test_an_unavailable_processor_is_500(world: HttpDeployment) -> None:
+    """A checkout is 500 `processor_unavailable` while the processor fails, and succeeds when
+    retried."""
     customer, staff = [
         await world.signed_in_client(one.id) for one in (world.customer, world.companion)
     ]
@@ -180,12 +183,12 @@ async def test_a_processor_out_of_reach_is_500(world: HttpDeployment) -> None:
     json_body(await customer.post(f"/bookings/{booking.id}/checkout"))
 
 
-# The framework's own --------------------------------------------------------------------
+# Paths and methods ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/nope", "/api/v1/companions/", "/docs/", "/api/v1", "/auth"])
 async def test_an_unknown_path_is_404(world: HttpDeployment, path: str) -> None:
-    """Unknown paths, and those with a slash too many, are 404 in the contract's shape."""
+    """An unknown path, or a known one with an extra slash, is 404 in the contract's format."""
     error_body(await world.client().get(path), 404, "not_found")
 
 
@@ -203,14 +206,15 @@ async def test_an_unknown_path_is_404(world: HttpDeployment, path: str) -> None:
 async def test_a_wrong_method_is_405(
     world: HttpDeployment, method: str, path: str, allow: set[str]
 ) -> None:
-    """405 comes before everything but an unknown path, and tells what is allowed."""
+    """A wrong method is 405 without credentials, with the allowed methods in the Allow header."""
     answer = await world.client().request(method, path)
     error_body(answer, 405, "method_not_allowed")
     assert set(answer.headers["allow"].split(", ")) == allow
 
 
-async def test_options_tells_the_methods(world: HttpDeployment) -> None:
-    """OPTIONS needs no credentials, and has no body."""
+async def test_options_lists_the_methods(world: HttpDeployment) -> None:
+    """OPTIONS needs no credentials and returns 204 with an Allow header, without body or CORS
+    header."""
     answer = await world.client().options("/api/keys/1")
     assert (answer.status_code, answer.headers["allow"]) == (204, "DELETE, OPTIONS")
     assert answer.content == b""
@@ -219,18 +223,19 @@ async def test_options_tells_the_methods(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("path", ["/api/v1/companions", "/healthz", "/docs", "/"])
 async def test_head_is_get_without_a_body(world: HttpDeployment, path: str) -> None:
-    """HEAD has the status and the length of its GET."""
+    """HEAD has the status and length of its GET, and no body."""
     program = world.client_with_key()
     got, head = await program.get(path), await program.head(path)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-length"] == got.headers["content-length"]
 
 
-# The order ------------------------------------------------------------------------------
+# Order of the checks --------------------------------------------------------------------
 
 
 async def test_the_order_for_a_creation(world: HttpDeployment) -> None:
-    """401 before 403 before 413, 415, 400, 422, 404 of the body, 422 of meaning, the rules."""
+    """The checks of a booking request run in the order 401, 403, 413, 415, 400, 422 for format,
+    404, 422 for meaning."""
     huge, text = b"x" * (MAX_BODY_BYTES + 1), {"content-type": "text/plain"}
     nobody = world.client()
     reader = world.client_with_key(await world.add_api_key(world.subscriber, Permission.READ))
@@ -253,7 +258,7 @@ async def test_the_order_for_a_creation(world: HttpDeployment) -> None:
 
 
 async def test_the_limit_goes_before_the_body(world: HttpDeployment) -> None:
-    """A spent window is told before anything of the body is looked at."""
+    """An exceeded rate limit is 429 before the body is checked."""
     booker = world.client_with_key()
     for _ in range(10):
         await booker.post(BOOKINGS, content=b"{", headers=JSON)
@@ -263,7 +268,7 @@ async def test_the_limit_goes_before_the_body(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("word", ["cancel", "dispute"])
 async def test_the_path_goes_before_the_body(world: HttpDeployment, word: str) -> None:
-    """What the path names, and the caller's side of it, go before 413, 415, 400 and 422."""
+    """An unknown or another's booking is 404, and a wrong party 403, before the body is checked."""
     booking = await add_booking(world.store, world.companion, world.customer)
     stranger = await world.signed_in_client(world.stranger.id)
     admin = await world.signed_in_client(world.admin.id)
@@ -277,15 +282,15 @@ async def test_the_path_goes_before_the_body(world: HttpDeployment, word: str) -
 
 
 async def test_the_path_goes_before_the_query(world: HttpDeployment) -> None:
-    """An unknown companion is 404, whatever is wrong with the dates."""
+    """An unknown companion is 404 before the query is checked."""
     program = world.client_with_key()
     for query in ("", "?start_date=x&end_date=y", "?start_date=2027-01-02&end_date=2027-01-01"):
         answer = await program.get(f"/api/v1/companions/999/availability{query}")
         error_body(answer, 404, "not_found")
 
 
-async def test_the_wrong_side_goes_before_the_state(world: HttpDeployment) -> None:
-    """The customer can't accept, whatever the booking's status."""
+async def test_the_party_goes_before_the_state(world: HttpDeployment) -> None:
+    """A companion's action is 403 for the customer, also where the booking's status forbids it."""
     booking = await add_booking(world.store, world.companion, world.customer)
     customer = await world.signed_in_client(world.customer.id)
     for word in ("accept", "decline", "check-in"):
@@ -293,7 +298,7 @@ async def test_the_wrong_side_goes_before_the_state(world: HttpDeployment) -> No
 
 
 async def test_csrf_goes_before_the_path(world: HttpDeployment) -> None:
-    """Without the token nobody learns whether a booking is there."""
+    """A missing CSRF token is 403 before the booking is looked up."""
     customer = await world.signed_in_client(world.customer.id)
     del customer.headers["x-csrf-token"]
     error_body(await customer.post("/bookings/999/cancel"), 403, "csrf_failed")

@@ -1,5 +1,5 @@
-"""Hostile requests to every operation of the published document: each answer is a 4xx that names
-what is wrong, the same on every store, and as the document says. `test_fuzz_soak.py` has more."""
+"""Hostile requests to every operation of the published document: each response is documented, the
+same on every store, and names the invalid field. `test_fuzz_soak.py` has more."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.http.deployment import error_body, error_fields
 pytestmark = pytest.mark.anyio
 
 JSON = {"content-type": "application/json"}
-OF_EACH = 3
-"""Odd values that each field, parameter and segment is tried with here."""
+SAMPLE_SIZE = 3
+"""Odd values to try per field, parameter and path segment."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -36,14 +36,14 @@ async def twins(request: pytest.FixtureRequest) -> AsyncIterator[TwinDeployments
         yield made
 
 
-def takers(twins: TwinDeployments) -> list[ApiOperation]:
-    """The operations that take JSON, with at least one field."""
+def operations_with_fields(twins: TwinDeployments) -> list[ApiOperation]:
+    """The operations that take JSON with at least one field."""
     return [operation for operation in twins.document.operations if operation.body]
 
 
-async def test_what_no_field_takes_is_told_of_that_field(twins: TwinDeployments) -> None:
-    """Wherever in a body it stands, and nothing else is told."""
-    for operation in takers(twins):
+async def test_an_always_invalid_value_is_422_for_its_field(twins: TwinDeployments) -> None:
+    """A value that no field accepts is 422 and names only its field, at every place of a body."""
+    for operation in operations_with_fields(twins):
         for place in json_paths(operation.body):
             for wrong in ALWAYS_INVALID_VALUES:
                 body = json.dumps(replace_at(operation.body, place, wrong))
@@ -53,20 +53,21 @@ async def test_what_no_field_takes_is_told_of_that_field(twins: TwinDeployments)
     assert twins.request_count > 150
 
 
-async def test_an_odd_value_has_one_answer(twins: TwinDeployments) -> None:
-    """Whether it is taken or not, by every field alike."""
-    for operation in takers(twins):
+async def test_an_odd_value_gets_the_same_response(twins: TwinDeployments) -> None:
+    """An odd value in any field gets the same documented response on both stores."""
+    for operation in operations_with_fields(twins):
         for place in json_paths(operation.body):
-            for odd in sample_values(ODD_VALUES, OF_EACH, operation.path, place):
+            for odd in sample_values(ODD_VALUES, SAMPLE_SIZE, operation.path, place):
                 body = json.dumps(replace_at(operation.body, place, odd))
                 await twins.request(operation, content=body, headers=JSON)
     assert twins.request_count > 300
 
 
-async def test_what_is_no_json_is_refused(twins: TwinDeployments) -> None:
-    """By every operation that takes JSON; so is what is too long, and what is something else."""
-    for operation in takers(twins):
-        for raw in sample_values(INVALID_JSON_BODIES, OF_EACH, operation.path):
+async def test_invalid_json_is_refused(twins: TwinDeployments) -> None:
+    """Invalid JSON is 400, another media type 415 and an overlong body 413, for every operation
+    that takes JSON."""
+    for operation in operations_with_fields(twins):
+        for raw in sample_values(INVALID_JSON_BODIES, SAMPLE_SIZE, operation.path):
             answer = await twins.request(operation, content=raw, headers=JSON)
             error_body(answer, 400, "malformed_json")
         answer = await twins.request(
@@ -78,7 +79,7 @@ async def test_what_is_no_json_is_refused(twins: TwinDeployments) -> None:
 
 
 async def test_a_query_is_as_strict_as_a_body(twins: TwinDeployments) -> None:
-    """What no parameter takes, and one that is given twice, are told of it."""
+    """An invalid or repeated query parameter is 422 and is named."""
     for operation in twins.document.operations:
         for name in (one["name"] for one in operation.queries):
             for wrong in (*INVALID_QUERY_VALUES, f"1&{name}=1"):
@@ -87,17 +88,17 @@ async def test_a_query_is_as_strict_as_a_body(twins: TwinDeployments) -> None:
                 answer = await twins.request(operation, query=f"{name}={wrong}{others}")
                 error_body(answer, 422, "invalid_field")
                 assert name in error_fields(answer), operation
-            for odd in sample_values(ODD_QUERY_VALUES, OF_EACH, operation.path, name):
+            for odd in sample_values(ODD_QUERY_VALUES, SAMPLE_SIZE, operation.path, name):
                 await twins.request(operation, query=f"{name}={odd}")
 
 
-async def test_nothing_is_at_an_odd_path(twins: TwinDeployments) -> None:
-    """Whatever stands for a number, a code or a name that none has is 404."""
+async def test_an_invalid_path_segment_is_404(twins: TwinDeployments) -> None:
+    """An invalid value of a path parameter is 404."""
     for operation in twins.document.operations:
         for name in path_parameters(operation.path):
             for odd in (
                 "%00",
-                *sample_values(INVALID_PATH_SEGMENTS, OF_EACH, operation.path, name),
+                *sample_values(INVALID_PATH_SEGMENTS, SAMPLE_SIZE, operation.path, name),
             ):
                 answer = await twins.request(operation, twins.path(operation, **{name: odd}))
                 error_body(answer, 404, "not_found")

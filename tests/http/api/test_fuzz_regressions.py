@@ -1,4 +1,5 @@
-"""What fuzzing found: each was a 500, another answer on another store, or against the document."""
+"""Regression tests of faults found by fuzzing: a 500, different responses on two stores, or an
+undocumented response."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from tests.http.deployment import HttpDeployment, error_body, error_fields, json
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_key_does_not_last_to_the_end_of_time(each_world: HttpDeployment) -> None:
-    """PostgreSQL's driver takes that instant for no end at all, of no zone: no further key could
-    be made. The last day that calendars know passes."""
+async def test_a_keys_expiry_is_bounded(each_world: HttpDeployment) -> None:
+    """A key's expiry outside the years 1900 to 2999 is 422, and the last instant of 2999 is stored
+    exactly."""
     owner = await each_world.signed_in_client(each_world.subscriber.id)
+
+    # asyncpg reads the last instant of 9999 as infinity, without a zone: then no key can be made.
     given = {"name": "Till", "permissions": ["read"]}
     for instant in ("9999-12-31T23:59:59.999999Z", "3000-01-01T00:00Z", "1899-12-31T23:59:59Z"):
         answer = await owner.post("/api/keys", json={**given, "expires_at": instant})
@@ -28,16 +31,16 @@ async def test_a_key_does_not_last_to_the_end_of_time(each_world: HttpDeployment
     json_body(await owner.post("/api/keys", json=given), 201)
 
 
-async def test_no_image_has_a_name_that_no_store_takes(each_world: HttpDeployment) -> None:
-    """To delete it is 404, as to see it is."""
+async def test_an_invalid_image_name_is_404(each_world: HttpDeployment) -> None:
+    """Deleting or reading an image whose name has a NUL or invalid UTF-8 is 404."""
     staff = await each_world.signed_in_client(each_world.companion.id)
     for name in ("%00", "a%00.jpg", "%ff.png"):
         error_body(await staff.delete(f"/staff/images/{name}"), 404, "not_found")
         error_body(await staff.get(f"/media/{name}"), 404, "not_found")
 
 
-async def test_a_webhooks_url_is_told_as_documented(each_world: HttpDeployment) -> None:
-    """As it was given: no URI to the letter, where the host is in letters of its language."""
+async def test_a_non_ascii_webhook_url_matches_the_document(each_world: HttpDeployment) -> None:
+    """A webhook URL that is not strictly a URI is returned unchanged, in a documented response."""
     program = each_world.client_with_key()
     document = ApiDocument(json_body(await program.get("/openapi.json")))
     for url in ("https://b\u00fccher.example/in", "https://example.com/%zz?a[]={1}"):
@@ -49,8 +52,8 @@ async def test_a_webhooks_url_is_told_as_documented(each_world: HttpDeployment) 
                 assert url in answer.text
 
 
-async def test_a_page_that_takes_forms_alone_is_405_to_be_seen(world: HttpDeployment) -> None:
-    """It says what it takes; and a HEAD of it is no more a fault than a GET."""
+async def test_a_form_only_page_is_405_for_other_methods(world: HttpDeployment) -> None:
+    """A page that only takes POST is 405 for GET, HEAD and PUT, with the allowed methods."""
     for method in ("GET", "HEAD", "PUT"):
         answer = await world.client().request(method, "/account/sign-out")
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST, OPTIONS")

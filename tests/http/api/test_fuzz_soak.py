@@ -1,5 +1,5 @@
-"""More hostile requests, by chance and by the document's own generator: the same on every store,
-and as the document says."""
+"""Further hostile requests, random or generated from the document: each response is documented and
+the same on every store."""
 
 from __future__ import annotations
 
@@ -28,11 +28,17 @@ pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "10000"))
 CASES = int(os.environ.get("FUZZ_CASES", "40"))
-"""Of each operation, and as many again that its schemas refuse."""
+"""Generated valid cases per operation, and as many invalid ones."""
 JSON = {"content-type": "application/json"}
-LEFT_OUT = ("/auth/logout", "/auth/sessions", "/api/keys/{id}", "/sandbox/clock", "/metrics")
-"""Where a request that is fine would take its sender's place away, or everybody's days; and
-where two answers are never the same."""
+EXCLUDED_PATH_PREFIXES = (
+    "/auth/logout",
+    "/auth/sessions",
+    "/api/keys/{id}",
+    "/sandbox/clock",
+    "/metrics",
+)
+"""Prefixes of excluded paths: a valid request there ends the session, revokes the key or moves the
+clock of later requests, or its responses always differ."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -42,27 +48,31 @@ async def twins(request: pytest.FixtureRequest) -> AsyncIterator[TwinDeployments
         yield made
 
 
-def safe(twins: TwinDeployments) -> list[ApiOperation]:
-    """The operations that may be called again and again."""
-    return [one for one in twins.document.operations if not one.path.startswith(LEFT_OUT)]
+def repeatable_operations(twins: TwinDeployments) -> list[ApiOperation]:
+    """The operations that can be called repeatedly without affecting later calls."""
+    return [
+        one for one in twins.document.operations if not one.path.startswith(EXCLUDED_PATH_PREFIXES)
+    ]
 
 
-async def test_any_odd_values_have_one_answer(twins: TwinDeployments) -> None:
-    """Up to three in a body, wherever they stand."""
-    random, takers = Random(SEED), [one for one in safe(twins) if one.body]
+async def test_random_odd_values_get_the_same_response(twins: TwinDeployments) -> None:
+    """A body with up to three random odd values gets the same documented response on both
+    stores."""
+    random, takers = Random(SEED), [one for one in repeatable_operations(twins) if one.body]
     for _ in range(ROUNDS):
         operation = random.choice(takers)
         body, known = operation.body, list(json_paths(operation.body))
-        # The deepest first: what stands above it may then be something else altogether.
+        # Deepest first: replacing an outer value may remove the inner places.
         for place in sorted(random.sample(known, min(3, len(known))), key=len, reverse=True):
             body = replace_at(body, place, random.choice((*ODD_VALUES, *ALWAYS_INVALID_VALUES)))
         await twins.request(operation, content=json.dumps(body), headers=JSON)
 
 
-async def test_whatever_the_document_generates_has_one_answer(twins: TwinDeployments) -> None:
-    """What its schemas take, and what they refuse."""
-    for operation in safe(twins):
-        for case in generated(twins, operation):
+async def test_generated_requests_get_the_same_response(twins: TwinDeployments) -> None:
+    """Requests generated from the document, valid and invalid, get the same documented response on
+    both stores."""
+    for operation in repeatable_operations(twins):
+        for case in generate_cases(twins, operation):
             sent = requests.Request(**case.as_transport_kwargs(base_url=BASE_URL)).prepare()
             path, _, query = str(sent.path_url).partition("?")
             headers = {} if sent.body is None else {"content-type": case.media_type or ""}
@@ -70,17 +80,17 @@ async def test_whatever_the_document_generates_has_one_answer(twins: TwinDeploym
             await twins.request(operation, path, query, content=content, headers=headers)
 
 
-def generated(twins: TwinDeployments, operation: ApiOperation) -> Iterator[Case]:
-    """Cases of an operation, the same ones each time."""
+def generate_cases(twins: TwinDeployments, operation: ApiOperation) -> Iterator[Case]:
+    """Cases of an operation, the same ones in each run."""
     schema = schemathesis.openapi.from_dict(twins.document.content)
     described = schema[operation.path][operation.method]
     for mode in GenerationMode:
-        yield from drawn(described.as_strategy(generation_mode=mode))
+        yield from draw_cases(described.as_strategy(generation_mode=mode))
 
 
-def drawn(strategy: SearchStrategy[Case]) -> list[Case]:
-    """Cases of a strategy, without a search for the least one that fails; none where nothing is
-    given that could be wrong."""
+def draw_cases(strategy: SearchStrategy[Case]) -> list[Case]:
+    """Cases of a strategy, without shrinking; none where the operation has no input to make
+    invalid."""
     found: list[Case] = []
 
     @hypothesis.seed(SEED)

@@ -1,4 +1,4 @@
-"""Idempotency-Key: the same call again gets the first answer again (CONTRACT 4)."""
+"""The Idempotency-Key header: a repeated call gets the first response again (CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ async def made(world: HttpDeployment) -> int:
         return len(await view.bookings.bookings(BookingQuery(user_id=None, limit=50)))
 
 
-async def test_a_repeated_call_is_answered_alike(each_world: HttpDeployment) -> None:
-    """The same bytes, marked as a replay, and one booking."""
+async def test_a_repeated_call_gets_the_same_response(each_world: HttpDeployment) -> None:
+    """A repeated call gets the same bytes, marked as a replay, and creates no second booking."""
     program, body = each_world.client_with_key(), raw(each_world)
     first = await program.post(BOOKINGS, content=body, headers=keyed())
     again = await program.post(BOOKINGS, content=body, headers=keyed())
@@ -41,7 +41,7 @@ async def test_a_repeated_call_is_answered_alike(each_world: HttpDeployment) -> 
 
 
 async def test_another_body_is_a_mismatch(each_world: HttpDeployment) -> None:
-    """The key stands for one request; a malformed one is another too."""
+    """A used key with another body, even a malformed one, is 400 `idempotency_mismatch`."""
     program = each_world.client_with_key()
     json_body(await program.post(BOOKINGS, content=raw(each_world), headers=keyed()), 201)
     for body in (raw(each_world, duration_hours=5), raw(each_world, duration_hours=99), b"{"):
@@ -50,17 +50,17 @@ async def test_another_body_is_a_mismatch(each_world: HttpDeployment) -> None:
     assert await made(each_world) == 1
 
 
-async def test_twins_make_one_booking(each_world: HttpDeployment) -> None:
-    """Calls at the same moment get the same answer."""
+async def test_concurrent_calls_create_one_booking(each_world: HttpDeployment) -> None:
+    """Concurrent calls with one key get the same response and create one booking."""
     program, body = each_world.client_with_key(), raw(each_world)
-    twins = [program.post(BOOKINGS, content=body, headers=keyed()) for _ in range(5)]
-    answers = await asyncio.gather(*twins)
+    calls = [program.post(BOOKINGS, content=body, headers=keyed()) for _ in range(5)]
+    answers = await asyncio.gather(*calls)
     assert {(one.status_code, one.content) for one in answers} == {(201, answers[0].content)}
     assert await made(each_world) == 1
 
 
 async def test_a_refusal_is_kept(each_world: HttpDeployment) -> None:
-    """What failed for good fails again, though it would succeed by now."""
+    """A refusal is replayed although the same call with another key succeeds now."""
     program = each_world.client_with_key()
     body = raw(each_world, customer_email="late@example.com")
     first = await program.post(BOOKINGS, content=body, headers=keyed())
@@ -78,8 +78,8 @@ async def test_a_refusal_is_kept(each_world: HttpDeployment) -> None:
     json_body(await program.post(BOOKINGS, content=body, headers=keyed("call-2")), 201)
 
 
-async def test_a_spent_limit_is_not_kept(world: HttpDeployment) -> None:
-    """429 says to come again, and then the call is made."""
+async def test_a_rate_limit_refusal_is_not_kept(world: HttpDeployment) -> None:
+    """A 429 is not stored for its key: the call succeeds once the window has reset."""
     program, body = world.client_with_key(), raw(world)
     for _ in range(10):
         await program.post(BOOKINGS, json={})
@@ -96,7 +96,7 @@ async def test_replays_count_as_calls(world: HttpDeployment) -> None:
 
 
 async def test_an_answer_is_kept_for_a_day(world: HttpDeployment) -> None:
-    """After 24 hours the key is free again."""
+    """A key can be used for a new booking after 24 hours."""
     program, body = world.client_with_key(), raw(world)
     json_body(await program.post(BOOKINGS, content=body, headers=keyed()), 201)
     world.clock.advance(DAY)
@@ -105,7 +105,7 @@ async def test_an_answer_is_kept_for_a_day(world: HttpDeployment) -> None:
 
 
 async def test_callers_do_not_share_keys(world: HttpDeployment) -> None:
-    """The scope is the caller: another key and a session have their own."""
+    """The same idempotency key of two API keys and of a session creates three bookings."""
     other = world.client_with_key(await world.add_api_key(world.subscriber))
     for program in (world.client_with_key(), other):
         json_body(await program.post(BOOKINGS, content=raw(world), headers=keyed()), 201)
@@ -122,7 +122,7 @@ async def test_callers_do_not_share_keys(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("key", [b"", b"x" * 256, "é".encode(), b"a\tb", b"\x7f"])
 async def test_a_malformed_key_is_400(world: HttpDeployment, key: bytes) -> None:
-    """1 to 255 printable ASCII characters."""
+    """A key that is not 1 to 255 printable ASCII characters is 400."""
     headers = [(b"idempotency-key", key), (b"content-type", b"application/json")]
     answer = await world.client_with_key().post(BOOKINGS, content=raw(world), headers=headers)
     error_body(answer, 400, "idempotency_key_invalid")
@@ -130,7 +130,7 @@ async def test_a_malformed_key_is_400(world: HttpDeployment, key: bytes) -> None
 
 @pytest.mark.parametrize("key", ["x" * 255, "a b~!", "1"])
 async def test_a_well_formed_key_passes(world: HttpDeployment, key: str) -> None:
-    """The bounds themselves are inside."""
+    """A key of 1 to 255 printable ASCII characters is accepted."""
     json_body(
         await world.client_with_key().post(BOOKINGS, content=raw(world), headers=keyed(key)), 201
     )

@@ -1,4 +1,5 @@
-"""Input that frameworks take, or break on: each a 4xx in the contract's shape, on every store."""
+"""Malformed input that lenient parsers accept or crash on: each is a 4xx in the contract's format,
+on every store."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ MALFORMED = {
 
 
 async def test_malformed_json_is_400(each_world: HttpDeployment) -> None:
-    """What is no JSON object to the letter is 400, never 500."""
+    """A body that is not strictly a JSON object is 400 `malformed_json`."""
     each_world.raise_limits()
     program = each_world.client_with_key()
     for raw in MALFORMED.values():
@@ -51,7 +52,7 @@ async def test_malformed_json_is_400(each_world: HttpDeployment) -> None:
 
 
 async def test_sixty_four_levels_pass(world: HttpDeployment) -> None:
-    """The bound itself is inside: such a body only lacks its fields."""
+    """A body of 64 nested levels is parsed, and only its missing fields are reported."""
     answer = await world.client_with_key().post(BOOKINGS, content=nested(64), headers=JSON)
     error_body(answer, 400, "missing_field")
 
@@ -61,7 +62,7 @@ async def test_sixty_four_levels_pass(world: HttpDeployment) -> None:
     ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", None],
 )
 async def test_another_content_type_is_415(world: HttpDeployment, media: str | None) -> None:
-    """A form, a text and a body of no declared type are not parsed."""
+    """A body of another content type, or of none, is 415."""
     raw = json.dumps(world.request_body()).encode()
     headers = {} if media is None else {"content-type": media}
     answer = await world.client_with_key().post(BOOKINGS, content=raw, headers=headers)
@@ -73,7 +74,7 @@ async def test_another_content_type_is_415(world: HttpDeployment, media: str | N
     ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"'],
 )
 async def test_json_in_utf8_passes(world: HttpDeployment, media: str) -> None:
-    """Parameters and case don't matter."""
+    """A JSON content type is accepted in any case and with the charset UTF-8."""
     raw = json.dumps(world.request_body()).encode()
     json_body(
         await world.client_with_key().post(BOOKINGS, content=raw, headers={"content-type": media}),
@@ -82,7 +83,7 @@ async def test_json_in_utf8_passes(world: HttpDeployment, media: str) -> None:
 
 
 async def test_a_body_over_the_cap_is_413(world: HttpDeployment) -> None:
-    """64 KiB pass, one byte more does not, declared or not."""
+    """A body of 64 KiB is accepted and one more byte is 413, with or without a declared length."""
     program = world.client_with_key()
     fits = b" " * (MAX_BODY_BYTES - 2) + b"{}"
     error_body(await program.post(BOOKINGS, content=fits, headers=JSON), 400, "missing_field")
@@ -98,10 +99,10 @@ async def test_a_body_over_the_cap_is_413(world: HttpDeployment) -> None:
     assert answer.headers["connection"] == "close"
 
 
-async def test_a_body_that_never_ends_is_given_up(
+async def test_a_body_that_never_ends_times_out(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that stops sending gets an answer in the end."""
+    """A body that is not received within the timeout is 400 `body_timeout`."""
     monkeypatch.setattr(request_body, "BODY_TIMEOUT_SECONDS", 0.01)
     sent = []
 
@@ -155,7 +156,7 @@ WRONG: dict[str, list[object]] = {
 
 
 async def test_a_wrong_value_is_422(each_world: HttpDeployment) -> None:
-    """Types and formats are strict, to the letter; the field is named."""
+    """A value of the wrong type or format is 422 and its field is named."""
     each_world.raise_limits()
     program = each_world.client_with_key()
     for field, values in WRONG.items():
@@ -167,8 +168,8 @@ async def test_a_wrong_value_is_422(each_world: HttpDeployment) -> None:
             assert error_fields(answer) == {field}, value
 
 
-async def test_a_day_out_of_reach_is_422(each_world: HttpDeployment) -> None:
-    """No arithmetic overflows on a day that is too far."""
+async def test_a_date_out_of_range_is_422(each_world: HttpDeployment) -> None:
+    """An event date in the past or too far ahead is 422, without an overflow error."""
     for day in ("9999-12-31", "0001-01-01", "2999-12-31", "1900-01-01", "2031-01-01"):
         body = each_world.request_body(event_date=day, duration_hours=24)
         answer = await each_world.client_with_key().post(BOOKINGS, json=body)
@@ -176,8 +177,8 @@ async def test_a_day_out_of_reach_is_422(each_world: HttpDeployment) -> None:
         assert error_fields(answer) == {"event_date"}
 
 
-async def test_unknown_fields_bind_to_nothing(each_world: HttpDeployment) -> None:
-    """Price, status and ids of the body are not looked at."""
+async def test_unknown_fields_are_ignored(each_world: HttpDeployment) -> None:
+    """Price, status and ids in the body of a booking request are ignored."""
     body = each_world.request_body(
         total_amount=1, hourly_rate=1, status="paid", customer_id=1, id=7, price=0, version=9
     )
@@ -206,7 +207,7 @@ IDS = [
 
 
 async def test_a_malformed_id_is_404(each_world: HttpDeployment) -> None:
-    """Path ids are plain numbers up to 2^63 - 1."""
+    """A path id that is not a plain positive number up to 2^63 - 1 is 404."""
     program = each_world.client_with_key()
     customer = await each_world.signed_in_client(each_world.customer.id)
     days = "start_date=2027-03-01&end_date=2027-03-01"
@@ -219,7 +220,7 @@ async def test_a_malformed_id_is_404(each_world: HttpDeployment) -> None:
 
 
 async def test_the_largest_id_is_only_unknown(each_world: HttpDeployment) -> None:
-    """2^63 - 1 is looked up, and not there."""
+    """The id 2^63 - 1 is 404 in a path and in a body."""
     program = each_world.client_with_key()
     error_body(await program.get(f"/api/v1/companions/{2**63 - 1}"), 404, "not_found")
     answer = await program.post(BOOKINGS, json=each_world.request_body(companion_id=2**63 - 1))
@@ -230,7 +231,7 @@ CODES = ["BK", "x" * 14, "BK00000000000%00", "BK0000000000%C3%A9", "%FF" * 14, "
 
 
 async def test_a_malformed_code_is_404(each_world: HttpDeployment) -> None:
-    """A code that can't be one is not there."""
+    """A malformed booking code is 404."""
     for code in CODES:
         answer = await each_world.client_with_key().get(f"/api/v1/bookings/{code}")
         error_body(answer, 404, "not_found")
@@ -257,7 +258,7 @@ QUERIES = {
 
 
 async def test_a_wrong_parameter_is_422(each_world: HttpDeployment) -> None:
-    """Query parameters are as strict as bodies."""
+    """An invalid query parameter is 422 and is named."""
     program = each_world.client_with_key()
     for field, values in QUERIES.items():
         for value in values:
@@ -267,14 +268,15 @@ async def test_a_wrong_parameter_is_422(each_world: HttpDeployment) -> None:
 
 
 async def test_a_parameter_given_twice_is_422(world: HttpDeployment) -> None:
-    """Neither the first nor the last wins; every fault is told at once."""
+    """A repeated query parameter is 422, listed with every other invalid parameter."""
     answer = await world.client_with_key().get(f"{SEARCH}?page=1&page=1&limit=0&location=%ff")
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {"page", "limit", "location"}
 
 
-async def test_a_strange_parameter_given_twice_is_422(world: HttpDeployment) -> None:
-    """Once it is passed over; twice it is told of by its name, as far as that goes."""
+async def test_an_unknown_parameter_given_twice_is_422(world: HttpDeployment) -> None:
+    """An unknown query parameter is ignored once and 422 when repeated, named by its first 100
+    characters."""
     program, long = world.client_with_key(), "a" * 300
     json_body(await program.get(f"{SEARCH}?colour=red&&"))
     answer = await program.get(f"{SEARCH}?colour=red&{long}=1&colour=blue&{long}=2")
@@ -283,7 +285,7 @@ async def test_a_strange_parameter_given_twice_is_422(world: HttpDeployment) -> 
 
 
 async def test_prices_out_of_order_are_422(world: HttpDeployment) -> None:
-    """min_price above max_price is told of min_price."""
+    """A `min_price` above `max_price` is 422 and names `min_price`."""
     answer = await world.client_with_key().get(f"{SEARCH}?min_price=20&max_price=10")
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {"min_price"}
@@ -307,8 +309,8 @@ FOUND = {
 }
 
 
-async def test_a_search_means_what_it_says(each_world: HttpDeployment) -> None:
-    """Wildcards match themselves, prices compare exactly, unknown keys are ignored."""
+async def test_search_filters_match_exactly(each_world: HttpDeployment) -> None:
+    """Search treats wildcards literally, compares prices exactly and ignores unknown parameters."""
     program = each_world.client_with_key()
     found = {
         query: len(json_body(await program.get(f"{SEARCH}?{query}"))["companions"])
@@ -329,7 +331,7 @@ SPANS = {
 
 
 async def test_availability_is_bounded(each_world: HttpDeployment) -> None:
-    """Both days are required, in order, known to the calendar, at most 92 of them."""
+    """Availability needs both dates, in order, within the supported years, at most 92 days."""
     program, path = each_world.client_with_key(), f"{SEARCH}/{each_world.companion.id}/availability"
     for query, expected in SPANS.items():
         answer = await program.get(f"{path}?{query}")
@@ -337,7 +339,7 @@ async def test_availability_is_bounded(each_world: HttpDeployment) -> None:
 
 
 async def test_ninety_two_days_pass(world: HttpDeployment) -> None:
-    """The longest span has its 92 days."""
+    """Availability can be queried for 92 days."""
     path = f"{SEARCH}/{world.companion.id}/availability?start_date=2027-03-01&end_date=2027-05-31"
     assert len(json_body(await world.client_with_key().get(path))["availability"]) == 92
 
@@ -355,7 +357,8 @@ SIGN_UPS: list[tuple[dict[str, object], set[str]]] = [
 
 
 async def test_signing_up_is_strict(each_world: HttpDeployment) -> None:
-    """Nobody registers as an admin, with a short password or a name of nothing."""
+    """Registration refuses the role admin, bad passwords, names and email addresses, and names
+    every field."""
     for body, named in SIGN_UPS:
         answer = await each_world.client().post("/auth/register", json=body)
         error_body(answer, 422, "invalid_field")
@@ -363,7 +366,7 @@ async def test_signing_up_is_strict(each_world: HttpDeployment) -> None:
 
 
 async def test_names_of_every_script_pass(each_world: HttpDeployment) -> None:
-    """What is text, and not too long, is kept as it came."""
+    """A name of any script is accepted and returned unchanged."""
     name = "Åsa 山田 🎈"
     body = {
         "email": "asa@example.com",

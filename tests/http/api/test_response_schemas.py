@@ -55,24 +55,24 @@ POINT_SCHEMA = {
     ],
 )
 def test_a_type_has_a_schema(kind: Any, schema: Mapping[str, Any]) -> None:
-    """A component is referred to, any other record is written out."""
+    """A component class becomes a reference, and any other type its schema inline."""
     assert type_schema(kind) == schema
 
 
 def test_later_keywords_replace_earlier_ones() -> None:
-    """A field may narrow the keywords of a named type."""
+    """Keywords of a field replace those of its named type."""
     name = Annotated[str, JsonSchema(description="a name", minLength=1)]
     schema = type_schema(Annotated[name, JsonSchema(description="a first name")])
     assert schema == {"type": "string", "description": "a first name", "minLength": 1}
 
 
 def test_a_reply_requires_each_of_its_fields() -> None:
-    """Its fields are types, as those of a record are."""
+    """A reply's schema requires each of its fields, with the schemas of their types."""
     schema = reply_schema(success=Literal[True], points=list[Point])
     assert schema["required"] == ["success", "points"]
     assert schema["properties"]["points"] == {"type": "array", "items": POINT_SCHEMA}
 
 
 def test_every_component_is_an_object() -> None:
-    """A component's own schema is no reference to itself."""
+    """The schema of every component is an object, not a reference."""
     assert all(schema["type"] == "object" for schema in COMPONENT_SCHEMAS.values())

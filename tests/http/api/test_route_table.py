@@ -1,6 +1,6 @@
-"""What holds for every row of the table: headers, credentials, errors.
+"""Invariants of every row of the endpoint table: headers, credentials, errors.
 
-The rows come from the table itself: an endpoint that is not named in a matrix fails.
+The rows come from the table itself: an endpoint that is missing from the matrix fails.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ MATRIX: dict[str, dict[str, int]] = {
     "POST /sandbox/payments/faults": OPEN,
     "DELETE /sandbox/payments/faults": OPEN,
 }
-"""What each principal meets: 200 stands for being let through to the rules of the state."""
+"""The status of each principal; 200 stands for 200, 201, 400 and 422, where access is granted."""
 
 
 async def client_of(world: HttpDeployment, who: str) -> httpx.AsyncClient:
@@ -205,8 +205,8 @@ async def client_of(world: HttpDeployment, who: str) -> httpx.AsyncClient:
 
 
 async def call(world: HttpDeployment, row: Endpoint, client: httpx.AsyncClient) -> httpx.Response:
-    """A call of a row, on things of the customer's and the companion's, and on a webhook
-    endpoint of the subscriber's."""
+    """Call a row on resources of the customer and the companion, and a webhook endpoint of the
+    subscriber."""
     booking = await add_booking(world.store, world.companion, world.customer)
     key = await add_api_key(world.store, world.customer.id)
     review = await add_review(world.store, booking)
@@ -236,13 +236,15 @@ async def call(world: HttpDeployment, row: Endpoint, client: httpx.AsyncClient) 
 
 
 def test_the_matrix_names_every_row() -> None:
-    """A row without its principals can't be added."""
+    """The matrix has an entry for each endpoint and no others."""
     assert set(MATRIX) == set(NAMES)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-async def test_every_row_lets_in_whom_it_may(world: HttpDeployment, row: Endpoint) -> None:
-    """Each principal at each row, on a booking and a key of the customer's."""
+async def test_every_row_grants_access_as_in_the_matrix(
+    world: HttpDeployment, row: Endpoint
+) -> None:
+    """Each principal gets the matrix's status at each endpoint."""
     world.raise_limits()
     met = {}
     for who in PRINCIPALS:
@@ -253,7 +255,8 @@ async def test_every_row_lets_in_whom_it_may(world: HttpDeployment, row: Endpoin
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 async def test_every_answer_has_its_headers(world: HttpDeployment, row: Endpoint) -> None:
-    """Security headers on all answers, figures of a window where there is one."""
+    """Every response has security headers, and rate limit headers exactly on rate-limited
+    endpoints."""
     world.raise_limits()
     path = row.path.replace("{code}", "BK")
     path = path.replace("{id}", "1").replace("{delivery_id}", "1")
@@ -279,9 +282,9 @@ SIGNED_OUT = (
 )
 
 
-def test_each_path_has_its_way_in() -> None:
-    """Keys alone open /api/v1, sessions alone the rest but for webhooks, and for reviews, which
-    both may read; a feed has its address alone, and only operations are open to all."""
+def test_each_path_has_its_kind_of_access() -> None:
+    """Each path has its kind of access: API key, session, either, secret path, signed out or
+    public."""
     for row in ROWS:
         if row.path.startswith("/api/v1/"):
             assert isinstance(row.access, ApiKeyAccess), row.path
@@ -298,15 +301,17 @@ def test_each_path_has_its_way_in() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/nope", "/sandbox/checkout/nope"])
-async def test_pages_and_strays_have_their_headers(world: HttpDeployment, path: str) -> None:
-    """Pages, and paths of nothing, bear the same security headers."""
+async def test_pages_and_unknown_paths_have_security_headers(
+    world: HttpDeployment, path: str
+) -> None:
+    """Pages and unknown paths have the same security headers."""
     answer = await world.client().get(path)
     assert SECURITY.items() <= answer.headers.items()
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
 async def test_without_a_sandbox_its_paths_are_unknown(world: HttpDeployment) -> None:
-    """Where the sandbox is off, nothing of it is there but the page to pay on."""
+    """With the sandbox off its endpoints are 404 and absent from the document."""
     world.restart(policy=evolve(world.ports.policy, sandbox=False))
     for row in SANDBOX_ENDPOINTS_BY_TAG["Sandbox"]:
         assert (await world.client().request(row.method, row.path)).status_code == 404

@@ -1,4 +1,4 @@
-"""The trie of paths."""
+"""Matching of paths by the router."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ ROUTER = Router(
         ("/a/{id}", ("/a/{id}", ["{id}"])),
     ],
 )
-def test_a_path_is_found_to_the_letter(path: str, found: tuple[str, list[str]] | None) -> None:
-    """Literals go before parameters, nothing empty is a parameter, slashes count."""
+def test_a_path_matches_exactly(path: str, found: tuple[str, list[str]] | None) -> None:
+    """A path matches exactly: literals win over parameters, parameters are not empty, slashes
+    count."""
     there = ROUTER.find(path)
     assert (there and (there[0], list(there[1]))) == found

@@ -1,4 +1,4 @@
-"""Texts with control characters or controls of direction, over HTTP (CONTRACT 1)."""
+"""Texts with control or bidirectional characters over HTTP (CONTRACT 1)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ BREAKS = ("\n", "\r\n", "\t", "\u2028", "\u2029")
 FINE = "\N{MAN}\u200d\N{WOMAN} \u05e9\u05dc\u05d5\u05dd\u200f! \u200eÅsa\u061c"
 
 
-async def refused_at(client: httpx.AsyncClient, path: str, field: str, body: Any, bad: str) -> None:
-    """422 that names the field and the character."""
+async def assert_refused(
+    client: httpx.AsyncClient, path: str, field: str, body: Any, bad: str
+) -> None:
+    """Assert a 422 that names the field and the character."""
     answer = await client.post(
         path, content=json.dumps({**body, field: f"So{bad}so"}), headers=JSON
     )
@@ -33,14 +35,15 @@ async def refused_at(client: httpx.AsyncClient, path: str, field: str, body: Any
     assert f"U+{ord(bad[0]):04X}" in answer.json()["errors"][0]["message"]
 
 
-async def test_nobody_registers_with_such_a_name(each_world: HttpDeployment) -> None:
-    """The account is not made; with a name of any language it is."""
+async def test_a_name_with_control_characters_is_refused(each_world: HttpDeployment) -> None:
+    """A name with control, bidirectional or line break characters is refused; other text is
+    accepted."""
     client = each_world.client()
     given = {"email": "noa@example.com", "password": "long enough", "first_name": FINE}
     given = {**given, "last_name": "Levi", "role": "customer"}
     for field in ("first_name", "last_name"):
         for bad in (*CONTROLS, *BIDI, *BREAKS):
-            await refused_at(client, "/auth/register", field, given, bad)
+            await assert_refused(client, "/auth/register", field, given, bad)
     async with each_world.store.read_view() as view:
         assert await view.accounts.user_by_email("noa@example.com") is None
     assert (
@@ -49,15 +52,16 @@ async def test_nobody_registers_with_such_a_name(each_world: HttpDeployment) -> 
     )
 
 
-async def test_no_review_holds_such_a_text(each_world: HttpDeployment) -> None:
-    """Neither comment nor response is kept; paragraphs are."""
+async def test_a_review_with_control_characters_is_refused(each_world: HttpDeployment) -> None:
+    """A review comment or response with control or bidirectional characters is refused; line breaks
+    are accepted."""
     people = each_world.companion, each_world.customer
     booking = await add_booking(each_world.store, *people, status=BookingStatus.COMPLETED)
     customer = await each_world.signed_in_client(each_world.customer.id)
     staff = await each_world.signed_in_client(each_world.companion.id)
     about, listed = f"/reviews/booking/{booking.id}", f"/reviews/user/{each_world.companion.id}"
     for bad in (*CONTROLS, *BIDI):
-        await refused_at(customer, about, "comment", {"rating": 5}, bad)
+        await assert_refused(customer, about, "comment", {"rating": 5}, bad)
     assert json_body(await staff.get(listed))["total_reviews"] == 0
     text = "".join(("Great", *BREAKS, FINE))
     review = json_body(await customer.post(about, json={"rating": 5, "comment": text}), 201)[
@@ -67,15 +71,18 @@ async def test_no_review_holds_such_a_text(each_world: HttpDeployment) -> None:
 
     respond = f"/reviews/{review['id']}/respond"
     for bad in (*CONTROLS, *BIDI):
-        await refused_at(staff, respond, "response", {}, bad)
+        await assert_refused(staff, respond, "response", {}, bad)
     assert json_body(await staff.get(listed))["reviews"] == [review]
     assert (
         json_body(await staff.post(respond, json={"response": text}))["review"]["response"] == text
     )
 
 
-async def test_no_request_holds_such_a_text(each_world: HttpDeployment) -> None:
-    """A place may be of several lines, but can't steer a terminal; no booking is made."""
+async def test_a_booking_request_with_control_characters_is_refused(
+    each_world: HttpDeployment,
+) -> None:
+    """A booking request with control or bidirectional characters is refused, and names every such
+    field."""
     customer = await each_world.signed_in_client(each_world.customer.id)
     for bad in (CONTROLS[2], BIDI[4]):
         wrong = dict.fromkeys(("location", "event_ref", "service_type"), f"So{bad}so")
@@ -85,19 +92,20 @@ async def test_no_request_holds_such_a_text(each_world: HttpDeployment) -> None:
     assert json_body(await customer.get("/bookings"))["bookings"] == []
 
 
-async def test_no_reason_holds_such_a_text(world: HttpDeployment) -> None:
-    """Of a cancellation, that then does not happen; one of several lines is a reason."""
+async def test_a_reason_with_control_characters_is_refused(world: HttpDeployment) -> None:
+    """A cancellation reason with control characters is refused, and the booking stays pending; one
+    with a line break is accepted."""
     booking = await add_booking(world.store, world.companion, world.customer)
     customer = await world.signed_in_client(world.customer.id)
     path = f"/bookings/{booking.id}"
     for bad in (CONTROLS[1], BIDI[0]):
-        await refused_at(customer, f"{path}/cancel", "reason", {}, bad)
+        await assert_refused(customer, f"{path}/cancel", "reason", {}, bad)
     assert json_body(await customer.get(path))["booking"]["status"] == "pending"
     json_body(await customer.post(f"{path}/cancel", json={"reason": "It rains.\nSorry!"}))
 
 
-async def test_nothing_is_searched_by_such_a_text(world: HttpDeployment) -> None:
-    """Every fault of the query is told."""
+async def test_a_search_with_control_characters_is_refused(world: HttpDeployment) -> None:
+    """A search with control, bidirectional or line break characters names every such parameter."""
     for bad in (CONTROLS[2], BIDI[6], *BREAKS):
         sought = quote(f"Lis{bad}bon")
         answer = await world.client_with_key().get(
@@ -107,8 +115,8 @@ async def test_nothing_is_searched_by_such_a_text(world: HttpDeployment) -> None
         assert error_fields(answer) == {"location", "service"}
 
 
-async def test_what_went_in_before_is_still_shown(world: HttpDeployment) -> None:
-    """The rule is for what comes in: what the store has is given as it is."""
+async def test_stored_text_is_returned_unchanged(world: HttpDeployment) -> None:
+    """A stored comment with bidirectional characters is returned unchanged."""
     people = world.companion, world.customer
     booking = await add_booking(world.store, *people, status=BookingStatus.COMPLETED)
     await add_review(world.store, booking, comment="old \u202etext")

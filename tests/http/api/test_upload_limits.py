@@ -24,8 +24,8 @@ __all__ = ["staff"]
 pytestmark = pytest.mark.anyio
 
 
-class Slow:
-    """Refuses every picture, once it may."""
+class BlockingProcessor:
+    """Refuses every image, once `free` is set."""
 
     def __init__(self) -> None:
         self.entered = 0
@@ -41,12 +41,12 @@ class Slow:
             await anyio.lowlevel.checkpoint()
 
 
-async def test_few_files_are_kept_in_memory_at_a_time(
+async def test_an_upload_without_a_free_slot_is_429(
     world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An upload waits while all slots are taken, and is asked to retry after the waiting time."""
+    """An upload is 429 with a Retry-After header if no slot becomes free in time."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
-    slow = Slow()
+    slow = BlockingProcessor()
     world.restart(image_processor=slow)
     world.app.site.upload_limiters[PATH] = upload_limits.UploadLimiter(1)
     async with anyio.create_task_group() as tasks:
@@ -60,30 +60,31 @@ async def test_few_files_are_kept_in_memory_at_a_time(
     error_body(await staff.post(PATH, **form(b"x")), 422, "invalid_field")
 
 
-async def test_one_user_does_not_hold_all_turns(
+async def test_one_user_cannot_hold_all_slots(
     world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond their own few they wait, before the body, and in the end come again; others don't."""
+    """An upload beyond the user's slots is 429 before its body is read, and another user's is
+    processed."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
     other = await world.signed_in_client((await add_companion(world.store)).id)
-    slow = Slow()
+    slow = BlockingProcessor()
     world.restart(image_processor=slow)
     other._transport = Live(world)
     async with anyio.create_task_group() as tasks:
         for _ in range(upload_limits.MAX_UPLOADS_PER_USER):
             tasks.start_soon(lambda: staff.post(PATH, **form(b"x")))
         await slow.wait_for(upload_limits.MAX_UPLOADS_PER_USER)
-        error_body(await staff.post(PATH, content=unread()), 429, "rate_limited")
+        error_body(await staff.post(PATH, content=unread_body()), 429, "rate_limited")
         tasks.start_soon(lambda: other.post(PATH, **form(b"x")))
         await slow.wait_for(upload_limits.MAX_UPLOADS_PER_USER + 1)
         slow.free.set()
     assert are_free(world)
 
 
-async def test_files_of_one_user_come_one_after_the_other(
+async def test_concurrent_uploads_of_one_user_are_all_processed(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
-    """Every one of a user's concurrent uploads gets an answer."""
+    """Every one of a user's concurrent uploads gets a response."""
     answers = []
 
     async def send() -> None:
@@ -96,16 +97,16 @@ async def test_files_of_one_user_come_one_after_the_other(
     assert are_free(world)
 
 
-async def test_slow_senders_take_nobody_elses_turn(
+async def test_slow_senders_hold_no_work_slots(
     world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many as there are turns: who has sent a file is served beside them."""
+    """An upload is processed while as many slow senders as there are work slots are sending."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
     few = upload_limits.MAX_CONCURRENT_UPLOADS
     others = [
         await world.signed_in_client((await add_companion(world.store)).id) for _ in range(few)
     ]
-    trickle = Trickle(few)
+    trickle = SlowBodies(few)
     async with anyio.create_task_group() as tasks:
         for other in others:
             tasks.start_soon(partial(other.post, PATH, **trickle.body()))
@@ -115,13 +116,13 @@ async def test_slow_senders_take_nobody_elses_turn(
     assert are_free(world)
 
 
-async def test_who_sends_for_the_longest_makes_room(
+async def test_the_oldest_upload_is_aborted_when_the_buffer_is_full(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
-    """Where all bodies together are too much to be kept."""
+    """The oldest unfinished upload is 429 when all bodies together exceed the buffer."""
     world.app.site.upload_limiters[PATH] = upload_limits.UploadLimiter(max_buffered_bytes=5_000)
     other = await world.signed_in_client((await add_companion(world.store)).id)
-    trickle, answers = Trickle(1), []
+    trickle, answers = SlowBodies(1), []
 
     async def send() -> None:
         answers.append(await other.post(PATH, **trickle.body(4_000)))
@@ -135,8 +136,8 @@ async def test_who_sends_for_the_longest_makes_room(
     assert are_free(world)
 
 
-class Trickle:
-    """Bodies that begin, and end when they may."""
+class SlowBodies:
+    """Bodies that start at once and end when `ended` is set."""
 
     def __init__(self, number: int) -> None:
         self.begun = anyio.Event()
@@ -155,6 +156,6 @@ class Trickle:
         yield END
 
 
-async def unread() -> AsyncIterator[bytes]:
-    """A body that nobody may ask for."""
+async def unread_body() -> AsyncIterator[bytes]:
+    """A body that fails the test when it is read."""
     yield pytest.fail("the body was read")

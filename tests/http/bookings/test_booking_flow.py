@@ -1,4 +1,4 @@
-"""The main job, end to end, through HTTP alone."""
+"""The main flow over HTTP, from search to payout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from staffbooking_core.domain.payments.processor import Unknown
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments.inbox import VISIT_SYNC_INTERVAL
 from staffbooking_http.api import query_string
 from tests.http.deployment import HttpDeployment, json_body
@@ -29,7 +29,7 @@ async def accepted(world: HttpDeployment, **given: object):
 
 
 async def paid(world: HttpDeployment, **given: object):
-    """The same, paid on the hosted page."""
+    """An accepted booking that is paid on the hosted page: its path, and the parties' browsers."""
     path, customer, staff = await accepted(world, **given)
     page = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert json_body(await customer.post(page, json={"outcome": "succeed"}))["state"] == "paid"
@@ -41,7 +41,8 @@ async def set_clock(world: HttpDeployment, to: str) -> None:
 
 
 async def test_a_booking_goes_from_search_to_payout(world: HttpDeployment) -> None:
-    """Search, request, accept, pay on the page, check in, confirm; the payout follows."""
+    """A booking is found, requested, accepted, paid, checked in and confirmed, and its payout is
+    paid."""
     program = world.client_with_key()
     found = json_body(await program.get("/api/v1/companions?location=lisbon&date=2027-03-03"))
     assert found["companions"][0]["id"] == world.companion.id
@@ -53,7 +54,7 @@ async def test_a_booking_goes_from_search_to_payout(world: HttpDeployment) -> No
     await set_clock(world, "2027-03-03T22:00:00Z")
     assert json_body(await customer.post(f"{path}/confirm"))["booking"]["status"] == "completed"
     await set_clock(world, "2027-03-04T22:00:00Z")
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     assert json_body(await staff.get(path))["booking"]["payout_status"] == "paid"
     code = booking["booking_code"]
     record = json_body(await program.get(f"/api/v1/bookings/{code}"))["booking"]
@@ -66,7 +67,7 @@ async def test_a_booking_goes_from_search_to_payout(world: HttpDeployment) -> No
 
 
 async def test_a_late_cancellation_refunds_half(world: HttpDeployment) -> None:
-    """Cancelled by its quote 30 hours ahead, half of the price goes back."""
+    """A cancellation by its quote 30 hours ahead refunds half of the price."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-02T12:00:00Z")
     quote = json_body(await customer.get(f"{path}/cancellation-quote"))
@@ -78,14 +79,14 @@ async def test_a_late_cancellation_refunds_half(world: HttpDeployment) -> None:
 
 
 async def test_cancelling_needs_no_body(world: HttpDeployment) -> None:
-    """A cancellation without a body has no reason and no quote."""
+    """A cancellation without a body has no reason."""
     path, customer, _ = await accepted(world)
     booking = json_body(await customer.post(f"{path}/cancel"))["booking"]
     assert (booking["status"], booking["cancel_reason"]) == ("cancelled", None)
 
 
 async def test_a_staff_cancellation_offers_a_rebooking(world: HttpDeployment) -> None:
-    """The customer sees until when a priority rebooking waits, and the request uses it up."""
+    """A cancellation by staff offers the customer one priority rebooking, with an expiry."""
     path, customer, staff = await accepted(world)
     code = json_body(await staff.post(f"{path}/cancel", json={"reason": "ill"}))["booking"][
         "booking_code"
@@ -100,8 +101,8 @@ async def test_a_staff_cancellation_offers_a_rebooking(world: HttpDeployment) ->
     assert (await customer.post("/bookings", json=body)).json()["code"] == "rebooking_not_available"
 
 
-async def test_disputing_freezes_the_money(world: HttpDeployment) -> None:
-    """From the start on a party may dispute, with a reason."""
+async def test_a_started_booking_can_be_disputed(world: HttpDeployment) -> None:
+    """The customer can dispute a paid booking from its start."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-03T18:00:00Z")
     booking = json_body(await customer.post(f"{path}/dispute", json={"reason": "nobody came"}))[
@@ -111,7 +112,7 @@ async def test_disputing_freezes_the_money(world: HttpDeployment) -> None:
 
 
 async def test_declining_cancels(world: HttpDeployment) -> None:
-    """The staff member may decline what is pending."""
+    """A declined booking is cancelled by staff."""
     made = json_body(
         await world.client_with_key().post("/api/v1/bookings", json=world.request_body()), 201
     )
@@ -121,7 +122,7 @@ async def test_declining_cancels(world: HttpDeployment) -> None:
 
 
 async def test_only_staff_and_admins_see_the_fee(world: HttpDeployment) -> None:
-    """The platform's fee and the payout are absent for the customer."""
+    """The platform's fee is absent for the customer, and present for staff and admins."""
     path, customer, staff = await accepted(world)
     admin = await world.signed_in_client(world.admin.id)
     seen = [
@@ -132,7 +133,7 @@ async def test_only_staff_and_admins_see_the_fee(world: HttpDeployment) -> None:
 
 
 async def test_a_stranger_with_a_key_sees_a_glimpse(world: HttpDeployment) -> None:
-    """Any other key with read gets code, status and date only."""
+    """A key of another user gets code, status and date of a booking only."""
     made = json_body(
         await world.client_with_key().post("/api/v1/bookings", json=world.request_body()), 201
     )
@@ -142,8 +143,8 @@ async def test_a_stranger_with_a_key_sees_a_glimpse(world: HttpDeployment) -> No
     assert set(glimpse) == {"booking_code", "status", "event_date"}
 
 
-async def test_the_page_works_by_form(world: HttpDeployment) -> None:
-    """A declined card is told on the page, a good one pays: with forms alone."""
+async def test_the_checkout_page_works_by_form(world: HttpDeployment) -> None:
+    """The checkout page shows a declined card and accepts a valid one, by forms only."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     visitor = world.client()
@@ -161,8 +162,11 @@ async def test_the_page_works_by_form(world: HttpDeployment) -> None:
     assert json_body(await customer.get(path))["booking"]["status"] == "paid"
 
 
-async def test_the_page_is_as_fresh_as_its_form(world: HttpDeployment, monkeypatch) -> None:
-    """A form sent again finds what the first one did; its card is kept nowhere, as queries are."""
+async def test_the_checkout_page_shows_the_current_state(
+    world: HttpDeployment, monkeypatch
+) -> None:
+    """A repeated checkout form leads to the current state, and form data is not parsed through the
+    query cache."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     monkeypatch.delattr(query_string, "_parse_cached")
@@ -177,8 +181,8 @@ async def test_the_page_is_as_fresh_as_its_form(world: HttpDeployment, monkeypat
     assert '<span class="badge">paid</span>' in (await visitor.get(url)).text
 
 
-async def test_a_page_can_expire(world: HttpDeployment) -> None:
-    """A page that was let expire can't be paid; a new one can be asked for."""
+async def test_a_checkout_page_can_expire(world: HttpDeployment) -> None:
+    """An expired checkout page shows that it is expired."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert json_body(await customer.post(url, json={"outcome": "expire"}))["state"] == "expired"
@@ -186,7 +190,7 @@ async def test_a_page_can_expire(world: HttpDeployment) -> None:
 
 
 async def test_the_csrf_token_stands_in_the_page(world: HttpDeployment) -> None:
-    """Pages bear the session's token in their meta tag, and none where nobody is signed in."""
+    """A page has the session's CSRF token in a meta tag, which is empty without a session."""
     customer = await world.signed_in_client(world.customer.id)
     token = json_body(await customer.get("/auth/session"))["csrf_token"]
     found = re.search(r'<meta name="csrf-token" content="([^"]*)">', (await customer.get("/")).text)
@@ -195,8 +199,8 @@ async def test_the_csrf_token_stands_in_the_page(world: HttpDeployment) -> None:
     assert 'name="csrf-token" content=""' in (await world.client().get("/")).text
 
 
-async def test_the_customer_comes_back_to_a_page(world: HttpDeployment) -> None:
-    """The address that the checkout returns to shows a party its booking, strangers nothing."""
+async def test_the_return_page_shows_the_booking_to_its_party(world: HttpDeployment) -> None:
+    """The return page shows the booking to its customer only, and is 404 for a stranger."""
     path, customer, _ = await paid(world)
     code = json_body(await customer.get(path))["booking"]["booking_code"]
     assert code in (await customer.get(f"{path}/return")).text
@@ -205,17 +209,19 @@ async def test_the_customer_comes_back_to_a_page(world: HttpDeployment) -> None:
     assert (await stranger.get(f"{path}/return")).status_code == 404
 
 
-async def test_the_way_back_says_paid_once_it_is(world: HttpDeployment) -> None:
-    """The page that the checkout returns to asks the processor by itself, where it is the
-    customer's: nobody else's visit does, and while the processor is away the page waits."""
+async def test_the_return_page_syncs_the_payment(world: HttpDeployment) -> None:
+    """A customer's visit to the return page, at most one per interval, syncs the payment; the
+    staff's visit and an unavailable processor do not."""
     path, customer, staff = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert WAITING in (await customer.get(f"{path}/return?done")).text
     await world.processor.sandbox.simulate_checkout(url.rpartition("/")[2], "succeed")
     assert "for the customer to pay" in (await staff.get(f"{path}/return")).text
-    assert WAITING in (await customer.get(f"{path}/return?done")).text  # Asked a moment ago.
+    assert (
+        WAITING in (await customer.get(f"{path}/return?done")).text
+    )  # Synced within the interval.
     world.clock.advance(VISIT_SYNC_INTERVAL)
-    world.restart(payments=Away())
+    world.restart(payments=UnavailableProcessor())
     there = await world.signed_in_client(world.customer.id)
     assert WAITING in (await there.get(f"{path}/return?done")).text
     world.clock.advance(VISIT_SYNC_INTERVAL)
@@ -226,7 +232,7 @@ async def test_the_way_back_says_paid_once_it_is(world: HttpDeployment) -> None:
 WAITING = "We wait for the payment processor"
 
 
-class Away:
+class UnavailableProcessor:
     """A processor that does not answer."""
 
     name = "fake"
@@ -235,8 +241,9 @@ class Away:
         raise Unknown("away")
 
 
-async def test_a_change_of_mind_can_be_changed(world: HttpDeployment) -> None:
-    """Who left the checkout is told that it is not paid, until when it can be, and where."""
+async def test_an_abandoned_checkout_can_be_resumed(world: HttpDeployment) -> None:
+    """The return page of an abandoned checkout gives the customer the deadline and, until then, the
+    link to pay."""
     path, customer, staff = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     left = (await customer.get(f"{path}/return?cancelled")).text
@@ -249,8 +256,8 @@ async def test_a_change_of_mind_can_be_changed(world: HttpDeployment) -> None:
     assert url not in lapsed
 
 
-async def test_whoever_left_and_paid_is_told_the_status(world: HttpDeployment) -> None:
-    """The word in the address never outweighs the booking's status."""
+async def test_the_return_page_shows_the_bookings_status(world: HttpDeployment) -> None:
+    """The return page shows the booking's status, whatever the query says."""
     path, customer, _ = await paid(world)
     page = (await customer.get(f"{path}/return?cancelled")).text
     assert "held in escrow" in page

@@ -9,7 +9,8 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import Trigger
-from staffbooking_core.usecases.bookings import disputes, timers
+from staffbooking_core.usecases import due_work
+from staffbooking_core.usecases.bookings import disputes
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import POLICY
@@ -383,10 +384,10 @@ async def test_who_checked_in_is_not_absent(world: HttpDeployment) -> None:
 
 async def mails_after(world: HttpDeployment, *, clock: str) -> list[tuple[int | None, str]]:
     """The recipients and subjects of the mails until a time, without those before."""
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     before = len(world.notifier.emails)
     await set_clock(world, clock)
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     return [(each.user_id, each.subject) for each in world.notifier.emails[before:]]
 
 
@@ -405,10 +406,10 @@ async def test_both_are_reminded_and_asked(world: HttpDeployment) -> None:
 async def test_the_other_party_learns_of_a_statement(world: HttpDeployment) -> None:
     """A statement is told to the other party, without its words."""
     path, customer, _ = await disputed(world)
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     before = len(world.notifier.emails)
     json_body(await customer.post(f"{path}/dispute/statements", json={"text": "secret"}), 201)
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     [mail] = world.notifier.emails[before:]
     assert mail.user_id == world.companion.id
     assert "secret" not in mail.text
@@ -417,10 +418,10 @@ async def test_the_other_party_learns_of_a_statement(world: HttpDeployment) -> N
 async def test_the_staff_member_learns_of_the_reported_absence(world: HttpDeployment) -> None:
     """A reported absence and its withdrawal are told to the staff member."""
     path, customer, _ = await begun(world)
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     code = json_body(await customer.post(f"{path}/no-show"))["booking"]["booking_code"]
     json_body(await customer.post(f"{path}/dispute/withdraw"))
-    await timers.run_all_due_work(world.ports)
+    await due_work.run_all_due(world.ports)
     told = [each.subject for each in world.notifier.emails if each.user_id == world.companion.id]
     assert told[-2:] == [
         f"Reported absence, booking {code}",

@@ -41,11 +41,12 @@ async def take(client: httpx.AsyncClient, content: bytes) -> Any:
     return json_body(await client.post(BUSY, content=content, headers=ICS))
 
 
-# The feed -------------------------------------------------------------------------------
+# Feeds ----------------------------------------------------------------------------------
 
 
 async def test_a_booking_is_read_back_by_parsers(each_world: HttpDeployment) -> None:
-    """Booked by key, accepted in a browser, and seen in a calendar program."""
+    """Two iCalendar libraries read an accepted booking from the feed, without the customer's email
+    address."""
     async with await staff(each_world) as browser, each_world.client_with_key() as program:
         path = await make(browser)
         asked = json_body(
@@ -64,8 +65,8 @@ async def test_a_booking_is_read_back_by_parsers(each_world: HttpDeployment) -> 
     assert "ada@example.com" not in answer.text
 
 
-async def test_a_feed_is_made_told_of_and_revoked(each_world: HttpDeployment) -> None:
-    """Its address stands in the answer that makes it, and nowhere else."""
+async def test_a_feed_is_created_shown_and_revoked(each_world: HttpDeployment) -> None:
+    """A feed's address is only in the response that creates it, and is 404 once revoked."""
     async with await staff(each_world) as browser:
         assert json_body(await browser.get(FEED)) == NOBODY
         made = json_body(await browser.post(FEED), 201)
@@ -81,15 +82,16 @@ async def test_a_feed_is_made_told_of_and_revoked(each_world: HttpDeployment) ->
 
 
 async def test_a_new_feed_ends_the_old(each_world: HttpDeployment) -> None:
-    """Whoever knew the address before sees nothing any more."""
+    """A new feed makes the old address 404."""
     async with await staff(each_world) as browser:
         old, new = await make(browser), await make(browser)
         error_body(await browser.get(old), 404, "not_found")
         assert (await browser.get(new)).status_code == 200
 
 
-async def test_a_feed_is_a_calendar_for_programs(world: HttpDeployment) -> None:
-    """By its media type; kept for five minutes, by whoever fetched it alone."""
+async def test_a_feed_has_its_headers(world: HttpDeployment) -> None:
+    """A feed has the media type text/calendar, is cached privately for five minutes, and supports
+    HEAD."""
     async with await staff(world) as browser, world.client() as program:
         path = await make(browser)
         answer = await program.get(path)
@@ -101,13 +103,13 @@ async def test_a_feed_is_a_calendar_for_programs(world: HttpDeployment) -> None:
     assert head.headers["content-length"] == str(len(answer.content))
 
 
-async def test_what_is_known_is_not_sent_again(world: HttpDeployment) -> None:
-    """304 while nothing has changed, and the whole once something has."""
+async def test_an_unchanged_feed_is_304(world: HttpDeployment) -> None:
+    """A feed is 304 for its known tag, and 200 with another tag after a change."""
     async with await staff(world) as browser, world.client() as program:
         path = await make(browser)
         tag = (await program.get(path)).headers["etag"]
-        for said in (tag, f'"x", W/{tag}', "*"):
-            known = await program.get(path, headers={"if-none-match": said})
+        for tags in (tag, f'"x", W/{tag}', "*"):
+            known = await program.get(path, headers={"if-none-match": tags})
             assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", tag)
             assert known.headers["cache-control"] == "private, max-age=300"
         async with world.client_with_key() as agency:
@@ -117,8 +119,8 @@ async def test_what_is_known_is_not_sent_again(world: HttpDeployment) -> None:
     assert changed.headers["etag"] != tag
 
 
-async def test_addresses_that_open_nothing(world: HttpDeployment) -> None:
-    """Unknown ones, and those that are almost right; all look the same."""
+async def test_a_wrong_feed_address_is_404(world: HttpDeployment) -> None:
+    """Unknown addresses, and altered ones of a feed, are 404."""
     async with await staff(world) as browser, world.client() as program:
         path = await make(browser)
         secret = path.removeprefix("/calendars/").removesuffix(".ics")
@@ -127,8 +129,8 @@ async def test_addresses_that_open_nothing(world: HttpDeployment) -> None:
             error_body(await program.get(f"/calendars/{name}"), 404, "not_found")
 
 
-async def test_who_is_disabled_has_no_feed(each_world: HttpDeployment) -> None:
-    """It looks as if it never was."""
+async def test_a_disabled_users_feed_is_404(each_world: HttpDeployment) -> None:
+    """The feed of a disabled user is 404."""
     async with await staff(each_world) as browser, each_world.client() as program:
         path = await make(browser)
         async with each_world.store.read_view() as view:
@@ -139,7 +141,7 @@ async def test_who_is_disabled_has_no_feed(each_world: HttpDeployment) -> None:
 
 
 async def test_guessing_is_counted_by_address(world: HttpDeployment) -> None:
-    """Found or not, a look spends the general window of where it comes from."""
+    """A request for an unknown feed counts in the general window of its IP address."""
     world.raise_limits(general=RateLimit("general", 3, HOUR))
     async with world.client() as guesser, world.client("203.0.113.10") as other:
         left = [
@@ -154,7 +156,7 @@ async def test_guessing_is_counted_by_address(world: HttpDeployment) -> None:
 async def test_the_secret_is_in_no_log_and_no_metric(
     world: HttpDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither when it is made, nor when it is used, nor when something breaks."""
+    """A feed's secret is in no log and no metric, also after an internal error."""
     async with await staff(world) as browser, world.client() as program:
         path = await make(browser)
         secret = path.removeprefix("/calendars/").removesuffix(".ics")
@@ -172,7 +174,7 @@ async def test_the_secret_is_in_no_log_and_no_metric(
 
 
 async def test_busy_times_are_taken_listed_and_cleared(each_world: HttpDeployment) -> None:
-    """In the place of those before."""
+    """An uploaded calendar replaces the busy times of the previous one, and they can be cleared."""
     async with await staff(each_world) as browser:
         assert json_body(await browser.get(BUSY)) == {"busy_times": [], "until": None}
         taken = await take(browser, GOOGLE_CALENDAR)
@@ -193,7 +195,7 @@ async def test_busy_times_are_taken_listed_and_cleared(each_world: HttpDeploymen
 
 
 async def test_a_busy_day_is_not_found_and_not_booked(each_world: HttpDeployment) -> None:
-    """By search, availability and booking alike; the day after is as before."""
+    """A busy day is unavailable for search, availability and booking, and the next day is not."""
     async with await staff(each_world) as browser, each_world.client_with_key() as program:
         await take(browser, DAY_OFF)
         for day, found in (("2027-03-03", 0), ("2027-03-04", 1)):
@@ -212,15 +214,15 @@ async def test_a_busy_day_is_not_found_and_not_booked(each_world: HttpDeployment
     "media", [None, "text/plain", "application/json", "text/calendar; charset=latin-1"]
 )
 async def test_other_media_types_are_refused(world: HttpDeployment, media: str | None) -> None:
-    """A page of somebody else's can't send a calendar either."""
+    """A calendar of another media type, or of none, is 415."""
     async with await staff(world) as browser:
         headers = {} if media is None else {"content-type": media}
         answer = await browser.post(BUSY, content=DAY_OFF, headers=headers)
     error_body(answer, 415, "unsupported_media_type")
 
 
-async def test_a_calendar_has_at_most_so_many_bytes(world: HttpDeployment) -> None:
-    """By the policy of the deployment, before anything else is looked at."""
+async def test_a_calendar_over_the_size_limit_is_413(world: HttpDeployment) -> None:
+    """A calendar over the policy's size limit is 413 before its media type is checked."""
     world.restart(policy=evolve(POLICY, max_calendar_bytes=len(DAY_OFF)))
     async with await staff(world) as browser:
         await take(browser, DAY_OFF)
@@ -228,10 +230,10 @@ async def test_a_calendar_has_at_most_so_many_bytes(world: HttpDeployment) -> No
     error_body(answer, 413, "body_too_large")
 
 
-async def test_calendar_files_wait_for_their_turn(
+async def test_a_calendar_without_a_free_slot_is_429(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few are worked on at a time: who waits for too long comes again."""
+    """A calendar is 429 with a Retry-After header if no work slot becomes free in time."""
     monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
     world.app.site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
     async with await staff(world) as browser:
@@ -255,7 +257,7 @@ async def test_calendar_files_wait_for_their_turn(
 async def test_a_file_that_is_refused_changes_nothing(
     world: HttpDeployment, content: bytes
 ) -> None:
-    """422 on `file`, and what was taken before still holds."""
+    """An invalid calendar is 422 on `file` and leaves the busy times unchanged."""
     async with await staff(world) as browser:
         await take(browser, DAY_OFF)
         before = json_body(await browser.get(BUSY))
@@ -265,15 +267,16 @@ async def test_a_file_that_is_refused_changes_nothing(
         assert json_body(await browser.get(BUSY)) == before
 
 
-# Who may ----------------------------------------------------------------------------------
+# Access -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [FEED, BUSY])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-async def test_calendars_are_for_staff_in_a_browser(
+async def test_calendars_are_for_staff_with_a_session(
     world: HttpDeployment, method: str, path: str
 ) -> None:
-    """Neither for customers, nor for keys, nor signed out, nor without the token."""
+    """Calendars are 403 for customers, 401 for keys and without credentials, and changes need the
+    CSRF token."""
     given: dict[str, Any] = {"content": DAY_OFF, "headers": ICS} if method == "POST" else {}
     async with await world.signed_in_client(world.customer.id) as customer:
         error_body(await customer.request(method, path, **given), 403, "staff_only")
@@ -290,8 +293,9 @@ async def test_calendars_are_for_staff_in_a_browser(
             error_body(answer, 403, "csrf_failed")
 
 
-async def test_the_documents_say_what_is_taken(world: HttpDeployment) -> None:
-    """text/calendar, with its bound and its refusals; the feed is public."""
+async def test_calendar_endpoints_are_documented(world: HttpDeployment) -> None:
+    """The document has text/calendar for uploads and feeds, the upload errors, and feeds as
+    public."""
     async with world.client() as client:
         paths = json_body(await client.get("/openapi.json"))["paths"]
     post = paths[BUSY]["post"]

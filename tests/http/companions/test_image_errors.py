@@ -1,4 +1,4 @@
-"""Refused uploads: callers, order of checks, error answers; a refused upload stores nothing."""
+"""Refused uploads: callers, order of checks, error responses; a refused upload stores nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ END = b"\r\n--line--\r\n"
 
 
 class Live(httpx.AsyncBaseTransport):
-    """Leads to the application as the world has it now."""
+    """A transport to the world's current application, also after a restart."""
 
     def __init__(self, world: HttpDeployment) -> None:
         self.world = world
@@ -44,7 +44,7 @@ class Live(httpx.AsyncBaseTransport):
 
 @pytest.fixture
 async def staff(world: HttpDeployment) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser of the companion. Whatever a test does with it: nothing is stored."""
+    """A client of the companion. After the test it is checked that nothing is stored."""
     client = await world.signed_in_client(world.companion.id)
     client._transport = Live(world)
     yield client
@@ -69,7 +69,7 @@ def are_free(world: HttpDeployment) -> bool:
     return not taken._bodies and taken._work_slots._value == upload_limits.MAX_CONCURRENT_UPLOADS
 
 
-# Who ------------------------------------------------------------------------------------
+# Access ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,8 @@ def are_free(world: HttpDeployment) -> bool:
 async def test_images_are_for_staff_with_a_session(
     world: HttpDeployment, method: str, path: str
 ) -> None:
-    """Nobody and a key are 401, customers and admins 403."""
+    """Image endpoints are 401 without credentials and for keys, and 403 for customers and
+    admins."""
     error_body(await world.client().request(method, path), 401, "unauthenticated")
     error_body(await world.client_with_key().request(method, path), 401, "session_required")
     for user in (world.customer, world.admin):
@@ -86,10 +87,8 @@ async def test_images_are_for_staff_with_a_session(
         error_body(await client.request(method, path), 403, "staff_only")
 
 
-async def test_a_page_of_somebody_else_uploads_nothing(
-    world: HttpDeployment, staff: httpx.AsyncClient
-) -> None:
-    """A form without the CSRF token is refused."""
+async def test_uploads_need_the_csrf_token(world: HttpDeployment, staff: httpx.AsyncClient) -> None:
+    """An upload or deletion without the CSRF token is 403."""
     token = staff.headers.pop("x-csrf-token")
     error_body(await staff.post(PATH, **form(make_image_bytes())), 403, "csrf_failed")
     error_body(await staff.delete(f"{PATH}/a.jpg"), 403, "csrf_failed")
@@ -109,11 +108,12 @@ async def test_uploads_count_for_the_general_window(
     error_body(await staff.post(PATH, content=huge), 429, "rate_limited")
 
 
-# In which order -------------------------------------------------------------------------
+# Order of the checks --------------------------------------------------------------------
 
 
 async def test_the_order_of_the_checks(world: HttpDeployment) -> None:
-    """401, 403, 413, 415, 400 of the form, 400 of what is missing, 422, the rule."""
+    """The checks of an upload run in the order 401, 403, 413, 415, 400 of the form, 400 of a
+    missing file, 422, `too_many_images`."""
     world.restart(policy=evolve(POLICY, max_images=1))
     huge: Any = {"content": b"x" * (POLICY.max_image_bytes + uploads.MAX_FORM_OVERHEAD_BYTES + 1)}
     customer = await world.signed_in_client(world.customer.id)
@@ -130,7 +130,7 @@ async def test_the_order_of_the_checks(world: HttpDeployment) -> None:
     assert len(kept(world)) == 1
 
 
-# What -----------------------------------------------------------------------------------
+# Forms and files ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("excess", [0, 1, uploads.MAX_FORM_OVERHEAD_BYTES])
@@ -150,17 +150,17 @@ async def test_a_file_is_bounded_to_the_byte(
         error_body(answer, 422, "invalid_field")
 
 
-async def test_texts_beside_a_file_have_a_bound_of_their_own(staff: httpx.AsyncClient) -> None:
+async def test_text_fields_have_a_bound_of_their_own(staff: httpx.AsyncClient) -> None:
     """Text fields have a bound separate from that of the file."""
     most = uploads.MAX_FORM_OVERHEAD_BYTES
     texts = {"x": "x" * (most // 2), "y": "y" * (most // 2)}
     error_body(await staff.post(PATH, data=texts, **form(b"none")), 422, "invalid_field")
     answer = await staff.post(PATH, data={**texts, "z": "z"}, **form(b"none"))
     error_body(answer, 413, "body_too_large")
-    assert answer.json()["error"] == f"What stands beside a file has at most {most} bytes here"
+    assert answer.json()["error"] == f"The form without its file has at most {most} bytes here"
 
 
-async def test_what_is_around_a_file_is_bounded(
+async def test_data_around_a_file_is_bounded(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
     """Unknown fields, and data before and after the form, are bounded."""
@@ -189,14 +189,14 @@ async def test_what_is_around_a_file_is_bounded(
         "x; multipart/form-data; boundary=line",
     ],
 )
-async def test_what_is_no_form_is_415(staff: httpx.AsyncClient, media: str | None) -> None:
-    """The declared media type decides."""
+async def test_another_content_type_is_415(staff: httpx.AsyncClient, media: str | None) -> None:
+    """A content type other than multipart/form-data is 415."""
     headers = {} if media is None else {"content-type": media}
     answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
     error_body(answer, 415, "unsupported_media_type")
 
 
-async def test_two_types_are_no_type(staff: httpx.AsyncClient) -> None:
+async def test_two_content_types_are_415(staff: httpx.AsyncClient) -> None:
     """Two Content-Type headers are 415."""
     headers = [*MULTIPART.items()] * 2
     answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
@@ -226,7 +226,8 @@ async def test_two_types_are_no_type(staff: httpx.AsyncClient) -> None:
     ids=range(16),
 )
 async def test_a_broken_form_is_400(staff: httpx.AsyncClient, content: bytes) -> None:
-    """Cut off, never begun, with headers that are none or too many, with parts without end."""
+    """A form that is truncated, has invalid or too many headers, or too many parts is 400
+    `malformed_form`."""
     error_body(await staff.post(PATH, **body(content)), 400, "malformed_form")
 
 
@@ -242,7 +243,7 @@ async def test_a_form_without_a_boundary_is_400(staff: httpx.AsyncClient, bounda
 async def test_a_boundary_has_70_characters(
     staff: httpx.AsyncClient, length: int, status: int
 ) -> None:
-    """And not one more."""
+    """A boundary of 70 characters is accepted, and one of 71 is 400."""
     boundary = "x" * length
     content = (HEAD + b"no image" + END).replace(b"line", boundary.encode())
     headers = {"content-type": f"multipart/form-data; boundary={boundary}"}
@@ -250,7 +251,7 @@ async def test_a_boundary_has_70_characters(
 
 
 async def test_a_form_without_the_file_is_400(staff: httpx.AsyncClient) -> None:
-    """Other fields, a file of another name, or a form in which none was chosen."""
+    """A form without the field `file`, or with no file chosen, is 400."""
     image = ("a.png", make_image_bytes(), "image/png")
     for parts in ({"data": {"x": "y"}, "files": {"image": image}}, {"files": {"File": image}}):
         answer = await staff.post(PATH, **parts)
@@ -282,20 +283,21 @@ async def test_two_files_are_422(staff: httpx.AsyncClient) -> None:
     ],
     ids=["none", "gif", "svg", "pdf", "html", "cut", "bomb", "scans", "long"],
 )
-async def test_what_is_no_good_image_is_422(staff: httpx.AsyncClient, content: bytes) -> None:
-    """The content decides, whatever the file name and type are."""
+async def test_an_invalid_image_is_422(staff: httpx.AsyncClient, content: bytes) -> None:
+    """Content that is no supported image is 422, whatever the file name and type are."""
     answer = await staff.post(PATH, **form(content, "photo.jpg", "image/jpeg"))
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {"file"}
 
 
-# When -----------------------------------------------------------------------------------
+# Timeouts and failures ------------------------------------------------------------------
 
 
-async def test_a_form_that_never_ends_is_given_up(
+async def test_a_form_that_never_ends_times_out(
     world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that stops sending gets an answer in the end."""
+    """A form that is not received within the timeout is 400 `body_timeout`, and its slot is
+    freed."""
     monkeypatch.setattr(uploads, "UPLOAD_TIMEOUT_SECONDS", 0.05)
 
     async def stuck() -> AsyncIterator[bytes]:
@@ -308,10 +310,11 @@ async def test_a_form_that_never_ends_is_given_up(
 
 
 @pytest.mark.parametrize("part", ["files", "store"])
-async def test_a_storage_out_of_reach_is_503(
+async def test_unavailable_storage_is_503(
     world: HttpDeployment, staff: httpx.AsyncClient, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is no fault of who uploads; where nobody knows of the name, the file stays."""
+    """An upload is 503 if the files or the store are unavailable, and a file written before the
+    store failed stays."""
 
     async def gone(*_: object) -> None:
         raise StoreUnavailable("gone")
@@ -324,10 +327,10 @@ async def test_a_storage_out_of_reach_is_503(
     kept(world).clear()
 
 
-async def test_a_client_that_hangs_up_leaves_nothing(
+async def test_a_disconnected_upload_frees_its_slot(
     world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
-    """It gets no answer, and its turn is free again."""
+    """An upload whose client disconnects gets no response, and its slot is freed."""
     messages = iter(
         [
             {"type": "http.request", "body": HEAD + make_image_bytes(), "more_body": True},
@@ -356,7 +359,7 @@ async def test_a_client_that_hangs_up_leaves_nothing(
     assert are_free(world)
 
 
-# Whatever comes -------------------------------------------------------------------------
+# Random forms ---------------------------------------------------------------------------
 
 TEXT = b'--line\r\nContent-Disposition: form-data; name="title"\r\n\r\nThe ball\r\n'
 PIECES = [
@@ -388,8 +391,8 @@ PIECES = [
     st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=20)), max_size=14),
     st.integers(1, 40),
 )
-async def test_no_form_is_too_much(parts: list[bytes], size: int) -> None:
-    """Whatever comes, in whatever pieces: a file, or a refusal of the contract."""
+async def test_a_random_form_is_read_or_refused(parts: list[bytes], size: int) -> None:
+    """Any form in chunks of any size yields an upload, InvalidInput or HttpError."""
     content = b"".join(parts)
     pieces = [content[place : place + size] for place in range(0, len(content), size)]
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]

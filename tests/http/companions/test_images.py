@@ -1,4 +1,4 @@
-"""Images over HTTP: uploading, listing, deleting, and showing them to everybody (CONTRACT 3)."""
+"""Images over HTTP: uploading, listing, deleting, and public access (CONTRACT 3)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def form(
 
 
 async def upload(client: httpx.AsyncClient, kind: str = "png", **options: Any) -> str:
-    """Upload a good image: its path."""
+    """Upload a valid image; returns its path."""
     answer = await client.post(PATH, **form(make_image_bytes(kind, **options)))
     path: str = json_body(answer, 201)["image"]
     return path
@@ -50,7 +50,7 @@ def kept(world: HttpDeployment) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
 async def test_an_image_is_uploaded_and_shown(each_world: HttpDeployment, kind: str) -> None:
-    """From the form to the public address, upright and without a word of where it was made."""
+    """An uploaded image is public at its path, rotated upright and without its metadata."""
     staff = await each_world.signed_in_client(each_world.companion.id)
     given = make_image_bytes(kind, exif=make_exif(3))
     made = json_body(await staff.post(PATH, **form(given)), 201)
@@ -70,7 +70,8 @@ async def test_an_image_is_uploaded_and_shown(each_world: HttpDeployment, kind: 
 
 
 async def test_an_image_goes_into_the_profile_and_the_portfolio(each_world: HttpDeployment) -> None:
-    """The path that an upload answers is what the two take."""
+    """Profile and portfolio accept an uploaded path, and the image cannot be deleted while in
+    use."""
     staff = await each_world.signed_in_client(each_world.companion.id)
     photo, work = await upload(staff), await upload(staff)
     json_body(await staff.put("/staff/profile", json={"profile_photo": photo}))
@@ -86,8 +87,8 @@ async def test_an_image_goes_into_the_profile_and_the_portfolio(each_world: Http
     assert found["companion"]["profile_photo"] == photo
 
 
-async def test_a_name_is_not_believed(world: HttpDeployment) -> None:
-    """The content decides what an image is."""
+async def test_the_file_name_is_ignored(world: HttpDeployment) -> None:
+    """The content decides an image's type, not its file name."""
     staff = await world.signed_in_client(world.companion.id)
     answer = await staff.post(PATH, **form(make_image_bytes("png"), "../../x.exe"))
     assert json_body(answer, 201)["image"].endswith(".png")
@@ -96,15 +97,17 @@ async def test_a_name_is_not_believed(world: HttpDeployment) -> None:
 @pytest.mark.parametrize(
     "kind, media", [("png", "Image/PNG"), ("jpeg", "image/jpg"), ("webp", "image/webp; q=1")]
 )
-async def test_a_type_may_say_what_it_is(world: HttpDeployment, kind: str, media: str) -> None:
-    """In any case, by an old name of it, with parameters."""
+async def test_a_matching_media_type_is_accepted(
+    world: HttpDeployment, kind: str, media: str
+) -> None:
+    """A matching media type is accepted in any case, as an alias, and with parameters."""
     staff = await world.signed_in_client(world.companion.id)
     assert json_body(await staff.post(PATH, **form(make_image_bytes(kind), "x", media)), 201)
 
 
 @pytest.mark.parametrize("media", ["image/jpeg", "image/gif", "text/html", "x"])
-async def test_an_image_does_not_lie_about_its_type(world: HttpDeployment, media: str) -> None:
-    """Who sends it takes it for something else: it is refused, and not kept."""
+async def test_a_wrong_media_type_is_refused(world: HttpDeployment, media: str) -> None:
+    """An image sent with another media type is 422 and not stored."""
     staff = await world.signed_in_client(world.companion.id)
     answer = await staff.post(PATH, **form(make_image_bytes("png"), "x.png", media))
     told = error_body(answer, 422, "invalid_field")["errors"]
@@ -114,7 +117,7 @@ async def test_an_image_does_not_lie_about_its_type(world: HttpDeployment, media
 
 
 async def test_a_part_without_a_file_name_is_a_file(world: HttpDeployment) -> None:
-    """Programs leave the name out."""
+    """A part named `file` without a file name is accepted as an image."""
     staff = await world.signed_in_client(world.companion.id)
     body = (
         b'--line\r\ncontent-disposition: form-data; name="file"\r\n\r\n'
@@ -126,7 +129,7 @@ async def test_a_part_without_a_file_name_is_a_file(world: HttpDeployment) -> No
 
 
 async def test_other_fields_are_ignored(world: HttpDeployment) -> None:
-    """As unknown fields are everywhere."""
+    """Other fields and files of the form are ignored."""
     staff = await world.signed_in_client(world.companion.id)
     files = [
         ("other", ("a.png", b"no image", "image/png")),
@@ -138,8 +141,8 @@ async def test_other_fields_are_ignored(world: HttpDeployment) -> None:
     assert len(kept(world)) == 1
 
 
-async def test_a_body_in_small_pieces_is_the_same(world: HttpDeployment) -> None:
-    """However the network cuts it."""
+async def test_a_body_in_small_chunks_is_accepted(world: HttpDeployment) -> None:
+    """A body in chunks of 7 bytes is accepted."""
     staff = await world.signed_in_client(world.companion.id)
     whole = httpx.Request("POST", "http://x", **form(make_image_bytes("jpeg")))
 
@@ -157,7 +160,7 @@ async def test_a_body_in_small_pieces_is_the_same(world: HttpDeployment) -> None
 
 
 async def test_images_are_listed(each_world: HttpDeployment) -> None:
-    """One's own, the newest first, with their sizes."""
+    """A user's images are listed newest first, with their sizes and times."""
     staff = await each_world.signed_in_client(each_world.companion.id)
     assert json_body(await staff.get(PATH)) == {"images": []}
     paths = []
@@ -176,7 +179,7 @@ async def test_images_are_listed(each_world: HttpDeployment) -> None:
 
 
 async def test_an_image_is_deleted(each_world: HttpDeployment) -> None:
-    """It is listed and shown no more; a second time there is none."""
+    """A deleted image is no longer listed or public, and deleting it again is 404."""
     staff = await each_world.signed_in_client(each_world.companion.id)
     path, other = await upload(staff), await upload(staff)
     name = path.rpartition("/")[2]
@@ -186,8 +189,8 @@ async def test_an_image_is_deleted(each_world: HttpDeployment) -> None:
     assert [image["image"] for image in json_body(await staff.get(PATH))["images"]] == [other]
 
 
-async def test_an_image_of_somebody_else_is_not_there(each_world: HttpDeployment) -> None:
-    """Foreign and unknown look the same, and the image stays."""
+async def test_anothers_image_is_404(each_world: HttpDeployment) -> None:
+    """Deleting another user's image is the same 404 as for an unknown one, and the image stays."""
     mine = await each_world.signed_in_client(each_world.companion.id)
     other = await each_world.signed_in_client((await add_companion(each_world.store)).id)
     name = (await upload(mine)).rpartition("/")[2]
@@ -197,8 +200,8 @@ async def test_an_image_of_somebody_else_is_not_there(each_world: HttpDeployment
     assert name in kept(each_world)
 
 
-async def test_one_too_many_is_refused(each_world: HttpDeployment) -> None:
-    """400, and nothing of it is stored; after one is deleted there is room again."""
+async def test_an_image_over_the_limit_is_refused(each_world: HttpDeployment) -> None:
+    """An image over the limit is 400 and not stored, and accepted once another one is deleted."""
     each_world.restart(policy=evolve(POLICY, max_images=2))
     staff = await each_world.signed_in_client(each_world.companion.id)
     paths = [await upload(staff) for _ in range(2)]
@@ -208,13 +211,13 @@ async def test_one_too_many_is_refused(each_world: HttpDeployment) -> None:
     await upload(staff)
 
 
-# Showing --------------------------------------------------------------------------------
+# Public access --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
-async def test_an_image_is_shown_with_care(world: HttpDeployment, kind: str, method: str) -> None:
-    """It may be kept for ever, and is an image to whatever opens it; it counts for no limit."""
+async def test_an_image_has_its_headers(world: HttpDeployment, kind: str, method: str) -> None:
+    """An image is immutable for caches, has sandboxing headers and no rate limit headers."""
     path = await upload(await world.signed_in_client(world.companion.id), kind)
     answer = await world.client().request(method, f"/{path}")
     told = answer.headers
@@ -233,8 +236,8 @@ async def test_an_image_is_shown_with_care(world: HttpDeployment, kind: str, met
 
 
 @pytest.mark.parametrize("known", ['"{}"', 'W/"{}"', '"other" , "{}"', "*"])
-async def test_an_image_that_one_has_is_not_sent_again(world: HttpDeployment, known: str) -> None:
-    """304, which says no more than that it may be kept."""
+async def test_a_known_image_is_304(world: HttpDeployment, known: str) -> None:
+    """A request with the image's tag is 304 with caching headers and no content headers."""
     path = await upload(await world.signed_in_client(world.companion.id))
     tag = known.format(path.rpartition("/")[2])
     answer = await world.client().get(f"/{path}", headers={"if-none-match": tag})
@@ -246,8 +249,8 @@ async def test_an_image_that_one_has_is_not_sent_again(world: HttpDeployment, kn
 
 
 @pytest.mark.parametrize("known", ['"other"', "nonsense", ""])
-async def test_another_image_that_one_has_is_no_reason(world: HttpDeployment, known: str) -> None:
-    """Only the same name is the same image."""
+async def test_another_tag_is_200(world: HttpDeployment, known: str) -> None:
+    """A request with another tag, or an invalid one, is 200."""
     path = await upload(await world.signed_in_client(world.companion.id))
     answer = await world.client().get(f"/{path}", headers={"if-none-match": known})
     assert answer.status_code == 200
@@ -272,7 +275,7 @@ async def test_another_image_that_one_has_is_no_reason(world: HttpDeployment, kn
     ],
 )
 async def test_an_unknown_image_is_404(world: HttpDeployment, path: str) -> None:
-    """Odd names too, and a 304 is for what is there."""
+    """An unknown or malformed image name is 404 and not cacheable, also with `If-None-Match`."""
     for headers in ({}, {"if-none-match": "*"}):
         answer = await world.client().get(path, headers=headers)
         error_body(answer, 404, "not_found")
@@ -280,7 +283,7 @@ async def test_an_unknown_image_is_404(world: HttpDeployment, path: str) -> None
 
 
 async def test_images_are_for_reading(world: HttpDeployment) -> None:
-    """No other method, and no limit that could be spent."""
+    """Images allow GET, HEAD and OPTIONS only, and do not count for rate limits."""
     answer = await world.client().put("/media/none.jpg", content=b"x")
     error_body(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
@@ -290,7 +293,7 @@ async def test_images_are_for_reading(world: HttpDeployment) -> None:
 
 
 async def test_strict_transport_is_kept(world: HttpDeployment) -> None:
-    """What an image says of itself does not displace what the site says."""
+    """An image has the HSTS header on an https site."""
     path = await upload(await world.signed_in_client(world.companion.id))
     world.restart(policy=evolve(POLICY, base_url="https://book.example.org"))
     answer = await world.client().get(f"/{path}")

@@ -1,4 +1,4 @@
-"""Portfolios over HTTP, and a staff member's way from registering to a booking (CONTRACT 3)."""
+"""Portfolios over HTTP, and a staff member's steps from registration to a booking (CONTRACT 3)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def listed(client: httpx.AsyncClient) -> list[dict[str, Any]]:
 
 
 async def shown(world: HttpDeployment) -> list[dict[str, Any]]:
-    """What others see of the companion's portfolio."""
+    """The companion's portfolio as others see it."""
     answer = await world.client_with_key().get(f"/api/v1/companions/{world.companion.id}")
     found: list[dict[str, Any]] = json_body(answer)["companion"]["portfolio"]
     return found
@@ -49,7 +49,8 @@ async def judge(world: HttpDeployment, item: dict[str, Any], status: PortfolioIt
 
 
 async def test_an_item_is_added_approved_shown_and_removed(each_world: HttpDeployment) -> None:
-    """Others see it from the approval on, and neither its status nor a rejected one."""
+    """Others see an item from its approval until its removal, without its status, and never a
+    rejected one."""
     client = await member(each_world)
     answer = json_body(await client.post(PATH, json=ITEM), 201)
     item = answer["item"]
@@ -74,7 +75,7 @@ async def test_an_item_is_added_approved_shown_and_removed(each_world: HttpDeplo
 
 
 async def test_a_description_may_be_left_out(world: HttpDeployment) -> None:
-    """It is empty then, whether it is absent, null or empty."""
+    """A description that is absent, null or empty is stored as empty."""
     client = await member(world)
     least = {"title": "The spring ball", "image": "photos/ball.jpg"}
     for said in ({}, {"description": None}, {"description": ""}):
@@ -82,8 +83,8 @@ async def test_a_description_may_be_left_out(world: HttpDeployment) -> None:
         assert item["description"] == ""
 
 
-async def test_what_lacks_is_named(world: HttpDeployment) -> None:
-    """400 for a title or an image that is not there."""
+async def test_missing_fields_are_named(world: HttpDeployment) -> None:
+    """A missing title or image is 400 and named."""
     answer = await (await member(world)).post(PATH, json={"image": None})
     error_body(answer, 400, "missing_field")
     assert error_fields(answer) == {"title", "image"}
@@ -106,7 +107,7 @@ async def test_what_lacks_is_named(world: HttpDeployment) -> None:
     ids=lambda given: str(given)[:40],
 )
 async def test_a_wrong_value_names_its_field(world: HttpDeployment, given: dict[str, Any]) -> None:
-    """422, and nothing is stored."""
+    """An invalid value is 422, names its field, and nothing is stored."""
     client = await member(world)
     answer = await client.post(PATH, json={**ITEM, **given})
     error_body(answer, 422, "invalid_field")
@@ -115,7 +116,7 @@ async def test_a_wrong_value_names_its_field(world: HttpDeployment, given: dict[
 
 
 async def test_an_image_is_ones_own(each_world: HttpDeployment) -> None:
-    """Somebody else's upload is 422, one's own is fine."""
+    """An item accepts the user's own upload, and another user's is 422."""
     client = await member(each_world)
     await add_uploaded_image(each_world.store, each_world.companion.id, "mine.jpg")
     await add_uploaded_image(each_world.store, each_world.customer.id, "theirs.jpg")
@@ -127,7 +128,7 @@ async def test_an_image_is_ones_own(each_world: HttpDeployment) -> None:
 
 
 async def test_a_portfolio_has_at_most_fifty_items(each_world: HttpDeployment) -> None:
-    """The 51st is 400, also where two of them come at once."""
+    """The 51st item is 400, also when several are added concurrently."""
     client, most = await member(each_world), each_world.ports.policy.max_portfolio_items
     assert most == 50
     for _ in range(most - 1):
@@ -144,8 +145,8 @@ async def test_a_portfolio_has_at_most_fifty_items(each_world: HttpDeployment) -
     assert sorted(met) == ["201"] + ["too_many_portfolio_items"] * 2
 
 
-async def test_anothers_item_is_not_there(each_world: HttpDeployment) -> None:
-    """404 as for one that never was, and it stays."""
+async def test_anothers_item_is_404(each_world: HttpDeployment) -> None:
+    """Deleting another user's item is 404 as for an unknown one, and the item stays."""
     other = await add_companion(each_world.store)
     item = await add_portfolio_item(each_world.store, other.id)
     client = await member(each_world)
@@ -154,8 +155,8 @@ async def test_anothers_item_is_not_there(each_world: HttpDeployment) -> None:
     assert len(await listed(await each_world.signed_in_client(other.id))) == 1
 
 
-async def test_what_is_removed_is_not_approved(each_world: HttpDeployment) -> None:
-    """An operator who comes at the same time finds it gone, or it goes with its approval."""
+async def test_an_item_removed_while_approved_is_gone(each_world: HttpDeployment) -> None:
+    """An item removed concurrently with its approval is neither listed nor shown."""
     client = await member(each_world)
     items = [json_body(await client.post(PATH, json=ITEM), 201)["item"] for _ in range(6)]
 
@@ -173,11 +174,11 @@ async def test_what_is_removed_is_not_approved(each_world: HttpDeployment) -> No
     assert (await listed(client), await shown(each_world)) == ([], [])
 
 
-# The whole way ---------------------------------------------------------------------------
+# From registration to a booking ----------------------------------------------------------
 
 
 async def sign_up(world: HttpDeployment) -> tuple[httpx.AsyncClient, int]:
-    """Register a staff member and sign in, by HTTP alone."""
+    """Register a staff member and sign in; returns the client and the user's id."""
     client = world.client()
     account = {"email": "maja@example.com", "password": "a long enough one"}
     names = {"first_name": "Maja", "last_name": "Lind", "role": "staff"}
@@ -189,8 +190,8 @@ async def sign_up(world: HttpDeployment) -> tuple[httpx.AsyncClient, int]:
 
 
 async def test_a_newcomer_is_approved_found_and_booked(each_world: HttpDeployment) -> None:
-    """Registered, described and scheduled by HTTP, approved by an operator; what her hours show
-    can be booked, and nothing else."""
+    """A registered staff member with profile and hours is listed once approved, and can be booked
+    within the hours only."""
     each_world.restart(policy=evolve(each_world.ports.policy, base_url=BASE_URL))
     maja, number = await sign_up(each_world)
     hours = [{"weekday": day, "start": "18:00", "end": "24:00"} for day in (2, 3)]

@@ -44,7 +44,7 @@ async def newcomer(world: HttpDeployment) -> tuple[httpx.AsyncClient, int]:
 
 
 async def change(client: httpx.AsyncClient, **given: Any) -> dict[str, Any]:
-    """Change one's profile: the profile then."""
+    """Change the client's profile; returns the changed profile."""
     answer = json_body(await client.put(PROFILE, json=given))
     assert answer["success"] is True
     changed: dict[str, Any] = answer["profile"]
@@ -55,7 +55,7 @@ async def change(client: httpx.AsyncClient, **given: Any) -> dict[str, Any]:
 
 
 async def test_a_newcomers_profile_is_a_draft(each_world: HttpDeployment) -> None:
-    """It says what it lacks, and shows no rate that was never said."""
+    """A new staff member's profile lists the missing fields, and its rates are null."""
     client, number = await newcomer(each_world)
     assert json_body(await client.get(PROFILE)) == {
         "profile": {
@@ -87,7 +87,8 @@ async def test_a_newcomers_profile_is_a_draft(each_world: HttpDeployment) -> Non
 
 
 async def test_a_profile_is_filled_approved_and_kept(each_world: HttpDeployment) -> None:
-    """The first PUT waits for an approval, later ones keep it; what is left out stays."""
+    """A completed profile waits for approval, and later changes keep the approval and the other
+    fields."""
     client, number = await newcomer(each_world)
     filled = await change(client, **COMPLETE)
     assert filled == {**filled, **COMPLETE, "status": "pending", "missing": []}
@@ -105,7 +106,7 @@ async def test_a_profile_is_filled_approved_and_kept(each_world: HttpDeployment)
 
 
 async def test_null_empties_what_may_be_empty(world: HttpDeployment) -> None:
-    """A daily rate and years of experience; elsewhere null is as if it were left out."""
+    """Null empties the daily rate and the years of experience, and is ignored for other fields."""
     client, _ = await newcomer(world)
     filled = await change(client, **COMPLETE)
     nulls = dict.fromkeys((*COMPLETE, "first_name", "last_name"))
@@ -115,15 +116,15 @@ async def test_null_empties_what_may_be_empty(world: HttpDeployment) -> None:
 
 
 async def test_texts_are_emptied_by_empty_texts(world: HttpDeployment) -> None:
-    """A tagline, a bio, a photo; and languages by an empty list."""
+    """Empty values empty the tagline, bio, photo and languages."""
     client, _ = await newcomer(world)
     filled = await change(client, **COMPLETE)
     empty = {"tagline": "", "bio": "", "profile_photo": "", "languages": []}
     assert await change(client, **empty) == {**filled, **empty}
 
 
-async def test_nobody_approves_themself(world: HttpDeployment) -> None:
-    """What only others decide is ignored, as unknown fields are."""
+async def test_protected_fields_are_ignored(world: HttpDeployment) -> None:
+    """Fields that the user may not decide, such as status and tier, are ignored."""
     client, number = await newcomer(world)
     given = {
         "id": 1,
@@ -166,8 +167,8 @@ WRONG: dict[str, Any] = {
 }
 
 
-async def test_every_fault_is_told_at_once(world: HttpDeployment) -> None:
-    """422 with each field that is out of its bounds; nothing is stored."""
+async def test_every_invalid_field_is_listed(world: HttpDeployment) -> None:
+    """All invalid fields are listed with 422, and nothing is stored."""
     client, number = await newcomer(world)
     answer = await client.put(PROFILE, json=WRONG)
     error_body(answer, 422, "invalid_field")
@@ -195,7 +196,7 @@ async def test_every_fault_is_told_at_once(world: HttpDeployment) -> None:
     ids=str,
 )
 async def test_a_wrong_value_names_its_field(world: HttpDeployment, given: dict[str, Any]) -> None:
-    """422 on the field, or on its element."""
+    """An invalid value is 422 and names its field or element."""
     client, _ = await newcomer(world)
     answer = await client.put(PROFILE, json=given)
     error_body(answer, 422, "invalid_field")
@@ -203,7 +204,7 @@ async def test_a_wrong_value_names_its_field(world: HttpDeployment, given: dict[
 
 
 async def test_a_photo_is_ones_own(each_world: HttpDeployment) -> None:
-    """Of uploads only one's own, 422 on the field."""
+    """An uploaded photo must be the user's own, and another one is 422."""
     client, number = await newcomer(each_world)
     await add_uploaded_image(each_world.store, number, "mine.jpg")
     await add_uploaded_image(each_world.store, each_world.companion.id, "theirs.jpg")
@@ -215,8 +216,8 @@ async def test_a_photo_is_ones_own(each_world: HttpDeployment) -> None:
     assert json_body(await client.get(PROFILE))["profile"]["profile_photo"] == "media/mine.jpg"
 
 
-async def test_first_changes_at_once_make_one_companion(each_world: HttpDeployment) -> None:
-    """Each is kept: none of them takes another's field back."""
+async def test_concurrent_first_changes_are_all_kept(each_world: HttpDeployment) -> None:
+    """Concurrent first changes of profile and hours are all kept."""
     client, _ = await newcomer(each_world)
     async with anyio.create_task_group() as tasks:
         for name in ("tagline", "bio", "location_city", "location_country"):
@@ -237,7 +238,8 @@ async def _set_hours(client: httpx.AsyncClient) -> None:
 
 
 async def test_the_document_says_where_null_empties(world: HttpDeployment) -> None:
-    """Of those two fields null is a value; nothing of a change is required or has a default."""
+    """In the document only those two fields are nullable, and no field is required or has a
+    default."""
     document = await document_of(world)
     body = document["paths"][PROFILE]["put"]["requestBody"]["content"]["application/json"]
     schema = body["schema"]
@@ -256,7 +258,7 @@ async def test_the_document_says_where_null_empties(world: HttpDeployment) -> No
 
 
 async def test_hours_are_set_and_read_before_the_profile(each_world: HttpDeployment) -> None:
-    """As they were given; PUT replaces those that it gives."""
+    """Hours can be set without a profile, and PUT replaces only the parts that are given."""
     client, _ = await newcomer(each_world)
     nothing = {"timezone": "UTC", "weekly": [], "overrides": []}
     assert json_body(await client.get(HOURS)) == {"availability": nothing}
@@ -276,8 +278,8 @@ async def test_hours_are_set_and_read_before_the_profile(each_world: HttpDeploym
     assert answer == {"success": True, "availability": {**nothing, "overrides": given["overrides"]}}
 
 
-async def test_what_is_set_is_shown_and_searched(each_world: HttpDeployment) -> None:
-    """A listed companion's hours change at once for those who look."""
+async def test_new_hours_are_shown_and_searched(each_world: HttpDeployment) -> None:
+    """New hours of a listed companion apply at once to availability and search."""
     staff = await each_world.signed_in_client(each_world.companion.id)
     program, number = each_world.client_with_key(), each_world.companion.id
     overrides = [{"date": "2027-03-03", "slots": []}]
@@ -320,7 +322,7 @@ async def test_what_is_set_is_shown_and_searched(each_world: HttpDeployment) -> 
 async def test_wrong_hours_are_named(
     world: HttpDeployment, given: dict[str, Any], named: set[str]
 ) -> None:
-    """422 on the dotted path of each; nothing is stored."""
+    """Invalid hours are 422 with the name of each field, and nothing is stored."""
     staff = await world.signed_in_client(world.companion.id)
     answer = await staff.put(HOURS, json={"timezone": "UTC", **given})
     error_body(answer, 422, "invalid_field")
@@ -329,7 +331,7 @@ async def test_wrong_hours_are_named(
 
 
 async def test_paths_of_faults_are_dotted(world: HttpDeployment) -> None:
-    """Each says where it stands, as in `weekly.0.start`."""
+    """Invalid and missing fields are named by their dotted path, as in `weekly.0.start`."""
     staff = await world.signed_in_client(world.companion.id)
     late = {"start": "12:00", "end": "11:00"}
     given = {
@@ -344,8 +346,8 @@ async def test_paths_of_faults_are_dotted(world: HttpDeployment) -> None:
     assert error_fields(lacking) == {"timezone", "weekly.0.weekday"}
 
 
-async def test_a_calendar_as_large_as_can_be_is_taken(world: HttpDeployment) -> None:
-    """Up to the size of a body, beyond which it is 413."""
+async def test_hours_are_bounded_by_the_body_size(world: HttpDeployment) -> None:
+    """A calendar of 1,000 overrides is stored, and a body over 64 KiB is 413."""
     staff = await world.signed_in_client(world.companion.id)
     days = [{"date": f"{2027 + n // 336}-{n % 336 // 28 + 1:02}-{n % 28 + 1:02}", "slots": []}
             for n in range(1000)]  # fmt: skip
@@ -355,12 +357,13 @@ async def test_a_calendar_as_large_as_can_be_is_taken(world: HttpDeployment) -> 
     error_body(await staff.put(HOURS, json=padded), 413, "body_too_large")
 
 
-# Who may ---------------------------------------------------------------------------------
+# Access ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [PROFILE, HOURS, "/staff/portfolio"])
-async def test_staff_alone_has_these(world: HttpDeployment, path: str) -> None:
-    """403 for customers and admins, before anything of the body; a key is 401."""
+async def test_staff_endpoints_are_for_staff(world: HttpDeployment, path: str) -> None:
+    """Staff endpoints are 403 for customers and admins before the body is parsed, 401 for keys, and
+    403 without the CSRF token."""
     method = "POST" if path.endswith("portfolio") else "PUT"
     for user in (world.customer, world.admin):
         browser = await world.signed_in_client(user.id)
@@ -373,7 +376,8 @@ async def test_staff_alone_has_these(world: HttpDeployment, path: str) -> None:
 
 
 async def test_a_disabled_member_is_signed_out(world: HttpDeployment) -> None:
-    """Their profile is theirs again once they are enabled, and says so."""
+    """A disabled staff member is signed out, and the profile is active again once they are
+    enabled."""
     client, number = await newcomer(world)
     await administration.set_password(world.ports, "maja@example.com", TEST_PASSWORD)
     await administration.disable_user(world.ports, "maja@example.com")

@@ -50,7 +50,8 @@ def about(booking: Booking) -> str:
 
 
 async def test_a_booking_is_reviewed_from_both_sides(each_world: HttpDeployment) -> None:
-    """From the completed booking to the profile, the list, the response and the event."""
+    """A review of a completed booking is in the list, the profile and the events, with its
+    response."""
     path, customer, staff = await paid(each_world)
     await set_clock(each_world, "2027-03-03T22:00:00Z")
     code = json_body(await customer.post(f"{path}/confirm"))["booking"]["booking_code"]
@@ -136,8 +137,8 @@ async def test_only_completed_bookings_are_reviewed(
         error_body(await side.post(about(booking), json=LEAST), 400, "booking_not_completed")
 
 
-async def test_who_booked_for_others_does_not_review(world: HttpDeployment) -> None:
-    """403 for whoever has to do with it but was not there, admins too; before the body."""
+async def test_agencies_and_admins_do_not_review(world: HttpDeployment) -> None:
+    """The agency that booked, and an admin, are 403 before the body is parsed."""
     booking = await completed(world, booked_by=world.subscriber.id)
     for user in (world.subscriber, world.admin):
         browser = await world.signed_in_client(user.id)
@@ -162,7 +163,8 @@ async def test_a_booking_of_others_is_404(world: HttpDeployment, body: bytes) ->
 
 
 async def test_reviewing_takes_a_session(world: HttpDeployment) -> None:
-    """401 for a key and for nobody, 403 without the CSRF token."""
+    """Reviewing and responding are 401 for keys and without credentials, and 403 without the CSRF
+    token."""
     booking = await completed(world)
     paths = (about(booking), "/reviews/1/respond")
     for path in paths:
@@ -182,8 +184,8 @@ async def test_a_rating_is_required(world: HttpDeployment) -> None:
         assert error_fields(answer) == {"rating"}
 
 
-async def test_every_wrong_field_is_told(world: HttpDeployment) -> None:
-    """Marks are integers from 1 to 5, a comment is a text of at most 2,000 characters."""
+async def test_every_invalid_field_is_listed(world: HttpDeployment) -> None:
+    """Marks other than integers from 1 to 5, and invalid comments, are 422 and all listed."""
     booking, (customer, _) = await completed(world), await sides(world)
     wrong = {
         "rating": 0,
@@ -219,7 +221,7 @@ async def test_the_form_goes_before_the_rules(world: HttpDeployment) -> None:
 async def test_a_comment_may_be_empty_or_long(
     world: HttpDeployment, comment: str, kept: str | None
 ) -> None:
-    """A blank one is none; characters are counted, not bytes; unknown fields are ignored."""
+    """A blank comment is stored as null, and one of 2,000 four-byte characters unchanged."""
     booking, (customer, _) = await completed(world), await sides(world)
     body = {**LEAST, "comment": comment, "id": 7, "reviewee_id": 7, "response": "mine"}
     review = json_body(await customer.post(about(booking), json=body), 201)["review"]
@@ -228,7 +230,7 @@ async def test_a_comment_may_be_empty_or_long(
 
 
 async def test_every_mark_is_kept_as_its_own(world: HttpDeployment) -> None:
-    """The four marks besides the rating are stored for both parties, and shown in lists and
+    """The four marks besides the rating are stored for both parties, and are in lists and
     profiles."""
     booking = await completed(world)
     one = dict(zip(("rating", *UNSAID[1:]), (3, 1, 2, 4, 5), strict=True))
@@ -248,7 +250,7 @@ async def test_every_mark_is_kept_as_its_own(world: HttpDeployment) -> None:
 
 
 async def test_reviews_are_read_by_key_or_by_session(world: HttpDeployment) -> None:
-    """Each counted in its own window; a key needs read and a subscription."""
+    """Reading takes a session, or a key with the read permission and a subscription."""
     path = f"/reviews/user/{world.companion.id}"
     json_body(await world.client_with_key().get(path))
     stranger = await world.signed_in_client(world.stranger.id)
@@ -261,8 +263,8 @@ async def test_reviews_are_read_by_key_or_by_session(world: HttpDeployment) -> N
     error_body(await lapsed.get(path), 403, "subscription_required")
 
 
-async def test_a_key_beside_a_session_decides(world: HttpDeployment) -> None:
-    """The key alone decides; the session is not checked."""
+async def test_a_key_is_checked_instead_of_a_session(world: HttpDeployment) -> None:
+    """With an API key and a session, only the key is checked."""
     path = f"/reviews/user/{world.companion.id}"
     stranger = await world.signed_in_client(world.stranger.id)
     stranger.headers["authorization"] = "Bearer ps_x"
@@ -311,7 +313,7 @@ async def test_reviews_come_by_pages(world: HttpDeployment) -> None:
     "query", ["page=0", "page=100001", "limit=0", "limit=51", "limit=x", "limit=1&limit=2"]
 )
 async def test_a_page_has_its_bounds(world: HttpDeployment, query: str) -> None:
-    """422, and 404 first where there is no such user."""
+    """An invalid page or limit is 422 and named, and 404 for an unknown user."""
     client = world.client_with_key()
     answer = await client.get(f"/reviews/user/{world.companion.id}?{query}")
     error_body(answer, 422, "invalid_field")
@@ -328,8 +330,8 @@ async def test_an_unknown_user_is_404(world: HttpDeployment, number: str) -> Non
     assert (found["reviews"], found["rating_avg"], found["total_reviews"]) == ([], 0, 0)
 
 
-async def test_reviews_of_hidden_people_are_listed(world: HttpDeployment) -> None:
-    """Reviews of disabled and never approved users are listed."""
+async def test_reviews_of_disabled_users_are_listed(world: HttpDeployment) -> None:
+    """Reviews of a disabled user are listed."""
     await add_review(world.store, await completed(world), Party.STAFF, rating=2)
     await administration.disable_user(world.ports, world.customer.email)
     client = world.client_with_key()
@@ -359,7 +361,7 @@ async def test_a_response_is_given_once(each_world: HttpDeployment) -> None:
 
 
 async def test_only_the_staff_member_reviewed_responds(world: HttpDeployment) -> None:
-    """Others are 403, before anything of the body; customers and admins for any review."""
+    """Others than the reviewed staff member are 403 before the body is checked."""
     review = await add_review(world.store, await completed(world))
     other = await world.signed_in_client((await add_companion(world.store)).id)
     path = f"/reviews/{review.id}/respond"
@@ -384,7 +386,7 @@ async def test_an_unknown_review_is_404(
 
 
 async def test_a_response_has_its_bounds(world: HttpDeployment) -> None:
-    """From 1 to 2,000 characters, not blank; required."""
+    """A response is required, not blank, and has at most 2,000 characters."""
     review = await add_review(world.store, await completed(world))
     _, staff = await sides(world)
     path = f"/reviews/{review.id}/respond"
@@ -397,9 +399,9 @@ async def test_a_response_has_its_bounds(world: HttpDeployment) -> None:
     assert json_body(await staff.post(path, json=body))["review"]["response"] == body["response"]
 
 
-async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: HttpDeployment) -> None:
-    """From the list, the profile and searches at once; a response is 404, another review of
-    the booking one too many. Nobody is told that it is hidden."""
+async def test_a_hidden_review_is_left_out_until_it_is_shown(each_world: HttpDeployment) -> None:
+    """A hidden review is left out of lists, profiles and searches, but the booking still counts as
+    reviewed."""
     booking, (customer, staff) = await completed(each_world), await sides(each_world)
     await add_review(each_world.store, await completed(each_world), rating=5)
     made = json_body(await customer.post(about(booking), json={"rating": 1}), 201)["review"]
@@ -407,7 +409,7 @@ async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: HttpDeploym
     profile = f"/api/v1/companions/{each_world.companion.id}"
 
     async def check(*marks: int) -> None:
-        """What is shown, the newest first, and its mean; the same everywhere."""
+        """Assert the marks shown, newest first, and their mean, in all representations."""
         found, detail = (
             json_body(await client.get(listed)),
             json_body(await client.get(profile))["companion"],
@@ -430,7 +432,7 @@ async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: HttpDeploym
     assert json_body(await client.get(listed))["reviews"][0] == made
 
 
-async def test_a_store_that_is_away_is_503(world: HttpDeployment) -> None:
+async def test_an_unavailable_store_is_503(world: HttpDeployment) -> None:
     """An unavailable store is 503."""
     customer, _ = await sides(world)
     world.restart(store=Failing(StoreUnavailable("gone")))

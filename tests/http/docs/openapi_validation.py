@@ -1,4 +1,4 @@
-"""Answers of the service, and values, held to its OpenAPI document."""
+"""Validation of responses and values against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def validator(document: dict[str, Any], schema: dict[str, Any]) -> Any:
 
 
 class Checking(httpx.AsyncBaseTransport):
-    """Holds every answer to what the document says of its operation."""
+    """A transport that validates every response against the document."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport, document: dict[str, Any]) -> None:
         self.inner, self.document = inner, document
@@ -73,7 +73,8 @@ class Checking(httpx.AsyncBaseTransport):
 def hold_to_document(
     world: HttpDeployment, document: dict[str, Any], monkeypatch: Any
 ) -> list[Checking]:
-    """Let every client that is made from now on check its answers; what they check with."""
+    """Make clients created from now on validate their responses; returns the list of their
+    transports."""
     plain, seen = world.client, []
 
     def checked(*given: Any, **headers: str) -> httpx.AsyncClient:

@@ -1,4 +1,4 @@
-"""The OpenAPI document and its page: they say what the service does."""
+"""The OpenAPI document and its page match the service."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOSTED_PAGES = {("POST", "/sandbox/checkout/{id}"), ("POST", "/sandbox/payees/{i
 
 
 def schemas_in(node: Any) -> Iterator[dict[str, Any]]:
-    """Every object under a `schema` key, wherever it stands."""
+    """Every object under a `schema` key, at any depth."""
     if isinstance(node, dict):
         for key, value in node.items():
             if key == "schema":
@@ -45,13 +45,13 @@ def schemas_in(node: Any) -> Iterator[dict[str, Any]]:
 
 
 async def test_every_endpoint_is_documented(world: HttpDeployment) -> None:
-    """Each row of the table is an operation, and each operation a row."""
+    """The documented operations are the rows of the endpoint table and the hosted pages."""
     found = {(method, path) for method, path, _ in operations(await document_of(world))}
     assert found == {(row.method, row.path) for row in ROWS} | HOSTED_PAGES
 
 
 def test_figures_are_those_of_the_deployment() -> None:
-    """As its policy has them, counts and times alike."""
+    """Counts and periods in the document are those of the policy."""
     policy = evolve(
         POLICY,
         max_portfolio_items=7,
@@ -77,9 +77,8 @@ def test_figures_are_those_of_the_deployment() -> None:
     assert "again after 1 and 5 minutes," in responses["default"]["description"]
 
 
-def test_descriptions_type_no_figures() -> None:
-    """Numbers in the texts of endpoints are statuses of HTTP, or limits of pictures: figures of
-    the policy are named in braces."""
+def test_descriptions_have_no_literal_figures() -> None:
+    """The only numbers in the texts of endpoints are HTTP statuses and the limits of images."""
     typed = {
         (row.path, number)
         for row in ROWS
@@ -90,14 +89,14 @@ def test_descriptions_type_no_figures() -> None:
 
 
 async def test_the_document_is_openapi_3_1(world: HttpDeployment) -> None:
-    """A reader of OpenAPI takes it, with all operations."""
+    """The document parses as OpenAPI 3.1.0 with all operations."""
     schema = schemathesis.openapi.from_dict(await document_of(world))
     assert schema.specification.version == "3.1.0"
     assert len(list(schema.get_all_operations())) == len(ROWS) + len(HOSTED_PAGES)
 
 
 def test_the_version_is_known_without_a_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `make demo` runs the service; where it is installed its package says the same."""
+    """The documents have the installed version also if no distribution is found."""
     installed = metadata.version("staffbooking")
 
     def missing(name: str) -> metadata.Distribution:
@@ -108,8 +107,9 @@ def test_the_version_is_known_without_a_distribution(monkeypatch: pytest.MonkeyP
     assert [document["info"]["version"] for document in documents] == [installed] * 2
 
 
-async def test_every_code_is_told(world: HttpDeployment) -> None:
-    """Whatever the lifecycle, the guards and the rules refuse by is listed."""
+async def test_every_error_code_is_documented(world: HttpDeployment) -> None:
+    """Every error code of the source and of the parties' triggers is documented, or of operators
+    only."""
     told = (await document_of(world))["x-codes"].keys()
     sources = [
         path
@@ -133,7 +133,7 @@ BY_OPERATORS = {
     "profile_incomplete",
     "split_out_of_range",
 }
-"""Codes of what the command line alone can ask for."""
+"""Error codes of operations of the command line only."""
 
 
 async def test_every_schema_is_a_schema(world: HttpDeployment) -> None:
@@ -144,7 +144,7 @@ async def test_every_schema_is_a_schema(world: HttpDeployment) -> None:
 
 
 async def test_references_and_names_are_sound(world: HttpDeployment) -> None:
-    """Every reference leads somewhere, and no two operations share a name."""
+    """Every reference resolves, and operation ids are unique."""
     answer = await world.client().get("/openapi.json")
     document = answer.json()
     for kind, name in re.findall(r'"#/components/(\w+)/([\w-]+)"', answer.text):
@@ -153,9 +153,9 @@ async def test_references_and_names_are_sound(world: HttpDeployment) -> None:
     assert len(set(names)) == len(names)
 
 
-async def test_limits_and_credentials_are_told(world: HttpDeployment) -> None:
-    """Guarded operations name their credentials, 401, 403 and 429; changes by session the
-    CSRF header; their answers the figures of a window."""
+async def test_limits_and_credentials_are_documented(world: HttpDeployment) -> None:
+    """Guarded operations document 401, 403, 429, 500 and rate limit headers, and changes by session
+    the CSRF header."""
     document = await document_of(world)
     for method, path, operation in operations(document):
         for one in operation["security"]:
@@ -166,8 +166,8 @@ async def test_limits_and_credentials_are_told(world: HttpDeployment) -> None:
                 assert "X-RateLimit-Reset" in reply["headers"]
 
 
-async def test_the_bounds_of_inputs_are_told(world: HttpDeployment) -> None:
-    """Bounds, formats and required fields stand in the document as they are enforced."""
+async def test_the_bounds_of_inputs_are_documented(world: HttpDeployment) -> None:
+    """Bounds, defaults and required fields of inputs are in the document."""
     document = await document_of(world)
     body = document["paths"]["/api/v1/bookings"]["post"]["requestBody"]
     schema = body["content"]["application/json"]["schema"]
@@ -190,8 +190,8 @@ async def test_the_bounds_of_inputs_are_told(world: HttpDeployment) -> None:
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 50, "default": 12}
 
 
-async def test_the_webhooks_are_told(world: HttpDeployment) -> None:
-    """The five events and the test, each with the shape of its body."""
+async def test_the_webhooks_are_documented(world: HttpDeployment) -> None:
+    """The document has the five events and the test event."""
     document = await document_of(world)
     assert set(document["webhooks"]) == {
         "booking.created",
@@ -203,8 +203,8 @@ async def test_the_webhooks_are_told(world: HttpDeployment) -> None:
     }
 
 
-async def test_the_docs_page_tells_every_endpoint(world: HttpDeployment) -> None:
-    """The page names all paths and needs nothing from elsewhere."""
+async def test_the_docs_page_lists_every_endpoint(world: HttpDeployment) -> None:
+    """The docs page lists all paths, and has no scripts or external resources."""
     page = (await world.client().get("/docs")).text
     for row in ROWS:
         assert f"<code>{row.path}</code>" in page
@@ -213,8 +213,8 @@ async def test_the_docs_page_tells_every_endpoint(world: HttpDeployment) -> None
     assert POLICY.currency.code in page
 
 
-async def test_the_docs_page_reads_well(world: HttpDeployment) -> None:
-    """Code in descriptions is set as code, and nothing is escaped twice."""
+async def test_the_docs_page_renders_code(world: HttpDeployment) -> None:
+    """The docs page renders code in descriptions as code and escapes nothing twice."""
     page = (await world.client().get("/docs")).text
     assert "<code>missing_field</code>" in page
     assert "&lt;code&gt;" not in page

@@ -1,4 +1,4 @@
-"""What the service answers and tells is as its OpenAPI document says."""
+"""Responses and events match the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_stored_events_have_the_documented_shape(world: HttpDeployment) -> None:
-    """What is told to receivers is as the document says."""
+    """Stored events match the schemas of the document."""
     document = await document_of(world)
     path, customer, _ = await accepted(world)
     json_body(await customer.post(f"{path}/cancel"))
@@ -50,8 +50,9 @@ async def test_stored_events_have_the_documented_shape(world: HttpDeployment) ->
     assert len(told) == 2
 
 
-async def test_answers_are_as_the_document_says(world: HttpDeployment, monkeypatch: Any) -> None:
-    """The main flow, and its usual errors, hold to the documented statuses and shapes."""
+async def test_responses_match_the_document(world: HttpDeployment, monkeypatch: Any) -> None:
+    """Responses of the main flow and its usual errors, at every JSON endpoint, match the
+    document."""
     world.raise_limits()
     seen = hold_to_document(world, await document_of(world), monkeypatch)
     await _walk(world)

@@ -1,4 +1,4 @@
-"""What tests of messages over HTTP do: say something, list, read."""
+"""Helpers of message tests over HTTP: sending, listing, reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def sign_in_parties(world: HttpDeployment) -> tuple[httpx.AsyncClient, htt
 
 
 async def send_message(client: httpx.AsyncClient, to: int, content: str = "Hello") -> JsonRecord:
-    """Say something to a user: the message."""
+    """Send a message to a user; returns the message."""
     answer = await client.post(f"/messages/send/{to}", json={"content": content})
     made: JsonRecord = json_body(answer, 201)["message"]
     return made
@@ -28,14 +28,14 @@ async def send_message(client: httpx.AsyncClient, to: int, content: str = "Hello
 async def send_to_conversation(
     client: httpx.AsyncClient, number: int, content: str = "Hello"
 ) -> JsonRecord:
-    """Say something in a conversation: the message."""
+    """Send a message to a conversation; returns the message."""
     answer = await client.post(f"/messages/conversation/{number}", json={"content": content})
     made: JsonRecord = json_body(answer, 201)["message"]
     return made
 
 
 async def list_conversations(client: httpx.AsyncClient, query: str = "") -> list[JsonRecord]:
-    """Somebody's conversations."""
+    """The conversations of the client's user."""
     found: list[JsonRecord] = json_body(await client.get(f"/messages{query}"))["conversations"]
     return found
 
@@ -47,5 +47,5 @@ async def get_conversation(client: httpx.AsyncClient, number: int, query: str = 
 
 
 async def message_texts(client: httpx.AsyncClient, number: int) -> list[str]:
-    """What somebody reads in a conversation."""
+    """The texts of a conversation's messages, as the client's user reads them."""
     return [message["content"] for message in (await get_conversation(client, number))["messages"]]

@@ -1,4 +1,4 @@
-"""Groups of events over HTTP: who is in them, and who still reads (CONTRACT 6)."""
+"""Group conversations of events over HTTP: members, and who can still read (CONTRACT 6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from tests.http.bookings.test_booking_flow import set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of, hold_to_document
@@ -30,7 +30,7 @@ HELLO = {"content": "Hello"}
 
 
 class Party:
-    """The customer plans an event with three companions; what is said passes a filter."""
+    """A customer's event with three companions; messages pass a content filter."""
 
     def __init__(self, world: HttpDeployment) -> None:
         self.world = world
@@ -57,7 +57,7 @@ class Party:
         return self.browsers[self.staff[place].id]
 
     async def request(self, place: int, event_ref: str | None = EVENT, **given: Any) -> str:
-        """The path of a request for a companion's part in an event."""
+        """Request a companion for an event; returns the booking's path."""
         wanted = {"companion_id": self.staff[place].id, "event_ref": event_ref, **given}
         body = self.world.request_body(**wanted)
         booking = json_body(await self.customer.post("/bookings", json=body), 201)["booking"]
@@ -65,7 +65,7 @@ class Party:
         return f"/bookings/{booking['id']}"
 
     async def accept(self, place: int, event_ref: str | None = EVENT, **given: Any) -> str:
-        """The path of such a booking, accepted."""
+        """Request a companion, who accepts; returns the booking's path."""
         path = await self.request(place, event_ref, **given)
         json_body(await self.of(place).post(f"{path}/accept"))
         return path
@@ -78,7 +78,7 @@ class Party:
         json_body(await self.customer.post(page, json={"outcome": "succeed"}))
 
     async def group(self, *places: int) -> int:
-        """The number of the group of these companions, who are booked for it."""
+        """Book these companions; returns the id of their group."""
         for place in places:
             await self.accept(place)
         [found] = await groups(self.customer)
@@ -91,7 +91,7 @@ class Party:
 
 
 async def groups(client: httpx.AsyncClient) -> list[JsonRecord]:
-    """Somebody's groups."""
+    """The group conversations of the client's user."""
     return [one for one in await list_conversations(client) if one["type"] == "group"]
 
 
@@ -102,12 +102,12 @@ async def participants(client: httpx.AsyncClient, number: int) -> list[int]:
 
 @pytest.fixture
 async def party(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> Party:
-    """In memory; every answer is held to the document."""
+    """A party on the memory store; every response is validated against the document."""
     hold_to_document(world, await document_of(world), monkeypatch)
     return await Party(world).settle()
 
 
-# How it begins --------------------------------------------------------------------------
+# Opening --------------------------------------------------------------------------------
 
 
 async def test_the_second_accept_opens_the_group(each_world: HttpDeployment) -> None:
@@ -146,7 +146,7 @@ async def test_the_second_accept_opens_the_group(each_world: HttpDeployment) -> 
     assert [one["unread_count"] for one in await groups(party.of(1))] == [0]
 
 
-async def test_accepts_at_the_same_time_open_it_too(each_world: HttpDeployment) -> None:
+async def test_concurrent_accepts_open_the_group(each_world: HttpDeployment) -> None:
     """Concurrent accepts add every companion to the group."""
     party = await Party(each_world).settle()
     for number in range(5):
@@ -168,7 +168,7 @@ async def test_accepts_at_the_same_time_open_it_too(each_world: HttpDeployment) 
         assert members == party.members(0, 1, 2)
 
 
-async def test_an_event_is_one_customers(party: Party) -> None:
+async def test_an_event_belongs_to_one_customer(party: Party) -> None:
     """Bookings of other customers with the same reference, or without one, are not in the group."""
     other = await add_user(party.world.store)
     browser = await party.world.signed_in_client(other.id)
@@ -193,7 +193,7 @@ async def test_each_event_has_its_group(party: Party) -> None:
     assert len(await list_conversations(party.of(0))) == 3
 
 
-async def test_a_declined_request_is_no_part_of_it(party: Party) -> None:
+async def test_a_declined_request_does_not_count(party: Party) -> None:
     """A declined or cancelled booking does not count towards the group."""
     declined = await party.request(1)
     json_body(await party.of(1).post(f"{declined}/decline"))
@@ -219,10 +219,10 @@ async def test_a_booking_through_the_api_counts(party: Party) -> None:
     error_body(await agent.get(f"/messages/conversation/{group['id']}"), 404, "not_found")
 
 
-# Who comes and who goes ------------------------------------------------------------------
+# Joining and leaving ---------------------------------------------------------------------
 
 
-async def test_who_accepts_later_joins(party: Party) -> None:
+async def test_a_later_companion_joins(party: Party) -> None:
     """A companion who joins later can read all earlier messages."""
     number = await party.group(0, 1)
     await send_to_conversation(party.customer, number, "Before")
@@ -234,8 +234,9 @@ async def test_who_accepts_later_joins(party: Party) -> None:
     assert await message_texts(party.of(0), number) == ["Before", "After"]
 
 
-async def test_who_is_cancelled_reads_until_then(party: Party) -> None:
-    """They find the conversation as it was, are in it no more, and can't send."""
+async def test_a_cancelled_companion_reads_earlier_messages(party: Party) -> None:
+    """A companion whose booking is cancelled leaves the group, reads the earlier messages, and
+    cannot send."""
     await party.accept(0)
     path = await party.accept(1)
     [group] = await groups(party.customer)
@@ -262,15 +263,15 @@ async def test_who_is_cancelled_reads_until_then(party: Party) -> None:
     assert await message_texts(party.customer, number) == ["Before", "After"]
 
 
-async def test_who_left_still_talks_to_the_customer(party: Party) -> None:
-    """A companion who left can still write to the customer in their direct conversation."""
+async def test_a_member_has_a_direct_conversation_too(party: Party) -> None:
+    """A member of a group can also write to the customer in their direct conversation."""
     number = await party.group(0, 1)
     [booking] = [one for one in await list_conversations(party.of(1)) if one["type"] == "direct"]
     json_body(await party.of(1).post(f"/messages/send/{party.world.customer.id}", json=HELLO), 201)
     assert booking["id"] != number
 
 
-async def test_who_comes_back_is_in_it_again(party: Party) -> None:
+async def test_a_rebooked_companion_joins_again(party: Party) -> None:
     """A new booking adds the companion again, with the messages sent in between."""
     await party.accept(0)
     path = await party.accept(1)
@@ -306,8 +307,8 @@ async def test_one_of_two_bookings_is_enough_to_stay(party: Party) -> None:
 
 
 async def test_the_group_stays_when_all_have_left(party: Party) -> None:
-    """The customer is in it for good, alone, and keeps contacts to themself; whoever accepts
-    next joins, and reads all."""
+    """The customer stays in a group that all companions have left, and the next companion joins it
+    and reads all messages."""
     paths = [await party.accept(place) for place in (0, 1)]
     [group] = await groups(party.customer)
     await send_to_conversation(party.customer, group["id"], "Hello")
@@ -324,9 +325,9 @@ async def test_the_group_stays_when_all_have_left(party: Party) -> None:
     assert await message_texts(party.of(0), group["id"]) == ["Hello"]
 
 
-async def test_expiry_takes_one_out(party: Party) -> None:
-    """An accepted booking that is not paid by its start is cancelled, by the system too; what
-    was paid stays, also once it is completed or disputed."""
+async def test_an_expired_booking_ends_membership(party: Party) -> None:
+    """A companion whose unpaid booking expires leaves the group, and companions with completed or
+    disputed bookings stay."""
     kept = await party.accept(0)
     disputed = await party.accept(1)
     for path in (kept, disputed):
@@ -335,7 +336,7 @@ async def test_expiry_takes_one_out(party: Party) -> None:
     [group] = await groups(party.customer)
     assert len(group["participants"]) == 4
     await set_clock(party.world, "2027-03-03T22:00:00Z")
-    await timers.run_all_due_work(party.world.ports)
+    await due_work.run_all_due(party.world.ports)
     json_body(await party.customer.post(f"{kept}/confirm"))
     json_body(await party.customer.post(f"{disputed}/dispute", json={"reason": "nobody came"}))
     assert await participants(party.customer, group["id"]) == party.members(0, 1)
@@ -345,7 +346,7 @@ async def test_expiry_takes_one_out(party: Party) -> None:
         await send_to_conversation(party.of(place), group["id"])
 
 
-# What may be said ------------------------------------------------------------------------
+# Content ---------------------------------------------------------------------------------
 
 
 async def test_contacts_pass_once_everybody_is_paid(party: Party) -> None:
@@ -355,7 +356,7 @@ async def test_contacts_pass_once_everybody_is_paid(party: Party) -> None:
     [group] = await groups(party.customer)
     there = f"/messages/conversation/{group['id']}"
 
-    async def told(content: str = CONTACT_TEXT) -> set[str]:
+    async def answer_codes(content: str = CONTACT_TEXT) -> set[str]:
         codes = set()
         for client in (party.customer, party.of(0), party.of(1)):
             answer = await client.post(there, json={"content": content})
@@ -363,21 +364,21 @@ async def test_contacts_pass_once_everybody_is_paid(party: Party) -> None:
             assert answer.status_code == 201 or error_fields(answer) == {"content"}
         return codes
 
-    assert await told() == {"content_blocked"}
+    assert await answer_codes() == {"content_blocked"}
     await party.pay(paths[0])
-    assert await told() == {"content_blocked"}
+    assert await answer_codes() == {"content_blocked"}
     await party.pay(paths[1])
-    assert await told() == {"said"}
-    assert await told(BLOCKED_TERM) == {"content_blocked"}
+    assert await answer_codes() == {"said"}
+    assert await answer_codes(BLOCKED_TERM) == {"content_blocked"}
     third = await party.accept(2)
-    assert await told() == {"content_blocked"}
+    assert await answer_codes() == {"content_blocked"}
     await party.cancel(third)
-    assert await told() == {"said"}
+    assert await answer_codes() == {"said"}
 
 
 async def test_a_stranger_finds_no_group(party: Party) -> None:
-    """404 to read and to write, for an admin and for the staff of others too; and one that has
-    not begun is there for nobody."""
+    """A group is 404 to read and to write for strangers, admins and other staff, and for its
+    customer before it opens."""
     await party.request(2)
     await party.accept(0)
     first = [one["id"] for one in await list_conversations(party.customer)]

@@ -1,5 +1,4 @@
-"""What messages over HTTP refuse, in which order, and what the content filter does
-(CONTRACT 1, 6)."""
+"""Errors of messages over HTTP, their order, and the content filter (CONTRACT 1, 6)."""
 
 from __future__ import annotations
 
@@ -40,13 +39,13 @@ BROKEN: tuple[dict[str, Any], ...] = (
     {"json": {"content": BLOCKED_TERM}},
     {"json": HELLO},
 )
-"""Requests with something wrong in them, and one without."""
+"""Invalid requests, and a valid one."""
 
 
 @pytest.fixture
 async def talk(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> HttpDeployment:
-    """The companion is booked by the customer through the subscriber, they have a conversation,
-    and what is said passes a filter; every answer is held to the document."""
+    """The subscriber has booked the companion for the customer, and a content filter is set; every
+    response is validated against the document."""
     world.restart(content_filter=SimpleContentFilter())
     hold_to_document(world, await document_of(world), monkeypatch)
     booked_by = world.subscriber.id
@@ -61,7 +60,7 @@ async def place(world: HttpDeployment, path: str) -> str:
     return path.format(user=world.companion.id, conversation=found["id"])
 
 
-# Who may ---------------------------------------------------------------------------------
+# Access ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -74,8 +73,8 @@ async def place(world: HttpDeployment, path: str) -> str:
     ],
 )
 async def test_messages_take_a_session(talk: HttpDeployment, method: str, path: str) -> None:
-    """401 for a key, also beside a session, and for nobody; 403 for a change without the CSRF
-    token, before anything else."""
+    """Messages are 401 without credentials and for keys, also with a session, and changes without
+    the CSRF token are 403 first."""
     error_body(await talk.client().request(method, path), 401, "unauthenticated")
     error_body(await talk.client_with_key().request(method, path), 401, "session_required")
     stranger = await talk.signed_in_client(talk.stranger.id)
@@ -131,9 +130,9 @@ async def test_an_unknown_user_is_404(talk: HttpDeployment) -> None:
             error_body(answer, 404, "not_found")
 
 
-async def test_without_a_shared_booking_nothing_is_said(talk: HttpDeployment) -> None:
-    """403 before anything of the body: among customers, among staff, for who booked for others,
-    for an admin, and for who was booked by somebody else."""
+async def test_messages_need_a_shared_booking(talk: HttpDeployment) -> None:
+    """A message to a user without a shared booking is 403 before the body is checked, also from
+    agencies and admins."""
     staff = await add_companion(talk.store)
     await add_booking(talk.store, staff, await add_user(talk.store))
     for one, other in (
@@ -153,11 +152,11 @@ async def test_without_a_shared_booking_nothing_is_said(talk: HttpDeployment) ->
         assert all(each["last_message"] is None for each in await list_conversations(browser))
 
 
-# What may be said ------------------------------------------------------------------------
+# Content ---------------------------------------------------------------------------------
 
 
 async def test_nobody_writes_to_oneself(talk: HttpDeployment) -> None:
-    """A message to oneself is 400, after every other check."""
+    """A message to oneself is 400, after the checks of the body and before the content filter."""
     customer, _ = await sign_in_parties(talk)
     path = TO_USER.format(user=talk.customer.id)
     error_body(await customer.post(path, json=HELLO), 400, "message_to_oneself")
@@ -212,8 +211,8 @@ WRONG: tuple[Any, ...] = (
 
 @SENDING
 async def test_content_has_its_bounds(talk: HttpDeployment, path: str) -> None:
-    """From 1 to 5,000 code points, not blank, no control characters but tabs and line breaks, no
-    bidi overrides, no lone surrogate, and a text."""
+    """Content that is blank, too long, no text, or has control characters, bidi overrides or lone
+    surrogates is 422 and not stored."""
     customer, _ = await sign_in_parties(talk)
     path = await place(talk, path)
     for content in WRONG:
@@ -280,7 +279,7 @@ async def blocked(client: httpx.AsyncClient, path: str, content: str) -> None:
 
 
 @SENDING
-async def test_blocked_words_are_never_said(talk: HttpDeployment, path: str) -> None:
+async def test_blocked_words_are_always_refused(talk: HttpDeployment, path: str) -> None:
     """Blocked words are refused before and after payment; the answer omits them and nothing is
     stored."""
     customer, staff = await sign_in_parties(talk)
@@ -328,9 +327,9 @@ async def test_contacts_pass_by_pair(talk: HttpDeployment) -> None:
     await blocked(staff, TO_USER.format(user=talk.customer.id), CONTACT_TEXT)
 
 
-async def test_the_filter_that_ships_is_asked(talk: HttpDeployment) -> None:
-    """It blocks a telephone number before the booking is paid, a deployment's own words always,
-    and nothing of what one has to agree upon."""
+async def test_the_default_filter_is_used(talk: HttpDeployment) -> None:
+    """The default filter blocks a telephone number before payment and a deployment's own words, and
+    accepts times."""
     talk.restart(content_filter=DefaultContentFilter(["Hôtel Lux"]))
     customer, _ = await sign_in_parties(talk)
     path = TO_USER.format(user=talk.companion.id)
@@ -341,11 +340,11 @@ async def test_the_filter_that_ships_is_asked(talk: HttpDeployment) -> None:
     )
 
 
-# Whatever else ---------------------------------------------------------------------------
+# Other errors ----------------------------------------------------------------------------
 
 
 async def test_other_methods_are_405(talk: HttpDeployment) -> None:
-    """Messages can be neither changed nor deleted."""
+    """PUT, PATCH and DELETE of messages are 405 with an Allow header."""
     customer, _ = await sign_in_parties(talk)
     for path, allow in (
         ("/messages", "GET, HEAD, OPTIONS"),
@@ -358,15 +357,15 @@ async def test_other_methods_are_405(talk: HttpDeployment) -> None:
             assert answer.headers["allow"] == allow
 
 
-async def test_there_is_nothing_beside_the_paths(talk: HttpDeployment) -> None:
-    """An additional slash or a missing segment gives an unknown path."""
+async def test_other_paths_are_404(talk: HttpDeployment) -> None:
+    """A path with an additional slash or a missing segment is 404."""
     customer, _ = await sign_in_parties(talk)
     for tail in ("", "send", "send/", "conversation", "1", "conversation/1/", "send/1/2"):
         for method in ("GET", "POST"):
             error_body(await customer.request(method, f"/messages/{tail}"), 404, "not_found")
 
 
-async def test_a_store_that_is_away_is_503(talk: HttpDeployment) -> None:
+async def test_an_unavailable_store_is_503(talk: HttpDeployment) -> None:
     """An unavailable store is 503."""
     customer, _ = await sign_in_parties(talk)
     talk.restart(store=Failing(StoreUnavailable("gone")))

@@ -30,14 +30,15 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def talk(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> HttpDeployment:
-    """The companion is booked by the customer, and every answer is held to the document."""
+    """The customer has booked the companion; every response is validated against the document."""
     hold_to_document(world, await document_of(world), monkeypatch)
     await add_booking(world.store, world.companion, world.customer)
     return world
 
 
-async def met(world: HttpDeployment, count: int) -> list[JsonRecord]:
-    """So many messages of the customer to the companion; between them, others elsewhere."""
+async def send_interleaved(world: HttpDeployment, count: int) -> list[JsonRecord]:
+    """Send so many messages from the customer to the companion, interleaved with another
+    conversation; returns the former."""
     customer, _ = await sign_in_parties(world)
     other = await add_companion(world.store)
     await add_booking(world.store, other, world.customer)
@@ -52,7 +53,7 @@ async def met(world: HttpDeployment, count: int) -> list[JsonRecord]:
 
 
 async def test_a_request_opens_a_conversation(each_world: HttpDeployment) -> None:
-    """It is there for both before anything is said; then they talk, and read."""
+    """A booking request opens a conversation in which both parties send and read messages."""
     customer, staff = await sign_in_parties(each_world)
     body = each_world.request_body()
     booking = json_body(
@@ -103,18 +104,18 @@ async def test_a_request_opens_a_conversation(each_world: HttpDeployment) -> Non
 # Conversations --------------------------------------------------------------------------
 
 
-async def test_who_shares_no_booking_has_no_conversation(talk: HttpDeployment) -> None:
-    """A list of none is a list; an admin has none either."""
+async def test_without_a_booking_there_is_no_conversation(talk: HttpDeployment) -> None:
+    """A user without bookings, or an admin, has an empty list of conversations."""
     for user in (talk.stranger, talk.admin):
         answer = await (await talk.signed_in_client(user.id)).get("/messages")
         assert json_body(answer) == {"conversations": [], "has_more": False}
 
 
 @pytest.mark.parametrize("status", BookingStatus)
-async def test_any_status_of_the_booking_will_do(
+async def test_any_booking_status_permits_messages(
     talk: HttpDeployment, status: BookingStatus
 ) -> None:
-    """They may write to each other whatever became of the booking."""
+    """Customer and companion can message each other in every booking status."""
     other = await add_companion(talk.store)
     await add_booking(talk.store, other, talk.customer, status=status)
     customer = await talk.signed_in_client(talk.customer.id)
@@ -124,7 +125,7 @@ async def test_any_status_of_the_booking_will_do(
 
 
 async def test_a_pair_has_one_conversation(talk: HttpDeployment) -> None:
-    """However many bookings they share; its code is that of the newest."""
+    """A pair has one conversation, with the code of their newest booking."""
     customer, staff = await sign_in_parties(talk)
     first = (await list_conversations(customer))[0]
     newest = await add_booking(talk.store, talk.companion, talk.customer)
@@ -134,8 +135,8 @@ async def test_a_pair_has_one_conversation(talk: HttpDeployment) -> None:
     ] == newest.code
 
 
-async def test_both_ways_of_sending_meet_in_one_conversation(talk: HttpDeployment) -> None:
-    """To the user, from either side, and to the conversation; nobody has listed it before."""
+async def test_both_ways_of_sending_share_a_conversation(talk: HttpDeployment) -> None:
+    """Messages to the user from either party, and to the conversation, are in one conversation."""
     customer, staff = await sign_in_parties(talk)
     one = await send_message(staff, talk.customer.id, "one")
     two = await send_message(customer, talk.companion.id, "two")
@@ -144,8 +145,9 @@ async def test_both_ways_of_sending_meet_in_one_conversation(talk: HttpDeploymen
     assert await message_texts(staff, one["conversation_id"]) == ["one", "two", "three"]
 
 
-async def test_the_title_is_the_other_ones_name_of_now(talk: HttpDeployment) -> None:
-    """As all names of participants are; what was said keeps the name of then."""
+async def test_the_title_is_the_others_current_name(talk: HttpDeployment) -> None:
+    """The title and participants have the current name, and a message the sender's name when it was
+    sent."""
     customer, staff = await sign_in_parties(talk)
     said = await send_message(customer, talk.companion.id)
     renamed = evolve(talk.customer, first_name="Adaeze")
@@ -156,8 +158,8 @@ async def test_the_title_is_the_other_ones_name_of_now(talk: HttpDeployment) -> 
     assert found["last_message"] == said
 
 
-async def test_who_is_connected_is_online(talk: HttpDeployment) -> None:
-    """In the list and in the history, as long as a connection lasts."""
+async def test_a_connected_user_is_online(talk: HttpDeployment) -> None:
+    """A user is online in the list and the history while connected."""
     customer, staff = await sign_in_parties(talk)
     await channel.heartbeat(talk.ports, "node", {}, is_recount=True)
     await channel.connect(talk.ports, talk.customer.id, "node")
@@ -174,7 +176,7 @@ async def test_who_is_connected_is_online(talk: HttpDeployment) -> None:
 
 
 async def test_the_conversation_updated_last_is_first(talk: HttpDeployment) -> None:
-    """Each new message moves its conversation to the top; time is the business's."""
+    """Conversations are listed by their newest message in business time, newest first."""
     others = [await add_companion(talk.store) for _ in range(2)]
     for other in others:
         await add_booking(talk.store, other, talk.customer)
@@ -190,7 +192,8 @@ async def test_the_conversation_updated_last_is_first(talk: HttpDeployment) -> N
 
 
 async def test_conversations_come_by_pages(talk: HttpDeployment) -> None:
-    """A hundred unless another limit is given; has_more says whether the next page has any."""
+    """A page has 100 conversations or the given limit, and has_more is true if a later page has
+    any."""
     for _ in range(100):
         await add_booking(talk.store, await add_companion(talk.store), talk.customer)
     customer = await talk.signed_in_client(talk.customer.id)
@@ -239,12 +242,14 @@ PAGES = [
     ("?after={3}&before={4}", "", False),
     ("?after={3}&before={1}", "", False),
 ]
-"""A query in which messages stand for their ids, which are shown, and whether there are more."""
+"""Query with message numbers for their ids, the numbers of the expected messages, and the expected
+has_more."""
 
 
 async def test_history_is_paged_both_ways(talk: HttpDeployment) -> None:
-    """Oldest first whichever way; ids between that are of other conversations don't matter."""
-    said = await met(talk, 5)
+    """History is paged by before and after, always oldest first, also with ids of other
+    conversations between."""
+    said = await send_interleaved(talk, 5)
     _, staff = await sign_in_parties(talk)
     for query, places, has_more in PAGES:
         asked = query.format(*(message["id"] for message in said))
@@ -254,8 +259,8 @@ async def test_history_is_paged_both_ways(talk: HttpDeployment) -> None:
 
 
 async def test_a_page_of_history_has_fifty(talk: HttpDeployment) -> None:
-    """Unless another limit is given, of at most a hundred: the last ones."""
-    said = await met(talk, 102)
+    """A page of history has the newest 50 messages, or up to 100 by a limit."""
+    said = await send_interleaved(talk, 102)
     _, staff = await sign_in_parties(talk)
     number = said[0]["conversation_id"]
     for query, count in (("", 50), ("?limit=100", 100)):
@@ -274,8 +279,8 @@ TEXTS = [
 ]
 
 
-async def test_what_is_said_comes_back_to_the_letter(talk: HttpDeployment) -> None:
-    """From 1 to 5,000 code points of anything that is text, either way."""
+async def test_content_is_returned_unchanged(talk: HttpDeployment) -> None:
+    """Text of 1 to 5,000 code points is returned unchanged, whichever way it was sent."""
     customer, staff = await sign_in_parties(talk)
     number = 0
     for text in TEXTS:
@@ -287,7 +292,7 @@ async def test_what_is_said_comes_back_to_the_letter(talk: HttpDeployment) -> No
 
 
 async def test_unknown_fields_are_ignored(talk: HttpDeployment) -> None:
-    """Nothing of a body but its content is bound to anything."""
+    """All fields of the body but its content are ignored."""
     customer, _ = await sign_in_parties(talk)
     body = {
         "content": "Hello",
@@ -308,16 +313,16 @@ async def test_unknown_fields_are_ignored(talk: HttpDeployment) -> None:
 # Read marks -----------------------------------------------------------------------------
 
 
-async def unread(client: httpx.AsyncClient) -> int:
-    """How much somebody has not read in their only conversation."""
+async def unread_count(client: httpx.AsyncClient) -> int:
+    """The unread count of the user's only conversation."""
     [found] = await list_conversations(client)
     count: int = found["unread_count"]
     return count
 
 
 async def test_reading_marks_what_was_shown(talk: HttpDeployment) -> None:
-    """Up to the last message shown, and never back; the answer counts what is left."""
-    said = await met(talk, 5)
+    """Reading marks messages up to the last one shown as read, and never moves the mark back."""
+    said = await send_interleaved(talk, 5)
     _, staff = await sign_in_parties(talk)
     number = said[0]["conversation_id"]
     for query, left in (
@@ -331,22 +336,23 @@ async def test_reading_marks_what_was_shown(talk: HttpDeployment) -> None:
     ):
         found = await get_conversation(staff, number, query)
         assert found["conversation"]["unread_count"] == left, query
-        assert await unread(staff) == left, query
+        assert await unread_count(staff) == left, query
 
 
-async def test_one_has_read_what_one_says(talk: HttpDeployment) -> None:
-    """Messages of one's own are never unread; those of the other remain so until they are
-    shown, whatever one says meanwhile and whoever else reads."""
+async def test_sending_does_not_mark_as_read(talk: HttpDeployment) -> None:
+    """A user's own messages are never unread, and sending does not mark the other's messages as
+    read."""
     customer, staff = await sign_in_parties(talk)
     number = (await send_message(customer, talk.companion.id))["conversation_id"]
     await send_to_conversation(staff, number, "Later")
-    assert (await unread(customer), await unread(staff)) == (1, 1)
+    assert (await unread_count(customer), await unread_count(staff)) == (1, 1)
     await get_conversation(customer, number)
-    assert (await unread(customer), await unread(staff)) == (0, 1)
+    assert (await unread_count(customer), await unread_count(staff)) == (0, 1)
 
 
-async def test_others_are_told_what_was_read(talk: HttpDeployment) -> None:
-    """Once, in the channel; reading again tells nothing more, nor does reading one's own."""
+async def test_a_read_mark_is_broadcast_once(talk: HttpDeployment) -> None:
+    """Reading the other's message is broadcast once; repeated reads, and reads of own messages, are
+    not."""
     customer, staff = await sign_in_parties(talk)
     said = await send_message(customer, talk.companion.id)
     heard = RecordingSubscriber()
@@ -359,8 +365,9 @@ async def test_others_are_told_what_was_read(talk: HttpDeployment) -> None:
     assert heard.broadcasts == [Broadcast(everybody, ServerEvent.READ, read)]
 
 
-async def test_the_channel_is_told_of_what_is_sent(talk: HttpDeployment) -> None:
-    """Whichever way it was sent, whoever is connected gets it."""
+async def test_sent_messages_reach_the_channel(talk: HttpDeployment) -> None:
+    """A message sent either way is published to subscribers, and readable as missed by the
+    recipient."""
     customer, _ = await sign_in_parties(talk)
     heard = RecordingSubscriber()
     async with talk.ports.pubsub.subscribe(heard):
@@ -371,18 +378,18 @@ async def test_the_channel_is_told_of_what_is_sent(talk: HttpDeployment) -> None
     assert [message.content for message in found] == ["Hello", "Hello"]
 
 
-async def test_what_is_read_over_the_channel_counts_here(talk: HttpDeployment) -> None:
-    """There is one mark a user and conversation."""
-    said = await met(talk, 3)
+async def test_a_read_mark_of_the_channel_counts(talk: HttpDeployment) -> None:
+    """A read mark set over the channel reduces the unread count over HTTP."""
+    said = await send_interleaved(talk, 3)
     _, staff = await sign_in_parties(talk)
     number = said[0]["conversation_id"]
     upto = MarkReadUpTo(conversation_id=number, message_id=said[1]["id"])
     await channel.mark_read(talk.ports, talk.companion.id, upto)
-    assert await unread(staff) == 1
+    assert await unread_count(staff) == 1
 
 
 async def test_head_is_get_without_a_body(talk: HttpDeployment) -> None:
-    """On both paths that are read."""
+    """HEAD of the list and of a history has a length and no body."""
     customer, _ = await sign_in_parties(talk)
     number = (await send_message(customer, talk.companion.id))["conversation_id"]
     for path in ("/messages", f"/messages/conversation/{number}"):

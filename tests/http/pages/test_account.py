@@ -1,4 +1,4 @@
-"""Pages on which people register, sign in and out, and have links sent again."""
+"""Tests of the pages for registration, sign-in, sign-out, password reset and verification."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def csrf(answer: httpx.Response) -> str:
 
 
 def link(answer: httpx.Response, path: str) -> str:
-    """Where a page's link to a path leads, with all that is behind it."""
+    """The target of a page's first link to a path, with its query."""
     found = re.search(f'href="({path}[^"]*)"', answer.text)
     assert found, answer.text
     return html.unescape(found[1])
 
 
-async def test_people_sign_in_by_a_form(each_world: HttpDeployment) -> None:
-    """With the cookie that programs get; then they are where they wanted to go."""
+async def test_users_sign_in_by_a_form(each_world: HttpDeployment) -> None:
+    """The form sets the same cookie as the API and redirects to `next`."""
     client = each_world.client()
     answer = await client.post(f"{SIGN_IN}?next=/bookings/7/return", data=ADA)
     assert (answer.status_code, answer.headers["location"]) == (303, "/bookings/7/return")
@@ -70,8 +70,8 @@ async def test_people_sign_in_by_a_form(each_world: HttpDeployment) -> None:
         "/a\nb",
     ],
 )
-async def test_nobody_is_led_elsewhere(world: HttpDeployment, wanted: str) -> None:
-    """Only paths of this service are gone on to; anything else leads home."""
+async def test_sign_in_redirects_to_no_other_site(world: HttpDeployment, wanted: str) -> None:
+    """Sign-in redirects to the home page if `next` is no path of this service."""
     client = world.client()
     if "%" in wanted:
         answer = await client.post(f"{SIGN_IN}?next={wanted}", data=ADA)
@@ -80,15 +80,15 @@ async def test_nobody_is_led_elsewhere(world: HttpDeployment, wanted: str) -> No
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
-async def test_who_is_signed_in_goes_on(world: HttpDeployment) -> None:
-    """The page asks nobody twice."""
+async def test_signed_in_users_are_redirected(world: HttpDeployment) -> None:
+    """The sign-in page redirects a signed-in user to `next`."""
     client = await world.signed_in_client(world.customer.id)
     answer = await client.get(f"{SIGN_IN}?next=/staff/payouts")
     assert (answer.status_code, answer.headers["location"]) == (303, "/staff/payouts")
 
 
-async def test_a_wrong_password_is_told_in_the_form(world: HttpDeployment) -> None:
-    """Which stays, with the address; in the same words for an unknown one."""
+async def test_a_wrong_password_is_an_error_in_the_form(world: HttpDeployment) -> None:
+    """A failed sign-in keeps the address, and has the same page for an unknown address."""
     said = set()
     for email in ("ada@example.com", "nobody@example.com"):
         answer = await world.client().post(SIGN_IN, data={"email": email, "password": "wrong"})
@@ -99,8 +99,8 @@ async def test_a_wrong_password_is_told_in_the_form(world: HttpDeployment) -> No
     assert len(said) == 1
 
 
-async def test_guessing_is_throttled_by_both_ways_in(world: HttpDeployment) -> None:
-    """Ten wrong ones, some by the form and some by programs; then the form says for how long."""
+async def test_failed_logins_by_form_and_api_are_limited(world: HttpDeployment) -> None:
+    """After ten failures by form and API, the form is 429 and shows the retry time."""
     client, wrong = world.client(), {**ADA, "password": "wrong"}
     for _ in range(5):
         await client.post(SIGN_IN, data=wrong)
@@ -115,7 +115,7 @@ async def test_guessing_is_throttled_by_both_ways_in(world: HttpDeployment) -> N
 async def test_a_form_of_a_foreign_page_is_403(
     world: HttpDeployment, path: str, origin: str
 ) -> None:
-    """Nobody is signed in by it, and no mail goes out; our own page's form passes."""
+    """A form with a foreign or null origin is 403 and signs nobody in; our own origin passes."""
     client = world.client()
     foreign = await client.post(path, data=ADA, headers={"origin": origin})
     assert foreign.status_code == 403
@@ -127,14 +127,15 @@ async def test_a_form_of_a_foreign_page_is_403(
 
 
 @pytest.mark.parametrize("path", [SIGN_IN, REGISTER, "/account/forgot-password"])
-async def test_browsers_say_where_these_forms_come_from(world: HttpDeployment, path: str) -> None:
-    """Under `no-referrer` they would say `Origin: null`, as a foreign page's do."""
+async def test_browsers_send_the_origin_of_these_forms(world: HttpDeployment, path: str) -> None:
+    """These pages have the referrer policy `same-origin`, since `no-referrer` would send a null
+    origin."""
     page = (await world.client().get(path)).text
     assert '<meta name="referrer" content="same-origin">' in page
 
 
-async def test_people_sign_out_by_a_button(each_world: HttpDeployment) -> None:
-    """Only by the form of a page of theirs; and again does no harm."""
+async def test_users_sign_out_by_a_button(each_world: HttpDeployment) -> None:
+    """Sign-out needs the CSRF token, ends the session, and can be repeated."""
     client = each_world.client()
     await client.post(SIGN_IN, data=ADA)
     cookie = client.cookies["connect.sid"]
@@ -148,13 +149,13 @@ async def test_people_sign_out_by_a_button(each_world: HttpDeployment) -> None:
 
 
 async def test_nobody_is_signed_out_by_a_link(world: HttpDeployment) -> None:
-    """The path takes forms alone."""
+    """A GET of the sign-out path is 405."""
     answer = await world.client().get("/account/sign-out")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST, OPTIONS")
 
 
-async def test_a_forgotten_password_is_asked_for_by_a_form(world: HttpDeployment) -> None:
-    """The page is the same for an unknown address; the mail goes to the known one."""
+async def test_a_password_reset_is_requested_by_a_form(world: HttpDeployment) -> None:
+    """The page is the same for an unknown address, and only the known one gets an email."""
     client, pages = world.client(), set()
     for email in ("ada@example.com", "nobody@example.com"):
         answer = await client.post("/account/forgot-password", data={"email": email})
@@ -166,9 +167,8 @@ async def test_a_forgotten_password_is_asked_for_by_a_form(world: HttpDeployment
     assert (letter.kind, letter.to) == (NotificationKind.RESET_PASSWORD, "ada@example.com")
 
 
-async def test_a_forgotten_password_is_a_detour(each_world: HttpDeployment) -> None:
-    """Who wanted to go somewhere is there once a new password was set: the way is kept by each
-    page's link, form and mail."""
+async def test_a_password_reset_keeps_the_target(each_world: HttpDeployment) -> None:
+    """Links, forms and the email of a password reset keep `next` until the sign-in."""
     client, way = each_world.client(), "/conversations?page=2&x=1"
     page = await client.get(SIGN_IN, params={"next": way})
     page = await client.get(link(page, "/account/forgot-password"))
@@ -186,8 +186,8 @@ async def test_a_forgotten_password_is_a_detour(each_world: HttpDeployment) -> N
 
 
 @pytest.mark.parametrize("way", ["//evil.example", "/\\evil.example", "https://evil.example/", "x"])
-async def test_no_detour_leads_elsewhere(world: HttpDeployment, way: str) -> None:
-    """Neither a link of a page nor the mail has what is no path of this service."""
+async def test_a_password_reset_drops_foreign_targets(world: HttpDeployment, way: str) -> None:
+    """Pages and the email drop a `next` that is no path of this service."""
     client, path = world.client(), "/account/forgot-password"
     for start in (SIGN_IN, path, "/account/reset-password/x"):
         assert "evil" not in (await client.get(start, params={"next": way})).text
@@ -197,8 +197,8 @@ async def test_no_detour_leads_elsewhere(world: HttpDeployment, way: str) -> Non
     assert "?" not in (letter.url or "?")
 
 
-async def test_what_is_wrong_with_an_address_is_told_in_the_form(world: HttpDeployment) -> None:
-    """No address is 422, too many mails are 429: the form stays."""
+async def test_a_password_reset_error_is_in_the_form(world: HttpDeployment) -> None:
+    """An invalid address is 422, and a fourth email is 429 with the form."""
     client, path = world.client(), "/account/forgot-password"
     assert (await client.post(path, data={"email": "ada"})).status_code == 422
     for _ in range(3):
@@ -208,8 +208,8 @@ async def test_what_is_wrong_with_an_address_is_told_in_the_form(world: HttpDepl
     assert 'name="email"' in answer.text
 
 
-async def test_the_link_for_the_address_is_sent_again(world: HttpDeployment) -> None:
-    """To who signs in first; once confirmed, there is nothing to send."""
+async def test_the_verification_link_is_sent_again(world: HttpDeployment) -> None:
+    """The verification link is sent after sign-in with a CSRF token, and not once verified."""
     path, client = "/account/verify-email", world.client()
     asked = await client.get(path)
     assert asked.status_code == 303
@@ -226,7 +226,7 @@ async def test_the_link_for_the_address_is_sent_again(world: HttpDeployment) -> 
 
 
 async def test_the_link_is_not_sent_too_often(world: HttpDeployment) -> None:
-    """The fourth in an hour is 429, as by the interface."""
+    """The fourth verification email within an hour is 429."""
     path, client = "/account/verify-email", await world.signed_in_client(world.customer.id)
     given = {"csrf": csrf(await client.get(path))}
     for _ in range(3):
@@ -235,11 +235,8 @@ async def test_the_link_is_not_sent_too_often(world: HttpDeployment) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_what_people_fill_in_is_labelled_and_kept_by_nobody(
-    world: HttpDeployment, path: str
-) -> None:
-    """Every field that is seen has its label; what one types into tells what fills it; no page is
-    stored."""
+async def test_fields_are_labelled_and_pages_not_cached(world: HttpDeployment, path: str) -> None:
+    """Every visible field has a label, text fields have `autocomplete`, and no page is cached."""
     client = (
         await world.signed_in_client(world.customer.id) if path == "/account/verify-email" else None
     )
@@ -252,7 +249,7 @@ async def test_what_people_fill_in_is_labelled_and_kept_by_nobody(
 
 
 async def test_a_page_keeps_the_session_alive(world: HttpDeployment) -> None:
-    """Who only uses pages is not signed out for being idle."""
+    """Page views extend the session beyond the idle limit."""
     client = world.client()
     await client.post(SIGN_IN, data=ADA)
     idle = world.ports.policy.session_idle
@@ -262,12 +259,12 @@ async def test_a_page_keeps_the_session_alive(world: HttpDeployment) -> None:
     assert json_body(await client.get("/auth/session"))["user"]["email"] == "ada@example.com"
 
 
-# Registering ----------------------------------------------------------------------------
+# Registration ---------------------------------------------------------------------------
 
 
-async def test_people_register_by_a_form(each_world: HttpDeployment) -> None:
-    """Found from the page to sign in, and led back to it, and then to where they wanted to go;
-    a mail asks them to confirm the address."""
+async def test_users_register_by_a_form(each_world: HttpDeployment) -> None:
+    """Registration keeps `next` through sign-in, stores the fields, and sends a verification
+    email."""
     client, way = each_world.client(), "/conversations?page=2&x=1"
     page = await client.get(SIGN_IN, params={"next": way})
     page = await client.get(link(page, REGISTER))
@@ -297,10 +294,11 @@ async def test_people_register_by_a_form(each_world: HttpDeployment) -> None:
         ({"role": None}, 400, "Role is required."),
     ],
 )
-async def test_what_is_wrong_is_told_in_the_form(
+async def test_invalid_input_is_an_error_in_the_form(
     world: HttpDeployment, wrong: dict[str, str | None], status: int, told: str
 ) -> None:
-    """With the status of the interface. All that was filled in stays, but for the password."""
+    """Invalid input has the API's status and an error in the form, which keeps all but the
+    password."""
     given = {name: value for name, value in {**ZOE, **wrong}.items() if value is not None}
     client = world.client()
     answer = await client.post(REGISTER, data=given)
@@ -312,8 +310,8 @@ async def test_what_is_wrong_is_told_in_the_form(
     assert given["password"] not in answer.text
 
 
-async def test_what_newcomers_fill_in_is_text(world: HttpDeployment) -> None:
-    """Never markup, where the form is shown again."""
+async def test_submitted_fields_are_escaped(world: HttpDeployment) -> None:
+    """Submitted fields are escaped in the form."""
     given = {**ZOE, "first_name": '"><b>Zoë', "email": '"><i>'}
     answer = await world.client().post(REGISTER, data=given)
     assert answer.status_code == 422
@@ -321,15 +319,15 @@ async def test_what_newcomers_fill_in_is_text(world: HttpDeployment) -> None:
 
 
 async def test_nobody_registers_by_a_foreign_page(world: HttpDeployment) -> None:
-    """403, and there is no account; our own page's form passes."""
+    """Registration with a foreign or null origin is 403; our own origin passes."""
     client = world.client()
     for origin, status in (("https://evil.example", 403), ("null", 403), (BASE_URL, 303)):
         answer = await client.post(REGISTER, data=ZOE, headers={"origin": origin})
         assert answer.status_code == status
 
 
-async def test_registering_counts_as_by_programs(world: HttpDeployment) -> None:
-    """In the windows of the address. A spent one is told in the form, and loses nothing."""
+async def test_registration_shares_the_apis_rate_limit(world: HttpDeployment) -> None:
+    """Forms and API share the address's rate limit; over it, the form keeps its fields."""
     limits = evolve(
         world.ports.policy.limits,
         general=RateLimit("general", 2, HOUR),
@@ -346,16 +344,16 @@ async def test_registering_counts_as_by_programs(world: HttpDeployment) -> None:
     assert [letter.to for letter in world.notifier.emails] == ["first@example.com"]
 
 
-async def test_who_is_signed_in_need_not_register(world: HttpDeployment) -> None:
-    """They go on to where they wanted to go."""
+async def test_signed_in_users_skip_registration(world: HttpDeployment) -> None:
+    """The registration page redirects a signed-in user to `next`."""
     client = await world.signed_in_client(world.customer.id)
     answer = await client.get(REGISTER, params={"next": "/conversations"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/conversations")
 
 
 @pytest.mark.parametrize("way", ["//evil.example", "/\\evil.example", "https://evil.example/"])
-async def test_registering_leads_nowhere_else(world: HttpDeployment, way: str) -> None:
-    """Only to paths of this service."""
+async def test_registration_drops_foreign_targets(world: HttpDeployment, way: str) -> None:
+    """Registration drops a `next` that is no path of this service."""
     client = world.client()
     assert "evil" not in (await client.get(REGISTER, params={"next": way})).text
     made = await client.post(REGISTER, params={"next": way}, data=ZOE)

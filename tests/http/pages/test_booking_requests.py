@@ -144,7 +144,7 @@ async def test_who_goes_back_and_changes_the_form_is_told(world: HttpDeployment)
     assert len(await bookings(client)) == 2
 
 
-async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
+async def test_invalid_input_is_an_error_in_the_form(world: HttpDeployment) -> None:
     """Invalid input is an error in the form, which keeps all submitted fields."""
     client, form = await shown(world)
     text = '<b>"Rua"</b>\n1'

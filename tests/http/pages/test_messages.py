@@ -12,7 +12,7 @@ from attrs import evolve
 from staffbooking_adapters.content.filter import DefaultContentFilter
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.messaging import channel
 from tests.http.deployment import BASE_URL, HttpDeployment
 from tests.http.messaging.message_calls import (
@@ -311,7 +311,7 @@ async def test_a_mail_leads_to_what_was_written(each_world: HttpDeployment) -> N
     """The link of an email leads through sign-in to the message."""
     conversation, _, _ = await met(each_world, "Hello")
     each_world.clock.advance(each_world.ports.policy.unread_notification_delay)
-    await timers.run_all_due_work(each_world.ports)
+    await due_work.run_all_due(each_world.ports)
     [letter] = [
         each for each in each_world.notifier.emails if each.kind is NotificationKind.NEW_MESSAGE
     ]

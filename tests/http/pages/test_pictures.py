@@ -1,4 +1,4 @@
-"""Pages on which staff members show a photo and pictures of their work."""
+"""Tests of image uploads on the profile and portfolio pages of staff members."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEYS = count()
 async def show(
     client: httpx.AsyncClient, path: str, content: bytes, media: str = "image/png", **given: str
 ) -> httpx.Response:
-    """Send a form that brings a picture, which was not sent before."""
+    """Submit a form with an image under a new idempotency key."""
     told = {"csrf": csrf(await client.get(ME)), "key": f"key {next(KEYS)}", **given}
     return await client.post(path, data=told, files={"file": ("a.png", content, media)})
 
@@ -41,8 +41,8 @@ async def works(client: httpx.AsyncClient) -> list[dict[str, Any]]:
     return found
 
 
-def wane(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more unit of work is done; then the store is out of reach for all others."""
+def fail_later_transactions(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every transaction after the next one fail as unavailable."""
     store = type(world.store)
     write, done = store.run_transaction, list[Any]()
 
@@ -55,8 +55,8 @@ def wane(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "run_transaction", once)
 
 
-def meet(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two calls at once the second units of work begin together."""
+def align_second_transactions(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the second transactions of two concurrent calls start together."""
     store = type(world.store)
     write, both, begun = store.run_transaction, asyncio.Barrier(2), Counter[Any]()
 
@@ -81,7 +81,7 @@ async def uploads(client: httpx.AsyncClient) -> list[str]:
 
 
 async def test_a_photo_is_uploaded_and_shown(each_world: HttpDeployment) -> None:
-    """On the page, and to customers."""
+    """An uploaded photo is confirmed and shown on the page, and served to anyone."""
     client = await member(each_world)
     sent = await show(client, PHOTO, make_image_bytes())
     assert (sent.status_code, sent.headers["location"]) == (303, f"{ME}?photo")
@@ -91,8 +91,8 @@ async def test_a_photo_is_uploaded_and_shown(each_world: HttpDeployment) -> None
     assert (await each_world.client().get(f"/{path}")).status_code == 200
 
 
-async def test_a_photo_that_was_replaced_is_removed(each_world: HttpDeployment) -> None:
-    """Unless a piece of work shows it too."""
+async def test_a_replaced_photo_is_deleted(each_world: HttpDeployment) -> None:
+    """A replaced photo is deleted unless a portfolio item uses it."""
     client = await member(each_world)
     await show(client, PHOTO, make_image_bytes())
     [first] = await uploads(client)
@@ -105,8 +105,8 @@ async def test_a_photo_that_was_replaced_is_removed(each_world: HttpDeployment) 
     assert len(kept(each_world)) == 2
 
 
-async def test_a_photo_is_taken_away(world: HttpDeployment) -> None:
-    """By a button that is there as long as a photo is."""
+async def test_a_photo_is_removed(world: HttpDeployment) -> None:
+    """A button, shown only while there is a photo, removes the photo and its image."""
     client = await member(world)
     await show(client, PHOTO, make_image_bytes())
     assert NO_PHOTO in (await client.get(ME)).text
@@ -117,15 +117,15 @@ async def test_a_photo_is_taken_away(world: HttpDeployment) -> None:
     assert ((await stored(client))["profile_photo"], kept(world)) == ("", {})
 
 
-async def test_of_photos_at_once_one_stays(
+async def test_one_of_two_concurrent_photos_is_kept(
     each_world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one that is shown; neither the one before it is left, nor the one that lost."""
+    """Of two photos uploaded concurrently, only the image of the shown one is kept."""
     client = await member(each_world)
     await show(client, PHOTO, make_image_bytes())
     token = {"csrf": csrf(await client.get(ME))}
     files = {"file": ("a.png", make_image_bytes())}
-    meet(each_world, monkeypatch)
+    align_second_transactions(each_world, monkeypatch)
     sent = [client.post(PHOTO, data=token, files=files) for _ in range(2)]
     assert {answer.status_code for answer in await asyncio.gather(*sent)} == {303}
     assert await uploads(client) == [(await stored(client))["profile_photo"]]
@@ -135,16 +135,16 @@ async def test_of_photos_at_once_one_stays(
 @pytest.mark.parametrize(
     ("before", "path"), [(PHOTO, NO_PHOTO), (WORK, WORK)], ids=["photo", "work"]
 )
-async def test_what_was_done_is_told_as_done(
+async def test_a_removal_succeeds_before_an_outage(
     each_world: HttpDeployment, monkeypatch: pytest.MonkeyPatch, before: str, path: str
 ) -> None:
-    """Also where the store is out of reach right after it; the picture has gone with it."""
+    """A removal succeeds and deletes the image, even if the store is unavailable right after it."""
     client = await member(each_world)
     await show(client, before, make_image_bytes(), title="Ball")
     shown = "".join(f"/{item['id']}" for item in await works(client))
     token = csrf(await client.get(ME))
     with monkeypatch.context() as broken:
-        wane(each_world, broken)
+        fail_later_transactions(each_world, broken)
         sent = await client.post(f"{path}{shown}", data={"csrf": token})
     assert sent.status_code == 303
     assert (await works(client), await uploads(client)) == ([], [])
@@ -166,10 +166,10 @@ async def test_what_was_done_is_told_as_done(
     ],
     ids=["lying", "gif", "empty", "large"],
 )
-async def test_a_picture_that_is_none_is_refused_in_words(
+async def test_an_invalid_image_is_refused(
     world: HttpDeployment, path: str, content: bytes, media: str, status: int, told: str
 ) -> None:
-    """On the page, and nothing is stored."""
+    """An invalid image is an error on the page, and nothing is stored."""
     world.restart(policy=evolve(POLICY, max_image_bytes=2_000))
     client = await member(world)
     refused = await show(client, path, content, media, title="Ball")
@@ -182,7 +182,7 @@ async def test_a_picture_that_is_none_is_refused_in_words(
 async def test_a_form_without_a_picture_is_refused_on_its_page(
     world: HttpDeployment, path: str
 ) -> None:
-    """Where none was chosen, and where it is no form that could bring one."""
+    """A form without a chosen file is 400, and one that is not multipart is 415."""
     client = await member(world)
     parts = {'name="csrf"': csrf(await client.get(ME)), 'name="file"; filename=""': ""}
     body = "".join(
@@ -196,10 +196,10 @@ async def test_a_form_without_a_picture_is_refused_on_its_page(
     assert (plain.status_code, "must be multipart/form-data" in problem(plain)) == (415, True)
 
 
-async def test_a_photo_that_cannot_be_shown_is_not_kept(
+async def test_a_photo_that_cannot_be_set_is_not_kept(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the store is out of reach once the picture is there."""
+    """An image is not kept if the store is unavailable when the photo is set."""
     client = await member(world)
     monkeypatch.setattr("staffbooking_core.usecases.companions.profiles.set_profile_photo", gone)
     refused = await show(client, PHOTO, make_image_bytes())
@@ -207,7 +207,7 @@ async def test_a_photo_that_cannot_be_shown_is_not_kept(
 
 
 async def test_one_image_too_many_is_refused(world: HttpDeployment) -> None:
-    """Those count that programs uploaded."""
+    """Images over the limit are refused, and images uploaded by the API count."""
     world.restart(policy=evolve(POLICY, max_images=1))
     await add_uploaded_image(world.store, world.companion.id, "a.png")
     client = await member(world)
@@ -217,14 +217,14 @@ async def test_one_image_too_many_is_refused(world: HttpDeployment) -> None:
     assert kept(world) == {}
 
 
-# Who ------------------------------------------------------------------------------------
+# Access ---------------------------------------------------------------------------------
 
 FORMS = [ME, PHOTO, NO_PHOTO, WORK, f"{WORK}/1"]
 
 
 @pytest.mark.parametrize("path", FORMS)
 async def test_these_pages_are_for_staff(world: HttpDeployment, path: str) -> None:
-    """Others are 403, whatever they send."""
+    """Customers and admins are 403 on these pages and their forms."""
     for user in (world.customer, world.admin):
         client = await world.signed_in_client(user.id)
         token = client.headers.pop("x-csrf-token")
@@ -242,8 +242,8 @@ async def test_these_pages_are_for_staff(world: HttpDeployment, path: str) -> No
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_a_form_of_somebody_else_is_403(world: HttpDeployment, path: str) -> None:
-    """Nothing is done without the token of a page of theirs."""
+async def test_a_form_without_the_token_is_403(world: HttpDeployment, path: str) -> None:
+    """A form without the session's CSRF token is 403 and changes nothing."""
     item = await add_portfolio_item(world.store, world.companion.id)
     client = await member(world)
     await show(client, PHOTO, make_image_bytes())
@@ -259,8 +259,8 @@ async def test_a_form_of_somebody_else_is_403(world: HttpDeployment, path: str) 
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_who_is_signed_out_signs_in_first(world: HttpDeployment, path: str) -> None:
-    """And is led back to a page that is there, whatever was sent and how much."""
+async def test_signed_out_requests_lead_to_sign_in(world: HttpDeployment, path: str) -> None:
+    """Signed-out requests, uploads included, lead to sign-in and back to the page."""
     back = ME if path.startswith(ME) else WORK
     client = world.client()
     answers = [
@@ -275,8 +275,8 @@ async def test_who_is_signed_out_signs_in_first(world: HttpDeployment, path: str
         assert httpx.URL(answer.headers["location"]).params["next"] == back
 
 
-async def test_pictures_count_as_calls_do(world: HttpDeployment) -> None:
-    """In the general window of the user, told on the page."""
+async def test_uploads_count_against_the_rate_limit(world: HttpDeployment) -> None:
+    """Uploads count against the user's general rate limit, with the retry time on the page."""
     limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client = await member(world)
@@ -286,10 +286,10 @@ async def test_pictures_count_as_calls_do(world: HttpDeployment) -> None:
         assert (refused.status_code, "Try again in 60" in problem(refused)) == (429, True)
 
 
-async def test_who_hangs_up_is_no_fault_of_ours(
+async def test_a_disconnect_is_not_logged_as_an_error(
     world: HttpDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An upload that is given up half way is not logged as an error, and leaves nothing."""
+    """An upload whose client disconnects logs no error and stores nothing."""
     client = await member(world)
     sent: list[Any] = []
 

@@ -48,7 +48,7 @@ OPTIONAL = ("tagline", "bio", "daily_rate", "languages", "years_experience")
 
 
 async def member(world: HttpDeployment, user: User | None = None) -> httpx.AsyncClient:
-    """A browser of the companion or another staff member, as it is without programs' headers."""
+    """A client of the companion or of another staff member without the API's header."""
     client = await world.signed_in_client(world.companion.id if user is None else user.id)
     del client.headers["x-csrf-token"]
     return client
@@ -124,8 +124,8 @@ async def test_a_profile_is_saved_by_the_form(each_world: HttpDeployment) -> Non
     }
 
 
-async def test_a_form_that_is_sent_as_it_came_changes_nothing(world: HttpDeployment) -> None:
-    """Also where a language has a comma in its name, and the photo is elsewhere."""
+async def test_an_unchanged_form_changes_nothing(world: HttpDeployment) -> None:
+    """Submitting the shown form changes nothing, even with a comma in a language."""
     client = await world.signed_in_client(world.companion.id)
     odd = {"languages": ["Portuguese, Brazilian"], "profile_photo": "photos/a.jpg", "bio": "\n a\n"}
     json_body(await client.put("/staff/profile", json=odd))
@@ -186,7 +186,7 @@ async def test_what_an_approval_needs_is_not_emptied(
         ("bio", "x" * 5001, "Bio must have 0 to 5000 characters."),
     ],
 )
-async def test_what_is_wrong_is_told_in_the_form(
+async def test_invalid_input_is_an_error_in_the_form(
     world: HttpDeployment, field: str, text: str, told: str
 ) -> None:
     """Invalid input keeps all submitted fields in the form and saves nothing."""
@@ -221,8 +221,8 @@ async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
     assert "Try again in 60 minutes." in refused.text
 
 
-async def test_a_page_says_how_a_profile_stands(each_world: HttpDeployment) -> None:
-    """What it lacks, that it waits, where customers see it, or that it is suspended."""
+async def test_the_page_shows_the_profiles_status(each_world: HttpDeployment) -> None:
+    """The page shows whether a profile is incomplete, pending, approved or suspended."""
     maja = await newcomer(each_world)
     client = await member(each_world, maja)
     page = (await client.get(ME)).text
@@ -240,16 +240,16 @@ async def test_a_page_says_how_a_profile_stands(each_world: HttpDeployment) -> N
     assert ("has suspended it" in page, public in page) == (True, False)
 
 
-async def test_services_of_others_are_named(world: HttpDeployment) -> None:
-    """So that they are called the same; no list is drawn of nothing."""
+async def test_services_of_others_are_listed(world: HttpDeployment) -> None:
+    """The services of approved companions are listed; without any there is no list."""
     client = await member(world, await newcomer(world))
     assert "Gala dinner, Trade fair" in (await client.get(ME)).text
     await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
     assert "What others offer" not in (await client.get(ME)).text
 
 
-async def test_rates_are_those_of_the_currency(world: HttpDeployment) -> None:
-    """Which is named, and has its decimals."""
+async def test_rates_have_the_currencys_decimals(world: HttpDeployment) -> None:
+    """A rate field names the currency and has its decimals as the step."""
     client = await member(world)
     assert re.search(r'Hourly rate, USD\s+<input [^>]*step="0.01"', (await client.get(ME)).text)
 
@@ -264,7 +264,7 @@ async def test_every_field_has_a_label(world: HttpDeployment, path: str) -> None
     assert len(re.findall("<h1", text)) == 1
 
 
-async def test_a_bio_that_comes_after_the_session_is_handed_back(world: HttpDeployment) -> None:
+async def test_a_bio_after_the_session_is_shown_again(world: HttpDeployment) -> None:
     """A bio submitted after the session ended is shown, with a link to the form."""
     sent = await world.client().post(ME, data={**FILLED, "csrf": "x"})
     assert (sent.status_code, "behind bars.</textarea>" in sent.text) == (401, True)

@@ -77,7 +77,7 @@ async def test_what_is_left_empty_is_not_said(world: HttpDeployment) -> None:
     assert (review["comment"], review["punctuality"]) == (None, None)
 
 
-async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
+async def test_invalid_input_is_an_error_in_the_form(world: HttpDeployment) -> None:
     """Invalid input is an error in the form, which keeps all submitted fields."""
     booking = await completed(world)
     customer, _ = await sides(world)
@@ -287,7 +287,7 @@ async def test_a_review_that_is_not_there_is_404(world: HttpDeployment) -> None:
             assert (await respond(staff, path, text)).status_code == 404
 
 
-async def test_who_is_signed_out_signs_in_first(world: HttpDeployment) -> None:
+async def test_signed_out_requests_lead_to_sign_in(world: HttpDeployment) -> None:
     """Signed-out visitors are led to sign-in and back."""
     for path in (LIST, f"{LIST}/1"):
         answer = await world.client().get(path)

@@ -1,4 +1,5 @@
-"""Where staff members are paid out to: the interface, the page, and the fake's own page."""
+"""Payout accounts of staff members: the API, the page of the service, and the fake processor's
+page."""
 
 from __future__ import annotations
 
@@ -58,11 +59,11 @@ async def fault(world: HttpDeployment, kind: str) -> None:
     json_body(await world.client().post("/sandbox/payments/faults", json=body))
 
 
-# The interface --------------------------------------------------------------------------
+# The API --------------------------------------------------------------------------------
 
 
 async def test_an_account_is_opened_and_gives_a_page(each_world: HttpDeployment) -> None:
-    """None at first; asking opens it, and leads to the processor for a while."""
+    """A request opens the payout account and returns the processor's page with its expiry."""
     browser = await staff(each_world)
     assert await account(browser) == NONE
     asked = json_body(await browser.post(PATH, json={"country": "pt"}))
@@ -73,8 +74,8 @@ async def test_an_account_is_opened_and_gives_a_page(each_world: HttpDeployment)
     assert await account(browser) == asked["payout_account"]
 
 
-async def test_who_has_just_registered_can_ask(each_world: HttpDeployment) -> None:
-    """A staff member needs no profile to say where to be paid."""
+async def test_an_account_needs_no_profile(each_world: HttpDeployment) -> None:
+    """A staff member without a profile can open a payout account."""
     user = await add_user(each_world.store, role=Role.STAFF)
     browser = await each_world.signed_in_client(user.id)
     assert await account(browser) == NONE
@@ -83,7 +84,7 @@ async def test_who_has_just_registered_can_ask(each_world: HttpDeployment) -> No
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"country":null}', b'{"country":"US","id":7}'])
 async def test_the_body_is_optional(world: HttpDeployment, raw: bytes) -> None:
-    """So is the country: the deployment's own goes for it."""
+    """The body and its country are optional, and default to the deployment's country."""
     browser = await staff(world)
     headers = JSON if raw else {}
     asked = json_body(await browser.post(PATH, content=raw, headers=headers))
@@ -94,7 +95,7 @@ async def test_the_body_is_optional(world: HttpDeployment, raw: bytes) -> None:
     "country", ["USA", "U", "", "  ", "U1", "ÅÄ", "ÅÄ".encode().decode("latin-1"), 5, True, [], {}]
 )
 async def test_a_country_has_two_letters(world: HttpDeployment, country: object) -> None:
-    """Of ASCII, and nothing else; nothing is opened for anything else."""
+    """A country other than two ASCII letters is 422, and no account is opened."""
     browser = await staff(world)
     answer = await browser.post(PATH, json={"country": country})
     error_body(answer, 422, "invalid_field")
@@ -103,15 +104,16 @@ async def test_a_country_has_two_letters(world: HttpDeployment, country: object)
 
 
 async def test_a_body_must_be_json(world: HttpDeployment) -> None:
-    """What is there at all is strict."""
+    """A body of no content type is 415, one that is no object 400, and an overlong one 413."""
     browser = await staff(world)
     error_body(await browser.post(PATH, content=b"{}"), 415, "unsupported_media_type")
     error_body(await browser.post(PATH, content=b"[]", headers=JSON), 400, "malformed_json")
     error_body(await browser.post(PATH, content=b"x" * 70_000, headers=JSON), 413, "body_too_large")
 
 
-async def test_only_staff_have_one(world: HttpDeployment) -> None:
-    """Customers and admins are 403, before anything of the body is looked at."""
+async def test_accounts_are_for_staff(world: HttpDeployment) -> None:
+    """Payout accounts are 403 for customers and admins, 401 without a session, and 403 without the
+    CSRF token."""
     for user in (world.customer, world.admin):
         browser = await world.signed_in_client(user.id)
         error_body(await browser.get(PATH), 403, "staff_only")
@@ -124,8 +126,9 @@ async def test_only_staff_have_one(world: HttpDeployment) -> None:
     assert await account(browser) == NONE
 
 
-async def test_a_processor_that_is_away_loses_nothing(world: HttpDeployment) -> None:
-    """500, and the worker opens the account once it can."""
+async def test_an_unavailable_processor_is_500(world: HttpDeployment) -> None:
+    """A request while the processor is unavailable is 500, and the due work opens the account
+    later."""
     browser = await staff(world)
     await fault(world, "rate_limit")
     error_body(await browser.post(PATH, json={"country": "pt"}), 500, "processor_unavailable")
@@ -135,8 +138,8 @@ async def test_a_processor_that_is_away_loses_nothing(world: HttpDeployment) -> 
     assert await account(browser) == {**NONE, "status": "ready", "country": "PT"}
 
 
-async def test_a_refusal_is_told_and_can_be_repaired(world: HttpDeployment) -> None:
-    """400 with the reason, which stays to be seen; asking anew tries anew."""
+async def test_a_refusal_is_shown_and_can_be_retried(world: HttpDeployment) -> None:
+    """A refusal is 400 with a reason that stays visible, and the next request opens the account."""
     browser = await staff(world)
     await fault(world, "refuse")
     told = error_body(await browser.post(PATH), 400, "payout_account_refused")
@@ -146,8 +149,8 @@ async def test_a_refusal_is_told_and_can_be_repaired(world: HttpDeployment) -> N
     assert (await account(browser))["message"] is None
 
 
-async def test_many_who_ask_at_once_open_one_account(each_world: HttpDeployment) -> None:
-    """Whatever each of them says: the first word counts, and all get its page."""
+async def test_concurrent_requests_open_one_account(each_world: HttpDeployment) -> None:
+    """Concurrent requests with different countries open one account, and all get its page."""
     browser, answers = await staff(each_world), []
 
     async def ask(country: str) -> None:
@@ -161,13 +164,13 @@ async def test_many_who_ask_at_once_open_one_account(each_world: HttpDeployment)
 
 
 async def test_an_account_is_its_owners(world: HttpDeployment) -> None:
-    """Another staff member sees their own, which is none."""
+    """A staff member does not see the account of another."""
     await (await staff(world)).post(PATH)
     assert await account(await staff(world)) == NONE
 
 
-async def test_a_store_that_is_away_is_503(world: HttpDeployment) -> None:
-    """As everywhere."""
+async def test_an_unavailable_store_is_503(world: HttpDeployment) -> None:
+    """An unavailable store is 503."""
     browser = await staff(world)
     world.restart(store=Failing(StoreUnavailable("gone")))
     there = world.client(**dict(browser.headers))
@@ -185,8 +188,9 @@ async def onboarding(world: HttpDeployment) -> tuple[httpx.AsyncClient, str]:
     return browser, asked["onboarding_url"]
 
 
-async def test_the_account_is_completed_by_the_button(world: HttpDeployment) -> None:
-    """A form without a script; the way back leads to the service, where it is ready."""
+async def test_the_processors_form_completes_the_account(world: HttpDeployment) -> None:
+    """The form of the processor's page completes the account, and the page then links back to the
+    service."""
     browser, url = await onboarding(world)
     visitor = world.client()
     page = (await visitor.get(url)).text
@@ -201,15 +205,16 @@ async def test_the_account_is_completed_by_the_button(world: HttpDeployment) -> 
     assert (await account(browser))["status"] == "ready"
 
 
-async def test_a_script_completes_it_by_json(world: HttpDeployment) -> None:
-    """Ready means ready when the answer comes."""
+async def test_json_completes_the_account(world: HttpDeployment) -> None:
+    """A JSON request to the processor's page makes the account ready."""
     browser, url = await onboarding(world)
     assert json_body(await world.client().post(url, json={})) == {"success": True, "ready": True}
     assert (await account(browser))["status"] == "ready"
 
 
-async def test_its_page_is_strict_too(world: HttpDeployment) -> None:
-    """Unknown accounts are 404 before anything else; bodies are checked."""
+async def test_the_processors_page_checks_requests(world: HttpDeployment) -> None:
+    """An unknown account is 404 before the body is checked, and invalid bodies and methods are
+    refused."""
     _, url = await onboarding(world)
     client = world.client()
     for unknown in (f"{url}x", f"{BASE_URL}/sandbox/payees/%00", f"{BASE_URL}/sandbox/payees/é"):
@@ -233,7 +238,7 @@ def status(page: httpx.Response) -> str:
 
 
 async def test_the_page_follows_the_account(world: HttpDeployment) -> None:
-    """From none over incomplete to ready, each with the word for what comes next."""
+    """The page shows the status none, incomplete or ready, each with the next step."""
     browser = await staff(world, by_hand=True)
     page = await browser.get(PAGE)
     assert (status(page), "Open a payout account" in page.text) == ("none", True)
@@ -248,28 +253,29 @@ async def test_the_page_follows_the_account(world: HttpDeployment) -> None:
     assert (status(page), "All is set" in page.text) == ("ready", True)
 
 
-async def test_who_comes_back_sees_what_holds_now(world: HttpDeployment) -> None:
-    """The processor is asked before its event has come; while it is away the page waits."""
+async def test_a_return_visit_shows_the_current_status(world: HttpDeployment) -> None:
+    """A return visit to the page, at most one per interval, asks the processor and shows the
+    current status."""
     browser, url = await onboarding(world)
     assert "has not cleared it yet" in (await browser.get(f"{PAGE}?done")).text
     await world.ports.sandbox.complete_payee(url.rpartition("/")[2])  # type: ignore[union-attr]
-    assert status(await browser.get(f"{PAGE}?done")) == "incomplete"  # Asked a moment ago.
+    assert status(await browser.get(f"{PAGE}?done")) == "incomplete"  # Within the interval.
     world.clock.advance(VISIT_SYNC_INTERVAL)
     assert status(await browser.get(PAGE)) == "incomplete"
     assert status(await browser.get(f"{PAGE}?done")) == "ready"
     assert status(await browser.get(PAGE)) == "ready"
 
 
-async def test_a_lapsed_page_is_asked_for_again(world: HttpDeployment) -> None:
-    """Whoever comes back from one is told why, and has the button for the next."""
+async def test_an_expired_link_is_explained(world: HttpDeployment) -> None:
+    """A return from an expired link is explained, with a button for a new one."""
     browser, _ = await onboarding(world)
     page = (await browser.get(f"{PAGE}?again")).text
     assert "for one visit only" in page
     assert "<button" in page
 
 
-async def test_a_refusal_stands_on_the_page(world: HttpDeployment) -> None:
-    """With the reason, and the way to try again."""
+async def test_the_page_shows_a_refusal(world: HttpDeployment) -> None:
+    """The page shows a refusal with its reason and a form to try again."""
     browser = await staff(world)
     await fault(world, "refuse")
     message = error_body(await browser.post(PATH), 400, "payout_account_refused")["error"]
@@ -280,15 +286,15 @@ async def test_a_refusal_stands_on_the_page(world: HttpDeployment) -> None:
 
 
 async def test_strangers_and_customers_see_nothing(world: HttpDeployment) -> None:
-    """Nobody signed in is asked to sign in; who is no staff member is 403."""
+    """The page asks signed-out visitors to sign in, and is 403 for customers."""
     page = await world.client().get(PAGE)
     assert page.status_code == 200
     assert "Sign in" in page.text
     error_body(await (await world.signed_in_client(world.customer.id)).get(PAGE), 403, "staff_only")
 
 
-async def press(browser: httpx.AsyncClient, **given: str) -> httpx.Response:
-    """Send the form of the page, without the header that programs send."""
+async def submit_form(browser: httpx.AsyncClient, **given: str) -> httpx.Response:
+    """Send the form of the page, without the CSRF header."""
     token = browser.headers.pop("x-csrf-token")
     answer = await browser.post(PAGE, data={"csrf": token, **given})
     browser.headers["x-csrf-token"] = token
@@ -296,10 +302,11 @@ async def press(browser: httpx.AsyncClient, **given: str) -> httpx.Response:
 
 
 async def test_an_account_is_opened_by_the_form(each_world: HttpDeployment) -> None:
-    """The answer leads to the processor, by itself and by a link; the next one leads there anew."""
+    """The form opens the account and leads to the processor by redirect and link, also when sent
+    again."""
     browser = await staff(each_world)
     for given in ({"country": "pt"}, {}):
-        page = await press(browser, **given)
+        page = await submit_form(browser, **given)
         assert page.status_code == 200
         [url] = re.findall(r'<a class="button main" href="([^"]+)"', page.text)
         assert url.startswith(f"{BASE_URL}/sandbox/payees/")
@@ -307,24 +314,27 @@ async def test_an_account_is_opened_by_the_form(each_world: HttpDeployment) -> N
     assert await account(browser) == {**NONE, "status": "ready", "country": "PT"}
 
 
-async def test_a_form_of_somebody_else_opens_nothing(world: HttpDeployment) -> None:
-    """Without the token 403; signed out one has to sign in; a customer has no such page."""
+async def test_the_form_needs_the_csrf_token(world: HttpDeployment) -> None:
+    """The form is 403 without the CSRF token and for customers, and leads signed-out visitors to
+    the sign-in page."""
     browser = await staff(world)
-    error_body(await press(browser, csrf="x"), 403, "csrf_failed")
+    error_body(await submit_form(browser, csrf="x"), 403, "csrf_failed")
     assert await account(browser) == NONE
     asked = await world.client().post(PAGE, data={"csrf": "x"})
     assert asked.headers["location"] == "/account/sign-in?next=%2Fstaff%2Fpayouts"
-    error_body(await press(await world.signed_in_client(world.customer.id)), 403, "staff_only")
+    error_body(
+        await submit_form(await world.signed_in_client(world.customer.id)), 403, "staff_only"
+    )
 
 
-async def test_the_form_says_what_is_wrong(world: HttpDeployment) -> None:
-    """A country that is none, a processor that is away or that refuses: the form stays."""
+async def test_the_form_shows_errors(world: HttpDeployment) -> None:
+    """The page shows an invalid country, an unavailable processor and a refusal as errors."""
     browser = await staff(world)
-    page = await press(browser, country="5x")
+    page = await submit_form(browser, country="5x")
     assert (page.status_code, "Country must be the two letters" in page.text) == (422, True)
     for kind, code in (("rate_limit", 500), ("refuse", 400)):
         await fault(world, kind)
-        page = await press(browser)
+        page = await submit_form(browser)
         assert page.status_code == code
         assert 'role="alert"' in page.text
         assert '<button class="main">' in page.text
@@ -332,6 +342,6 @@ async def test_the_form_says_what_is_wrong(world: HttpDeployment) -> None:
 
 
 async def test_no_page_runs_a_script(world: HttpDeployment) -> None:
-    """The policy of the browser lets none run."""
+    """The page and its content security policy have no scripts."""
     page = await (await staff(world)).get(PAGE)
     assert "script" not in page.text + page.headers["content-security-policy"]

@@ -1,4 +1,4 @@
-"""Events of the payment processor, as they come in over HTTP (CONTRACT 9)."""
+"""Events of the payment processor, received over HTTP (CONTRACT 9)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PATH = "/processor/fake/webhook"
 SIGNATURE = signing.SIGNATURE_HEADER
 
 
-async def paid_unseen(world: HttpDeployment) -> tuple[str, httpx.AsyncClient]:
-    """A booking that is paid at the processor; its events are still to be brought."""
+async def paid_without_events(world: HttpDeployment) -> tuple[str, httpx.AsyncClient]:
+    """A booking that is paid at the processor; its events are not received yet."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     await world.processor.sandbox.simulate_checkout(url.rpartition("/")[2], "succeed")
@@ -31,32 +31,32 @@ async def paid_unseen(world: HttpDeployment) -> tuple[str, httpx.AsyncClient]:
 
 
 async def event(world: HttpDeployment) -> tuple[Mapping[str, str], bytes]:
-    """A signed event that tells of something new."""
-    await paid_unseen(world)
+    """A signed event that has not been received."""
+    await paid_without_events(world)
     first, *_ = await world.processor.sandbox.take_due_events(10)
     return first
 
 
-async def test_an_event_is_stored_and_then_followed(each_world: HttpDeployment) -> None:
-    """The answer says what was new; the look that follows finds the payment."""
-    path, customer = await paid_unseen(each_world)
+async def test_an_event_is_stored_and_then_processed(each_world: HttpDeployment) -> None:
+    """An event is counted as received, and processing it makes the booking paid."""
+    path, customer = await paid_without_events(each_world)
     for headers, body in await each_world.processor.sandbox.take_due_events(10):
         answer = await each_world.client().post(PATH, headers=headers, content=body)
         assert json_body(answer) == {"received": 1}
     assert json_body(await customer.get(path))["booking"]["status"] == "accepted"
-    await reconciliation.process_events(each_world.ports)
+    await reconciliation.process_event(each_world.ports)
     assert json_body(await customer.get(path))["booking"]["status"] == "paid"
 
 
-async def test_a_replay_is_taken_and_is_no_news(each_world: HttpDeployment) -> None:
-    """200 each time, so that the processor stops; the inbox has it once."""
+async def test_a_repeated_event_is_stored_once(each_world: HttpDeployment) -> None:
+    """A repeated event is 200 each time and stored once."""
     headers, body = await event(each_world)
     news = [
         json_body(await each_world.client().post(PATH, headers=headers, content=body))["received"]
         for _ in range(3)
     ]
     assert news == [1, 0, 0]
-    assert await reconciliation.process_events(each_world.ports) == 1
+    assert await reconciliation.process_event(each_world.ports) == 1
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,16 @@ async def test_a_replay_is_taken_and_is_no_news(each_world: HttpDeployment) -> N
     ids=["missing", "empty", "cut", "wrong", "bytes", "not ascii", "endless", "no time"],
 )
 async def test_a_forged_event_is_refused(world: HttpDeployment, shown: list[bytes]) -> None:
-    """Whatever the header holds: 400, and nothing is stored."""
+    """An event with a missing or invalid signature is 400 and not stored."""
     _, body = await event(world)
     headers = [(SIGNATURE.lower().encode(), value) for value in shown]
     error_body(await world.client().post(PATH, headers=headers, content=body), 400, "bad_signature")
-    assert await reconciliation.process_events(world.ports) == 0
+    assert await reconciliation.process_event(world.ports) == 0
 
 
-async def test_a_signature_fits_its_very_bytes(world: HttpDeployment) -> None:
-    """One byte more, a wrong secret and a header that came twice are all refused."""
+async def test_a_signature_covers_the_exact_body(world: HttpDeployment) -> None:
+    """A changed body, a wrong secret and a repeated signature header are 400, and nothing is
+    stored."""
     headers, body = await event(world)
     client = world.client()
     forged = signing.sign_headers(body, b"guess", world.clock.now)
@@ -90,19 +91,20 @@ async def test_a_signature_fits_its_very_bytes(world: HttpDeployment) -> None:
     for shown, sent in ((headers, body + b" "), (forged, body), (twice, body)):
         answer = await client.post(PATH, headers=shown, content=sent)
         error_body(answer, 400, "bad_signature")
-    assert await reconciliation.process_events(world.ports) == 0
+    assert await reconciliation.process_event(world.ports) == 0
 
 
 @pytest.mark.parametrize("off", [-6 * MINUTE, 6 * MINUTE], ids=["past", "future"])
 async def test_an_event_of_another_time_is_refused(world: HttpDeployment, off) -> None:
-    """Old ones are replays, and future ones are kept for later by nobody honest."""
+    """An event signed six minutes in the past or the future is 400."""
     _, body = await event(world)
     headers = signing.sign_headers(body, b"s" * 32, world.clock.now + off)
     error_body(await world.client().post(PATH, headers=headers, content=body), 400, "bad_signature")
 
 
-async def test_credentials_and_types_are_not_looked_at(world: HttpDeployment) -> None:
-    """The signature alone counts; no window is spent, and no answer tells of one."""
+async def test_credentials_and_types_are_ignored(world: HttpDeployment) -> None:
+    """Credentials, origin and content type are ignored, and the response has no rate limit
+    headers."""
     headers, body = await event(world)
     world.raise_limits()
     more = {
@@ -117,7 +119,7 @@ async def test_credentials_and_types_are_not_looked_at(world: HttpDeployment) ->
 
 
 async def test_the_body_has_a_bound_of_its_own(world: HttpDeployment) -> None:
-    """256 KiB are read and judged, one byte more is 413."""
+    """A body of 256 KiB is read, and one more byte is 413."""
     client = world.client()
     error_body(
         await client.post(PATH, content=b"x" * MAX_PROCESSOR_EVENT_BYTES), 400, "bad_signature"
@@ -132,15 +134,15 @@ async def test_the_body_has_a_bound_of_its_own(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("name", ["stripe", "Fake", "%00", "fake%20", "é"])
 async def test_another_processor_is_unknown(world: HttpDeployment, name: str) -> None:
-    """Only the one that the deployment pays by; its 404 goes before what is wrong besides."""
+    """The name of another processor is 404 before the body is checked."""
     headers, body = await event(world)
     path = f"/processor/{name}/webhook"
     for sent in (body, b"x" * (MAX_PROCESSOR_EVENT_BYTES + 1)):
         error_body(await world.client().post(path, headers=headers, content=sent), 404, "not_found")
 
 
-async def test_what_could_not_be_stored_is_not_acknowledged(world: HttpDeployment) -> None:
-    """503 while the store is away; the same event is news once it is back."""
+async def test_an_unstored_event_is_not_acknowledged(world: HttpDeployment) -> None:
+    """An event is 503 while the store is unavailable, and new when it is sent again."""
     headers, body = await event(world)
     store = world.ports.store
     world.restart(store=Failing(StoreUnavailable("gone")))

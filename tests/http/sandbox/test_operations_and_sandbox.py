@@ -1,4 +1,4 @@
-"""Operations paths and the sandbox (CONTRACT 9)."""
+"""Operational endpoints and the sandbox (CONTRACT 9)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_live_process_is_ok(world: HttpDeployment) -> None:
-    """/healthz asks nobody."""
+    """/healthz is ok without the store."""
     world.restart(store=Failing(StoreUnavailable("gone")))
     assert json_body(await world.client().get("/healthz")) == {"status": "ok"}
 
 
 async def test_readiness_needs_the_store(world: HttpDeployment) -> None:
-    """/readyz is 503 while the database is not there."""
+    """/readyz is 503 with a Retry-After header while the store is unavailable."""
     assert json_body(await world.client().get("/readyz")) == {"status": "ok"}
     world.restart(store=Failing(StoreUnavailable("gone")))
     answer = await world.client().get("/readyz")
@@ -33,7 +33,7 @@ async def test_readiness_needs_the_store(world: HttpDeployment) -> None:
 
 
 async def samples(world: HttpDeployment) -> dict[tuple[str, ...], float]:
-    """What /metrics says, by name and its labels in alphabetic order."""
+    """The samples of /metrics, by name and by label values in alphabetical order of the labels."""
     answer = await world.client().get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     return {
@@ -44,7 +44,7 @@ async def samples(world: HttpDeployment) -> dict[tuple[str, ...], float]:
 
 
 async def test_requests_are_counted_by_route_and_status(world: HttpDeployment) -> None:
-    """Each call counts under the path of its row, never under what it named."""
+    """Requests are counted by the path of their endpoint, not by the requested path."""
     program = world.client_with_key()
     for path in ("/api/v1/companions/999", f"/api/v1/companions/{world.companion.id}", "/nope"):
         await program.get(path)
@@ -58,7 +58,7 @@ async def test_requests_are_counted_by_route_and_status(world: HttpDeployment) -
 
 
 async def test_due_work_is_counted_by_kind(world: HttpDeployment) -> None:
-    """How much waits, and for how long the oldest: asked for once in a few seconds."""
+    """Due work is counted by kind with the age of the oldest, and cached for some seconds."""
     await accepted(world)
     name, kind = "staffbooking_due_work", "open_checkout"
     assert (await samples(world))[name, kind] == 1
@@ -72,7 +72,8 @@ async def test_due_work_is_counted_by_kind(world: HttpDeployment) -> None:
 
 
 async def test_webhooks_are_counted(world: HttpDeployment) -> None:
-    """Attempts by how they ended, what is on its way, and how late it is."""
+    """Webhook attempts are counted by result and deliveries by status, with the lag and the
+    unplaced events."""
     store, name = world.ports.store, "staffbooking_webhook"
     first = await add_endpoint(store, succeeded=3, failed=1)
     second = await add_endpoint(store, succeeded=4)
@@ -90,8 +91,9 @@ async def test_webhooks_are_counted(world: HttpDeployment) -> None:
     assert found[f"{name}_events_unplaced",] == 1
 
 
-async def test_figures_need_no_store(world: HttpDeployment) -> None:
-    """While the store is away they tell of the process alone, and of due work again after."""
+async def test_metrics_need_no_store(world: HttpDeployment) -> None:
+    """Without the store /metrics has the figures of the process only, and due work once the store
+    is back."""
     await accepted(world)
     store = world.ports.store
     world.restart(store=Failing(StoreUnavailable("gone")))
@@ -108,7 +110,7 @@ async def test_figures_need_no_store(world: HttpDeployment) -> None:
 
 
 async def test_the_clock_moves_ahead(world: HttpDeployment) -> None:
-    """By seconds or to an instant; the answer is the new now."""
+    """The clock moves by seconds or to an instant, and the response has the new time."""
     client = world.client()
     moved = await client.post("/sandbox/clock", json={"advance_seconds": 3600})
     assert json_body(moved) == {"now": "2027-03-01T13:00:00Z"}
@@ -123,7 +125,7 @@ async def test_the_clock_moves_ahead(world: HttpDeployment) -> None:
     [{"advance_seconds": -1}, {"set_to": "2027-03-01T11:59:59Z"}, {"set_to": "1970-01-01T00:00Z"}],
 )
 async def test_the_clock_never_moves_back(world: HttpDeployment, body: dict[str, object]) -> None:
-    """Backwards is 400."""
+    """Moving the clock back is 400 `clock_backwards`."""
     error_body(await world.client().post("/sandbox/clock", json=body), 400, "clock_backwards")
 
 
@@ -145,13 +147,13 @@ async def test_the_clock_never_moves_back(world: HttpDeployment, body: dict[str,
 async def test_the_clock_is_strict(
     world: HttpDeployment, body: dict[str, object], status: int, named: set[str]
 ) -> None:
-    """One of the two, well formed, and not absurdly far."""
+    """A clock request without exactly one valid field is refused, and names the fields."""
     answer = await world.client().post("/sandbox/clock", json=body)
     assert (answer.status_code, error_fields(answer)) == (status, named)
 
 
-async def test_a_chargeback_is_noted_at_once(world: HttpDeployment) -> None:
-    """Opened it disputes the booking; lost it cancels it."""
+async def test_a_chargeback_is_applied_at_once(world: HttpDeployment) -> None:
+    """An opened chargeback disputes the booking, and a lost one cancels it."""
     path, customer, _ = await paid(world)
     code = json_body(await customer.get(path))["booking"]["booking_code"]
     for outcome, status in (("open", "disputed"), ("lost", "cancelled")):
@@ -160,8 +162,9 @@ async def test_a_chargeback_is_noted_at_once(world: HttpDeployment) -> None:
         assert json_body(await customer.get(path))["booking"]["status"] == status
 
 
-async def test_a_chargeback_of_nothing_is_refused(world: HttpDeployment) -> None:
-    """An unknown booking is 404, one that nobody paid 400, an unknown outcome 422."""
+async def test_an_invalid_chargeback_is_refused(world: HttpDeployment) -> None:
+    """A chargeback of an unknown booking is 404, of an unpaid one 400, with an unknown outcome
+    422."""
     path, customer, _ = await accepted(world)
     code = json_body(await customer.get(path))["booking"]["booking_code"]
     client = world.client()
@@ -175,7 +178,7 @@ async def test_a_chargeback_of_nothing_is_refused(world: HttpDeployment) -> None
 
 
 async def test_faults_are_checked(world: HttpDeployment) -> None:
-    """Unknown ops and kinds, and times out of bounds, are named."""
+    """Unknown operations and invalid counts of faults are named."""
     client = world.client()
     answer = await client.post("/sandbox/payments/faults", json={"op": "fly", "kind": "slow"})
     error_body(answer, 422, "invalid_field")
@@ -187,8 +190,9 @@ async def test_faults_are_checked(world: HttpDeployment) -> None:
 # The hosted page ------------------------------------------------------------------------
 
 
-async def test_the_page_is_strict_too(world: HttpDeployment) -> None:
-    """Unknown pages are 404 before anything else; outcomes and bodies are checked."""
+async def test_the_hosted_page_checks_requests(world: HttpDeployment) -> None:
+    """An unknown page is 404 before the body is checked, and invalid outcomes, bodies and methods
+    are refused."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     client = world.client()
@@ -202,7 +206,7 @@ async def test_the_page_is_strict_too(world: HttpDeployment) -> None:
 
 
 async def test_a_challenge_is_passed_on_the_page(world: HttpDeployment) -> None:
-    """A card that asks the bank pays only once the client has said yes."""
+    """A challenged card pays once the challenge is passed."""
     path, customer, _ = await accepted(world)
     url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert (
@@ -212,8 +216,8 @@ async def test_a_challenge_is_passed_on_the_page(world: HttpDeployment) -> None:
     assert json_body(await customer.post(url, json={"outcome": "succeed"}))["state"] == "paid"
 
 
-async def test_what_people_wrote_is_escaped(world: HttpDeployment) -> None:
-    """Names on pages are text, never markup."""
+async def test_names_are_escaped(world: HttpDeployment) -> None:
+    """Markup in a name is escaped on pages."""
 
     marked = evolve(world.customer, first_name="<b onclick=x>")
     await world.store.run_transaction(lambda tx: tx.accounts.save_user(marked))
@@ -222,8 +226,8 @@ async def test_what_people_wrote_is_escaped(world: HttpDeployment) -> None:
     assert "<b onclick" not in page
 
 
-async def test_a_fault_on_a_page_tells_nothing(world: HttpDeployment) -> None:
-    """Pages too answer faults of ours in the contract's shape."""
+async def test_an_internal_error_of_a_page_reveals_nothing(world: HttpDeployment) -> None:
+    """An unexpected error of a page is 500 with error, code and request id only."""
     world.restart(sandbox=Failing(RuntimeError("secret")))
     answer = await world.client().get("/sandbox/checkout/abc")
     assert set(error_body(answer, 500, "internal")) == {"error", "code", "request_id"}

@@ -1,7 +1,7 @@
-"""Requests with usual and unusual spellings of every path, and what of their answers is compared.
+"""Requests with usual and unusual spellings of every path, and the compared parts of the responses.
 
-`answers_to_odd_paths.json` holds the answers of the first version. It lists each different answer
-once; of each path, caller and spelling, it has the place of the answer to each method.
+`answers_to_odd_paths.json` holds the responses of the first version. It lists each different
+response once; for each path, caller and spelling it has the index of the response to each method.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Answer: TypeAlias = dict[str, Any]
 
 
 def spell(path: str, spelling: str) -> str:
-    """A path in one of the spellings; its parameters are all 1."""
+    """A path in one of the spellings, with 1 for every parameter."""
     path = re.sub(r"\{\w+\}", "1", path)
     match spelling:
         case "plain":
@@ -61,7 +61,7 @@ def spell(path: str, spelling: str) -> str:
 
 
 async def ask_all(world: HttpDeployment, path: str) -> AsyncIterator[tuple[str, str, list[Answer]]]:
-    """Caller, spelling, and the answer to each method."""
+    """Yields caller, spelling, and the responses to each method."""
     for caller in CALLERS:
         for spelling in SPELLINGS:
             answers = []
@@ -79,7 +79,7 @@ async def ask_all(world: HttpDeployment, path: str) -> AsyncIterator[tuple[str, 
 
 
 def describe(answer: httpx.Response) -> Answer:
-    """What is compared: status, headers, and the kind of the body."""
+    """The compared parts of a response: status, headers, and the kind of the body."""
     headers = {
         name: _mask(value)
         for name, value in answer.headers.multi_items()
@@ -93,7 +93,7 @@ def describe(answer: httpx.Response) -> Answer:
 
 
 def _describe_body(answer: httpx.Response) -> str:
-    """The code of an error, the fields of another object, else the form."""
+    """The code of an error, the fields of another object, or `text` or `none`."""
     if not answer.content:
         return "none"
     if answer.headers.get("content-type") != "application/json":
@@ -103,5 +103,5 @@ def _describe_body(answer: httpx.Response) -> str:
 
 
 def _mask(value: str) -> str:
-    """A header without what differs from run to run, or with the style sheet."""
+    """A header's value without what varies by run or by style sheet."""
     return re.sub(r"(sha256-|connect\.sid=)[\w+/=.-]+", r"\1…", value)

@@ -1,4 +1,4 @@
-"""The application below a prefix: in Litestar, in bare ASGI, behind a proxy; with an embedder's
+"""The application below a prefix: in Litestar, in plain ASGI, behind a proxy; with an embedder's
 plugin, middleware, lifespan and routes."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AnyApp = Callable[[Any, Any, Any], Any]
 
 
 class HeaderMiddleware(ASGIMiddleware):
-    """Marks answers, and lets nobody in who bears the word `refuse`."""
+    """Adds a header to responses, and refuses requests with a `refuse` header."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         if any(name == b"refuse" for name, _ in scope["headers"]):
@@ -77,7 +77,7 @@ class RoutesPlugin(InitPlugin):
 
 
 def mount_in_litestar(app: StaffbookingApp) -> AnyApp:
-    """As a mount of another Litestar application."""
+    """Mount in another Litestar application."""
 
     @asgi(PREFIX, is_mount=True, copy_scope=True)
     async def mount(scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +87,7 @@ def mount_in_litestar(app: StaffbookingApp) -> AnyApp:
 
 
 def mount_with_full_path(app: StaffbookingApp) -> AnyApp:
-    """As the specification of ASGI says: the path begins with the root path."""
+    """Mount as the ASGI specification says: the path begins with the root path."""
 
     async def outer(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "root_path": PREFIX}, receive, send)
@@ -96,7 +96,7 @@ def mount_with_full_path(app: StaffbookingApp) -> AnyApp:
 
 
 def mount_with_stripped_path(app: StaffbookingApp) -> AnyApp:
-    """As older frameworks do it: the path is the rest."""
+    """Mount as older frameworks do: the path excludes the root path."""
 
     async def outer(scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"].removeprefix(PREFIX)
@@ -106,7 +106,7 @@ def mount_with_stripped_path(app: StaffbookingApp) -> AnyApp:
 
 
 def mount_nowhere(app: StaffbookingApp) -> AnyApp:
-    """A server that knows no prefix, and gets it in every path."""
+    """No mount: the server knows no prefix, and every path contains it."""
     return app
 
 
@@ -116,7 +116,7 @@ MOUNTS = [mount_in_litestar, mount_with_full_path, mount_with_stripped_path, mou
 def mount_world(
     world: HttpDeployment, mount: Callable[[StaffbookingApp], AnyApp]
 ) -> StaffbookingApp:
-    """Serve the deployment below the prefix, with the plugin; the application itself."""
+    """Serve the deployment below the prefix, with the plugin; returns the application itself."""
     base_url = f"{BASE_URL}{PREFIX}"
     processor = FakeProcessor(
         MemoryFakeDocumentStore(), world.clock, base_url=base_url, secret=b"s" * 32
@@ -129,8 +129,9 @@ def mount_world(
 
 
 @pytest.mark.parametrize("mount", MOUNTS)
-async def test_a_booking_lives_below_a_prefix(world: HttpDeployment, mount: Any) -> None:
-    """Requested by a program, accepted, paid on the hosted page, and seen as paid."""
+async def test_a_booking_is_paid_below_a_prefix(world: HttpDeployment, mount: Any) -> None:
+    """A booking is requested, accepted and paid below a prefix, which links and the document
+    contain."""
     mount_world(world, mount)
     customer = await world.signed_in_client(world.customer.id)
     staff = await world.signed_in_client(world.companion.id)
@@ -175,7 +176,7 @@ async def test_people_sign_in_below_a_prefix(world: HttpDeployment, mount: Any) 
 
 @pytest.mark.parametrize("mount", MOUNTS)
 async def test_the_channel_opens_below_a_prefix(world: HttpDeployment, mount: Any) -> None:
-    """Handshakes of WebSockets and of Socket.IO find it, from pages of the base URL's origin."""
+    """WebSocket and Socket.IO handshakes succeed below a prefix."""
     app = mount_world(world, mount)
     token = world.ports.ids.token()
     await add_session(world.store, world.customer.id, token=token, seen_at=world.clock.now)
@@ -190,7 +191,7 @@ async def test_the_channel_opens_below_a_prefix(world: HttpDeployment, mount: An
 
 
 async def open_websocket(app: Any, path: str, token: str) -> list[dict[str, Any]]:
-    """What a client is sent that connects, says a word, and goes."""
+    """Connect, send a word and disconnect; returns the messages sent to the client."""
     sent: list[dict[str, Any]] = []
     told: Iterator[dict[str, Any]] = iter(
         [
@@ -222,8 +223,8 @@ async def open_websocket(app: Any, path: str, token: str) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize("mount", [mount_in_litestar, mount_nowhere])
-async def test_routes_of_an_embedder_are_litestars(world: HttpDeployment, mount: Any) -> None:
-    """Requests and WebSockets reach them; what fails there is answered as anywhere."""
+async def test_an_embedders_routes_are_served(world: HttpDeployment, mount: Any) -> None:
+    """An embedder's routes and WebSockets are served, and a failure there is 500 `internal`."""
     mount_world(world, mount)
     client = world.client()
     hello = await client.get(f"{PREFIX}/hello/you")
@@ -236,7 +237,7 @@ async def test_routes_of_an_embedder_are_litestars(world: HttpDeployment, mount:
 
 
 async def test_middleware_may_refuse(world: HttpDeployment) -> None:
-    """An endpoint, an unknown path and a page are answered with what it raises."""
+    """An exception of the middleware is the response of endpoints, unknown paths and pages."""
     mount_world(world, mount_nowhere)
     client = world.client(refuse="yes")
     for path in ("/healthz", "/nothing", "/docs"):
@@ -245,7 +246,7 @@ async def test_middleware_may_refuse(world: HttpDeployment) -> None:
 
 
 async def test_litestars_test_client_runs_it(world: HttpDeployment) -> None:
-    """Lifespans are entered, the embedder's first; the channel is open during them."""
+    """The embedder's lifespan is entered and left, and the channel is open during it."""
     entered: list[str] = []
 
     @asynccontextmanager
@@ -263,10 +264,10 @@ async def test_litestars_test_client_runs_it(world: HttpDeployment) -> None:
     assert not app.hub.is_open
 
 
-async def test_one_request_id_names_an_answer(
+async def test_an_errors_request_id_is_that_of_the_header(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The id in the error of a page is that of its header, as for an endpoint."""
+    """The request id in the error of a page is that of the response's header."""
 
     class Broken:
         async def find_companions(self, *_: Any, **__: Any) -> None:
@@ -282,8 +283,9 @@ async def test_one_request_id_names_an_answer(
         assert error_body(answer, 500, "internal")["request_id"] == answer.headers["x-request-id"]
 
 
-async def test_every_answer_bears_a_request_id(world: HttpDeployment) -> None:
-    """Endpoints, pages, other methods and unknown paths; no two are the same."""
+async def test_every_response_has_a_request_id(world: HttpDeployment) -> None:
+    """Every response has a different request id, for endpoints, pages, other methods and unknown
+    paths."""
     client = world.client()
     answers = [
         await client.request(method, path)
@@ -294,7 +296,7 @@ async def test_every_answer_bears_a_request_id(world: HttpDeployment) -> None:
 
 
 def test_the_package_loads_the_application_at_first_use() -> None:
-    """`import staffbooking_http` loads no framework."""
+    """`import staffbooking_http` loads no framework until `create_app` is accessed."""
     code = (
         "import sys, staffbooking_http; assert 'litestar' not in sys.modules; "
         "staffbooking_http.create_app; assert 'litestar' in sys.modules"
@@ -303,7 +305,7 @@ def test_the_package_loads_the_application_at_first_use() -> None:
 
 
 def test_the_package_has_nothing_else() -> None:
-    """An unknown name is an AttributeError, as in any module."""
+    """An unknown name of the package is an AttributeError."""
     import staffbooking_http
 
     with pytest.raises(AttributeError, match="nothing"):

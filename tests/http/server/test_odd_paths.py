@@ -1,4 +1,5 @@
-"""Every path in unusual spellings, by every method: the answers are those of the first version."""
+"""Every path in unusual spellings, by every method: the responses are those of the first
+version."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ RECORDED: dict[str, Any] = json.loads(FIXTURE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", RECORDED["paths"])
-async def test_answers_stay(world: HttpDeployment, path: str) -> None:
-    """Status, headers and kind of body are the recorded ones."""
+async def test_responses_equal_the_recorded_ones(world: HttpDeployment, path: str) -> None:
+    """Status, headers and kind of body equal the recorded ones."""
     world.raise_limits()
     await add_booking(world.store, world.companion, world.customer)
     async for caller, spelling, answers in ask_all(world, path):

@@ -1,4 +1,4 @@
-"""The server itself, on a real socket: bounds, shapes of refusals, and a clean end."""
+"""The server on a real socket: limits, error responses, and shutdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = load_settings({})
 
 @asynccontextmanager
 async def serving(world: HttpDeployment) -> AsyncIterator[tuple[int, anyio.Event]]:
-    """A server of the world's ports: its port, and the event that stops it."""
+    """Run a server on the world's ports; yields its TCP port and the event that stops it."""
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
         with open_listening_socket("127.0.0.1", 0) as listening:
@@ -41,7 +41,8 @@ async def serving(world: HttpDeployment) -> AsyncIterator[tuple[int, anyio.Event
 
 
 async def raw(port: int, sent: bytes) -> tuple[bytes, bytes]:
-    """Head and body of what comes back until the server hangs up."""
+    """Send bytes; returns head and body of what is received until the server closes the
+    connection."""
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(sent)
         got = b""
@@ -53,7 +54,7 @@ async def raw(port: int, sent: bytes) -> tuple[bytes, bytes]:
 
 
 async def test_it_answers_on_a_real_socket(world: HttpDeployment) -> None:
-    """The whole way, through the parser and back."""
+    """Requests over a real socket are parsed and answered."""
     async with serving(world) as (port, _), httpx.AsyncClient() as client:
         headers = {"authorization": f"Bearer {world.api_key}"}
         url = f"http://127.0.0.1:{port}/api/v1/companions"
@@ -78,8 +79,8 @@ async def test_it_answers_on_a_real_socket(world: HttpDeployment) -> None:
     ],
     ids=["garbage", "version", "path", "header", "length", "smuggling", "huge head"],
 )
-async def test_what_is_no_request_is_400(world: HttpDeployment, sent: bytes) -> None:
-    """Even where no request comes about, the answer has the contract's shape."""
+async def test_a_malformed_request_is_400(world: HttpDeployment, sent: bytes) -> None:
+    """A malformed HTTP request is 400 in the contract's format."""
     async with serving(world) as (port, _):
         head, body = await raw(port, sent)
     assert head.startswith(b"HTTP/1.1 400 ")
@@ -87,10 +88,10 @@ async def test_what_is_no_request_is_400(world: HttpDeployment, sent: bytes) -> 
     assert json.loads(body)["code"] == "malformed_request"
 
 
-async def test_a_head_that_never_ends_is_cut_off(
+async def test_an_incomplete_head_times_out(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither silence nor a trickle holds a connection."""
+    """A connection that sends no complete request head is closed after the timeout."""
     monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.05)
     async with serving(world) as (port, _):
         assert await raw(port, b"") == (b"", b"")
@@ -103,7 +104,7 @@ async def test_a_head_that_never_ends_is_cut_off(
 async def test_too_many_connections_are_503(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection over the bound is told to come again."""
+    """A connection over the limit is 503 with a Retry-After header."""
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 0)
     async with serving(world) as (port, _):
         head, body = await raw(port, b"")
@@ -114,12 +115,14 @@ async def test_too_many_connections_are_503(
 
 IMAGE = b"GET /media/large.png HTTP/1.1\r\nhost: x\r\n\r\n"
 LARGE = 30 * 2**20
-"""Bytes: more than systems take on to send."""
+"""Bytes: more than the socket buffers of systems hold."""
 
 
 @asynccontextmanager
-async def asked(world: HttpDeployment, port: int) -> AsyncIterator[anyio.abc.SocketStream]:
-    """A connection on which a large image was asked for, of which nothing more is read."""
+async def unread_response(
+    world: HttpDeployment, port: int
+) -> AsyncIterator[anyio.abc.SocketStream]:
+    """A connection that has requested a large image and reads only its start."""
     await world.ports.files.put("large.png", bytes(LARGE))
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(IMAGE)
@@ -127,10 +130,10 @@ async def asked(world: HttpDeployment, port: int) -> AsyncIterator[anyio.abc.Soc
         yield stream
 
 
-async def test_who_does_not_read_is_cut_off(
+async def test_an_unread_response_times_out(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer that nobody takes holds no connection for ever."""
+    """A connection whose response is not read is closed after the timeout."""
     monkeypatch.setattr(server, "UNREAD_TIMEOUT_SECONDS", 0.05)
     lost, end = anyio.Event(), server.BoundedHttpProtocol.connection_lost
 
@@ -139,15 +142,15 @@ async def test_who_does_not_read_is_cut_off(
         end(protocol, error)
 
     monkeypatch.setattr(server.BoundedHttpProtocol, "connection_lost", noted)
-    async with serving(world) as (port, _), asked(world, port):
+    async with serving(world) as (port, _), unread_response(world, port):
         with anyio.fail_after(5):
             await lost.wait()
 
 
-async def test_who_reads_slowly_is_not_cut_off(
+async def test_a_slow_reader_stays_connected(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as something is taken between two looks, or another answer is under way."""
+    """A connection is aborted only if nothing of the same response was read between two checks."""
     made: list[server.BoundedHttpProtocol] = []
     begin = server.BoundedHttpProtocol.connection_made
 
@@ -156,7 +159,7 @@ async def test_who_reads_slowly_is_not_cut_off(
         begin(protocol, transport)
 
     monkeypatch.setattr(server.BoundedHttpProtocol, "connection_made", noted)
-    async with serving(world) as (port, _), asked(world, port) as stream:
+    async with serving(world) as (port, _), unread_response(world, port) as stream:
         waited = server.abort_stalled_connections(made, {})
         assert set(waited.values()) != set()
         for _ in range(2):
@@ -171,7 +174,7 @@ async def test_who_reads_slowly_is_not_cut_off(
 
 
 async def _take(stream: anyio.abc.SocketStream, number: int) -> None:
-    """Read so many bytes, or a few more."""
+    """Read at least so many bytes."""
     while number > 0:
         number -= len(await stream.receive())
 
@@ -186,10 +189,10 @@ async def _take(stream: anyio.abc.SocketStream, number: int) -> None:
         (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None),
     ],
 )
-def test_files_are_allowed_for_all_connections(
+def test_the_open_file_limit_is_raised(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, then: tuple[int, int] | None
 ) -> None:
-    """As many as are needed, or as many as may be; never fewer than there are."""
+    """The open file limit is raised to the required number or the hard limit, and never lowered."""
     made: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: made.append(limits))
@@ -197,8 +200,8 @@ def test_files_are_allowed_for_all_connections(
     assert made == ([] if then is None else [then])
 
 
-async def test_what_is_in_flight_ends(world: HttpDeployment) -> None:
-    """Asked to stop, the server answers what it has begun, and then ends."""
+async def test_a_request_in_progress_is_completed(world: HttpDeployment) -> None:
+    """A server that is stopped completes the request in progress."""
     begun, go_on = anyio.Event(), anyio.Event()
 
     class Slow:
@@ -224,17 +227,17 @@ async def test_what_is_in_flight_ends(world: HttpDeployment) -> None:
 
 
 def test_a_taken_port_is_an_error() -> None:
-    """Who composes the server hears that the port can't be had."""
+    """Listening on a taken port raises OSError."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError):
         open_listening_socket("127.0.0.1", taken.getsockname()[1])
 
 
-# Before the store is there --------------------------------------------------------------
+# Before the store is available ----------------------------------------------------------
 
 
 @asynccontextmanager
-async def holding(ready: anyio.Event, stop: anyio.Event) -> AsyncIterator[socket.socket]:
-    """A socket on which nobody is served until it is ready."""
+async def maintained_socket(ready: anyio.Event, stop: anyio.Event) -> AsyncIterator[socket.socket]:
+    """A socket with a maintenance server, until `ready` is set."""
 
     async def is_ready() -> bool:
         return ready.is_set()
@@ -259,10 +262,10 @@ def haste(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("haste")
 async def test_before_it_is_ready_a_server_is_alive() -> None:
-    """Whoever asks whether it lives hears so; all others are to come again, as the interface
-    tells them."""
+    """Before it is ready a server answers /healthz, and all other paths with 503 and
+    Retry-After."""
     ready = anyio.Event()
-    async with holding(ready, anyio.Event()) as listening:
+    async with maintained_socket(ready, anyio.Event()) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=url) as client:
             assert (await client.get("/healthz")).json() == {"status": "ok"}
@@ -276,9 +279,9 @@ async def test_before_it_is_ready_a_server_is_alive() -> None:
 
 @pytest.mark.usefixtures("haste")
 async def test_before_it_is_ready_a_channel_is_refused() -> None:
-    """As calls are, before the handshake ends."""
+    """Before it is ready a server refuses WebSocket handshakes with 503."""
     ready = anyio.Event()
-    async with holding(ready, anyio.Event()) as listening:
+    async with maintained_socket(ready, anyio.Event()) as listening:
         with pytest.raises(InvalidStatus) as caught:
             await connect(f"ws://127.0.0.1:{listening.getsockname()[1]}/ws")
         assert caught.value.response.status_code == 503
@@ -286,8 +289,8 @@ async def test_before_it_is_ready_a_channel_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("haste")
-async def test_who_comes_between_waits(world: HttpDeployment) -> None:
-    """Nobody is refused while the one server ends and the other begins."""
+async def test_a_connection_between_the_servers_is_served(world: HttpDeployment) -> None:
+    """A connection made after the maintenance server and before the other one is served."""
     stop = anyio.Event()
 
     async def is_ready() -> bool:
@@ -310,8 +313,8 @@ async def test_who_comes_between_waits(world: HttpDeployment) -> None:
 
 @pytest.mark.usefixtures("haste")
 async def test_a_server_that_never_gets_ready_stops() -> None:
-    """It ends when it is told to."""
+    """A maintenance server that is never ready ends when it is stopped."""
     stop = anyio.Event()
     with anyio.fail_after(5):
-        async with holding(anyio.Event(), stop):
+        async with maintained_socket(anyio.Event(), stop):
             stop.set()

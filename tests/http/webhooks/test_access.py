@@ -1,4 +1,4 @@
-"""Who may manage webhooks, in which order calls are checked, and how often (CONTRACT 2, 8)."""
+"""Access to webhooks: credentials, order of checks, rate limits (CONTRACT 2, 8)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 RESET = int((NOW + 15 * MINUTE).timestamp())
 
 
-# Who may --------------------------------------------------------------------------------
+# Access ---------------------------------------------------------------------------------
 
 
 async def test_the_authorization_header_decides(world: HttpDeployment) -> None:
@@ -41,7 +41,7 @@ async def test_the_authorization_header_decides(world: HttpDeployment) -> None:
 
 
 async def test_a_session_needs_its_token_to_change_anything(world: HttpDeployment) -> None:
-    """Reading goes without; a key needs none."""
+    """Changes by session need the CSRF token; reading, and changes by key, do not."""
     browser = await world.signed_in_client(world.subscriber.id)
     path = await add_endpoint_path(browser)
     del browser.headers["x-csrf-token"]
@@ -73,8 +73,8 @@ async def test_a_subscription_is_needed(world: HttpDeployment, subscription: Sub
         )
 
 
-async def test_a_subscription_ends_in_time(world: HttpDeployment) -> None:
-    """A session loses the endpoints with it, and no sooner."""
+async def test_a_subscription_expires(world: HttpDeployment) -> None:
+    """A session loses access to webhooks when the subscription expires."""
     user = await add_subscriber(world.store, subscription_expires_at=NOW + MINUTE)
     browser = await world.signed_in_client(user.id)
     await register_endpoint(browser)
@@ -83,7 +83,7 @@ async def test_a_subscription_ends_in_time(world: HttpDeployment) -> None:
 
 
 def touching(path: str, delivery_id: Any = 1) -> list[tuple[str, str, dict[str, Any]]]:
-    """Every call that names an endpoint, with what it takes: as wrong as can be."""
+    """Every call that names an endpoint, with invalid input where it takes any."""
     huge = {"content": b"x" * (MAX_BODY_BYTES + 1)}
     return [
         ("PATCH", path, huge),
@@ -97,9 +97,9 @@ def touching(path: str, delivery_id: Any = 1) -> list[tuple[str, str, dict[str, 
     ]
 
 
-async def test_what_is_somebody_elses_is_404(world: HttpDeployment) -> None:
-    """For strangers and admins alike, in the same words as what is not there; before whatever
-    is wrong with what was sent."""
+async def test_anothers_endpoint_is_404(world: HttpDeployment) -> None:
+    """Another user's endpoint is the same 404 as an unknown one, for admins too, before the input
+    is checked."""
     world.raise_limits()
     owner = world.client_with_key()
     path = await add_endpoint_path(owner)
@@ -116,8 +116,8 @@ async def test_what_is_somebody_elses_is_404(world: HttpDeployment) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "01", "x", "+1", "1.0", "-1", str(2**63), "9" * 30])
-async def test_a_path_that_names_no_number_is_404(world: HttpDeployment, number: str) -> None:
-    """Both ids are read to the letter."""
+async def test_a_malformed_id_is_404(world: HttpDeployment, number: str) -> None:
+    """A malformed id of an endpoint or a delivery is 404."""
     program = world.client_with_key()
     for method, path, body in touching(f"{WEBHOOKS_PATH}/{number}"):
         error_body(await program.request(method, path, **body), 404, "not_found")
@@ -126,7 +126,7 @@ async def test_a_path_that_names_no_number_is_404(world: HttpDeployment, number:
 
 
 async def test_an_admin_needs_no_subscription(world: HttpDeployment) -> None:
-    """Nor has an admin's key to have the permission."""
+    """An admin needs no subscription, and an admin's key no permission."""
     assert world.admin.role is Role.ADMIN
     await register_endpoint(await world.signed_in_client(world.admin.id))
     await register_endpoint(
@@ -134,11 +134,11 @@ async def test_an_admin_needs_no_subscription(world: HttpDeployment) -> None:
     )
 
 
-# The order ------------------------------------------------------------------------------
+# Order of the checks --------------------------------------------------------------------
 
 
 async def test_the_order_for_an_endpoint(world: HttpDeployment) -> None:
-    """401, 403, 404 of the path, 413, 415, 400 and 422."""
+    """The checks of a change run in the order 401, 403, 404, 413, 415, 400, 422."""
     path = await add_endpoint_path(world.client_with_key())
     huge, text = b"x" * (MAX_BODY_BYTES + 1), {"content-type": "text/plain"}
     reader = world.client_with_key(await world.add_api_key(world.subscriber, Permission.READ))
@@ -152,8 +152,8 @@ async def test_the_order_for_an_endpoint(world: HttpDeployment) -> None:
     error_body(await owner.patch(path, json={"active": 1}), 422, "invalid_field")
 
 
-async def test_a_url_is_judged_before_the_number_of_endpoints(world: HttpDeployment) -> None:
-    """What is wrong goes before what a rule forbids."""
+async def test_the_url_is_checked_before_the_number_of_endpoints(world: HttpDeployment) -> None:
+    """An invalid URL is 422 before the limit of endpoints is checked."""
     world.raise_limits()
     for _ in range(10):
         await add_endpoint(world.store, world.subscriber)
@@ -170,7 +170,7 @@ async def test_a_url_is_judged_before_the_number_of_endpoints(world: HttpDeploym
 
 
 async def test_managing_has_a_window_of_its_own(world: HttpDeployment) -> None:
-    """30 in 15 minutes, whatever they answer; the general one is not spent."""
+    """Managing webhooks has a window of 30 calls in 15 minutes, separate from the general one."""
     program = world.client_with_key()
     assert shown(await program.get(WEBHOOKS_PATH)) == (30, 29, RESET)
     assert shown(await program.get(f"{WEBHOOKS_PATH}/999/deliveries")) == (30, 28, RESET)
@@ -184,8 +184,9 @@ async def test_managing_has_a_window_of_its_own(world: HttpDeployment) -> None:
     json_body(await program.get(WEBHOOKS_PATH))
 
 
-async def test_keys_and_sessions_of_a_user_share_it(each_world: HttpDeployment) -> None:
-    """One window a user on every store, and nobody else's."""
+async def test_keys_and_sessions_of_a_user_share_a_window(each_world: HttpDeployment) -> None:
+    """Keys and sessions of a user share one window on every store, and other users have their
+    own."""
     world = each_world
     world.raise_limits(webhooks=RateLimit("webhooks", 3, 15 * MINUTE))
     another = world.client_with_key(await world.add_api_key(world.subscriber))
@@ -211,7 +212,8 @@ async def test_what_is_not_permitted_is_not_counted(world: HttpDeployment) -> No
 
 
 async def test_reading_the_feed_counts_generally(world: HttpDeployment) -> None:
-    """By the key, or by the user; managing is not counted there."""
+    """Reading the feed counts in the general window of the key or the user, and managing does
+    not."""
     program, browser = world.client_with_key(), await world.signed_in_client(world.subscriber.id)
     json_body(await program.get(WEBHOOKS_PATH))
     assert shown(await program.get("/api/events"))[:2] == (1000, 999)
@@ -219,7 +221,7 @@ async def test_reading_the_feed_counts_generally(world: HttpDeployment) -> None:
 
 
 async def test_bad_credentials_count_against_their_address(world: HttpDeployment) -> None:
-    """As they do everywhere."""
+    """An invalid key counts in the general window of its IP address."""
     guess = world.client_with_key(make_api_key_text())
     answer = await guess.get(WEBHOOKS_PATH)
     error_body(answer, 401, "invalid_api_key")

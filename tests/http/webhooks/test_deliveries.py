@@ -1,4 +1,5 @@
-"""Deliveries and the pull feed over HTTP, and that what is sent is as documented (CONTRACT 7)."""
+"""Deliveries and the pull feed over HTTP, and requests to receivers against the document (CONTRACT
+7)."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ FEED = "/api/events"
 # Tests ----------------------------------------------------------------------------------
 
 
-async def test_a_test_that_is_received(world: HttpDeployment) -> None:
-    """One attempt, at once, with an event of its own that is signed as any other."""
+async def test_a_test_succeeds(world: HttpDeployment) -> None:
+    """A test sends one signed event at once and returns its delivery."""
     set_receiver_status(world, 204)
     program = world.client_with_key()
     record, secret = await register_endpoint(program)
@@ -66,10 +67,9 @@ async def test_a_test_that_is_received(world: HttpDeployment) -> None:
         (DeliveryFailure.UNSAFE_ADDRESS, None, "unsafe_address"),
     ],
 )
-async def test_a_test_that_fails(
-    world: HttpDeployment, answer: Any, status: Any, error: str
-) -> None:
-    """200 all the same, with what came of it; it is neither tried again nor counted."""
+async def test_a_test_fails(world: HttpDeployment, answer: Any, status: Any, error: str) -> None:
+    """A failed test is 200 with the error, is not retried, and does not count as a failure of the
+    endpoint."""
     set_receiver_status(world, answer)
     program = world.client_with_key()
     path = await add_endpoint_path(program)
@@ -89,7 +89,7 @@ async def test_a_test_that_fails(
 
 
 async def test_a_paused_endpoint_may_be_tested(world: HttpDeployment) -> None:
-    """To see whether it works before it is made active."""
+    """A paused endpoint can be tested."""
     set_receiver_status(world)
     program = world.client_with_key()
     path = await add_endpoint_path(program)
@@ -101,7 +101,7 @@ async def test_a_paused_endpoint_may_be_tested(world: HttpDeployment) -> None:
 
 
 async def test_deliveries_are_listed_with_their_attempts(each_world: HttpDeployment) -> None:
-    """From the failed attempt to the one that was received, on every store."""
+    """A delivery is listed with its failed attempt, and then with its successful one."""
     world, program = each_world, each_world.client_with_key()
     set_receiver_status(world, 503)
     path = await add_endpoint_path(program)
@@ -130,7 +130,7 @@ async def test_deliveries_are_listed_with_their_attempts(each_world: HttpDeploym
 
 
 async def test_deliveries_come_in_pages(world: HttpDeployment) -> None:
-    """The newest first; 12 unless a limit says otherwise."""
+    """Deliveries are listed newest first, 12 to a page by default."""
     world.raise_limits()
     program = world.client_with_key()
     path = await add_endpoint_path(program)
@@ -146,15 +146,15 @@ async def test_deliveries_come_in_pages(world: HttpDeployment) -> None:
 
 @pytest.mark.parametrize("query", ["page=0", "limit=0", "limit=51", "page=x", "page=1&page=2"])
 async def test_a_wrong_page_is_422(world: HttpDeployment, query: str) -> None:
-    """As with every other list."""
+    """An invalid page or limit of deliveries is 422 and named."""
     program = world.client_with_key()
     answer = await program.get(f"{await add_endpoint_path(program)}/deliveries?{query}")
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {query.partition("=")[0]}
 
 
-async def test_an_event_is_sent_once_more(each_world: HttpDeployment) -> None:
-    """The same id and bytes, as one attempt more of the same delivery, on every store."""
+async def test_an_event_is_redelivered(each_world: HttpDeployment) -> None:
+    """A redelivery sends the same id and bytes as the next attempt of the same delivery."""
     world, program = each_world, each_world.client_with_key()
     set_receiver_status(world)
     path = await add_endpoint_path(program)
@@ -175,8 +175,8 @@ async def test_an_event_is_sent_once_more(each_world: HttpDeployment) -> None:
     assert [each["number"] for each in twice["attempts"]] == [1, 2]
 
 
-async def test_a_test_is_sent_once_more(each_world: HttpDeployment) -> None:
-    """It has bytes of its own, which are kept with it."""
+async def test_a_test_is_redelivered(each_world: HttpDeployment) -> None:
+    """A redelivery of a test sends the same bytes."""
     world, program = each_world, each_world.client_with_key()
     path = await add_endpoint_path(program)
     number = json_body(await program.post(f"{path}/test"))["delivery"]["id"]
@@ -189,7 +189,7 @@ async def test_a_test_is_sent_once_more(each_world: HttpDeployment) -> None:
 
 
 async def test_a_delivery_of_another_endpoint_is_404(world: HttpDeployment) -> None:
-    """Also where both are one's own."""
+    """A delivery of another endpoint is 404, also where both have the same owner."""
     program = world.client_with_key()
     first, second = [await add_endpoint_path(program) for _ in "ab"]
     number = json_body(await program.post(f"{first}/test"))["delivery"]["id"]
@@ -201,14 +201,14 @@ async def test_a_delivery_of_another_endpoint_is_404(world: HttpDeployment) -> N
 
 
 async def read(client: httpx.AsyncClient, query: str = "") -> tuple[list[str], bool]:
-    """The ids of the events that a page of the feed has, and whether more follow."""
+    """The ids of the events on a page of the feed, and whether more follow."""
     page = json_body(await client.get(FEED + query))
     assert page.keys() == {"events", "has_more"}
     return [event["id"] for event in page["events"]], page["has_more"]
 
 
 async def test_the_feed_is_read_to_its_end(each_world: HttpDeployment) -> None:
-    """Page by page, each after the last event of the one before, the oldest first."""
+    """The feed is read in pages, oldest first, each after the last event of the previous one."""
     world, program = each_world, each_world.client_with_key()
     codes = [await request_booking(world) for _ in range(3)]
     events = json_body(await program.get(FEED))["events"]
@@ -223,7 +223,7 @@ async def test_the_feed_is_read_to_its_end(each_world: HttpDeployment) -> None:
 
 
 async def test_the_feed_has_the_bytes_that_are_sent(world: HttpDeployment) -> None:
-    """Not encoded anew: so they are the same to the letter."""
+    """The feed has the same bytes that are sent to endpoints."""
     set_receiver_status(world)
     program = world.client_with_key()
     await register_endpoint(program)
@@ -235,8 +235,8 @@ async def test_the_feed_has_the_bytes_that_are_sent(world: HttpDeployment) -> No
 
 
 async def test_everybody_reads_their_own_and_admins_all(world: HttpDeployment) -> None:
-    """A party's feed has nothing of others' bookings; an event of others can't be read after,
-    nor one that is nobody's."""
+    """Users read the events of their own bookings and admins all events, and after an event of
+    others is 400."""
     world.raise_limits()
     await request_booking(world)
     program, outsider = (
@@ -262,14 +262,14 @@ async def test_everybody_reads_their_own_and_admins_all(world: HttpDeployment) -
     "query", ["limit=0", "limit=101", "limit=x", "after=a&after=b", "after=%00", "after=%ff"]
 )
 async def test_a_wrong_query_of_the_feed_is_422(world: HttpDeployment, query: str) -> None:
-    """Bounds and forms, as with every other query."""
+    """An invalid query of the feed is 422 and named."""
     answer = await world.client_with_key().get(f"{FEED}?{query}")
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {query.partition("=")[0]}
 
 
-async def test_the_feed_has_fifty_unless_asked_for_more(world: HttpDeployment) -> None:
-    """And a hundred at most."""
+async def test_the_feed_has_fifty_events_by_default(world: HttpDeployment) -> None:
+    """A page of the feed has 50 events by default, and more by a limit."""
     world.raise_limits()
     for _ in range(51):
         await request_booking(world)
@@ -280,11 +280,11 @@ async def test_the_feed_has_fifty_unless_asked_for_more(world: HttpDeployment) -
     assert (len(found), has_more) == (51, False)
 
 
-# What is sent ---------------------------------------------------------------------------
+# Requests to receivers ------------------------------------------------------------------
 
 
 async def walk(world: HttpDeployment, chance: random.Random) -> None:
-    """Steps of bookings by chance: some are refused, some make events."""
+    """Take random steps with a booking: some are refused, some create events."""
     customer = await world.signed_in_client(world.customer.id)
     staff = await world.signed_in_client(world.companion.id)
     day = (await world.clock.business() + 3 * DAY).date().isoformat()
@@ -313,7 +313,7 @@ async def walk(world: HttpDeployment, chance: random.Random) -> None:
 
 
 async def finish(world: HttpDeployment) -> None:
-    """A booking to its end, with both reviews."""
+    """Complete a booking, with both reviews."""
     path, customer, staff = await paid(world)
     await set_clock(world, "2027-03-03T22:00:00Z")
     json_body(await customer.post(f"{path}/confirm"))
@@ -323,8 +323,9 @@ async def finish(world: HttpDeployment) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_all_that_is_sent_is_as_documented(world: HttpDeployment, seed: int) -> None:
-    """Bodies and headers of every event, whatever became of the bookings."""
+async def test_requests_to_receivers_match_the_document(world: HttpDeployment, seed: int) -> None:
+    """Bodies, headers and signatures of every event match the document, after random steps of
+    bookings."""
     world.raise_limits()
     set_receiver_status(world)
     document = await document_of(world)

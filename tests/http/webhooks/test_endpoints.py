@@ -1,4 +1,4 @@
-"""Webhook endpoints over HTTP, as their owners manage them (SPECIFICATION 4.10, CONTRACT 7)."""
+"""Webhook endpoints over HTTP: registering, changing, secrets (SPECIFICATION 4.10, CONTRACT 7)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALL = [
 
 
 async def test_registering_answers_the_record_and_the_secret(world: HttpDeployment) -> None:
-    """For all five events where none are named; the secret stands beside the record."""
+    """Registering returns the record, for all five events by default, and the secret."""
     made = json_body(
         await world.client_with_key().post(WEBHOOKS_PATH, json={"url": RECEIVER_URL}), 201
     )
@@ -62,7 +62,8 @@ async def test_registering_answers_the_record_and_the_secret(world: HttpDeployme
 
 
 async def test_events_and_a_description_may_be_given(world: HttpDeployment) -> None:
-    """Events come back in their published order; what is unknown is bound to nothing."""
+    """Events are returned in their published order with the description, and unknown fields are
+    ignored."""
     given = {"events": ["review.created", "booking.created"], "description": "CRM"}
     unknown = {"id": 77, "active": False, "owner_id": world.outsider.id, "secret": "mine"}
     record, secret = await register_endpoint(world.client_with_key(), **given, **unknown)
@@ -73,7 +74,7 @@ async def test_events_and_a_description_may_be_given(world: HttpDeployment) -> N
 
 @pytest.mark.parametrize("body", [{}, {"url": None, "events": []}])
 async def test_a_url_is_required(world: HttpDeployment, body: dict[str, Any]) -> None:
-    """Absent and null are the same."""
+    """An absent or null URL is 400."""
     answer = await world.client_with_key().post(WEBHOOKS_PATH, json=body)
     error_body(answer, 400, "missing_field")
     assert error_fields(answer) == {"url"}
@@ -97,21 +98,21 @@ async def test_a_url_is_required(world: HttpDeployment, body: dict[str, Any]) ->
     ],
 )
 async def test_a_url_that_may_not_be_registered_is_422(world: HttpDeployment, url: Any) -> None:
-    """Wrong forms, and addresses that are not public."""
+    """A malformed or insecure URL, or one of a non-public address, is 422."""
     answer = await world.client_with_key().post(WEBHOOKS_PATH, json={"url": url})
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {"url"}
 
 
 async def test_the_longest_url_passes(world: HttpDeployment) -> None:
-    """2,048 characters, a port of its own, a query."""
+    """A URL of 2,048 characters with a port and a query is accepted."""
     url = f"https://8.8.8.8:8443/in?tenant={'x' * 2017}"
     assert len(url) == 2048
     assert (await register_endpoint(world.client_with_key(), url=url))[0]["url"] == url
 
 
 async def test_a_name_of_an_unsafe_address_is_422(world: HttpDeployment) -> None:
-    """What the name stands for counts, as far as it can be looked up."""
+    """A URL whose host name has an unsafe address is 422."""
     world.sender.unsafe_hosts.add("intranet.example.com")
     answer = await world.client_with_key().post(
         WEBHOOKS_PATH, json={"url": "https://intranet.example.com/"}
@@ -121,7 +122,7 @@ async def test_a_name_of_an_unsafe_address_is_422(world: HttpDeployment) -> None
 
 
 async def test_a_sandbox_may_let_loopback_through(world: HttpDeployment) -> None:
-    """Over http too, and nothing else that is not public."""
+    """With `webhook_allow_insecure` http to loopback is accepted, and a private address is 422."""
     world.restart(policy=evolve(world.ports.policy, webhook_allow_insecure=True))
     await register_endpoint(world.client_with_key(), url="http://127.0.0.1:9000/in")
     answer = await world.client_with_key().post(WEBHOOKS_PATH, json={"url": "http://10.0.0.1/"})
@@ -140,7 +141,7 @@ async def test_a_sandbox_may_let_loopback_through(world: HttpDeployment) -> None
     ],
 )
 async def test_wrong_events_are_422(world: HttpDeployment, events: Any, field: str) -> None:
-    """None at all, unknown ones and repeated ones."""
+    """Empty, unknown or repeated events are 422."""
     answer = await world.client_with_key().post(
         WEBHOOKS_PATH, json={"url": RECEIVER_URL, "events": events}
     )
@@ -148,16 +149,17 @@ async def test_wrong_events_are_422(world: HttpDeployment, events: Any, field: s
     assert error_fields(answer) == {field}
 
 
-async def test_all_faults_are_told_at_once(world: HttpDeployment) -> None:
-    """The form of the URL is one of them."""
+async def test_all_invalid_fields_are_listed(world: HttpDeployment) -> None:
+    """A malformed URL is listed with all other invalid fields."""
     body = {"url": "ftp://x.example", "events": ["x"], "description": 5}
     answer = await world.client_with_key().post(WEBHOOKS_PATH, json=body)
     error_body(answer, 422, "invalid_field")
     assert error_fields(answer) == {"url", "events.0", "description"}
 
 
-async def test_the_eleventh_is_one_too_many(world: HttpDeployment) -> None:
-    """Ten a user; a deleted one makes room, and others have ten of their own."""
+async def test_an_eleventh_endpoint_is_refused(world: HttpDeployment) -> None:
+    """A user has at most ten endpoints; a deleted one makes room, and other users have their own
+    limit."""
     program = world.client_with_key()
     paths = [await add_endpoint_path(program) for _ in range(10)]
     error_body(
@@ -174,8 +176,8 @@ async def test_the_eleventh_is_one_too_many(world: HttpDeployment) -> None:
 # Listing, changing, deleting ------------------------------------------------------------
 
 
-async def test_the_list_has_ones_own_the_oldest_first(world: HttpDeployment) -> None:
-    """Records as they were made, without secrets; whichever way in."""
+async def test_own_endpoints_are_listed_oldest_first(world: HttpDeployment) -> None:
+    """Keys and sessions list the user's own records, oldest first."""
     program = world.client_with_key()
     records = [(await register_endpoint(program, description=name))[0] for name in ("a", "b")]
     await register_endpoint(world.client_with_key(await world.add_api_key(world.outsider)))
@@ -186,7 +188,7 @@ async def test_the_list_has_ones_own_the_oldest_first(world: HttpDeployment) -> 
 
 
 async def test_a_change_leaves_what_is_not_given(world: HttpDeployment) -> None:
-    """Only what is given changes; the URL can't be."""
+    """A change affects the given fields only, and never the URL."""
     program = world.client_with_key()
     record, _ = await register_endpoint(program, description="CRM")
     path = f"{WEBHOOKS_PATH}/{record['id']}"
@@ -204,7 +206,7 @@ async def test_a_change_leaves_what_is_not_given(world: HttpDeployment) -> None:
 
 
 async def test_pausing_holds_and_enabling_sends(world: HttpDeployment) -> None:
-    """What came up meanwhile waits, and goes out as soon as the endpoint is active again."""
+    """Deliveries of a paused endpoint are held, and sent once it is active again."""
     program = world.client_with_key()
     set_receiver_status(world)
     path = await add_endpoint_path(program)
@@ -225,8 +227,8 @@ async def test_pausing_holds_and_enabling_sends(world: HttpDeployment) -> None:
     assert {each["status"] for each in await list_deliveries(program, path)} == {"succeeded"}
 
 
-async def test_enabling_makes_a_clean_record(world: HttpDeployment) -> None:
-    """Disabled endpoints tell when and why; made active they start anew."""
+async def test_enabling_clears_the_failures(world: HttpDeployment) -> None:
+    """A disabled endpoint has a time and a reason, and enabling clears them and the failures."""
     hook = await add_endpoint(
         world.store,
         world.subscriber,
@@ -255,7 +257,7 @@ async def test_enabling_makes_a_clean_record(world: HttpDeployment) -> None:
     ],
 )
 async def test_a_wrong_change_is_422(world: HttpDeployment, body: Any, field: str) -> None:
-    """And changes nothing."""
+    """An invalid change is 422 and changes nothing."""
     program = world.client_with_key()
     record, _ = await register_endpoint(program)
     answer = await program.patch(
@@ -267,7 +269,7 @@ async def test_a_wrong_change_is_422(world: HttpDeployment, body: Any, field: st
 
 
 async def test_a_deleted_endpoint_is_gone(world: HttpDeployment) -> None:
-    """Nothing is sent to it any more, and nothing finds it."""
+    """A deleted endpoint is neither listed nor sent anything."""
     program = world.client_with_key()
     set_receiver_status(world)
     path = await add_endpoint_path(program)
@@ -285,14 +287,14 @@ async def test_a_deleted_endpoint_is_gone(world: HttpDeployment) -> None:
 
 
 async def signed_by(world: HttpDeployment, client: httpx.AsyncClient, path: str) -> tuple[str, str]:
-    """The two signatures of a test that is sent now."""
+    """The two signature headers of a test that is sent now."""
     json_body(await client.post(f"{path}/test"))
     headers = world.sender.sent[-1].headers
     return headers["X-Webhook-Signature"], headers["webhook-signature"]
 
 
 def signatures(world: HttpDeployment, *secrets: str) -> tuple[str, str]:
-    """What the last one sent bears where these secrets sign, the published one first."""
+    """The expected signature headers of the last request, for these secrets in order."""
     sent = world.sender.sent[-1]
     number, at = sent.headers["webhook-id"], int(sent.headers["webhook-timestamp"])
     standard = [standard_signature(secret, number, at, sent.body) for secret in secrets]
@@ -300,7 +302,8 @@ def signatures(world: HttpDeployment, *secrets: str) -> tuple[str, str]:
 
 
 async def test_a_secret_is_rotated(world: HttpDeployment) -> None:
-    """For a day the published header stays with the old one, and both sign the other."""
+    """For a day after a rotation the old secret signs the hex header and both secrets the standard
+    one."""
     program = world.client_with_key()
     record, old = await register_endpoint(program)
     path = f"{WEBHOOKS_PATH}/{record['id']}"
@@ -315,7 +318,7 @@ async def test_a_secret_is_rotated(world: HttpDeployment) -> None:
 
 
 async def test_a_new_secret_is_activated(world: HttpDeployment) -> None:
-    """From then on it signs alone, and there is nothing left to activate."""
+    """An activated secret signs alone, and a second activation is 400."""
     program = world.client_with_key()
     record, _ = await register_endpoint(program)
     path = f"{WEBHOOKS_PATH}/{record['id']}"
@@ -327,7 +330,7 @@ async def test_a_new_secret_is_activated(world: HttpDeployment) -> None:
 
 
 async def test_a_secret_is_shown_once(world: HttpDeployment) -> None:
-    """No other answer has it, nor one that replaced it."""
+    """No response, repr or request has a secret but the response that creates it."""
     world.raise_limits()
     set_receiver_status(world)
     program = world.client_with_key()

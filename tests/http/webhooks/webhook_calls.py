@@ -1,4 +1,4 @@
-"""What tests of webhooks over HTTP do: register endpoints, make events, let them be sent."""
+"""Helpers of webhook tests over HTTP: registering endpoints, creating events, delivering them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.webhooks import deliveries
 from tests.http.deployment import HttpDeployment, json_body
 
@@ -15,24 +15,25 @@ RECEIVER_URL = "https://hooks.example.com/in"
 
 
 async def register_endpoint(client: httpx.AsyncClient, **given: Any) -> tuple[dict[str, Any], str]:
-    """An endpoint for all events unless fields say otherwise: its record and its secret."""
+    """Register an endpoint, for all events unless fields say otherwise; returns its record and its
+    secret."""
     made = json_body(await client.post(WEBHOOKS_PATH, json={"url": RECEIVER_URL, **given}), 201)
     return made["webhook"], made["secret"]
 
 
 async def add_endpoint_path(client: httpx.AsyncClient, **given: Any) -> str:
-    """The path of a new endpoint."""
+    """Register an endpoint; returns its path."""
     return f"{WEBHOOKS_PATH}/{(await register_endpoint(client, **given))[0]['id']}"
 
 
 def set_receiver_status(world: HttpDeployment, status: int = 200, url: str = RECEIVER_URL) -> None:
-    """Let the receiver at a URL answer with this status from now on."""
+    """Make the receiver at a URL answer with this status from now on."""
     world.sender.receivers[url] = lambda headers, body: status
 
 
 async def request_booking(world: HttpDeployment) -> str:
-    """A request by the subscriber's key, which is an event of theirs: the booking's code. It
-    has its place in the feed, and its deliveries are due."""
+    """Request a booking by the subscriber's key and publish its event; returns the booking's
+    code."""
     made = json_body(
         await world.client_with_key().post("/api/v1/bookings", json=world.request_body()), 201
     )
@@ -42,13 +43,13 @@ async def request_booking(world: HttpDeployment) -> str:
 
 
 async def deliver_due_events(world: HttpDeployment) -> None:
-    """Do what is due, and send what is due now."""
-    await timers.run_all_due_work(world.ports)
+    """Run all due work, then deliver all due events."""
+    await due_work.run_all_due(world.ports)
     while await deliveries.deliver_all_due(world.ports):
         pass
 
 
 async def list_deliveries(client: httpx.AsyncClient, path: str) -> list[dict[str, Any]]:
-    """An endpoint's deliveries as they are listed."""
+    """The listed deliveries of an endpoint."""
     listed: list[dict[str, Any]] = json_body(await client.get(f"{path}/deliveries"))["deliveries"]
     return listed

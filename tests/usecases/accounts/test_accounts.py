@@ -283,7 +283,7 @@ async def test_a_link_is_for_nobody_else(ports: Ports, ada: User) -> None:
         await refused(ports, forged)
 
 
-async def test_nobody_learns_who_has_an_account(ports: Ports, ada: User) -> None:
+async def test_a_reset_request_does_not_reveal_users(ports: Ports, ada: User) -> None:
     """A reset request behaves the same for an unknown address, which gets no e-mail."""
     await forget(ports, "nobody@example.com")
     await forget(ports, "ada@example.com")
@@ -315,7 +315,7 @@ async def signed_in(ports: Ports, user: User, ago: timedelta = timedelta()) -> S
     return await add_session(ports.store, user.id, created_at=NOW - ago, seen_at=NOW - ago)
 
 
-async def test_one_sees_where_one_is_signed_in(ports: Ports, ada: User) -> None:
+async def test_sessions_are_listed(ports: Ports, ada: User) -> None:
     """Valid sessions of the user are listed, the newest first."""
     old = await signed_in(ports, ada, POLICY.session_idle - SECOND)
     new = await signed_in(ports, ada)
@@ -324,7 +324,7 @@ async def test_one_sees_where_one_is_signed_in(ports: Ports, ada: User) -> None:
     assert list(await accounts.list_sessions(ports, ada)) == [new, old]
 
 
-async def test_one_signs_out_elsewhere(ports: Ports, ada: User) -> None:
+async def test_another_session_is_ended(ports: Ports, ada: User) -> None:
     """A user ends an own session by its public id."""
     one, other = await signed_in(ports, ada), await signed_in(ports, ada)
     theirs = await signed_in(ports, await add_user(ports.store))
@@ -337,7 +337,7 @@ async def test_one_signs_out_elsewhere(ports: Ports, ada: User) -> None:
         await accounts.end_session(ports, ada, session_public_id(one.digest))
 
 
-async def test_one_signs_out_everywhere_else(ports: Ports, ada: User) -> None:
+async def test_all_other_sessions_are_ended(ports: Ports, ada: User) -> None:
     """Ending other sessions keeps this one."""
     here = await signed_in(ports, ada)
     for _ in "ab":
@@ -346,7 +346,7 @@ async def test_one_signs_out_everywhere_else(ports: Ports, ada: User) -> None:
     assert await open_sessions(ports, ada) == [session_public_id(here.digest)]
 
 
-# The address ------------------------------------------------------------------------------
+# Verification of the address --------------------------------------------------------------
 
 
 async def register(ports: Ports) -> User:

@@ -233,7 +233,7 @@ async def test_an_admin_cancels_after_the_end(scene):
     assert (await scene.cancel(booking, scene.admin)).refunded_amount == 40_000
 
 
-# Sides ----------------------------------------------------------------------------------
+# Parties --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trigger", ACTS)

@@ -238,7 +238,7 @@ async def test_every_fault_of_meaning_is_told_at_once(scene):
     assert faulty(caught) == ["event_date", "service_type", "customer_email"]
 
 
-# When -------------------------------------------------------------------------------------
+# Start times ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ async def test_too_small_an_amount_can_not_be_charged(scene):
     assert (await other.request(duration_hours=2)).price == 98
 
 
-# Kept answers -----------------------------------------------------------------------------
+# Stored responses -------------------------------------------------------------------------
 
 
 async def test_a_repeated_call_gets_the_first_answer(scene):

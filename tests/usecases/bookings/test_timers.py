@@ -7,7 +7,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.usecases import booking_writes
+from staffbooking_core.usecases import booking_writes, sandbox
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import operations
 from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
@@ -169,13 +169,31 @@ async def test_a_timer_follows_a_policy_that_changed(window, status):
     assert (await changed.booking(booking)).cancelled_at == booking.created_at + window
 
 
+async def test_an_alert_survives_a_crash_while_it_is_sent(scene, monkeypatch):
+    """An alert whose sending fails is sent again after its lease has expired."""
+    booking = await scene.paid()
+    await sandbox.simulate_chargeback(scene.ports, booking.code, "open")
+    notifier = scene.ports.notifier
+    with monkeypatch.context() as patch:
+        patch.setattr(notifier, "alert_operators", crash)
+        with pytest.raises(OSError, match="killed"):
+            await scene.drain()
+    scene.pass_time(POLICY.lease_duration)
+    await scene.drain()
+    assert [number for number, _ in notifier.alerts] == [booking.id]
+
+
+async def crash(booking_id, text):
+    raise OSError("killed")
+
+
 async def test_alerts_are_told_once(scene):
     """Each alert is sent to the operators once."""
     booking = await scene.paid()
     await scene.charge_back(booking)
     await scene.drain()
     assert [number for number, _ in scene.ports.notifier.alerts] == [booking.id]
-    assert await timers.send_alerts(scene.ports) == 0
+    assert await timers.send_alert(scene.ports) == 0
 
 
 async def test_a_batch_is_limited(scene):

@@ -36,7 +36,7 @@ from tests.support.memory_deployment import (
 )
 
 DAYS = [date(2027, 3, 27) + number * timedelta(days=1) for number in range(3)]
-"""In the middle one the clocks of Europe are set forward."""
+"""Three days with the change to summer time of Europe on the middle one."""
 ZONES = ("Europe/Zurich", "Asia/Kolkata", "America/Los_Angeles", "Pacific/Auckland")
 HALF_HOURS = [format_hhmm(30 * number) for number in range(49)]
 EVERY_HOUR = [format_hhmm(60 * number) for number in range(24)]
@@ -107,7 +107,7 @@ def test_what_is_shown_can_be_booked_and_nothing_else(wanted: dict[str, Any]) ->
             known = [text for text in EVERY_HOUR if _exists(wanted["timezone"], day, text)]
             for text in known:
                 start = parse_hhmm(text)
-                # An hour of the clock is an hour of time but where the clock is set.
+                # A local hour is an elapsed hour except at a clock change.
                 if any(low <= start and _after_an_hour(day, start) <= high for low, high in shown):
                     assert await looks.is_bookable(day, text), (day, text)
                 elif not any(low <= start < high for low, high in shown):

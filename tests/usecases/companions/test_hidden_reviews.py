@@ -155,7 +155,7 @@ async def test_operators_read_all_of_them(scene):
     assert await reviews.list_all_reviews(scene.ports, hidden.id) == [three]
 
 
-# Any history ------------------------------------------------------------------------------
+# Properties -------------------------------------------------------------------------------
 
 STEPS = st.lists(
     st.one_of(
@@ -167,12 +167,12 @@ STEPS = st.lists(
 
 
 class History:
-    """Reviews of one companion as their sides and an operator have it."""
+    """Reviews of one companion, changed by their parties and an operator."""
 
     def __init__(self) -> None:
         self.ports: Any = memory_ports()
         self.kept: dict[int, Review] = {}
-        """By booking's place, the oldest first."""
+        """By the index of the booking, oldest first."""
 
     async def open(self):
         store = self.ports.store

@@ -44,7 +44,7 @@ async def shown(scene):
     return [item["title"] for item in detail["companion"]["portfolio"]]
 
 
-# What its owner does --------------------------------------------------------------------
+# Owners ---------------------------------------------------------------------------------
 
 
 async def test_an_item_waits_for_its_approval(scene):
@@ -141,7 +141,7 @@ async def test_nobody_removes_anothers_item(scene, remove):
     assert await mine(scene) == [item]
 
 
-# With its image -------------------------------------------------------------------------
+# Images ---------------------------------------------------------------------------------
 
 
 async def mine_kept(scene, actor=None):
@@ -193,7 +193,7 @@ async def test_an_image_that_is_none_of_ones_own_stays(scene, path):
     assert await mine_kept(scene, scene.customer) == (["theirs.jpg"], [])
 
 
-# Once -----------------------------------------------------------------------------------
+# Idempotency ----------------------------------------------------------------------------
 
 
 async def add_once(scene, fingerprint=b"same"):
@@ -241,7 +241,7 @@ async def test_a_refusal_is_not_kept():
     assert await mine(scene) == [added]
 
 
-# What operators do ----------------------------------------------------------------------
+# Operators ------------------------------------------------------------------------------
 
 
 async def test_a_judgement_shows_and_hides(scene):

@@ -92,10 +92,10 @@ class Noting:
         return result
 
 
-# Saying something -----------------------------------------------------------------------
+# Sending --------------------------------------------------------------------------------
 
 
-async def test_what_is_said_goes_to_all_who_are_in(scene, number):
+async def test_a_message_goes_to_all_members(scene, number):
     """A message has the sender's name, business time and an ascending id."""
     await scene.jump_to(await scene.now() + SECOND)
     one = await messages.send_message(scene.ports, letter(scene, number, "One", "mine"))
@@ -125,7 +125,7 @@ async def test_a_batch_is_one_unit_of_work(scene, number):
     assert trail == ["kept"]
 
 
-async def test_what_one_may_not_say_hinders_nobody_else(scene, number):
+async def test_a_refused_message_does_not_affect_others(scene, number):
     """A refused message does not affect the others of its batch."""
     group = await save_group_members(scene.ports.store, scene.customer.user_id, [], opens=True)
     await save_group_members(scene.ports.store, scene.customer.user_id, [scene.staff.user_id])
@@ -147,7 +147,7 @@ async def test_what_one_may_not_say_hinders_nobody_else(scene, number):
     assert await said(scene) == ["One", "Five"]
 
 
-async def test_a_batch_of_nothing_but_faults_says_nothing(scene, number):
+async def test_a_batch_of_refused_messages_takes_no_ids(scene, number):
     """A batch of refused messages takes no ids."""
     results = await send_all(scene.ports, [letter(scene, number, BLOCKED_TERM)] * 2)
     assert kinds(results) == [ContentBlocked] * 2
@@ -155,7 +155,7 @@ async def test_a_batch_of_nothing_but_faults_says_nothing(scene, number):
     assert (await messages.send_message(scene.ports, letter(scene, number))).id == 1
 
 
-async def test_twins_in_a_batch_are_said_once(scene, number):
+async def test_equal_client_ids_in_a_batch_store_one_message(scene, number):
     """Equal client ids in a batch store one message."""
     twins = [letter(scene, number, text, "mine") for text in ("Once", "Once", BLOCKED_TERM)]
     results = await send_all(scene.ports, twins)
@@ -165,7 +165,7 @@ async def test_twins_in_a_batch_are_said_once(scene, number):
     assert await said(scene) == ["Once", "Twice", "Twice"]
 
 
-async def test_a_refused_twin_does_not_become_the_other(scene, number):
+async def test_a_corrected_message_gets_its_own_result(scene, number):
     """A corrected message under the same client id gets its own result."""
     texts = (BLOCKED_TERM, "Mended", CONTACT_TEXT, "Too late")
     mended = [letter(scene, number, text, "mine") for text in texts]
@@ -178,7 +178,7 @@ async def test_a_refused_twin_does_not_become_the_other(scene, number):
     assert await said(scene) == ["Mended"]
 
 
-async def test_a_known_name_is_said_no_more(scene, number):
+async def test_a_known_client_id_returns_the_stored_message(scene, number):
     """A known client id returns the stored message, whatever the new draft says."""
     first = await messages.send_message(scene.ports, letter(scene, number, "Once", "mine"))
     for content in ("Once", "Otherwise", BLOCKED_TERM):
@@ -193,7 +193,7 @@ async def test_a_known_name_is_said_no_more(scene, number):
     assert await said(scene) == ["Once", "Before"]
 
 
-async def test_a_name_is_the_senders_in_a_conversation(scene, number):
+async def test_client_ids_are_separate_by_sender_and_conversation(scene, number):
     """Client ids are separate by sender and conversation."""
     second = await with_another_companion(scene)
     await add_booking(scene.ports.store, second.staff.user_id, scene.customer.user_id)
@@ -208,7 +208,7 @@ async def test_a_name_is_the_senders_in_a_conversation(scene, number):
     assert kinds(await send_all(scene.ports, letters)) == ["One", "Two", "Three"]
 
 
-async def test_twins_at_the_same_time_are_said_once(scene, number):
+async def test_concurrent_equal_client_ids_store_one_message(scene, number):
     """Concurrent batches with one client id store one message."""
     twin, results = letter(scene, number, "Once", "mine"), []
 
@@ -222,7 +222,7 @@ async def test_twins_at_the_same_time_are_said_once(scene, number):
     assert await said(scene) == ["Once"]
 
 
-async def test_others_are_told_once_it_is_stored(scene, number):
+async def test_subscribers_are_notified_after_the_commit(scene, number):
     """Subscribers are notified after the commit only."""
     trail = []
 
@@ -238,7 +238,7 @@ async def test_others_are_told_once_it_is_stored(scene, number):
     assert trail == ["kept", "told"]
 
 
-def test_a_letter_keeps_its_words_to_itself():
+def test_representations_have_no_message_contents():
     """Message contents do not appear in representations for logs."""
     assert "Hello" not in repr(MessageDraft(1, 1, "Hello"))
 

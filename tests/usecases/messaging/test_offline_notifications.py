@@ -7,7 +7,7 @@ import pytest
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import Email, Ports
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import HOUR, NOW, POLICY, SECOND
@@ -64,7 +64,7 @@ async def test_a_conversation_is_told_of_once(ports: Ports) -> None:
     for user_id in group.recipient_ids:
         await add_messages_by(ports.store, group, "hello", by=user_id, created_at=LONG_AGO)
     await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
-    assert await timers.run_all_due_work(ports) > 0
+    assert await due_work.run_all_due(ports) > 0
     told = {letter.user_id: letter.text.partition(" wrote")[0] for letter in await letters(ports)}
     customer, mia, noa = (member.name for member in group.members)
     assert told == {

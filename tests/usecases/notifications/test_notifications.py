@@ -14,8 +14,8 @@ from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Email, NotificationKind, Ports, Transaction, UndeliverableEmail
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.accounts import email_tokens
-from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import NOW, POLICY, SECOND, add_user, make_lease
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
@@ -27,7 +27,7 @@ LEASE = POLICY.mail_timeout + POLICY.lease_duration
 
 
 @define
-class Mouth(RecordingNotifier):
+class CallbackNotifier(RecordingNotifier):
     """A notifier that runs a callback first, which may fail or block."""
 
     before: Callable[[Email], Awaitable[object]] | None = None
@@ -54,14 +54,14 @@ def failing(*subjects: str, fault: type[Exception] = OSError) -> Callable[[Email
 
 
 @pytest.fixture
-def mouth() -> Mouth:
-    return Mouth()
+def notifier() -> CallbackNotifier:
+    return CallbackNotifier()
 
 
 @pytest.fixture
-async def ports(mouth: Mouth) -> Ports:
+async def ports(notifier: CallbackNotifier) -> Ports:
     """A deployment with three notifications for Ada."""
-    made = memory_ports(notifier=mouth)
+    made = memory_ports(notifier=notifier)
     await add_user(made.store, email="ada@example.com")
     for subject in ("one", "two", "three"):
         await add(made, subject)
@@ -72,12 +72,14 @@ async def add(ports: Ports, subject: str) -> None:
     await add_notification(ports.store, make_notification(subject=subject), ports.clock.wall())
 
 
-async def tell_one(ports: Ports, mouth: Mouth, kind: NotificationKind, **given: Any) -> list[Email]:
+async def send_one(
+    ports: Ports, notifier: CallbackNotifier, kind: NotificationKind, **given: Any
+) -> list[Email]:
     """Store and send one notification; return the e-mails sent for it."""
-    mouth.letters.clear()
+    notifier.letters.clear()
     await add_notification(ports.store, make_notification(kind=kind, **given), ports.clock.wall())
     assert await notifications.send_notifications(ports) == 1
-    return mouth.letters
+    return notifier.letters
 
 
 async def change_user(ports: Ports, user_id: int = 1, **fields: object) -> User:
@@ -100,42 +102,42 @@ def let_the_lease_run_out(ports: Ports) -> None:
     pass_time(ports, ports.clock.wall() + LEASE)
 
 
-# Once, and at least once ------------------------------------------------------------------
+# Delivery ---------------------------------------------------------------------------------
 
 
-async def test_everybody_is_told_once(ports: Ports, mouth: Mouth) -> None:
+async def test_due_notifications_are_sent_once(ports: Ports, notifier: CallbackNotifier) -> None:
     """Due notifications are sent once, the longest due first."""
     assert await notifications.send_notifications(ports, 2) == 2
     assert await notifications.send_notifications(ports) == 1
     let_the_lease_run_out(ports)
     assert await notifications.send_notifications(ports) == 0
-    assert mouth.told == ["one", "two", "three"]
+    assert notifier.told == ["one", "two", "three"]
 
 
-async def test_draining_tells_everybody(ports: Ports, mouth: Mouth) -> None:
+async def test_a_drain_sends_notifications(ports: Ports, notifier: CallbackNotifier) -> None:
     """Running all due work sends notifications."""
-    assert await timers.run_all_due_work(ports) == 3
-    assert mouth.told == ["one", "two", "three"]
+    assert await due_work.run_all_due(ports) == 3
+    assert notifier.told == ["one", "two", "three"]
 
 
-async def test_a_fault_loses_nothing(ports: Ports, mouth: Mouth) -> None:
+async def test_a_fault_loses_nothing(ports: Ports, notifier: CallbackNotifier) -> None:
     """A failed notification does not block others and is retried after its delay."""
-    mouth.before = failing("one", "three")
+    notifier.before = failing("one", "three")
     assert await notifications.send_notifications(ports) == 3
-    assert mouth.told == ["two"]
+    assert notifier.told == ["two"]
 
-    mouth.before = None
+    notifier.before = None
     first = POLICY.notification_retry_delays[0]
     pass_time(ports, NOW + first - SECOND)
     assert await notifications.send_notifications(ports) == 0
     pass_time(ports, NOW + first)
     assert await notifications.send_notifications(ports) == 2
-    assert mouth.told == ["two", "one", "three"]
+    assert notifier.told == ["two", "one", "three"]
 
 
-async def test_it_is_tried_again_later_and_later(ports: Ports, mouth: Mouth) -> None:
+async def test_retries_have_growing_delays(ports: Ports, notifier: CallbackNotifier) -> None:
     """Each delay of the policy is used, then NotificationsGivenUp is raised."""
-    mouth.before = failing("two")
+    notifier.before = failing("two")
     assert await notifications.send_notifications(ports) == 3
     for wait in POLICY.notification_retry_delays[:-1]:
         pass_time(ports, ports.clock.wall() + wait)
@@ -147,27 +149,31 @@ async def test_it_is_tried_again_later_and_later(ports: Ports, mouth: Mouth) -> 
     assert str(raised.value) == "1 notice was given up"
     assert fault.__notes__ == ["notice 2 (webhook_disabled) was given up"]
 
-    mouth.before = None
+    notifier.before = None
     pass_time(ports, ports.clock.wall() + 2 * POLICY.notification_retry_delays[-1])
     assert await notifications.send_notifications(ports) == 0
 
 
-async def test_who_can_t_be_reached_is_given_up_at_once(ports: Ports, mouth: Mouth) -> None:
+async def test_an_undeliverable_email_is_given_up_at_once(
+    ports: Ports, notifier: CallbackNotifier
+) -> None:
     """An undeliverable e-mail is given up at once, after all others were sent."""
-    mouth.before = failing("one", fault=UndeliverableEmail)
+    notifier.before = failing("one", fault=UndeliverableEmail)
     with pytest.raises(notifications.NotificationsGivenUp) as raised:
         await notifications.send_notifications(ports)
     assert list(map(str, raised.value.faults)) == ["one"]
-    assert mouth.told == ["two", "three"]
+    assert notifier.told == ["two", "three"]
     pass_time(ports, NOW + POLICY.notification_retry_delays[-1])
     assert await notifications.send_notifications(ports) == 0
 
 
-async def test_a_kind_of_another_version_stops_nobody(ports: Ports, mouth: Mouth) -> None:
+async def test_an_unknown_kind_does_not_block_others(
+    ports: Ports, notifier: CallbackNotifier
+) -> None:
     """An unknown kind is retried and finally given up, without blocking others."""
     await add_notification(ports.store, make_notification(kind="of_tomorrow"), NOW - SECOND)
     assert await notifications.send_notifications(ports) == 4
-    assert mouth.told == ["one", "two", "three"]
+    assert notifier.told == ["one", "two", "three"]
     for wait in POLICY.notification_retry_delays[:-1]:
         pass_time(ports, ports.clock.wall() + wait)
         assert await notifications.send_notifications(ports) == 1
@@ -178,7 +184,9 @@ async def test_a_kind_of_another_version_stops_nobody(ports: Ports, mouth: Mouth
     assert fault.__notes__ == ["notice 4 (of_tomorrow) was given up"]
 
 
-async def test_who_is_killed_leaves_it_to_others(ports: Ports, mouth: Mouth) -> None:
+async def test_a_killed_workers_notification_is_sent_by_others(
+    ports: Ports, notifier: CallbackNotifier
+) -> None:
     """A notification claimed by a killed worker is sent when the lease has ended."""
     with anyio.CancelScope() as scope:
 
@@ -187,33 +195,35 @@ async def test_who_is_killed_leaves_it_to_others(ports: Ports, mouth: Mouth) -> 
                 scope.cancel()
                 await anyio.lowlevel.checkpoint()
 
-        mouth.before = die
+        notifier.before = die
         await notifications.send_notifications(ports)
-    assert mouth.told == ["one"]
+    assert notifier.told == ["one"]
 
-    mouth.before = None
+    notifier.before = None
     assert await notifications.send_notifications(ports) == 1
-    assert mouth.told == ["one", "three"]
+    assert notifier.told == ["one", "three"]
     let_the_lease_run_out(ports)
     assert await notifications.send_notifications(ports) == 1
-    assert [letter.notice_id for letter in mouth.letters] == [1, 3, 2]
+    assert [letter.notice_id for letter in notifier.letters] == [1, 3, 2]
 
 
-async def test_what_another_is_about_to_tell_is_left_alone(ports: Ports, mouth: Mouth) -> None:
+async def test_a_claimed_notification_is_not_sent_by_others(
+    ports: Ports, notifier: CallbackNotifier
+) -> None:
     """A claimed notification is not sent by others until its lease ends."""
     lease = make_lease(ports.clock.wall())
     await ports.store.run_transaction(
         lambda tx: tx.notifications.claim_notifications(ports.clock.wall(), lease, 2)
     )
     assert await notifications.send_notifications(ports) == 1
-    assert mouth.told == ["three"]
+    assert notifier.told == ["three"]
     pass_time(ports, lease.until)
     assert await notifications.send_notifications(ports) == 2
 
 
-async def test_a_lease_covers_a_mail_that_takes_its_time(ports: Ports, mouth: Mouth) -> None:
+async def test_a_lease_covers_a_slow_email(ports: Ports, notifier: CallbackNotifier) -> None:
     """The lease covers a slow e-mail, and only one notification."""
-    slow, quick = mouth, Mouth()
+    slow, quick = notifier, CallbackNotifier()
 
     async def be_slow(_: Email) -> None:
         slow.before = None
@@ -225,9 +235,11 @@ async def test_a_lease_covers_a_mail_that_takes_its_time(ports: Ports, mouth: Mo
     assert (slow.told, quick.told) == (["one"], ["two", "three"])
 
 
-async def test_what_took_too_long_is_told_twice(ports: Ports, mouth: Mouth) -> None:
+async def test_an_email_that_outlasts_its_lease_is_sent_twice(
+    ports: Ports, notifier: CallbackNotifier
+) -> None:
     """An e-mail that outlasts its lease is sent twice, and none is lost."""
-    slow, quick = mouth, Mouth()
+    slow, quick = notifier, CallbackNotifier()
 
     async def be_late(_: Email) -> None:
         slow.before = None
@@ -241,54 +253,56 @@ async def test_what_took_too_long_is_told_twice(ports: Ports, mouth: Mouth) -> N
     assert await notifications.send_notifications(ports) == 0
 
 
-async def test_no_one_is_told_inside_a_transaction(ports: Ports, mouth: Mouth) -> None:
+async def test_no_email_is_sent_inside_a_transaction(
+    ports: Ports, notifier: CallbackNotifier
+) -> None:
     """No transaction is open while an e-mail is sent."""
 
     async def write(_: Email) -> None:
-        mouth.before = None
+        notifier.before = None
         with anyio.fail_after(1):
             await add(ports, "four")
 
-    mouth.before = write
+    notifier.before = write
     assert await notifications.send_notifications(ports, 3) == 3
     assert await notifications.send_notifications(ports) == 1
 
 
-# Whom, and what -----------------------------------------------------------------------------
+# Recipients and content ---------------------------------------------------------------------
 
 
 @pytest.fixture
-async def quiet(ports: Ports, mouth: Mouth) -> Ports:
+async def quiet(ports: Ports, notifier: CallbackNotifier) -> Ports:
     """The scene after all notifications were sent."""
     await notifications.send_notifications(ports)
     return ports
 
 
-async def test_a_letter_has_all_that_a_mail_needs(quiet: Ports, mouth: Mouth) -> None:
+async def test_a_letter_has_all_that_a_mail_needs(quiet: Ports, notifier: CallbackNotifier) -> None:
     """An e-mail has the current address and name, and a link."""
     await change_user(quiet, email="ada@new.example", first_name="Ada", last_name="King")
-    [letter] = await tell_one(quiet, mouth, NotificationKind.PAID, link="/bookings/7/return")
+    [letter] = await send_one(quiet, notifier, NotificationKind.PAID, link="/bookings/7/return")
     assert (letter.user_id, letter.to, letter.name) == (1, "ada@new.example", "Ada King")
     assert letter.url == f"{POLICY.base_url}/bookings/7/return"
     assert letter.unsubscribe_url is None
     assert letter.reply_to is None
 
 
-async def test_an_inquiry_goes_to_the_operators(quiet: Ports, mouth: Mouth) -> None:
+async def test_an_inquiry_goes_to_the_operators(quiet: Ports, notifier: CallbackNotifier) -> None:
     """An inquiry goes to the operators with the sender as reply address."""
     given = {"user_id": None, "address": "sam@example.com"}
-    [letter] = await tell_one(quiet, mouth, NotificationKind.INQUIRY, **given)
+    [letter] = await send_one(quiet, notifier, NotificationKind.INQUIRY, **given)
     assert (letter.to, letter.reply_to) == (POLICY.contact_email, "sam@example.com")
     assert letter.user_id is None
 
 
 @pytest.mark.parametrize("kind", list(NotificationKind))
-async def test_who_was_erased_hears_nothing(
-    quiet: Ports, mouth: Mouth, kind: NotificationKind
+async def test_an_erased_user_gets_no_notification(
+    quiet: Ports, notifier: CallbackNotifier, kind: NotificationKind
 ) -> None:
     """An erased user gets no notification of any kind."""
     await change_user(quiet, erased_at=NOW, disabled_at=NOW)
-    told = await tell_one(quiet, mouth, kind, address="ada@example.com")
+    told = await send_one(quiet, notifier, kind, address="ada@example.com")
     assert [letter.user_id for letter in told] == (
         [None] if kind is NotificationKind.INQUIRY else []
     )
@@ -305,29 +319,31 @@ async def test_who_was_erased_hears_nothing(
         (NotificationKind.RESET_PASSWORD, False),
     ],
 )
-async def test_who_is_locked_out_hears_what_matters(
-    quiet: Ports, mouth: Mouth, kind: NotificationKind, is_told: bool
+async def test_a_disabled_user_gets_no_optional_kinds_and_no_links(
+    quiet: Ports, notifier: CallbackNotifier, kind: NotificationKind, is_told: bool
 ) -> None:
     """A disabled user gets neither optional kinds nor links with tokens."""
     await change_user(quiet, disabled_at=NOW)
-    assert bool(await tell_one(quiet, mouth, kind)) is is_told
+    assert bool(await send_one(quiet, notifier, kind)) is is_told
 
 
-async def test_who_is_not_there_is_told_nothing(quiet: Ports, mouth: Mouth) -> None:
+async def test_a_notification_of_an_unknown_user_is_dropped(
+    quiet: Ports, notifier: CallbackNotifier
+) -> None:
     """A notification of an unknown user or address is dropped."""
-    assert await tell_one(quiet, mouth, NotificationKind.PAYOUT, user_id=404) == []
+    assert await send_one(quiet, notifier, NotificationKind.PAYOUT, user_id=404) == []
     given = {"user_id": None, "address": "nobody@example.com"}
-    assert await tell_one(quiet, mouth, NotificationKind.RESET_PASSWORD, **given) == []
+    assert await send_one(quiet, notifier, NotificationKind.RESET_PASSWORD, **given) == []
     assert await notifications.send_notifications(quiet) == 0
 
 
-async def test_what_is_muted_is_not_told(quiet: Ports, mouth: Mouth) -> None:
+async def test_a_muted_kind_is_not_sent(quiet: Ports, notifier: CallbackNotifier) -> None:
     """A muted kind is not sent, pending notifications included."""
     await notifications.set_preferences(quiet, 1, {NotificationKind.PAYOUT: False})
-    assert await tell_one(quiet, mouth, NotificationKind.PAYOUT) == []
-    assert len(await tell_one(quiet, mouth, NotificationKind.ACCEPTED)) == 1
+    assert await send_one(quiet, notifier, NotificationKind.PAYOUT) == []
+    assert len(await send_one(quiet, notifier, NotificationKind.ACCEPTED)) == 1
     await notifications.set_preferences(quiet, 1, {NotificationKind.PAYOUT: True})
-    assert len(await tell_one(quiet, mouth, NotificationKind.PAYOUT)) == 1
+    assert len(await send_one(quiet, notifier, NotificationKind.PAYOUT)) == 1
 
 
 async def test_choices_are_of_the_optional_kinds(quiet: Ports) -> None:
@@ -342,9 +358,11 @@ async def test_choices_are_of_the_optional_kinds(quiet: Ports) -> None:
     assert [kind for kind, wanted in chosen.items() if not wanted] == [NotificationKind.ACCEPTED]
 
 
-async def test_a_letter_ends_its_kind(quiet: Ports, mouth: Mouth) -> None:
+async def test_the_unsubscribe_link_mutes_its_kind(
+    quiet: Ports, notifier: CallbackNotifier
+) -> None:
     """The unsubscribe link mutes its kind, repeatably; reading the kind changes nothing."""
-    [letter] = await tell_one(quiet, mouth, NotificationKind.PAYOUT)
+    [letter] = await send_one(quiet, notifier, NotificationKind.PAYOUT)
     page, _, token = (letter.unsubscribe_url or "").rpartition("/")
     assert page == f"{POLICY.base_url}/notifications/unsubscribe"
     assert await notifications.kind_of_token(quiet, token) is NotificationKind.PAYOUT
@@ -354,10 +372,12 @@ async def test_a_letter_ends_its_kind(quiet: Ports, mouth: Mouth) -> None:
     assert not (await notifications.get_preferences(quiet, 1))[NotificationKind.PAYOUT]
 
 
-async def test_a_link_ends_nothing_else(quiet: Ports, mouth: Mouth) -> None:
+async def test_an_invalid_unsubscribe_token_is_refused(
+    quiet: Ports, notifier: CallbackNotifier
+) -> None:
     """A token for another user or kind, or a malformed one, is invalid."""
     other = await add_user(quiet.store)
-    [letter] = await tell_one(quiet, mouth, NotificationKind.PAYOUT)
+    [letter] = await send_one(quiet, notifier, NotificationKind.PAYOUT)
     token = (letter.unsubscribe_url or "").rpartition("/")[2]
     user, kind, signature = token.split(".")
     changed = "B" if signature[0] == "A" else "A"
@@ -375,7 +395,7 @@ async def test_a_link_ends_nothing_else(quiet: Ports, mouth: Mouth) -> None:
     assert all((await notifications.get_preferences(quiet, other.id)).values())
 
 
-async def test_a_link_of_another_version_ends_nothing(quiet: Ports) -> None:
+async def test_a_token_of_an_unknown_kind_is_invalid(quiet: Ports) -> None:
     """A signed token of an unknown kind is invalid."""
     user = await add_user(quiet.store)
     kind: Any = "carrier_pigeon"
@@ -384,7 +404,7 @@ async def test_a_link_of_another_version_ends_nothing(quiet: Ports) -> None:
     assert raised.value.code == "token_invalid"
 
 
-async def test_a_booking_is_told_of_to_its_end() -> None:
+async def test_a_booking_notifies_its_parties_in_order() -> None:
     """Each party gets its notifications from request to payout, in order."""
     scene = await make_booking_scenario()
     await scene.paid_out()

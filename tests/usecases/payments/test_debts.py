@@ -68,7 +68,7 @@ async def settled(scene, *bookings):
     return [await scene.booking(booking) for booking in bookings]
 
 
-# How much -------------------------------------------------------------------------------
+# Amounts --------------------------------------------------------------------------------
 
 
 async def test_a_debt_is_kept_from_the_next_payout(scene):
@@ -141,7 +141,7 @@ async def test_a_debtor_that_was_booked_later_is_kept_for_as_well(scene):
     await settled(scene, payer, debtor)
 
 
-# Whose and when -------------------------------------------------------------------------
+# Conditions -----------------------------------------------------------------------------
 
 
 async def test_nobody_pays_the_debts_of_others(scene):
@@ -241,7 +241,7 @@ async def test_a_held_payout_keeps_nothing(scene):
     await settled(scene, debtor, payer)
 
 
-# Crashes and collisions -----------------------------------------------------------------
+# Crashes and concurrency ----------------------------------------------------------------
 
 
 async def ready_to_pay(scene):
@@ -311,7 +311,7 @@ async def test_a_reversal_sent_in_the_same_moment_is_paid_back(scene, monkeypatc
     assert payer.received_by_staff == PAYOUT
 
 
-# Proof ----------------------------------------------------------------------------------
+# Checks ---------------------------------------------------------------------------------
 
 
 async def test_the_check_finds_what_was_kept_and_not_made_good(scene):

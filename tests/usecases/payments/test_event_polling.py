@@ -8,7 +8,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorEvent, Unknown
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
 from tests.support.builders import HOUR, MINUTE, SECOND
 from tests.support.memory_deployment import with_another_companion
@@ -60,7 +60,7 @@ async def lose(scene):
 async def catch_up(scene):
     """Run the worker's polling; return the number of new events."""
     found = await event_polling.poll_events(scene.ports)
-    while await reconciliation.process_events(scene.ports):
+    while await reconciliation.process_event(scene.ports):
         pass
     return found
 
@@ -69,7 +69,7 @@ async def status(scene, booking):
     return (await scene.booking(booking)).status
 
 
-# By the list ----------------------------------------------------------------------------
+# The event list -------------------------------------------------------------------------
 
 
 async def test_a_lost_payment_is_found_in_the_list(scene):
@@ -167,7 +167,7 @@ async def cursor(scene):
         return await view.cursors.cursor(scene.ports.payments.name)
 
 
-# By looking again -----------------------------------------------------------------------
+# Syncs ----------------------------------------------------------------------------------
 
 
 async def test_a_lost_payment_is_found_by_looking(scene):
@@ -254,7 +254,7 @@ async def test_every_undecided_booking_is_looked_at(scene, monkeypatch):
     assert {await status(scene, booking) for booking in accepted} == {BookingStatus.PAID}
 
 
-# Together -------------------------------------------------------------------------------
+# Both -----------------------------------------------------------------------------------
 
 
 async def test_two_workers_at_once_do_it_once(scene):
@@ -272,7 +272,7 @@ async def test_two_workers_at_once_do_it_once(scene):
             group.start_soon(work)
     after = await scene.booking(booking)
     assert (after.status, after.version) == (BookingStatus.PAID, before.version + 1)
-    assert sum(found) == 1  # What the list tells of is not looked at besides.
+    assert sum(found) == 1  # A listed booking is not synced too.
     assert await scene.faults() == []
 
 
@@ -282,4 +282,4 @@ async def test_a_drain_heals_what_was_lost(scene):
     scene.pass_time(5 * MINUTE)
     await scene.drain()
     assert await status(scene, booking) is BookingStatus.PAID
-    assert await timers.run_all_due_work(scene.ports) == 0
+    assert await due_work.run_all_due(scene.ports) == 0

@@ -284,7 +284,7 @@ async def test_an_older_payout_is_not_sent_in_place_of_the_new_one(scene):
     (payout,) = await states(scene, booking, "pay_out")
     assert payout.amount == (await scene.booking(booking)).payout_amount == 25_500
     (book,) = await scene.faults()
-    assert book.startswith("the processor holds")  # It knows nothing of the test's chargeback.
+    assert book.startswith("the processor holds")  # The test did not simulate the chargeback there.
 
 
 async def lose_a_quarter(scene, booking):

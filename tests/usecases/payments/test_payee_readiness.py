@@ -1,4 +1,4 @@
-"""Payout accounts, once they are open: looked at until they are ready, and paid out to."""
+"""Payout accounts after their opening: syncs until they are ready, and payouts to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payout accounts: opened once whatever happens on the way, looked at until they are ready."""
+"""Payout accounts: opened once whatever fails on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 UNANSWERED = ["timeout_before", "timeout_after", "error_500", "error_500_after", "slow"]
 
 
-# Asking for the page --------------------------------------------------------------------
+# Requests for the page ------------------------------------------------------------------
 
 
 async def test_at_first_there_is_none(desk):
@@ -101,7 +101,7 @@ async def test_the_worker_and_the_page_open_one_account(desk):
     assert len(desk.processor.made("open_payee")) == 1
 
 
-# A processor that is away ---------------------------------------------------------------
+# An unavailable processor ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
@@ -155,7 +155,7 @@ async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
 async def died_after_the_call(desk):
     """Open the account at the processor without saving the outcome."""
     real = desk.ports.store.run_transaction
-    left = [2]  # What is asked for, the claim; and then nothing more.
+    left = [2]  # The request and the claim are saved; later writes fail.
 
     async def write(unit):
         if not left[0]:
@@ -203,7 +203,7 @@ async def test_a_page_that_is_not_given_loses_nothing(desk):
     assert len(desk.processor.made("open_payee")) == 1
 
 
-# Refusals and faults of ours ------------------------------------------------------------
+# Refusals and internal errors -----------------------------------------------------------
 
 
 async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):

@@ -1,4 +1,4 @@
-"""Payouts in the hands of operators: on hold, let go, tried again, told of before they are late."""
+"""Payouts managed by operators: holds, releases, retries and alarms."""
 
 from __future__ import annotations
 

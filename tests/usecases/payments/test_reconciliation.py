@@ -1,4 +1,4 @@
-"""What the processor tells of payments, and money that comes late or wrong."""
+"""The processor's events and facts about payments, and late or wrong payments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from attrs import evolve
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
+    ChargebackStatus,
     ProcessorError,
     ProcessorRefused,
     RefusalCode,
@@ -22,7 +23,7 @@ from tests.support.memory_deployment import with_another_companion
 pytestmark = pytest.mark.anyio
 
 
-# News -----------------------------------------------------------------------------------
+# Events ---------------------------------------------------------------------------------
 
 
 async def test_a_payment_is_told_once(scene):
@@ -74,7 +75,7 @@ async def test_a_forged_event_is_refused(scene):
     """A forged event does not reach the inbox."""
     with pytest.raises(BadEventSignature):
         await reconciliation.receive_webhook(scene.ports, {}, b"{}")
-    assert await reconciliation.process_events(scene.ports) == 0
+    assert await reconciliation.process_event(scene.ports) == 0
 
 
 async def test_an_event_is_taken_in_once(scene):
@@ -84,8 +85,8 @@ async def test_an_event_is_taken_in_once(scene):
     ((headers, body), *_) = await scene.ports.sandbox.take_due_events(10)
     assert await reconciliation.receive_webhook(scene.ports, headers, body) == 1
     assert await reconciliation.receive_webhook(scene.ports, headers, body) == 0
-    assert await reconciliation.process_events(scene.ports) == 1
-    assert await reconciliation.process_events(scene.ports) == 0
+    assert await reconciliation.process_event(scene.ports) == 1
+    assert await reconciliation.process_event(scene.ports) == 0
 
 
 async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
@@ -106,9 +107,9 @@ async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
     away = evolve(scene, ports=evolve(scene.ports, payments=Away()))
     await reconciliation.deliver_sandbox_events(away.ports)
     assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
-    assert await reconciliation.process_events(scene.ports) == 0
+    assert await reconciliation.process_event(scene.ports) == 0
     scene.pass_time(reconciliation.SYNC_RETRY_DELAY)
-    assert await reconciliation.process_events(scene.ports) == 1
+    assert await reconciliation.process_event(scene.ports) == 1
     assert (await scene.booking(booking)).status is BookingStatus.PAID
 
 
@@ -123,9 +124,9 @@ async def test_an_event_may_name_a_payment(scene, known, status):
     nudge = make_processor_event(intent_id=None, payment_ref=ref)
     now = scene.ports.clock.wall()
     await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", nudge, now))
-    assert await reconciliation.process_events(scene.ports) == 1
+    assert await reconciliation.process_event(scene.ports) == 1
     assert (await scene.booking(booking)).status is status
-    assert await reconciliation.process_events(scene.ports) == 0
+    assert await reconciliation.process_event(scene.ports) == 0
 
 
 async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
@@ -136,10 +137,10 @@ async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
         await scene.play(booking)
     real = reconciliation.apply_snapshot
 
-    async def apply_snapshot(tx, ports, snapshot, *rest):
+    async def apply_snapshot(tx, ports, snapshot, *rest, **options):
         if snapshot.intent_id == first.id:
             raise RuleBroken("broken", "for a test")
-        await real(tx, ports, snapshot, *rest)
+        await real(tx, ports, snapshot, *rest, **options)
 
     monkeypatch.setattr(reconciliation, "apply_snapshot", apply_snapshot)
     await scene.drain()
@@ -156,7 +157,7 @@ async def test_an_event_that_is_refused_is_told_and_done(scene, monkeypatch):
     await scene.drain()
     assert {number for number, _ in scene.ports.notifier.alerts} == {booking.id}
     scene.pass_time(MINUTE)
-    assert await reconciliation.process_events(scene.ports) == 0
+    assert await reconciliation.process_event(scene.ports) == 0
 
 
 async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
@@ -170,13 +171,36 @@ async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
             lambda tx, nudge=nudge: tx.inbox.add_event("fake", nudge, scene.ports.clock.wall())
         )
     monkeypatch.setattr(scene.ports.payments, "find_intent", failing(Unknown()), raising=False)
-    assert await reconciliation.process_events(scene.ports) == 3
+    for _ in range(3):
+        assert await reconciliation.process_event(scene.ports) == 1
     scene.pass_time(reconciliation.SYNC_RETRY_DELAY - SECOND)
     await scene.play(first)
     fresh, now = make_processor_event(intent_id=first.id), scene.ports.clock.wall()
     await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", fresh, now))
     scene.pass_time(SECOND)
-    assert await reconciliation.process_events(scene.ports, 1) == 1
+    assert await reconciliation.process_event(scene.ports) == 1
+    assert (await scene.booking(first)).status is BookingStatus.PAID
+
+
+async def test_a_slow_sync_does_not_hold_the_events_behind_it(scene, monkeypatch):
+    """While one event is synced, another worker claims and syncs the next."""
+    other = await with_another_companion(scene)
+    first, second = await scene.accepted(), await other.accepted()
+    for booking in (first, second):
+        await scene.play(booking)
+    for headers, body in await scene.ports.sandbox.take_due_events(10):
+        await reconciliation.receive_webhook(scene.ports, headers, body)
+    take = scene.ports.payments.snapshot
+
+    async def slow(refs, timeout_seconds):
+        monkeypatch.setattr(scene.ports.payments, "snapshot", take, raising=False)
+        while await reconciliation.process_event(scene.ports):
+            pass
+        assert (await scene.booking(second)).status is BookingStatus.PAID
+        return await take(refs, timeout_seconds)
+
+    monkeypatch.setattr(scene.ports.payments, "snapshot", slow, raising=False)
+    await reconciliation.process_event(scene.ports)
     assert (await scene.booking(first)).status is BookingStatus.PAID
 
 
@@ -187,7 +211,35 @@ def failing(error):
     return call
 
 
-# Money that comes late ------------------------------------------------------------------
+async def test_a_stale_snapshot_does_not_undo_a_later_verdict(scene, monkeypatch):
+    """A snapshot with a won chargeback that is applied after the appeal was lost changes nothing;
+    the next sync reads the processor again."""
+    booking = await scene.paid()
+    for outcome in ("open", "won"):
+        await scene.charge_back(booking, outcome)
+        await scene.drain()
+    take, limit = scene.ports.payments.snapshot, scene.ports.policy.processor_timeout
+
+    async def with_lost_appeal(refs, timeout_seconds):
+        current = await take(refs, timeout_seconds)
+        lost = [evolve(one, status=ChargebackStatus.LOST) for one in current.chargebacks]
+        return evolve(current, chargebacks=tuple(lost))
+
+    async def overtaken(refs, timeout_seconds):
+        stale = await take(refs, timeout_seconds)
+        monkeypatch.setattr(scene.ports.payments, "snapshot", with_lost_appeal, raising=False)
+        await reconciliation.sync_intent(scene.ports, booking.id, limit)
+        return stale
+
+    monkeypatch.setattr(scene.ports.payments, "snapshot", overtaken, raising=False)
+    await reconciliation.sync_intent(scene.ports, booking.id, limit)
+    assert (await scene.booking(booking)).chargeback_status is ChargebackStatus.LOST
+    await scene.drain()
+    verdicts = [text for _, text in scene.ports.notifier.alerts if "another verdict" in text]
+    assert len(verdicts) == 1
+
+
+# Late payments --------------------------------------------------------------------------
 
 
 async def test_a_payment_after_the_cancellation_is_refunded(scene):

@@ -215,7 +215,7 @@ async def test_only_what_is_wrong_is_told(scene):
     assert done.checked == 2
 
 
-# Out of reach, and at length ------------------------------------------------------------
+# Errors and progress --------------------------------------------------------------------
 
 
 async def test_without_a_statement_it_is_said(scene):

@@ -36,7 +36,7 @@ async def lose(scene):
     await scene.clear_faults()
 
 
-# What an event would have healed --------------------------------------------------------
+# Lost events ----------------------------------------------------------------------------
 
 
 async def unheard(scene):
@@ -97,7 +97,7 @@ async def test_what_was_done_by_hand_is_told_until_it_is_booked(scene, apply):
     assert await scene.faults() == []
 
 
-# Under way ------------------------------------------------------------------------------
+# In flight ------------------------------------------------------------------------------
 
 
 async def test_what_is_under_way_is_no_difference(scene):

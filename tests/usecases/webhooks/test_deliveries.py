@@ -40,7 +40,7 @@ PENDING, HELD = DeliveryStatus.PENDING, DeliveryStatus.HELD
 NEXT = ENDPOINT_SECRET.replace("c2", "d2")
 
 
-# Placing and fanning out ------------------------------------------------------------------
+# Sequencing and fan-out -------------------------------------------------------------------
 
 
 async def test_events_get_positions_in_their_order(post: WebhookScenario) -> None:
@@ -188,7 +188,7 @@ async def test_all_that_is_due_is_sent(
     assert await post.delivery_statuses(endpoint) == [DeliveryStatus.SUCCEEDED] * 5
 
 
-# What is sent -----------------------------------------------------------------------------
+# Requests ---------------------------------------------------------------------------------
 
 
 async def test_the_stored_bytes_are_sent_each_time(post: WebhookScenario) -> None:

@@ -169,7 +169,7 @@ async def test_a_deleted_endpoint_is_nobodys(
             await call
 
 
-# Sealing anew -----------------------------------------------------------------------------
+# Re-sealing -------------------------------------------------------------------------------
 
 
 async def test_secrets_are_sealed_anew(post: WebhookScenario) -> None:

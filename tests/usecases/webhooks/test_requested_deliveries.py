@@ -130,7 +130,7 @@ async def test_a_test_outlives_its_endpoint(
     assert (await post.reload_endpoint(endpoint)).deleted_at == NOW
 
 
-# Sending once more ------------------------------------------------------------------------
+# Redelivery -------------------------------------------------------------------------------
 
 
 async def redeliver(post: WebhookScenario, delivery: Delivery) -> Delivery:

@@ -1,4 +1,4 @@
-"""Addresses, hosts, URLs, answers and redirects: what must be refused, and what must pass."""
+"""Addresses, hosts, URLs, answers and redirects that must be refused or accepted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 CorpusGroups = dict[str, dict[str, str]]
-"""By the name of a group: its vectors, each with what is said of it."""
+"""Vectors by group, each with a note; for public ones the address and port."""
 
 
 def load_corpus(name: str) -> CorpusGroups:
@@ -27,9 +27,9 @@ REDIRECTS = load_corpus("redirects")
 PUBLIC = load_corpus("public")
 
 NAMED_ADDRESSES = "93.184.215.14"
-"""What the names among the public ones stand for."""
+"""The address to which the public names resolve in tests."""
 
 
 def as_url_host(address: str) -> str:
-    """As it stands in a URL."""
+    """The address as the host of a URL."""
     return f"[{address}]" if ":" in address else address

@@ -1,4 +1,4 @@
-"""People, companions, and what the machine itself keeps."""
+"""People, companions, counters, the sandbox clock and the fake processor's documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ down_revision = None
 
 
 def _where(postgresql: str, sqlite: str | None = None) -> dict[str, Any]:
-    """The rows that a partial index is of."""
+    """The condition of a partial index."""
     return {"postgresql_where": text(postgresql), "sqlite_where": text(sqlite or postgresql)}
 
 

@@ -1,4 +1,4 @@
-"""Bookings with all rows that come with their steps; the ledger."""
+"""Bookings with all rows that are written with their transitions; the ledger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ down_revision = "0001"
 
 
 def _where(postgresql: str, sqlite: str | None = None) -> dict[str, Any]:
-    """The rows that a partial index is of."""
+    """The condition of a partial index."""
     return {"postgresql_where": text(postgresql), "sqlite_where": text(sqlite or postgresql)}
 
 

@@ -1,8 +1,8 @@
-"""What the store refuses by itself: a slot held twice, a ledger that doesn't balance.
+"""Constraints of the store: no slot is held twice, and every posting balances.
 
-A posting and its legs are written together and never changed. PostgreSQL looks at their sum
-when the transaction commits. SQLite has no such moment for triggers, so there the legs come
-first, and the posting, which needs them balanced, lets no more in.
+A posting and its legs are written together and never changed. PostgreSQL checks their sum when the
+transaction commits. SQLite has no such triggers, so the legs are written first; the posting
+requires that they balance, and no leg is accepted after it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Payees, cursors, and what reconciliation looks for."""
+"""Payees, cursors, and the indexes of reconciliation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ down_revision = "0003"
 
 
 def _where(postgresql: str, sqlite: str | None = None) -> dict[str, Any]:
-    """The rows that a partial index is of."""
+    """The condition of a partial index."""
     return {"postgresql_where": text(postgresql), "sqlite_where": text(sqlite or postgresql)}
 
 
@@ -60,7 +60,7 @@ def _extend_operations() -> None:
 
 
 def _change_inbox() -> None:
-    # Events of companions have nothing to point to any more: what they told is looked up.
+    # Events no longer name a companion, so unprocessed ones are dropped: state is looked up.
     op.execute("UPDATE processor_inbox SET done = true WHERE companion_id IS NOT NULL")
     op.drop_column("processor_inbox", "companion_id")
     op.add_column("processor_inbox", Column("payment_ref", Text()))

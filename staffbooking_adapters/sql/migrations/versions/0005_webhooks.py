@@ -1,4 +1,4 @@
-"""Webhook endpoints, their deliveries, the pull feed, and what people are told."""
+"""Webhook endpoints, their deliveries, the pull feed, and notifications."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ down_revision = "0004"
 
 
 def _where(rows: str) -> dict[str, Any]:
-    """The rows that a partial index is of."""
+    """The condition of a partial index."""
     return {"postgresql_where": text(rows), "sqlite_where": text(rows)}
 
 

@@ -1,4 +1,4 @@
-"""Conversations, messages, and who is connected to the channel."""
+"""Conversations, messages, and connections to the channel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def upgrade() -> None:
 
 
 def _where(rows: str) -> dict[str, Any]:
-    """The rows that a partial index is of."""
+    """The condition of a partial index."""
     return {"postgresql_where": text(rows), "sqlite_where": text(rows)}
 
 
@@ -128,7 +128,7 @@ BOOKED = "status IN ('accepted', 'paid', 'completed', 'disputed')"
 
 
 def _open_groups() -> None:
-    """The groups of events of which two bookings are booked already, and who is in them."""
+    """Create the groups of events that have at least two bookings, with their members."""
     op.execute(
         "INSERT INTO conversations (kind, customer_id, event_ref, updated_at, last_id, opened)"
         " SELECT 'group', customer_id, event_ref, max(coalesce(accepted_at, created_at)), 0, true"

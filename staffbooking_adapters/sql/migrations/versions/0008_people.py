@@ -1,4 +1,4 @@
-"""What people keep of themselves, what they are told of and refuse to be, and imports."""
+"""Settings of users, their notifications and the kinds they have muted, and imports."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _add_mail() -> None:
         "conversation_members",
         Column("told_id", BigInt, nullable=False, server_default=text("0")),
     )
-    # What was said so far nobody is told of any more.
+    # Messages sent so far cause no notification.
     op.execute(
         text(
             "INSERT INTO counters (name, value) "

@@ -1,4 +1,4 @@
-"""Searches for days on which hardly anybody works find those who do by their weekdays."""
+"""Indexes for searches of days on which few companions work."""
 
 from __future__ import annotations
 

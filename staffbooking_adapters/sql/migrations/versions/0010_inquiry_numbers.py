@@ -1,4 +1,4 @@
-"""No inquiry gets the number of one that was erased."""
+"""Ids of erased inquiries are not reused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ down_revision = "0009"
 
 
 def upgrade() -> None:
-    # PostgreSQL's sequences never give a number twice.
+    # PostgreSQL's sequences never reuse a number.
     if op.get_bind().dialect.name == "sqlite":
         counting = {"sqlite_autoincrement": True}
         with op.batch_alter_table("inquiries", recreate="always", table_kwargs=counting):

@@ -1,4 +1,4 @@
-"""No notice, delivery or key gets the number of one that is gone."""
+"""Ids of deleted notifications, deliveries and keys are not reused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ down_revision = "0011"
 
 
 def upgrade() -> None:
-    # PostgreSQL's sequences never give a number twice.
+    # PostgreSQL's sequences never reuse a number.
     if op.get_bind().dialect.name == "sqlite":
         counting = {"sqlite_autoincrement": True}
         for table in ("notices", "webhook_deliveries", "api_keys"):

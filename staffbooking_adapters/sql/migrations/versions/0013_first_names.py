@@ -1,4 +1,4 @@
-"""What is published of companions tells their first names alone."""
+"""Published records of companions contain first names only."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from sqlalchemy import (
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
-revision = "0015"
-down_revision = "0013"
+revision = "0016"
+down_revision = "0015"
 
 _MINUTE_US = 60_000_000
 _RESPONSE, _REMINDER, _QUESTION = 72 * 60, -24 * 60, 15

@@ -1,0 +1,59 @@
+"""All due work of a deployment in one call: for tests, embedders, and a clock that jumped."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.companions import images
+from staffbooking_core.usecases.messaging import offline_notifications
+from staffbooking_core.usecases.notifications import notifications
+from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
+from staffbooking_core.usecases.webhooks import deliveries
+
+
+async def run_all_due(
+    ports: Ports, deliver: Callable[[Ports], Awaitable[int]] = deliveries.deliver_all_due
+) -> int:
+    """Do all that a worker does, until nothing is due; returns the number of work items
+    (CONTRACT 9, 10).
+
+    Timers fire one at a time, the earliest first, and the work that one causes is done before the
+    next. `deliver` sends the due webhook deliveries and returns the number of attempts; attempts
+    that wait for a retry are not waited for. Expired rows and orphaned files are deleted last.
+
+    Any number of processes may call it at any time. Raises NotificationsGivenUp where
+    notifications exhausted their retries: the remaining work is left to the next call.
+    """
+    done = 0
+    while count := await _run_due_item(ports) or await deliver(ports):
+        done += count
+    await delete_expired(ports)
+    return done
+
+
+async def _run_due_item(ports: Ports) -> int:
+    """Do the due work of the first kind that has any; returns the number of work items."""
+    return (
+        await operations.run_due_operation(ports)
+        or await payees.run_due_payee(ports)
+        or await reconciliation.deliver_sandbox_events(ports)
+        or await reconciliation.process_event(ports)
+        or await event_polling.poll_events(ports)
+        or await timers.fire_due_timers(ports, 1)
+        or await timers.send_alert(ports)
+        or await deliveries.publish_events(ports)
+        or await deliveries.resume_held_deliveries(ports)
+        or await deliveries.cancel_held_deliveries(ports)
+        or await offline_notifications.notify_of_unread_messages(ports)
+        or await notifications.send_notifications(ports)
+    )
+
+
+async def delete_expired(ports: Ports) -> int:
+    """Delete expired sessions, rate windows, idempotency keys and old events, and the files that
+    nothing refers to. Returns 0: the work is never left for another call."""
+    await ports.store.delete_expired(ports.clock.wall(), ports.policy)
+    await images.remove_orphaned_files(ports)
+    return 0
