@@ -112,6 +112,8 @@ def show(code: Code, as_json: AsJson = False) -> None:
     render.print_result("dispute", record, as_json)
     if not as_json:
         render.print_table(STATEMENT_COLUMNS, record["statements"], title="statements")
+        if (resolution := record["resolution"]) is not None:
+            render.print_table(tuple(resolution), [resolution], title="resolution")
         render.print_table(TIMELINE_COLUMNS, record["timeline"], title="timeline")
         render.print_table(tuple(record["money"]), [record["money"]], title="money")
         render.print_table(OPERATION_COLUMNS, record["operations"], title="operations")

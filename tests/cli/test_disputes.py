@@ -76,6 +76,9 @@ def test_a_dispute_is_resolved(
     dispute = deployment.run_json("disputes", "show", code)["dispute"]
     assert dispute["dispute_status"] == "resolved"
     assert dispute["resolution"]["note"] == "Heard both"
+    table = deployment.run_table("disputes", "show", code)
+    assert "Heard both" in table
+    assert "{" not in table
     deployment.run_json("worker", "--drain")
     assert deployment.run_json("ledger", "check")["faults"] == []
     assert deployment.run_json("disputes", "list")["disputes"] == []
