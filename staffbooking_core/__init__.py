@@ -30,6 +30,7 @@ __all__ = [
     "policy",
     "ports",
     "representations",
+    "request_context",
     "usecases",
     "webhook_receiver",
 ]

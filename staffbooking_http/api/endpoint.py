@@ -40,7 +40,7 @@ Header: TypeAlias = tuple[bytes, bytes]
 
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
-"""The key of the response's request id in a page's request state."""
+"""The key of the request's id in its scope."""
 
 
 @frozen
