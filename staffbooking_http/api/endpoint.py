@@ -197,7 +197,9 @@ class Endpoint:
     raw_media_type: str = ""
     """The required media type of a raw body; empty accepts any."""
     has_file: bool = False
-    """Whether the body is a multipart/form-data form with an image in its field `file`."""
+    """Whether the body is a multipart/form-data form with a file in its field `file`."""
+    file_types: str = "JPEG, PNG or WebP"
+    """The types of the file, for the documents."""
     is_upload_limited: bool = False
     """Whether `UploadLimiter` bounds the concurrent calls, as bodies are large and slow to
     process."""

@@ -28,7 +28,7 @@ from staffbooking_core.errors import (
     RuleBroken,
     invalid_field,
 )
-from staffbooking_core.inputs import CancelBooking, DisputeBooking
+from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
 from staffbooking_core.representations.bookings import CancellationQuoteRecord
 from staffbooking_core.representations.json_types import format_instant
@@ -93,7 +93,8 @@ async def get_by_id(
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))
         rebooking = None
-        if party is Party.CUSTOMER and booking.status is BookingStatus.CANCELLED:
+        may_rebook = booking.status is BookingStatus.CANCELLED or booking.was_no_show
+        if party is Party.CUSTOMER and may_rebook:
             rebooking = await _rebooking_offer(ports, view, booking, now)
     return booking, party, rebooking
 
@@ -104,6 +105,8 @@ async def _rebooking_offer(
     credit = await view.bookings.rebooking_credit(booking.id)
     if credit is None or credit.used_by is not None or now >= credit.expires_at:
         return None
+    if booking.starts_at <= now:
+        return RebookingOffer(credit.expires_at, ())
     booked_interval = Interval(booking.starts_at, booking.ends_at)
     candidates = await view.companions.rebooking_candidates(
         booking.service_type,
@@ -116,7 +119,6 @@ async def _rebooking_offer(
         candidate.summary
         for candidate in candidates
         if candidate.availability.companion_id != booking.companion_id
-        and booking.starts_at > now
         and availability.fits(
             candidate.availability.calendar, candidate.availability.busy, booked_interval
         )
@@ -169,7 +171,9 @@ _USER_TRIGGERS = (
     Trigger.CHECKOUT,
     Trigger.CHECK_IN,
     Trigger.CONFIRM,
+    Trigger.NO_SHOW,
     Trigger.DISPUTE,
+    Trigger.WITHDRAW,
     Trigger.CANCEL,
 )
 """Triggers that users start themselves."""
@@ -248,8 +252,8 @@ def _slot_taken() -> RuleBroken:
 async def apply_trigger(
     ports: Ports, actor: Actor, booking_id: int, trigger: Trigger, reason: str | None = None
 ) -> Booking:
-    """Apply a trigger that needs no input but an optional reason: decline, check in, confirm,
-    dispute. Locks the booking.
+    """Apply a trigger that needs no input but an optional reason: decline, check in, confirm.
+    Locks the booking.
 
     Raises NotFound, Forbidden `wrong_party`, and RuleBroken with the code of the refused transition
     or guard.
@@ -263,18 +267,6 @@ async def apply_trigger(
         )
 
     return await ports.store.run_transaction(unit)
-
-
-@validated
-async def open_dispute(
-    ports: Ports, actor: Actor, booking_id: int, command: DisputeBooking
-) -> Booking:
-    """Open a dispute (SPECIFICATION 3). The escrow is kept until the dispute is resolved.
-
-    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_disputable` or the code of
-    a guard.
-    """
-    return await apply_trigger(ports, actor, booking_id, Trigger.DISPUTE, command.reason)
 
 
 @validated
