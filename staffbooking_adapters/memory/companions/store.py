@@ -17,7 +17,12 @@ from staffbooking_adapters.memory.companions.reviews import newest_reviews
 from staffbooking_adapters.memory.slots import all_busy_intervals, busy_intervals
 from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
-from staffbooking_core.domain.companions.companion import Companion, CompanionQuery, normalize_text
+from staffbooking_core.domain.companions.companion import (
+    Companion,
+    CompanionQuery,
+    normalize_place,
+    normalize_text,
+)
 from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 
@@ -133,8 +138,8 @@ def put_companion(tx: MemoryTransaction, companion: Companion) -> None:
         detail=codec.encode(companion_detail(companion, currency, reviews, portfolio)),
         sort_key=(-companion.rating_avg, -companion.total_reviews, companion.id),
         locations=(
-            normalize_text(companion.location_city),
-            normalize_text(companion.location_country),
+            normalize_place(companion.location_city),
+            normalize_place(companion.location_country),
         ),
         services=frozenset(normalize_text(name) for name in companion.service_types),
     )
@@ -152,5 +157,5 @@ def _matches_filters(row: CompanionRow, query: CompanionQuery) -> bool:
         (query.min_price is None or query.min_price <= rate)
         and (query.max_price is None or rate <= query.max_price)
         and (service is None or normalize_text(service) in row.services)
-        and (location is None or any(normalize_text(location) in name for name in row.locations))
+        and (location is None or any(normalize_place(location) in name for name in row.locations))
     )

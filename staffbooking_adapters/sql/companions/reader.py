@@ -52,6 +52,7 @@ from staffbooking_core.domain.companions.companion import (
     Companion,
     CompanionQuery,
     Tier,
+    normalize_place,
     normalize_text,
 )
 from staffbooking_core.policy import Policy
@@ -274,7 +275,7 @@ def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int
     """The parameters of a search statement of this variant."""
     params: dict[str, Any] = {}
     if variant.has_location:
-        params["place"] = substring_pattern(normalize_text(query.location or ""))
+        params["place"] = substring_pattern(normalize_place(query.location or ""))
     if variant.has_service:
         params["service"] = normalize_text(query.service or "")
     if variant.has_price:

@@ -38,7 +38,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     services,
 )
 from staffbooking_core.domain.companions.availability import Calendar, Interval, is_cacheable
-from staffbooking_core.domain.companions.companion import Companion, normalize_text
+from staffbooking_core.domain.companions.companion import Companion, normalize_place, normalize_text
 from staffbooking_core.domain.companions.portfolio import PortfolioItem
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.companions.search_index import (
@@ -354,7 +354,7 @@ def _search_rows(
 
 
 def _folded_location(companion: Companion) -> tuple[str, str]:
-    return normalize_text(companion.location_city), normalize_text(companion.location_country)
+    return normalize_place(companion.location_city), normalize_place(companion.location_country)
 
 
 def _search_rank(companion: Companion) -> int:
