@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from staffbooking_core.domain.accounts.users import User
     from staffbooking_core.domain.bookings.booking import Booking
     from staffbooking_core.ports import Ports
-    from staffbooking_core.usecases.accounts.administration import Obligations
+    from staffbooking_core.usecases.bookings.disabling import Obligations
 
 app = typer.Typer(help="Accounts of customers, staff and admins.", no_args_is_help=True)
 
@@ -158,15 +158,15 @@ def disable(
     """
     from staffbooking_adapters.inputs import structure
     from staffbooking_cli.inputs import OperatorReason
-    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.bookings import disabling
 
-    decision = None if bookings is None else administration.BookingsDecision(bookings)
+    decision = None if bookings is None else disabling.BookingsDecision(bookings)
     checked = structure(OperatorReason, {"reason": reason})
 
-    async def work(ports: Ports) -> administration.DisabledAccount:
+    async def work(ports: Ports) -> disabling.DisabledAccount:
         try:
-            return await administration.disable_user(ports, email, decision, checked.reason)
-        except administration.BookingsAhead as error:
+            return await disabling.disable_user(ports, email, decision, checked.reason)
+        except disabling.BookingsAhead as error:
             _print_obligations({}, error.obligations, {}, as_json)
             raise
 

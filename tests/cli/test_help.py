@@ -18,7 +18,7 @@ from staffbooking_core.domain.bookings import lifecycle
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.inputs import MAX_ID
-from staffbooking_core.usecases.accounts.administration import BookingsDecision
+from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from tests.cli.deployment import CliDeployment
 
 IMPORTED = """

@@ -20,8 +20,7 @@ from staffbooking_core.domain.payments.processor import ProcessorMisconfigured, 
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import CheckupFinding
-from staffbooking_core.usecases.accounts import administration
-from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings import actions, disabling
 from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
 from tests.support.builders import HOUR, MINUTE, SECOND
 from tests.support.webhooks import add_delivery, add_endpoint, add_event, place_events
@@ -245,7 +244,7 @@ def test_payouts_of_disabled_accounts_are_named(deployment: CliDeployment) -> No
         party = await add_completed_booking(ports)
         async with ports.store.read_view() as view:
             staff = await view.accounts.user(party.companion_id)
-        await administration.disable_user(ports, staff.email)
+        await disabling.disable_user(ports, staff.email)
         return party.booking.code
 
     code = deployment.run_on_ports(disabled)

@@ -101,7 +101,8 @@ def _build_refunds(
 ) -> Iterator[dict[str, Any]]:
     """The refunds of one booking, as the column stores them."""
     postings = Table("ledger_postings", MetaData(), autoload_with=connection)
-    to_instant = result_converter(connection.dialect.name, Instant) or _same
+    is_sqlite = connection.dialect.name == "sqlite"
+    to_instant = result_converter("sqlite" if is_sqlite else "postgresql", Instant) or _same
     commands = [json.loads(order.command) for order in orders]
     replaced = {command.get("replaces") for command in commands}
     for order, command in zip(orders, commands, strict=True):

@@ -11,8 +11,8 @@ from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatu
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.accounts import administration
-from staffbooking_core.usecases.accounts.administration import BookingsAhead, BookingsDecision
-from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings import actions, disabling
+from staffbooking_core.usecases.bookings.disabling import BookingsAhead, BookingsDecision
 from staffbooking_core.usecases.payments import payouts
 from tests.support.builders import DAY, HOUR, add_user
 from tests.support.memory_deployment import (
@@ -33,7 +33,7 @@ async def email_of(scene, side):
 
 async def disable(scene, side, decision=None, **given):
     email = await email_of(scene, side)
-    return await administration.disable_user(scene.ports, email, decision, **given)
+    return await disabling.disable_user(scene.ports, email, decision, **given)
 
 
 async def is_disabled(scene, side):
@@ -74,7 +74,7 @@ async def test_requests_of_others_stay(scene):
 async def test_a_request_of_a_disabled_customer_is_not_accepted(scene, monkeypatch):
     """A request that is accepted while its customer is being disabled is refused."""
     booking = await scene.request()
-    monkeypatch.setattr(administration._FollowUp, "_transition_for", lambda *_: None)
+    monkeypatch.setattr(disabling._FollowUp, "_transition_for", lambda *_: None)
     await disable(scene, "customer")
     with pytest.raises(RuleBroken) as caught:
         await scene.accept(booking)
@@ -182,7 +182,7 @@ async def test_an_interrupted_call_is_finished_by_the_next(scene, monkeypatch):
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(administration._FollowUp, "apply", interrupted)
+        patch.setattr(disabling._FollowUp, "apply", interrupted)
         with pytest.raises(ConnectionError):
             await disable(scene, "customer")
     assert await is_disabled(scene, "customer")
@@ -192,14 +192,14 @@ async def test_an_interrupted_call_is_finished_by_the_next(scene, monkeypatch):
 async def test_a_request_accepted_meanwhile_ends_too(scene, monkeypatch):
     """A request that is accepted after the account was disabled ends, since nobody kept it."""
     booking = await scene.request()
-    apply = administration._FollowUp.apply
+    apply = disabling._FollowUp.apply
 
     async def accept_first(self, booking_id):
         accepted = await actions.accept(scene.ports, scene.staff, booking_id)
         assert accepted.status is BookingStatus.ACCEPTED
         return await apply(self, booking_id)
 
-    monkeypatch.setattr(administration._FollowUp, "apply", accept_first)
+    monkeypatch.setattr(disabling._FollowUp, "apply", accept_first)
     await disable(scene, "staff")
     assert (await scene.booking(booking)).cancelled_by is Party.ADMIN
 
@@ -220,13 +220,13 @@ async def test_the_parties_are_notified(scene):
 async def test_an_unknown_account_is_not_found(scene):
     """An unknown e-mail raises NotFound."""
     with pytest.raises(NotFound):
-        await administration.disable_user(scene.ports, "nobody@example.com", CANCEL)
+        await disabling.disable_user(scene.ports, "nobody@example.com", CANCEL)
 
 
 async def test_an_admin_has_no_obligations(scene):
     """An account without bookings is disabled at once."""
     admin = await add_user(scene.ports.store, role=Role.ADMIN)
-    disabled = await administration.disable_user(scene.ports, admin.email)
+    disabled = await disabling.disable_user(scene.ports, admin.email)
     assert (disabled.obligations.bookings, disabled.obligations.payouts) == ((), ())
 
 
@@ -282,7 +282,7 @@ async def test_later_payouts_are_held(scene, ending):
 async def test_a_payout_that_comes_due_is_held(scene, monkeypatch):
     """A payout that was scheduled while the account was being disabled is held at its due time."""
     booking = await scene.completed()
-    monkeypatch.setattr(administration._FollowUp, "_transition_for", lambda *_: None)
+    monkeypatch.setattr(disabling._FollowUp, "_transition_for", lambda *_: None)
     await disable(scene, "staff")
     assert (await scene.booking(booking)).payout_status is PayoutStatus.SCHEDULED
     await scene.jump_to(booking.ends_at + DAY)
@@ -334,15 +334,15 @@ async def test_enabling_does_not_release_payouts(scene):
 async def test_obligations_are_listed_before(scene):
     """The obligations of an account are its open bookings and its payouts, by id."""
     done, open_booking = await scene.completed(), await scene.request(event_date=date(2027, 3, 9))
-    staff = await administration.find_obligations(scene.ports, scene.staff.user_id)
-    customer = await administration.find_obligations(scene.ports, scene.customer.user_id)
+    staff = await disabling.find_obligations(scene.ports, scene.staff.user_id)
+    customer = await disabling.find_obligations(scene.ports, scene.customer.user_id)
     assert (staff.bookings, staff.payouts) == ((open_booking,), (done,))
     assert (customer.bookings, customer.payouts) == ((open_booking,), ())
 
 
 async def test_many_bookings_are_read_in_batches(scene, monkeypatch):
     """All open bookings are found over several batches."""
-    monkeypatch.setattr(administration, "_BATCH_SIZE", 2)
+    monkeypatch.setattr(disabling, "_BATCH_SIZE", 2)
     made = [await scene.request(event_date=date(2027, 3, day)) for day in range(4, 9)]
     disabled = await disable(scene, "customer")
     assert [one.id for one in disabled.cancelled] == [one.id for one in made]
