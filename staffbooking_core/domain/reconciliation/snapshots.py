@@ -210,12 +210,8 @@ def _reconcile_refund(
         return
     if _REFUND_PROGRESSION.index(settlement) <= _REFUND_PROGRESSION.index(operation.settlement):
         return
-    now = reconciliation.now
-    is_settled = settlement is SettlementStatus.SETTLED
-    result = record_fact(booking).with_refund_change(
-        operation.n, status=settlement, settled_at=now if is_settled else None
-    )
-    if is_settled:
+    result, now = record_fact(booking), reconciliation.now
+    if settlement is SettlementStatus.SETTLED:
         result = result.with_postings(
             ledger.refund_settled_posting(booking.id, operation.id, refund.amount, now)
         )
@@ -225,6 +221,8 @@ def _reconcile_refund(
             result = result.with_postings(failed)
         text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
         result = evolve(result, alerts=(text,))
+    settled_at = now if settlement is SettlementStatus.SETTLED else None
+    result = result.with_refund_change(operation.n, status=settlement, settled_at=settled_at)
     done = reconciliation.finish_operation(operation, refund.ref, settlement)
     yield ReconciledFact(move_payment(result, _refund_trigger(booking, reconciliation)), done)
 

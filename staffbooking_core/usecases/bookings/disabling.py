@@ -55,6 +55,7 @@ class Obligations:
     """The bookings whose payout it expects: scheduled, failed or on hold."""
 
     def need_decision(self, now: datetime) -> bool:
+        """Whether an accepted or paid booking is ahead (`now` is business time)."""
         return any(_is_ahead(booking, now) for booking in self.bookings)
 
 
