@@ -16,13 +16,13 @@ class Batcher(Generic[_Item, _Result]):
     """Collects items and flushes them together; each caller gets the result of its own item.
 
     One flush runs at a time, the next starts when it has returned, and items keep their order.
-    `flush` returns a result, or the error to raise, for each item in turn. When it raises
+    `flush` returns a result, or the error to raise, for each item in order. When it raises
     instead, the items of that batch are flushed again one by one, so that an item that cannot be
-    flushed harms no other; a flush that raises must therefore have changed nothing, or be safe to
-    repeat. StoreUnavailable is not retried: it is raised to everyone who was waiting when the
-    flush began, since each would wait for the same timeout.
+    flushed does not fail the others; a flush that raises must therefore have changed nothing, or be
+    safe to repeat. StoreUnavailable is not retried: it is raised to all callers that were waiting
+    when the flush began, since each would wait for the same timeout.
 
-    A caller that is cancelled does not cancel the flush: its item may be flushed all the same.
+    A caller that is cancelled does not cancel the flush: its item may still be flushed.
     """
 
     def __init__(

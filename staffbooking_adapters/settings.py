@@ -1,22 +1,32 @@
 """Reads the settings from the environment (CONTRACT 9).
 
-Every setting is named `STAFFBOOKING_<NAME>`. An invalid value prevents the start with one line
-that names the setting and what it must be.
+Every setting is named `STAFFBOOKING_<NAME>`. An invalid value or an unknown name prevents the
+start with one line that names the setting and what it must be.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from staffbooking_adapters.settings_exposure import (
+    DEFAULT_SECRET,
+    STRONG_SECRET_LENGTH,
+    is_loopback,
+    is_public_url,
+    is_weak_secret,
+)
+from staffbooking_adapters.settings_logs import LogFormat, parse_log_format, parse_log_level
 from staffbooking_adapters.settings_mail import (
     SmtpServer,
     default_mail_host,
@@ -36,7 +46,18 @@ from staffbooking_core.policy import Policy
 T = TypeVar("T")
 
 _ENVIRONMENT_PREFIX = "STAFFBOOKING_"
-_DEFAULT_SECRET = "development-only-secret-key"
+SETTING_NAMES = frozenset(
+    """
+    ALLOWED_ORIGINS BASE_URL BLOCKED_TERMS CONTACT_EMAIL COUNTRY CURRENCY DATABASE_URL DEBUG
+    ENVIRONMENT FAKE_PAYEES FILES_DIR INSURANCE_RATE LATE_CANCEL_PAYOUT LIMITS LOG_FORMAT LOG_LEVEL
+    MAIL_FROM PAYMENTS PAYMENT_WINDOW PAYOUT_DELAY PLATFORM_FEE REDIS_URL SANDBOX SECRET_KEY
+    SMTP_URL STRIPE_API_BASE STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET TRUSTED_PROXIES
+    WEBHOOK_ALLOW_INSECURE
+    """.split()
+)
+"""All settings, without their prefix. DEBUG is the command line's."""
+_KUBERNETES_NAME = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\w+)", re.ASCII)
+"""Names that Kubernetes sets for a service whose name begins with `staffbooking`."""
 _MIN_SECRET_LENGTH = 16
 _PAYOUT_DEADLINE_HOURS = Policy().payout_deadline // timedelta(hours=1)
 _MAX_PAYOUT_DELAY_HOURS = _PAYOUT_DEADLINE_HOURS - 1
@@ -118,15 +139,22 @@ class Settings:
     """The mail server; None to write notifications to the log only."""
     mail_from: tuple[str, str] = ("Staff booking", "staffbooking@localhost")
     """The sender's name and address."""
+    log_format: LogFormat = LogFormat.TEXT
+    log_level: int = logging.INFO
 
     @property
     def has_default_secret(self) -> bool:
-        return _DEFAULT_SECRET in self.secret_keys
+        return DEFAULT_SECRET in self.secret_keys
 
 
-def load_settings(environ: Mapping[str, str]) -> Settings:
-    """Read and validate all settings. Raises SettingsError for the first invalid one."""
+def load_settings(environ: Mapping[str, str], *, listening_address: str | None = None) -> Settings:
+    """Read and validate all settings. Raises SettingsError for the first invalid one.
+
+    `listening_address` is the IP address that a server listens on; without one the base URL alone
+    decides whether strangers can reach the deployment (CONTRACT 10).
+    """
     read = _EnvironmentReader(environ)
+    read.check_names()
     is_fake = read("PAYMENTS", _parse_payments, "fake") == "fake"
     base_url = read("BASE_URL", _parse_base_url, "http://127.0.0.1:8000")
     mail_from = read(
@@ -150,7 +178,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         database_url=read(
             "DATABASE_URL", _parse_database_url, "sqlite+aiosqlite:///staffbooking.db"
         ),
-        secret_keys=read("SECRET_KEY", _parse_secrets, _DEFAULT_SECRET),
+        secret_keys=read("SECRET_KEY", _parse_secrets, DEFAULT_SECRET),
         policy=policy,
         processor=_load_fake_settings(read) if is_fake else _load_stripe_settings(read),
         trusted_proxies=read("TRUSTED_PROXIES", _parse_networks, ""),
@@ -160,6 +188,8 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         files_dir=read("FILES_DIR", lambda text: Path(text) if text else None, ""),
         smtp=read("SMTP_URL", parse_smtp_url, ""),
         mail_from=mail_from,
+        log_format=read("LOG_FORMAT", parse_log_format, "text"),
+        log_level=read("LOG_LEVEL", parse_log_level, "info"),
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
         raise SettingsError("WEBHOOK_ALLOW_INSECURE", "requires a sandbox: SANDBOX is off")
@@ -168,6 +198,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
             _check_stripe_settings(settings, stripe)
         case FakeProcessorSettings() if is_public_url(policy.base_url):
             _check_public_fake_settings(settings, is_explicit=read.has("SANDBOX"))
+    _check_exposure(settings, listening_address, has_sandbox=read.has("SANDBOX"))
     return settings
 
 
@@ -191,6 +222,17 @@ def _load_stripe_settings(read: _EnvironmentReader) -> StripeSettings:
 class _EnvironmentReader:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
+
+    def check_names(self) -> None:
+        """Raise SettingsError for a name with the prefix that is no setting."""
+        for variable in sorted(self._environ):
+            name = variable.removeprefix(_ENVIRONMENT_PREFIX)
+            is_ours = name != variable and not _KUBERNETES_NAME.fullmatch(name)
+            if is_ours and name not in SETTING_NAMES:
+                [nearest] = get_close_matches(name.upper(), sorted(SETTING_NAMES), n=1, cutoff=0)
+                raise SettingsError(
+                    name, f"is not a setting: did you mean {_ENVIRONMENT_PREFIX}{nearest}?"
+                )
 
     def __call__(self, name: str, parse: Callable[[str], T], default: str) -> T:
         text = self._environ.get(_ENVIRONMENT_PREFIX + name, default).strip()
@@ -222,23 +264,33 @@ def _check_stripe_settings(settings: Settings, stripe: StripeSettings) -> None:
 
 
 def _check_public_fake_settings(settings: Settings, *, is_explicit: bool) -> None:
-    """Require an explicit sandbox and a secret key for a fake processor on a public base URL."""
+    """Require an explicit sandbox for a fake processor on a public base URL."""
     if not (is_explicit and settings.policy.sandbox):
         raise SettingsError(
             "PAYMENTS", "is fake on a public base URL: confirm it with STAFFBOOKING_SANDBOX=1"
         )
-    if settings.has_default_secret:
-        raise SettingsError("SECRET_KEY", "must be set on a public base URL")
 
 
-def is_public_url(base_url: str) -> bool:
-    """Whether a URL's host is public, not this machine or a private network."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_global
-    except ValueError:
-        local = ("localhost", "test", "local", "internal", "invalid", "example")
-        return "." in host and host.rpartition(".")[2] not in local
+def _check_exposure(
+    settings: Settings, listening_address: str | None, *, has_sandbox: bool
+) -> None:
+    """Require strong secret keys, and with the fake processor an explicit choice of the sandbox,
+    where strangers can reach the deployment."""
+    listens_beyond_loopback = listening_address is not None and not is_loopback(listening_address)
+    is_exposed = listens_beyond_loopback or is_public_url(settings.policy.base_url)
+    if is_exposed and any(map(is_weak_secret, settings.secret_keys)):
+        where = "beyond loopback" if listens_beyond_loopback else "on a public base URL"
+        raise SettingsError(
+            "SECRET_KEY",
+            f"must be random keys of at least {STRONG_SECRET_LENGTH} characters {where}: "
+            "`openssl rand -hex 32` makes one",
+        )
+    is_fake = isinstance(settings.processor, FakeProcessorSettings)
+    if listens_beyond_loopback and is_fake and not has_sandbox:
+        raise SettingsError(
+            "SANDBOX",
+            "must be 1 or 0 beyond loopback with fake payments: 1 lets everybody move the clock",
+        )
 
 
 # Parsers: each raises ValueError with the text that follows the setting's name -----------

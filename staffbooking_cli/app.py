@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -67,13 +67,33 @@ def _errors_as_one_line() -> Iterator[None]:
 
 app = typer.Typer(
     cls=Commands,
-    help="A booking service for freelance staff.",
     epilog="Settings come from the environment (STAFFBOOKING_...).",
     no_args_is_help=True,
     # Plain help: rich formatting would take longer than everything else that help does.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from staffbooking_core import __version__
+
+        typer.echo(f"staffbooking {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """A booking service for freelance staff."""
+
 
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def read_settings(**defaults: str) -> Settings:
-    """The deployment's settings; `defaults` are the command's own, by full setting name.
+def read_settings(listening_address: str | None = None, **defaults: str) -> Settings:
+    """The deployment's settings; `defaults` are the command's own, by full setting name. A server
+    passes the IP address that it listens on.
 
     Raises SettingsError for an invalid setting.
     """
     from staffbooking_adapters.settings import load_settings
 
-    return load_settings({**defaults, **os.environ})
+    return load_settings({**defaults, **os.environ}, listening_address=listening_address)
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """Finds blocked terms in a text, however their letters are written.
 
-Terms match whole words only: Scunthorpe is a town. In scripts without spaces between words they
-match anywhere. A text is searched as written, spelled out (`b a d`), joined (`b-a-d`), with
-leetspeak (`b4d`), stretched (`baaad`) and masked (`b*d`).
+Terms match whole words only, so the town Scunthorpe is allowed; in scripts without spaces between
+words they match anywhere. A text is searched as written, spelled out (`b a d`), joined (`b-a-d`),
+with leetspeak (`b4d`), stretched (`baaad`) and masked (`b*d`).
 """
 
 from __future__ import annotations

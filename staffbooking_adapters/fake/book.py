@@ -249,10 +249,9 @@ async def store_answer(
 
 
 async def consume_fault(tx: FakeStoreTransaction, op: str, injector: FaultInjector) -> str:
-    """The fault that strikes this call, used up by it; else what chance wants; "" for none."""
-    if (
-        await tx.get(_FAULTS_KIND, _FAULTS_KIND) is not None
-    ):  # Else calls must not wait for each other.
+    """Consume the queued fault for this call, or ask the injector; "" for none."""
+    # Without queued faults, calls do not wait for the lock.
+    if await tx.get(_FAULTS_KIND, _FAULTS_KIND) is not None:
         pending = await lock_faults(tx)
         kind, remaining = faults.consume(pending, op)
         if remaining != pending:

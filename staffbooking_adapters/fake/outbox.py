@@ -84,7 +84,8 @@ async def take_due_events(
 async def was_delivered(
     view: FakeStoreReader, subject: int | str, since: datetime, now: datetime
 ) -> bool:
-    """Whether an event of an intent or a payee, created since `since`, was taken and not lost."""
+    """Whether an event of this intent or payee, created since `since`, was delivered once and
+    awaits its second delivery."""
     events = [
         load(body, FakeEvent)
         for _, body in await view.due(books.PENDING_EVENT_KIND, now + _REDELIVERY_INTERVAL)

@@ -1,4 +1,4 @@
-"""Imports: many companions in as many statements as one needs, and the import's progress."""
+"""Bulk imports: each statement writes many staff members; stores the import's progress."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ADD_SKIPPED_ROWS = BatchStatement(
     )
 )
 
-# Cached plans were made for tables of another size, with few rows.
+# Cached plans were made when the tables had fewer rows.
 FORCE_CUSTOM_PLANS = Statement(postgresql=text("SET LOCAL plan_cache_mode = force_custom_plan"))
 LOCK_USERS_BY_EMAIL = Statement(
     select(*USER_COLUMNS)

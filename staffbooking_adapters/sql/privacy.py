@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.sql.bookings.disputes import STATEMENT_COLUMNS, to_statement
 from staffbooking_adapters.sql.bookings.reader import BOOKING_COLUMNS, to_booking
 from staffbooking_adapters.sql.companions.reviews import REVIEW_COLUMNS, to_review
 from staffbooking_adapters.sql.engine.composite import BatchStatement
@@ -41,11 +42,13 @@ from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWrite
 from staffbooking_adapters.sql.schema.accounts import (
     calendar_feeds,
     inquiries,
+    login_addresses,
     mutes,
     portfolio_items,
     skipped_rows,
 )
 from staffbooking_adapters.sql.schema.bookings import api_keys, bookings, reviews, sessions
+from staffbooking_adapters.sql.schema.disputes import dispute_statements
 from staffbooking_adapters.sql.schema.messaging import (
     conversation_members,
     conversations,
@@ -55,6 +58,7 @@ from staffbooking_adapters.sql.schema.messaging import (
 from staffbooking_adapters.sql.schema.payments import is_unfinished, payees, payment_operations
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
@@ -95,6 +99,7 @@ _IS_SENDER = (
         )
     ),
 )
+_IS_AUTHOR = dispute_statements.c.author_id == _USER_ID
 _IS_INQUIRY_BY_EMAIL = inquiries.c.email_folded == _FOLDED_EMAIL
 LIST_INQUIRIES_BY_EMAIL = Statement(
     select(*INQUIRY_COLUMNS).where(_IS_INQUIRY_BY_EMAIL).order_by(inquiries.c.id)
@@ -105,8 +110,8 @@ _AFTER_ID = bindparam("after_id", type_=BigInt)
 def _rows_of_person_after(
     columns: Sequence[Column[Any]], ownership_conditions: Sequence[Condition], size: int
 ) -> Statement:
-    """The person's first row above an id. Rows are filtered before they are sorted: in the order
-    of the ids of all people the table would be scanned."""
+    """The person's first `size` rows above an id. Rows are filtered before they are sorted, since
+    the planner might otherwise scan the whole table in id order."""
     row_id = columns[0].table.c.id
     id_selects = [select(row_id).where(way, row_id > _AFTER_ID) for way in ownership_conditions]
     found = union_all(*id_selects).cte("found").prefix_with("MATERIALIZED")
@@ -133,6 +138,11 @@ def bookings_of_person_after(size: int) -> Statement:
 @cache
 def reviews_by_person_after(size: int) -> Statement:
     return _rows_of_person_after(REVIEW_COLUMNS, [and_(*_IS_REVIEWER)], size)
+
+
+@cache
+def statements_by_person_after(size: int) -> Statement:
+    return _rows_of_person_after(STATEMENT_COLUMNS, [_IS_AUTHOR], size)
 
 
 @cache
@@ -165,6 +175,7 @@ def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | 
 _ERASED_NAME = literal(ERASED_NAME, Text())
 _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER_ID),
+    (login_addresses, login_addresses.c.user_id == _USER_ID),
     (api_keys, api_keys.c.owner_id == _USER_ID),
     (portfolio_items, portfolio_items.c.companion_id == _USER_ID),
     (calendar_feeds, calendar_feeds.c.companion_id == _USER_ID),
@@ -192,6 +203,7 @@ ERASE_PERSON = tuple(
         .where(conversations.c.customer_id == _USER_ID)
         .values(event_ref=null()),
         update(messages).where(*_IS_SENDER).values(sender_name=_ERASED_NAME, content=_ERASED_NAME),
+        update(dispute_statements).where(_IS_AUTHOR).values(text=_ERASED_NAME, files="[]"),
         *(delete(table).where(is_theirs) for table, is_theirs in _DELETED_TABLES),
     )
 )
@@ -245,6 +257,12 @@ class PersonalDataReader:
         rows = await self._read_page(messages_by_person_after, user_id, after_id, limit)
         return [to_message(row) for row in rows]
 
+    async def dispute_statements_by(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[DisputeStatement]:
+        rows = await self._read_page(statements_by_person_after, user_id, after_id, limit)
+        return [to_statement(row) for row in rows]
+
     async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
         rows = await self.connection.fetch_all(
             LIST_INQUIRIES_BY_EMAIL, folded=normalize_email(email)
@@ -273,7 +291,7 @@ class PersonalDataWriter(PersonalDataReader):
 
     async def erase(self, user: User, email: str | None) -> None:
         # Texts are written under this lock: those written before are erased too, and later ones are
-        # refused, since their author is gone.
+        # refused, since their author is erased.
         await self.connection.fetch_all(LOCK_CONVERSATIONS_OF, user_id=user.id)
         await self._erase_checkouts(user.id)
         for statement in ERASE_PERSON:

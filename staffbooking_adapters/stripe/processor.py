@@ -151,7 +151,7 @@ class StripeProcessor:
                 raise
         return facts.checkout(session, key.op_id)
 
-    # Movements of money ---------------------------------------------------------------------
+    # Refunds, payouts and reversals ---------------------------------------------------------
 
     async def refund(
         self, command: RefundPayment, key: OperationKey, timeout_seconds: float
@@ -271,7 +271,7 @@ class StripeProcessor:
             )
             return OnboardingLink(link.url, datetime.fromisoformat(link.expires_at))
 
-    # Looking --------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------
 
     async def snapshot(self, refs: IntentRefs, timeout_seconds: float) -> Snapshot:
         with translate_errors(timeout_seconds):

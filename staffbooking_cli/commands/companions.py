@@ -124,7 +124,7 @@ def import_(
         begun = await imports.begin_import(ports, file.fingerprint, restart=restart)
         if begun.line:
             render.print_note(
-                f"staffbooking: resuming behind line {begun.line}, as of {begun.at:%F %T}Z"
+                f"staffbooking: resuming after line {begun.line}, as of {begun.at:%F %T}Z"
             )
         with render.progress(f"importing {path.name}", file.size, "rows", as_json) as tell:
             done = await import_file(ports, file, begun, tell)

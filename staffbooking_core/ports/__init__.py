@@ -22,6 +22,7 @@ from staffbooking_core.domain.notifications.notifications import (
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.accounts import (
     EMAIL_TAKEN,
+    MAX_LOGIN_ADDRESSES,
     AccountsReadPort,
     AccountsWritePort,
     NewApiKey,
@@ -49,6 +50,7 @@ from staffbooking_core.ports.companions import (
     RebookingCandidate,
 )
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
+from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
 from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
 from staffbooking_core.ports.idempotency import (
     IDEMPOTENCY_KEY_TAKEN,
@@ -135,6 +137,7 @@ __all__ = [
     "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
+    "MAX_LOGIN_ADDRESSES",
     "PARTY_DISABLED",
     "AccountsReadPort",
     "AccountsWritePort",
@@ -161,6 +164,8 @@ __all__ = [
     "CursorsReadPort",
     "CursorsWritePort",
     "CustomerCompanionPair",
+    "DisputesReadPort",
+    "DisputesWritePort",
     "DueAlert",
     "DueDelivery",
     "DueNotification",

@@ -14,6 +14,9 @@ from staffbooking_core.domain.accounts.users import Role, Session, Subscription,
 EMAIL_TAKEN = "uq_users_email"
 """Constraint: two users have the same e-mail, compared without case."""
 
+MAX_LOGIN_ADDRESSES = 50
+"""Maximum known addresses per user."""
+
 
 @frozen
 class NewUser:
@@ -69,6 +72,10 @@ class AccountsReadPort(Protocol):
         """All sessions of a user, the newest first; expired ones too until they are deleted."""
         ...
 
+    async def has_logged_in_from(self, email: str, address_digest: bytes) -> bool:
+        """Whether the user of an e-mail has logged in from an address; False without a user."""
+        ...
+
     async def api_keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         """All API keys of a user, the newest first; revoked ones too."""
         ...
@@ -98,6 +105,11 @@ class AccountsWritePort(AccountsReadPort, Protocol):
 
     async def add_session(self, session: Session) -> None:
         """Insert a session."""
+        ...
+
+    async def add_login_address(self, user_id: int, address_digest: bytes, at: datetime) -> None:
+        """Record that a user has logged in from an address (wall time). The newest
+        MAX_LOGIN_ADDRESSES of a user are kept."""
         ...
 
     async def touch_session(self, digest: bytes, seen_at: datetime) -> None:

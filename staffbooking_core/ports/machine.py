@@ -97,7 +97,7 @@ class Hint(StrEnum):
     EVENTS = "events"
     """An event was committed."""
     DELIVERIES = "deliveries"
-    """An endpoint was given its turn."""
+    """An endpoint has a due batch."""
 
 
 class Hints(Protocol):

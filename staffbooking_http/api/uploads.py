@@ -136,7 +136,7 @@ class _FormParser:
             self._other_fields[-1][1].extend(event)
             if sum(len(text) for _, text in self._other_fields) > MAX_FORM_OVERHEAD_BYTES:
                 raise request_body.body_too_large(
-                    MAX_FORM_OVERHEAD_BYTES, "What stands beside a file"
+                    MAX_FORM_OVERHEAD_BYTES, "The form without its file"
                 )
 
 

@@ -27,7 +27,7 @@ class ChannelConnection(ConnectionState):
         """Queue a frame. Failures close only this connection."""
         try:
             if not self.outbound.send(frame):
-                self.outbound.close(CloseCode.SLOW, "too much lies unread")
+                self.outbound.close(CloseCode.SLOW, "the client reads too slowly")
                 self.metrics.slow_disconnects += 1
             elif frame.frame.event is ServerEvent.NEW_MESSAGE:
                 self.metrics.sent_messages += 1

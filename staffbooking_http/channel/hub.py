@@ -174,4 +174,4 @@ async def _run_logging_errors(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception as error:
-        log_failure("the channel's upkeep failed", error)
+        log_failure("channel maintenance failed", error)

@@ -103,7 +103,7 @@ class SocketIoClient:
     def accept_packet(self, packet: str | None) -> str:
         """Filter a packet for the engine. Closes a client that sends without reading."""
         if self.packet_queue.unread_bytes > MAX_QUEUED_BYTES:
-            self.close(CloseCode.SLOW, "too much lies unread")
+            self.close(CloseCode.SLOW, "the client reads too slowly")
         if self.connection is None:
             self._early_packet_count += 1
             if self._early_packet_count > _MAX_PACKETS_BEFORE_CONNECT:

@@ -173,7 +173,7 @@ class TrackedEngine(engineio.AsyncServer):
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the upkeep of a connection failed", exc_info=error)
+            log.error("connection maintenance failed", exc_info=error)
 
     async def shutdown(self) -> None:
         for task in self._tasks:

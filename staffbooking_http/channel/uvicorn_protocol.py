@@ -123,7 +123,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     def handle_ping(self) -> None:
         super().handle_ping()
         if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES and not self.close_sent:
-            self.close_immediately(CloseCode.SLOW, "too much lies unread")
+            self.close_immediately(CloseCode.SLOW, "the client reads too slowly")
 
     def handle_parser_exception(self) -> None:
         """Handle a protocol violation. Input is read and dropped until the client has read the

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
+from random import Random
 
 import pytest
 
 from staffbooking_adapters.settings import (
+    SETTING_NAMES,
     FakeProcessorSettings,
     SettingsError,
     StripeSettings,
-    is_public_url,
     load_settings,
 )
+from staffbooking_adapters.settings_exposure import is_public_url, is_weak_secret
 
-SECRET = "a-secret-of-the-deployment"
+SECRET = "5e9c1f0b7a3d48c6912e4fb05d7a6c38"
 STRIPE = {
     "PAYMENTS": "stripe",
     "SECRET_KEY": SECRET,
@@ -24,8 +28,9 @@ STRIPE = {
 LIVE = {**STRIPE, "STRIPE_SECRET_KEY": "rk_live_51Abc", "BASE_URL": "https://book.acme.com"}
 
 
-def load(**values: str):
-    return load_settings({f"STAFFBOOKING_{name}": value for name, value in values.items()})
+def load(listening_address: str | None = None, **values: str):
+    environ = {f"STAFFBOOKING_{name}": value for name, value in values.items()}
+    return load_settings(environ, listening_address=listening_address)
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
@@ -194,6 +199,108 @@ def test_a_sandbox_on_a_public_url_needs_a_secret_key() -> None:
     """An explicit sandbox on a public base URL requires a secret key."""
     with pytest.raises(SettingsError, match="SECRET_KEY"):
         load(BASE_URL="https://book.acme.com", SANDBOX="1")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "development-only-secret-key",
+        "a" * 64,
+        "5e9c1f0b7a3d48c6912e4fb05d7a6c3",
+        "passwordpasswordpasswordpassword",
+        "0123456789abcdefghijklmnopqrstuvwxyz",
+        "zyxwvutsrqponmlkjihgfedcba9876543210",
+        "abababababababababababababababababab",
+        "1111111111111111111111111111111111112",
+    ],
+)
+def test_a_guessable_secret_is_weak(key: str) -> None:
+    """The default, short, repeated and sequential keys are weak."""
+    assert is_weak_secret(key)
+
+
+@pytest.mark.parametrize("digits", ["0123456789abcdef", "0123456789", "abcdefghijklmnopqrstuvwxyz"])
+def test_a_random_secret_is_strong(digits: str) -> None:
+    """Random keys of 32 characters are strong."""
+    draw = Random(7)
+    assert not any(is_weak_secret("".join(draw.choices(digits, k=32))) for _ in range(1000))
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.5", "2001:db8::1", "fe80::1%eth0"])
+@pytest.mark.parametrize("key", ["development-only-secret-key", "a" * 16, "b" * 40])
+def test_a_weak_secret_is_refused_beyond_loopback(address: str, key: str) -> None:
+    """A server that strangers can reach does not start with a weak secret key."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY must be random"):
+        load(address, SECRET_KEY=key, SANDBOX="0")
+
+
+def test_one_weak_secret_of_several_is_refused() -> None:
+    """Each of several secret keys must be strong, since all of them verify."""
+    with pytest.raises(SettingsError, match="SECRET_KEY"):
+        load("0.0.0.0", SECRET_KEY=f"{SECRET},{'a' * 32}", SANDBOX="0")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "::1"])
+def test_loopback_needs_no_settings(address: str) -> None:
+    """A server on loopback starts with the default secret key and an implied sandbox."""
+    assert load(address).policy.sandbox
+
+
+def test_a_weak_secret_is_refused_on_a_public_url() -> None:
+    """On a public base URL a process that does not listen needs a strong secret key too."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY must be random"):
+        load(BASE_URL="https://book.acme.com", SECRET_KEY="a" * 32, SANDBOX="1")
+
+
+def test_the_sandbox_must_be_chosen_beyond_loopback() -> None:
+    """With fake payments a server beyond loopback starts only with SANDBOX set to 1 or 0."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SANDBOX must be 1 or 0"):
+        load("0.0.0.0", SECRET_KEY=SECRET)
+    assert load("0.0.0.0", SECRET_KEY=SECRET, SANDBOX="1").policy.sandbox
+    assert not load("0.0.0.0", SECRET_KEY=SECRET, SANDBOX="0").policy.sandbox
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("SECRT_KEY", "SECRET_KEY"),
+        ("DATABSE_URL", "DATABASE_URL"),
+        ("database_url", "DATABASE_URL"),
+        ("PROXIES", "TRUSTED_PROXIES"),
+    ],
+)
+def test_an_unknown_setting_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
+    """An unknown name with the prefix stops the start, and the message has the nearest known
+    one."""
+    message = f"^STAFFBOOKING_{name} is not a setting: did you mean STAFFBOOKING_{nearest}\\?$"
+    with pytest.raises(SettingsError, match=message):
+        load(**{name: "x"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SERVICE_HOST",
+        "SERVICE_PORT",
+        "SERVICE_PORT_HTTP",
+        "PORT",
+        "PORT_8000_TCP",
+        "PORT_8000_TCP_ADDR",
+        "WEB_SERVICE_HOST",
+        "WEB_PORT_443_TCP_PROTO",
+    ],
+)
+def test_names_of_kubernetes_are_ignored(name: str) -> None:
+    """Variables that Kubernetes sets for a service named `staffbooking` are ignored."""
+    load(**{name: "tcp://10.0.0.1:8000"})
+
+
+def test_every_setting_is_documented() -> None:
+    """README's table of settings names every setting but those for tests and debugging."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in readme.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row.split("|")[1])}
+    assert named == SETTING_NAMES - {"DEBUG", "STRIPE_API_BASE"}
 
 
 def test_insecure_webhooks_need_a_sandbox() -> None:

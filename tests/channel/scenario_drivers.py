@@ -69,10 +69,10 @@ class DirectConnection:
         await self.hub.receive(self.connection, *parse_frame(json.dumps(frame)))
 
     async def receive(self) -> Frame:
-        told = await self.outbound.received.get()
-        if isinstance(told, ConnectionEnded):
-            raise told
-        return told
+        frame = await self.outbound.received.get()
+        if isinstance(frame, ConnectionEnded):
+            raise frame
+        return frame
 
     async def close(self) -> None:
         self.outbound.is_open = False
@@ -108,10 +108,10 @@ class WebSocketConnection:
 
     async def receive(self) -> Frame:
         try:
-            told: Frame = json.loads(await self.socket.recv())
+            frame: Frame = json.loads(await self.socket.recv())
         except ConnectionClosed as end:
             raise ConnectionEnded(None if end.rcvd is None else end.rcvd.code) from None
-        return told
+        return frame
 
     async def close(self) -> None:
         await self.socket.close()
@@ -168,10 +168,10 @@ class SocketIoConnection:
         await self.client.disconnect()
 
     def on_event(self, event: str, data: Data) -> None:
-        told = make_frame(event, data)
-        self._received.append(told)
+        frame = make_frame(event, data)
+        self._received.append(frame)
         if event in (ServerEvent.ACK, ServerEvent.ERROR):
-            self._unacked_answers.append(told)
+            self._unacked_answers.append(frame)
         self._changed.set()
 
     def on_disconnect(self, *_: Any) -> None:

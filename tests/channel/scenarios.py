@@ -126,13 +126,13 @@ def scenario(
     return declare
 
 
-def make_scenario_ports(play: Scenario) -> Ports:
+def make_scenario_ports(script: Scenario) -> Ports:
     """An in-memory deployment for a scenario."""
-    return memory_ports(play.policy, content_filter=SimpleContentFilter())
+    return memory_ports(script.policy, content_filter=SimpleContentFilter())
 
 
 async def run_scenario(
-    play: Scenario, ports: Ports, connect: OpenConnection, validator: FrameValidator
+    script: Scenario, ports: Ports, connect: OpenConnection, validator: FrameValidator
 ) -> None:
     """Run a scenario to its end. Ada is a customer; Mia, Noa and Kim are staff; Sam shares no
     conversation with them. The store may hold other, unrelated users."""
@@ -145,7 +145,7 @@ async def run_scenario(
         people[name] = user
     stage = ScenarioStage(ports, people, connect, validator)
     try:
-        await play.act(stage)
+        await script.act(stage)
         await stage.assert_no_pending_frames()
     finally:
         with anyio.CancelScope(shield=True):
@@ -167,7 +167,7 @@ class ScenarioStage:
     clients: list[ScenarioClient] = field(factory=list)
     _conversation_ids: list[int] = field(factory=list)
 
-    # Behind the scenes ----------------------------------------------------------------------
+    # Outside the channel --------------------------------------------------------------------
 
     def booking_scenario(self, staff: str = "mia") -> BookingScenario:
         """The booking scenario of Ada and one staff member."""
@@ -214,7 +214,7 @@ class ScenarioStage:
     def pass_time(self, by: timedelta) -> None:
         self.ports.clock.advance(by)  # type: ignore[attr-defined]
 
-    # Entrances and exits --------------------------------------------------------------------
+    # Connections ----------------------------------------------------------------------------
 
     async def connect(self, name: str, after: int | None = None) -> ScenarioClient:
         """Connect a user and receive `ready`; no frame is sent. Messages `after` the given id
@@ -304,10 +304,12 @@ class ScenarioClient:
     ) -> Data:
         """Send a message, expect its `ack` and `new_message`, and return the message."""
         await self.send_message(number, content, ref, **data)
-        heard = sorted([await self.receive(), await self.receive()], key=lambda each: each["event"])
-        message: Data = heard[1]["data"]
+        frames = sorted(
+            [await self.receive(), await self.receive()], key=lambda each: each["event"]
+        )
+        message: Data = frames[1]["data"]
         assert message["content"] == content
-        assert heard == [
+        assert frames == [
             make_frame(ServerEvent.ACK, {"message": message}, ref),
             new_message_frame(message),
         ]
@@ -336,31 +338,31 @@ class ScenarioClient:
         """Request the presence of a user until it is offline, last seen at `since`."""
         while True:
             await self.request_presence(other)
-            told = await self.receive()
-            if not told["data"]["online"]:
-                assert told == presence_frame(other, False, since)
+            frame = await self.receive()
+            if not frame["data"]["online"]:
+                assert frame == presence_frame(other, False, since)
                 return
 
     # Receiving ------------------------------------------------------------------------------
 
     async def receive(self) -> Frame:
         with anyio.fail_after(FRAME_TIMEOUT_SECONDS):
-            told = await self.connection.receive()
-        self._validator.validate_server_frame(told)
-        return told
+            frame = await self.connection.receive()
+        self._validator.validate_server_frame(frame)
+        return frame
 
     async def expect_frames(self, *frames: Frame) -> None:
         """Expect these frames next, in this order."""
         assert [await self.receive() for _ in frames] == [*frames]
 
-    async def expect_new_messages(self, *said: Data) -> None:
-        await self.expect_frames(*map(new_message_frame, said))
+    async def expect_new_messages(self, *expected: Data) -> None:
+        await self.expect_frames(*map(new_message_frame, expected))
 
     async def expect_error(self, code: str, *fields: str, ref: Any = None) -> Data:
         """Expect an error next and return its data."""
-        told = await self.receive()
-        data: Data = told["data"]
-        assert told == make_frame(ServerEvent.ERROR, data, ref)
+        frame = await self.receive()
+        data: Data = frame["data"]
+        assert frame == make_frame(ServerEvent.ERROR, data, ref)
         assert (data["code"], [each["field"] for each in data.get("errors", ())]) == (
             code,
             [*fields],
@@ -369,8 +371,8 @@ class ScenarioClient:
 
     async def receive_until_pause(self) -> list[Frame]:
         """The frames received until everything sent so far was handled."""
-        ref, told = f"pause {next(self._pause_numbers)}", []
+        ref, frames = f"pause {next(self._pause_numbers)}", []
         await self.connection.send(make_frame("pause", {}, ref))
-        while (heard := await self.receive()).get("ref") != ref:
-            told.append(heard)
-        return told
+        while (frame := await self.receive()).get("ref") != ref:
+            frames.append(frame)
+        return frames

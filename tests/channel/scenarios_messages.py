@@ -84,9 +84,9 @@ async def messages_from_outside_are_sent(stage: ScenarioStage) -> None:
     """Messages stored outside the channel are sent to both participants."""
     talk = await stage.open_conversation()
     ada, mia = await stage.connect_ready("ada", "mia")
-    said = await stage.send_outside_channel("mia", talk, "one", "two")
+    sent = await stage.send_outside_channel("mia", talk, "one", "two")
     for each in (ada, mia):
-        await each.expect_new_messages(*said)
+        await each.expect_new_messages(*sent)
 
 
 @scenario()

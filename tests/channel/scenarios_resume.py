@@ -31,7 +31,7 @@ async def ready_has_the_last_message_id(stage: ScenarioStage) -> None:
 async def resume_from_zero_sends_all_messages(stage: ScenarioStage) -> None:
     """`resume` from 0 sends all messages of the user, oldest first, and later messages follow."""
     talk, other = await stage.open_conversation("mia"), await stage.open_conversation("noa")
-    said = [
+    sent = [
         *await stage.send_outside_channel("mia", talk, "one", "two"),
         *await stage.send_outside_channel("noa", other, "three"),
         *await stage.send_outside_channel("ada", talk, "four"),
@@ -39,8 +39,8 @@ async def resume_from_zero_sends_all_messages(stage: ScenarioStage) -> None:
     ada, mia = await stage.connect("ada"), await stage.connect("mia")
     for player in (ada, mia):
         await player.resume(0)
-    await ada.expect_frames(presence_frame(mia, True), *map(new_message_frame, said))
-    await mia.expect_new_messages(said[0], said[1], said[3])
+    await ada.expect_frames(presence_frame(mia, True), *map(new_message_frame, sent))
+    await mia.expect_new_messages(sent[0], sent[1], sent[3])
     await mia.expect_new_messages(await ada.send_message_and_receive(talk, "five"))
 
 
@@ -48,20 +48,20 @@ async def resume_from_zero_sends_all_messages(stage: ScenarioStage) -> None:
 async def resume_sends_messages_after_the_named_one(stage: ScenarioStage) -> None:
     """`resume` sends exactly the messages after the named one."""
     talk = await stage.open_conversation()
-    said = await stage.send_outside_channel("mia", talk, "one", "two", "three")
+    sent = await stage.send_outside_channel("mia", talk, "one", "two", "three")
     for start in range(4):
         ada = await stage.connect("ada")
-        await ada.resume(said[start - 1]["id"] if start else 0)
-        await ada.expect_new_messages(*said[start:])
+        await ada.resume(sent[start - 1]["id"] if start else 0)
+        await ada.expect_new_messages(*sent[start:])
 
 
 @scenario()
 async def opening_after_a_message_sends_later_ones(stage: ScenarioStage) -> None:
     """A connection opened after a message id gets the later messages without `resume`."""
     talk = await stage.open_conversation()
-    said = await stage.send_outside_channel("mia", talk, "one", "two", "three")
-    ada, phone = [await stage.connect("ada", after=said[place]["id"]) for place in (0, 2)]
-    await ada.expect_new_messages(*said[1:])
+    sent = await stage.send_outside_channel("mia", talk, "one", "two", "three")
+    ada, phone = [await stage.connect("ada", after=sent[place]["id"]) for place in (0, 2)]
+    await ada.expect_new_messages(*sent[1:])
     await phone.expect_new_messages(await ada.send_message_and_receive(talk, "four"))
 
 
@@ -70,12 +70,12 @@ async def resume_can_be_repeated(stage: ScenarioStage) -> None:
     """Each `resume` sends all messages after the named one again."""
     talk = await stage.open_conversation()
     [ada] = await stage.connect_ready("ada")
-    said = [
+    sent = [
         await ada.send_message_and_receive(talk, content) for content in ("one", "two", "three")
     ]
-    for after in (0, said[0]["id"], 0, said[2]["id"]):
+    for after in (0, sent[0]["id"], 0, sent[2]["id"]):
         await ada.resume(after)
-        await ada.expect_new_messages(*(each for each in said if each["id"] > after))
+        await ada.expect_new_messages(*(each for each in sent if each["id"] > after))
 
 
 @scenario()
@@ -152,10 +152,10 @@ async def a_group_message_reaches_all_members(stage: ScenarioStage) -> None:
     gala, _ = await stage.open_event_group()
     players = await stage.connect_ready("ada", "mia", "noa")
     for speaker in players:
-        said = await speaker.send_message_and_receive(gala, f"Hello from {speaker.user.first_name}")
+        sent = await speaker.send_message_and_receive(gala, f"Hello from {speaker.user.first_name}")
         for other in players:
             if other is not speaker:
-                await other.expect_new_messages(said)
+                await other.expect_new_messages(sent)
 
 
 @scenario()

@@ -364,8 +364,8 @@ def assert_delivered(
 
 def _describe_difference(client: SoakClient, due: Sequence[tuple[int, str]]) -> str:
     """The ids that a client received twice, never, or out of order."""
-    told = [message_id for message_id, _ in client.received]
-    twice = [message_id for message_id, times in Counter(told).items() if times > 1]
-    never = sorted({message_id for message_id, _ in due} - set(told))
-    back = [later for earlier, later in pairwise(told) if later < earlier]
+    ids = [message_id for message_id, _ in client.received]
+    twice = [message_id for message_id, times in Counter(ids).items() if times > 1]
+    never = sorted({message_id for message_id, _ in due} - set(ids))
+    back = [later for earlier, later in pairwise(ids) if later < earlier]
     return f"{client.actor.user_id}: twice {twice}, never {never}, out of order {back}"

@@ -173,9 +173,9 @@ class PollingClient:
         """Do the Engine.IO handshake and return its parameters."""
         answer = await self.get()
         assert answer.status_code == 200, answer.text
-        said: dict[str, Any] = json.loads(answer.text.removeprefix("0"))
-        self.sid = said["sid"]
-        return said
+        parameters: dict[str, Any] = json.loads(answer.text.removeprefix("0"))
+        self.sid = parameters["sid"]
+        return parameters
 
     async def connect(self) -> dict[str, Any]:
         """Do the Engine.IO and Socket.IO handshakes and return the data of `ready`."""

@@ -20,10 +20,10 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-@pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.name)
-async def test_scenario(play: Scenario) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_scenario(scenario: Scenario) -> None:
     """Each client receives exactly the frames of the scenario, which are valid by the AsyncAPI
     document."""
-    ports = make_scenario_ports(play)
+    ports = make_scenario_ports(scenario)
     async with connect_directly(ports) as connect:
-        await run_scenario(play, ports, connect, FrameValidator())
+        await run_scenario(scenario, ports, connect, FrameValidator())

@@ -32,12 +32,12 @@ class ScenarioDeployments:
     _stack: AsyncExitStack
     _open: dict[Policy, tuple[Ports, OpenConnection]] = field(factory=dict)
 
-    async def deployment_of(self, play: Scenario) -> tuple[Ports, OpenConnection]:
-        if play.policy not in self._open:
-            ports = make_scenario_ports(play)
+    async def deployment_of(self, scenario: Scenario) -> tuple[Ports, OpenConnection]:
+        if scenario.policy not in self._open:
+            ports = make_scenario_ports(scenario)
             connect = await self._stack.enter_async_context(self.driver(ports))
-            self._open[play.policy] = ports, connect
-        return self._open[play.policy]
+            self._open[scenario.policy] = ports, connect
+        return self._open[scenario.policy]
 
 
 @pytest.fixture(scope="module", params=SOCKET_DRIVERS)
@@ -46,8 +46,8 @@ async def deployments(request: pytest.FixtureRequest) -> AsyncIterator[ScenarioD
         yield ScenarioDeployments(SOCKET_DRIVERS[request.param], stack)
 
 
-@pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.name)
-async def test_scenario(play: Scenario, deployments: ScenarioDeployments) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_scenario(scenario: Scenario, deployments: ScenarioDeployments) -> None:
     """Each client receives exactly the frames of the scenario."""
-    ports, connect = await deployments.deployment_of(play)
-    await run_scenario(play, ports, connect, FrameValidator())
+    ports, connect = await deployments.deployment_of(scenario)
+    await run_scenario(scenario, ports, connect, FrameValidator())

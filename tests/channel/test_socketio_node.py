@@ -77,23 +77,23 @@ class NodeClient:
 
     async def next(self, event: str) -> dict[str, Any]:
         """The data of the next event of a name; other lines before it are skipped."""
-        while (said := await self._line()).get("event") != event:
+        while (report := await self._line()).get("event") != event:
             pass
-        [data] = said["data"]
+        [data] = report["data"]
         assert isinstance(data, dict)
         return data
 
     async def next_report(self, kind: str) -> dict[str, Any]:
         """The next report of the client about its own state; other lines before it are skipped."""
-        while (said := await self._line()).get("is") != kind:
+        while (report := await self._line()).get("is") != kind:
             pass
-        return said
+        return report
 
     async def _line(self) -> dict[str, Any]:
         with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
-            said: dict[str, Any] = json.loads(await anext(self._lines))
-        self.seen.append(said)
-        return said
+            report: dict[str, Any] = json.loads(await anext(self._lines))
+        self.seen.append(report)
+        return report
 
 
 async def _split(stream: TextReceiveStream) -> AsyncIterator[str]:
@@ -150,11 +150,13 @@ async def test_events_in_both_directions(
         connect_node_client(node_folder, site, world.customer, transports) as ada,
     ):
         assert (await mia.next_data("presence")) == {**user_data, "online": True, "last_seen": None}
-        said = (await ada.ask("send_message", {**mine, "content": "Grüße \U0001f600"}))["message"]
-        assert await mia.next_data("new_message") == said
-        assert said["content"] == "Grüße \U0001f600"
+        message = (await ada.ask("send_message", {**mine, "content": "Grüße \U0001f600"}))[
+            "message"
+        ]
+        assert await mia.next_data("new_message") == message
+        assert message["content"] == "Grüße \U0001f600"
         answer = await mia.send_message(conversation, "Hello")
-        assert await ada.next("new_message") in (said, answer)
+        assert await ada.next("new_message") in (message, answer)
         assert await ada.ask("typing", {**mine, "is_typing": True}) is None
         assert (await mia.next_data("typing"))["sender_name"] == world.customer.name
         assert await ada.ask("read", {**mine, "message_id": answer["id"]}) is None
@@ -162,7 +164,7 @@ async def test_events_in_both_directions(
         await ada.do("ask", "presence", {"user_ids": [world.companion.id]})
         assert (await ada.next("presence"))["online"]
         await ada.do("ask", "resume", {"after": 0})
-        assert [await ada.next("new_message") for _ in range(2)] == [said, answer]
+        assert [await ada.next("new_message") for _ in range(2)] == [message, answer]
         for event, data, code in (
             ("send_message", {**mine, "content": ""}, "invalid_field"),
             ("send_message", {"conversation_id": 999, "content": "Hello"}, "not_found"),
@@ -195,10 +197,10 @@ async def test_the_client_reconnects(
         await ada.next_report("connected")
         await ada.do("send", "resume", {"after": first["id"]})
         last = await mia.send_message(conversation, "Bye")
-        told = [await ada.next("new_message")]
-        while told[-1] != last:
-            told.append(await ada.next("new_message"))
-        assert [each for each in told if each["id"] > first["id"]][-4:] == [*missed, last]
+        received = [await ada.next("new_message")]
+        while received[-1] != last:
+            received.append(await ada.next("new_message"))
+        assert [each for each in received if each["id"] > first["id"]][-4:] == [*missed, last]
 
 
 @transports

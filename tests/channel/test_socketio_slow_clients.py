@@ -88,9 +88,9 @@ async def _send_until(
 ) -> int:
     """Send messages of the customer until a condition holds; returns their number."""
     async with site.connect_client(world.customer) as ada:
-        for said in range(1000):
+        for count in range(1000):
             if await is_done():
-                return said
+                return count
             await ada.send_message(conversation, LONG)
     raise AssertionError("the client lives")
 
@@ -146,15 +146,15 @@ async def test_a_client_that_stops_polling_is_closed(
         await mia.connect()
         await mia.post(FIRST_EVENT)
         assert (await mia.next("error"))["code"] == "not_found"
-        said = await _send_until(site, world, conversation, lambda: _is_offline(world))
+        count = await _send_until(site, world, conversation, lambda: _is_offline(world))
         while (answer := await mia.get(sid=mia.sid)).status_code == 200:
             pass
         error_body(answer, 404, "not_found")
         assert MAX_QUEUED_BYTES < max(unread) < MAX_QUEUED_BYTES + 2 * 4 * len(LONG)
         async with connect_client(site, world.companion, POLLING_ONLY) as back:
             await back.send("resume", {"after": 0})
-            told = [await back.next_data("new_message") for _ in range(said)]
-            assert [each["id"] for each in told] == list(range(1, said + 1))
+            received = [await back.next_data("new_message") for _ in range(count)]
+            assert [each["id"] for each in received] == list(range(1, count + 1))
 
 
 async def test_polled_packets_are_not_unread(world: HttpDeployment, unread: list[int]) -> None:
@@ -200,8 +200,8 @@ async def test_a_long_resume_stays_below_the_bound(
         for transports in TRANSPORTS.values():
             async with connect_client(site, world.companion, transports) as mia:
                 await mia.send("resume", {"after": 0})
-                told = [await mia.next_data("new_message") for _ in range(100)]
-                assert [each["id"] for each in told] == list(range(1, 101))
+                received = [await mia.next_data("new_message") for _ in range(100)]
+                assert [each["id"] for each in received] == list(range(1, 101))
     assert max(unread) < MAX_QUEUED_BYTES
 
 

@@ -230,12 +230,12 @@ async def test_conversations_of_others_are_not_found(
         site.connect_client(world.customer) as ada,
         site.connect_client(world.stranger) as sam,
     ):
-        said = await ada.send_message(conversation, "Between us")
+        message = await ada.send_message(conversation, "Between us")
         mine = {"conversation_id": conversation.id}
         for event, data in (
             (ClientEvent.SEND_MESSAGE, {**mine, "content": "Hello"}),
             (ClientEvent.TYPING, {**mine, "is_typing": True}),
-            (ClientEvent.READ, {**mine, "message_id": said["id"]}),
+            (ClientEvent.READ, {**mine, "message_id": message["id"]}),
             (ClientEvent.PRESENCE, {"user_ids": [world.customer.id]}),
         ):
             await sam.send(event, data, ref=event)
@@ -293,8 +293,8 @@ async def test_an_oversized_frame_is_read_to_its_end(
 async def test_the_longest_message_fits(world: HttpDeployment, site: ChannelServer) -> None:
     """A message of 5,000 characters is accepted with each escaped as a surrogate pair."""
     async with site.connect_client(world.customer) as ada:
-        said = await ada.send_message(await add_shared_conversation(world), "\U0001f600" * 5000)
-        assert said["content"] == "\U0001f600" * 5000
+        message = await ada.send_message(await add_shared_conversation(world), "\U0001f600" * 5000)
+        assert message["content"] == "\U0001f600" * 5000
 
 
 async def test_a_message_of_many_pieces_closes_with_1009(

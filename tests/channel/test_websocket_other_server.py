@@ -66,10 +66,10 @@ async def test_events_go_both_ways(world: HttpDeployment) -> None:
         site.connect_client(world.customer) as ada,
         site.connect_client(world.companion) as mia,
     ):
-        said = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
-        assert [await mia.next_data("new_message") for _ in range(3)] == said
+        sent = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
+        assert [await mia.next_data("new_message") for _ in range(3)] == sent
         await mia.send(ClientEvent.RESUME, {"after": 0})
-        assert [await mia.next_data("new_message") for _ in range(3)] == said
+        assert [await mia.next_data("new_message") for _ in range(3)] == sent
         for nonsense in (b"\x00", "garbage"):
             await ada.socket.send(nonsense)
             assert (await ada.next_data("error"))["code"] == "bad_frame"
@@ -158,8 +158,8 @@ async def test_a_long_resume(world: HttpDeployment) -> None:
     await add_messages_by(world.store, conversation, *[LONG] * 150)
     async with serve_on_uvicorn(world) as site, site.connect_client(world.companion) as mia:
         await mia.send(ClientEvent.RESUME, {"after": 0})
-        told = [await mia.next_data("new_message") for _ in range(150)]
-        assert [each["id"] for each in told] == list(range(1, 151))
+        received = [await mia.next_data("new_message") for _ in range(150)]
+        assert [each["id"] for each in received] == list(range(1, 151))
 
 
 async def test_a_refusal_without_the_response_extension(world: HttpDeployment) -> None:

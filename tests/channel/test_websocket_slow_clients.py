@@ -127,8 +127,8 @@ async def test_a_hundred_clients_that_stop_reading_are_closed(
         assert connections.closed == [CloseCode.SLOW] * 100
         assert await site.metric("slow_total") == 100
         for client in (ada, mia):
-            told = [await client.next_data("new_message") for _ in range(count)]
-            assert [each["id"] for each in told] == list(range(1, count + 1))
+            received = [await client.next_data("new_message") for _ in range(count)]
+            assert [each["id"] for each in received] == list(range(1, count + 1))
 
 
 @on_both_loops
@@ -146,8 +146,8 @@ async def test_a_closed_client_can_reconnect(
         await wait_until_offline(world, world.companion)
         async with site.connect_client(world.companion) as back:
             await back.send(ClientEvent.RESUME, {"after": 0})
-            told = [await back.next_data("new_message") for _ in range(count)]
-            assert [each["id"] for each in told] == list(range(1, count + 1))
+            received = [await back.next_data("new_message") for _ in range(count)]
+            assert [each["id"] for each in received] == list(range(1, count + 1))
 
 
 async def test_a_long_resume_stays_below_the_bound(
@@ -159,8 +159,8 @@ async def test_a_long_resume_stays_below_the_bound(
     await add_messages_by(world.store, conversation, *[LONG] * 200)
     async with serve_channel(world.ports) as site, site.connect_client(world.companion) as mia:
         await mia.send(ClientEvent.RESUME, {"after": 0})
-        told = [await mia.next_data("new_message") for _ in range(200)]
-        assert [each["id"] for each in told] == list(range(1, 201))
+        received = [await mia.next_data("new_message") for _ in range(200)]
+        assert [each["id"] for each in received] == list(range(1, 201))
         assert max(connections.unread) < MAX_UNREAD_BYTES / 4
         assert connections.closed == []
 

@@ -12,6 +12,7 @@ import pytest
 
 from staffbooking_cli import options
 from staffbooking_cli.app import Commands
+from staffbooking_core import __version__
 from staffbooking_core.domain.accounts import api_keys
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings import lifecycle
@@ -122,6 +123,12 @@ def test_every_command_has_help(deployment: CliDeployment, command: str) -> None
     """Every command of the contract exists and has a description."""
     printed = deployment.run_table(*command.split(), "--help")
     assert printed.startswith(f"Usage: root {command} ")
+
+
+def test_the_version_is_printed(deployment: CliDeployment) -> None:
+    """`--version` prints the name and the version of the package."""
+    result = deployment.run_command("--version")
+    assert (result.exit_code, result.stdout) == (0, f"staffbooking {__version__}\n")
 
 
 def test_an_unknown_command_is_a_usage_error(deployment: CliDeployment) -> None:

@@ -61,7 +61,7 @@ def test_an_import_resumes_after_the_last_batch(
     cut_short(deployment, path, 3)
     result = deployment.run_command("companions", "import", path, "--json")
     first = 1 if form is as_lines else 2
-    assert result.stderr.startswith(f"staffbooking: resuming behind line {first + 2}, as of 20")
+    assert result.stderr.startswith(f"staffbooking: resuming after line {first + 2}, as of 20")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
     assert (document["imported"], document["updated"]) == (3, 0)
@@ -203,7 +203,7 @@ def test_an_import_that_is_killed_loses_and_doubles_nothing(
         process.kill()
         assert process.wait() == -signal.SIGKILL
     again = run_to_end("companions", "import", path, "--json", env=env)
-    assert "resuming behind line" in again.stderr
+    assert "resuming after line" in again.stderr
     document = json.loads(again.stdout)
     assert (document["imported"], document["updated"]) == (MANY - MANY // 100, 0)
     assert [one["line"] for one in document["skipped"]] == list(range(100, MANY + 1, 100))

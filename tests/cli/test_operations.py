@@ -60,6 +60,28 @@ def test_a_wrong_setting_is_one_line(
         assert line == "staffbooking: STAFFBOOKING_PLATFORM_FEE must be a fraction such as 0.15"
 
 
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({}, "STAFFBOOKING_SECRET_KEY must be random keys of at least 32 characters"),
+        ({"SECRET_KEY": "aaaaaaaaaaaaaaaa"}, "STAFFBOOKING_SECRET_KEY must be random keys"),
+        ({"SECRET_KEY": "5e9c1f0b7a3d48c6912e4fb05d7a6c38"}, "STAFFBOOKING_SANDBOX must be 1 or 0"),
+    ],
+)
+def test_a_server_beyond_loopback_needs_a_secret_and_a_sandbox(
+    deployment: CliDeployment,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    line: str,
+) -> None:
+    """`serve` on all addresses does not start with the published secret, a weak one, or an
+    implied sandbox."""
+    for name, value in settings.items():
+        monkeypatch.setenv(f"STAFFBOOKING_{name}", value)
+    refusal = deployment.run_refused("serve", "--host", "0.0.0.0", "--port", "0")
+    assert refusal.startswith(f"staffbooking: {line}")
+
+
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     async def fail(_: Settings) -> str | None:
         raise error

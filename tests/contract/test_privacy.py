@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve, fields
 
 from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry
+from staffbooking_core.domain.bookings.disputes import NewDisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.reviews import NewReview
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
@@ -16,6 +17,7 @@ from staffbooking_core.domain.notifications.notifications import NotificationKin
 from staffbooking_core.domain.privacy import (
     erase_party_from_booking,
     erase_party_from_review,
+    erase_statement,
     erase_user,
 )
 from staffbooking_core.ports import ImportProgress, SkippedRow
@@ -218,8 +220,26 @@ async def test_reviews_and_messages_are_erased(store, ada, mia):
         assert list(await view.messages.all_messages_after(0, 10)) == [changed, theirs]
 
 
+async def test_statements_in_disputes_are_erased(store, ada, mia):
+    """Erasure replaces the text and files of a person's statements in disputes only."""
+    booking = await add_booking(store, mia, ada, status=BookingStatus.COMPLETED)
+
+    async def unit(tx):
+        for author, party in ((ada.id, Party.CUSTOMER), (mia.id, Party.STAFF)):
+            await tx.disputes.add_statement(
+                NewDisputeStatement(booking.id, 1, author, party, "hush", ("a",), NOW)
+            )
+        return await tx.disputes.statements_of(booking.id, 1)
+
+    mine, theirs = await store.run_transaction(unit)
+    await erase_person(store, ada)
+    found = await read(store, lambda view: view.disputes.statements_of(booking.id, 1))
+    assert found == [erase_statement(mine), theirs]
+
+
 async def test_personal_rows_are_deleted(store, mia):
-    """Erasure deletes the user's sessions, keys, portfolio, feed, mutes and inquiries only."""
+    """Erasure deletes the user's sessions, login addresses, keys, portfolio, feed, mutes and
+    inquiries only."""
     async with store.read_view() as view:
         user = await view.accounts.user(mia.id)
     other = await add_companion(store)
@@ -227,8 +247,8 @@ async def test_personal_rows_are_deleted(store, mia):
         await add_personal_rows(store, each.id)
     await submit_inquiry(store, user.email)
     await erase_person(store, user)
-    assert await count_personal_rows(store, mia.id) == [0, 0, 0, None, 0]
-    assert await count_personal_rows(store, other.id) == [1, 1, 1, NOW, 1]
+    assert await count_personal_rows(store, mia.id) == [0, False, 0, 0, None, 0]
+    assert await count_personal_rows(store, other.id) == [1, True, 1, 1, NOW, 1]
     assert await read(store, lambda view: view.personal_data.inquiries_from(user.email)) == []
 
 
@@ -277,6 +297,7 @@ async def add_personal_rows(store, user_id):
     await add_portfolio_item(store, user_id)
 
     async def unit(tx):
+        await tx.accounts.add_login_address(user_id, b"here", NOW)
         await tx.portfolio.save_calendar_feed(user_id, bytes([user_id]) * 32, NOW)
         await tx.notifications.mute(user_id, NotificationKind.PAYOUT)
 
@@ -286,8 +307,10 @@ async def add_personal_rows(store, user_id):
 async def count_personal_rows(store, user_id):
     """The number of the user's rows of each kind; for the calendar feed, its creation time."""
     async with store.read_view() as view:
+        user = await view.accounts.user(user_id)
         return [
             len(await view.accounts.sessions_of(user_id)),
+            await view.accounts.has_logged_in_from(user.email, b"here"),
             len(await view.accounts.api_keys_of(user_id)),
             len(await view.portfolio.portfolio_items_of(user_id)),
             await view.portfolio.calendar_feed_created_at(user_id),

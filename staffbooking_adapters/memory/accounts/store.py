@@ -12,7 +12,7 @@ from staffbooking_adapters.memory.state import MemoryTransaction
 from staffbooking_core.domain.accounts.api_keys import ApiKey
 from staffbooking_core.domain.accounts.users import Session, User, normalize_email
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, NewApiKey, NewUser
+from staffbooking_core.ports import EMAIL_TAKEN, MAX_LOGIN_ADDRESSES, NewApiKey, NewUser
 
 KEY_DIGEST_TAKEN = "uq_api_keys_digest"
 
@@ -47,6 +47,10 @@ class AccountsReader:
         mine = [each for each in self.tx.state.sessions.values() if each.user_id == user_id]
         mine.sort(key=lambda session: session.digest)
         return sorted(mine, key=lambda session: session.created_at, reverse=True)
+
+    async def has_logged_in_from(self, email: str, address_digest: bytes) -> bool:
+        user = find_by_email(self.tx, email)
+        return user is not None and (user.id, address_digest) in self.tx.state.login_addresses
 
     async def api_keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         keys = [key for key in self.tx.state.keys.values() if key.owner_id == owner_id]
@@ -94,6 +98,14 @@ class AccountsWriter(AccountsReader):
 
     async def add_session(self, session: Session) -> None:
         self.tx.state.sessions[session.digest] = session
+
+    async def add_login_address(self, user_id: int, address_digest: bytes, at: datetime) -> None:
+        addresses = self.tx.state.login_addresses
+        addresses[user_id, address_digest] = at
+        mine = [key for key in addresses if key[0] == user_id]
+        mine.sort(key=lambda key: (addresses[key], key[1]), reverse=True)
+        for key in mine[MAX_LOGIN_ADDRESSES:]:
+            addresses.discard(key)
 
     async def touch_session(self, digest: bytes, seen_at: datetime) -> None:
         sessions = self.tx.state.sessions

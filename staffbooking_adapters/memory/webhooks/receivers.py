@@ -29,8 +29,8 @@ class MemorySender:
         sender = MemorySender({"https://crm.example/hooks": receive})
 
     `receivers` may change at any time; without a receiver the connection fails. A receiver that
-    raises counts as status 500. `sent` records the webhooks, the oldest first. Hosts in `unsafe`
-    count as unsafe addresses, which are refused.
+    raises counts as status 500. `sent` records the webhooks, the oldest first. Hosts in
+    `unsafe_hosts` count as unsafe addresses, which are refused.
     """
 
     def __init__(

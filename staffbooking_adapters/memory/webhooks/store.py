@@ -151,7 +151,7 @@ class WebhooksWriter(WebhooksReader):
         for endpoint in endpoints:
             rows[endpoint.id] = evolve(rows[endpoint.id], endpoint=endpoint)
 
-    # Placing ----------------------------------------------------------------------------
+    # Feed positions and new deliveries --------------------------------------------------
 
     async def lock_feed(self) -> int:
         return max(self._tx.state.event_by_position, default=0)

@@ -11,10 +11,11 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from staffbooking_adapters.sql.companions.reader import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import in_array
+from staffbooking_adapters.sql.engine.dialect import in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.schema.accounts import login_addresses
 from staffbooking_adapters.sql.schema.bookings import api_keys, sessions, users
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import (
@@ -25,7 +26,7 @@ from staffbooking_core.domain.accounts.users import (
     normalize_email,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import NewApiKey, NewUser
+from staffbooking_core.ports import MAX_LOGIN_ADDRESSES, NewApiKey, NewUser
 
 
 def _parse_permissions(text: str) -> frozenset[Permission]:
@@ -77,6 +78,34 @@ SESSIONS_OF = Statement(
 )
 DELETE_OTHER_SESSIONS = Statement(
     delete(sessions).where(_IS_SESSION_OF_USER, sessions.c.digest != bindparam("but"))
+)
+
+HAS_LOGGED_IN_FROM = Statement(
+    select(login_addresses.c.at)
+    .join_from(login_addresses, users)
+    .where(
+        users.c.email_folded == bindparam("folded"), login_addresses.c.digest == bindparam("digest")
+    )
+)
+_NEW_LOGIN_ADDRESS = upsert(login_addresses).values(
+    {c.name: bindparam(c.name, type_=c.type) for c in login_addresses.c}
+)
+ADD_LOGIN_ADDRESS = Statement(
+    _NEW_LOGIN_ADDRESS.on_conflict_do_update(
+        index_elements=["user_id", "digest"], set_={"at": _NEW_LOGIN_ADDRESS.excluded.at}
+    )
+)
+_KEPT_LOGIN_ADDRESSES = (
+    select(login_addresses.c.digest)
+    .where(login_addresses.c.user_id == bindparam("user_id"))
+    .order_by(login_addresses.c.at.desc(), login_addresses.c.digest.desc())
+    .limit(MAX_LOGIN_ADDRESSES)
+)
+DELETE_OLD_LOGIN_ADDRESSES = Statement(
+    delete(login_addresses).where(
+        login_addresses.c.user_id == bindparam("user_id"),
+        login_addresses.c.digest.not_in(_KEPT_LOGIN_ADDRESSES),
+    )
 )
 
 API_KEYS_OF = Statement(
@@ -148,6 +177,12 @@ class AccountsReader:
             to_session(row) for row in await self.connection.fetch_all(SESSIONS_OF, user=user_id)
         ]
 
+    async def has_logged_in_from(self, email: str, address_digest: bytes) -> bool:
+        at = await self.connection.fetch_value(
+            HAS_LOGGED_IN_FROM, folded=normalize_email(email), digest=address_digest.hex()
+        )
+        return at is not None
+
     async def api_keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         rows = await self.connection.fetch_all(API_KEYS_OF, owner=owner_id)
         return [self._with_last_use(to_api_key(row)) for row in rows]
@@ -201,6 +236,12 @@ class AccountsWriter(AccountsReader):
     async def add_session(self, session: Session) -> None:
         fields = asdict(session, recurse=False)
         await self.connection.execute(ADD_SESSION, **{**fields, "digest": session.digest.hex()})
+
+    async def add_login_address(self, user_id: int, address_digest: bytes, at: datetime) -> None:
+        await self.connection.execute(
+            ADD_LOGIN_ADDRESS, user_id=user_id, digest=address_digest.hex(), at=at
+        )
+        await self.connection.execute(DELETE_OLD_LOGIN_ADDRESSES, user_id=user_id)
 
     async def touch_session(self, digest: bytes, seen_at: datetime) -> None:
         await self.connection.execute(TOUCH_SESSION, session=digest.hex(), at=seen_at)

@@ -68,13 +68,13 @@ class Connection(ABC):
     async def execute_many(
         self, statement: Statement, rows: Sequence[Mapping[str, Any]], /
     ) -> None:
-        """Run the statement for each of the rows: for all of them, or for none."""
+        """Run the statement once per row, for all rows or for none."""
         compiled = statement.compile_for(self.dialect)
         if rows:
             await self._execute_many(compiled, [compiled.to_arguments(row) for row in rows])
 
     async def stream(self, statement: Statement, /, **params: Any) -> AsyncGenerator[Row]:
-        """Yield the rows of one moment in chunks, for results that do not fit into memory.
+        """Yield the rows of one snapshot in chunks, for results that do not fit into memory.
 
         Holds a connection until the stream is exhausted or closed (`contextlib.aclosing`).
         """

@@ -56,7 +56,7 @@ class in_array(FunctionElement[bool]):  # noqa: N801 - reads as the operator it 
         super().__init__(column, array_parameter(parameter, column.type))
 
     def self_group(self, against: Any = None) -> in_array:
-        # A condition of its own: otherwise SQLite gets "… = 1" and cannot use the index.
+        # Without this SQLAlchemy appends "= 1" on SQLite, which then cannot use the index.
         return self
 
 

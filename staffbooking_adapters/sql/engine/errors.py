@@ -27,7 +27,7 @@ _RETRYABLE_SQLSTATES = {"40001", "40P01"}
 # A table was migrated meanwhile. Matched by name, so that SQLite does not need the driver.
 _OUTDATED_PLAN_ERROR_NAME = "InvalidCachedStatementError"
 _CONNECTION_LOST_SQLSTATES = ("08", "57P")  # the connection, or the server behind it
-# Besides those: no space, statement or lock timeout, read-only, idle for too long,
+# Out of resources, statement or lock timeout, read-only, idle for too long,
 # I/O errors, damaged files, and a database or user that does not exist (yet).
 _UNAVAILABLE_SQLSTATES = (
     "53",

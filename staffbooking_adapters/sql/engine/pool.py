@@ -69,8 +69,8 @@ class Pool(Generic[C]):
         self._release_slot()
 
     async def close(self) -> None:
-        """Close the pool: no more loans; idle connections are closed now, lent ones when they
-        return or after a short wait."""
+        """Close the pool: refuse new callers, wait until all connections are returned or
+        ACQUIRE_TIMEOUT_SECONDS have passed, then close them."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -54,9 +54,9 @@ CONNECT_OPTIONS: dict[str, Any] = {
     "command_timeout": 15,  # for a server that does not respond: its own limits apply first
 }
 RELEASE_TIMEOUT_SECONDS = 1.0
-"""Seconds until a connection that does not respond when its work is over is cut. Its statement
-may still run although it was cancelled, since the server forgets a cancellation that arrives
-before its statement; the server's own statement timeout ends it then."""
+"""Seconds to wait for a response at the end of a connection's use; it is terminated after that. A
+cancelled statement may still run, since the server ignores a cancellation that arrives before the
+statement; the server's own statement timeout ends it then."""
 
 
 class PostgresDatabase(Database):
@@ -115,8 +115,8 @@ class PostgresDatabase(Database):
     ) -> T:
         """Call the driver, and translate its errors to the core's errors.
 
-        `final`: the call takes effect by itself, so that its outcome is unknown when the response
-        is lost.
+        `is_autocommit`: the call takes effect by itself, so its outcome is unknown when the
+        response is lost.
         """
         self.round_trips += 1
         try:
@@ -134,7 +134,7 @@ class PostgresDatabase(Database):
         await self._release_after(driver, final_sql="ROLLBACK")
 
     async def _release_after(self, driver: AsyncpgConnection, *, final_sql: str) -> None:
-        """Return the connection once it responds and has no transaction; otherwise cut it."""
+        """Return the connection once it responds and has no transaction; otherwise terminate it."""
         try:
             if _is_alive(driver):
                 async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):

@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class RowMapper(Generic[T]):
-    """Makes an entity of a row's first columns, and leaves the columns after them.
+    """Makes an entity of a row's first columns, and ignores the columns after them.
 
-    `read` has converters by column name, for values that differ from the field's; NULL becomes None
-    without them.
+    `converters` convert a column's values to the field's, by column name; they are not called for
+    NULL, which becomes None.
     """
 
     __slots__ = ("_entity", "_places", "_width")

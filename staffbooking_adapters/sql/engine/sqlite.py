@@ -104,9 +104,7 @@ class SqliteDatabase(Database):
         try:
             return await _call_with_busy_retries(call, driver, compiled.sql, argument_rows)
         except asyncio.CancelledError:
-            await await_uninterrupted(
-                _interrupt_until_idle(driver)
-            )  # nobody waits for the result any more
+            await await_uninterrupted(_interrupt_until_idle(driver))  # no caller needs the result
             raise
         except Exception as error:
             failure = translate_sqlite_error(
@@ -271,8 +269,8 @@ async def _call_with_busy_retries(
     sql: str,
     argument_rows: Sequence[Arguments],
 ) -> T:
-    """Try again while another process writes. Only a call that begins to write can meet one: a
-    BEGIN, or a statement that is its own transaction, so nothing was done yet."""
+    """Retry while another process writes. Only a call that starts a write can be refused for that
+    reason (a BEGIN, or a statement in its own transaction), so nothing has been written yet."""
     loop_time = asyncio.get_running_loop().time
     deadline = loop_time() + BUSY_TIMEOUT_SECONDS
     while True:
@@ -285,18 +283,18 @@ async def _call_with_busy_retries(
 
 
 async def _interrupt_until_idle(driver: AiosqliteConnection) -> None:
-    """Interrupt until the connection's thread reaches the last call: an interruption that comes
-    before the thread has begun its statement is lost."""
+    """Interrupt repeatedly until the connection's thread has run its queued calls: an interruption
+    before a statement has started has no effect."""
     sentinel = asyncio.ensure_future(driver.execute_fetchall("SELECT 1"))
     while not sentinel.done():
         await driver.interrupt()
         await asyncio.wait([sentinel], timeout=INTERRUPT_RETRY_INTERVAL_SECONDS)
-    sentinel.exception()  # perhaps interrupted itself
+    sentinel.exception()  # marks the error as retrieved: it may be interrupted too
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
-    """Whether another process writes, or recovers the file after a killed one. An outdated
-    snapshot is not busy: it would be outdated at each attempt."""
+    """Whether another process writes, or recovers the file after a crash. An outdated snapshot
+    does not count, since a retry would have the same snapshot."""
     code = error.sqlite_errorcode
     return code & 0xFF == sqlite3.SQLITE_BUSY and code != sqlite3.SQLITE_BUSY_SNAPSHOT
 

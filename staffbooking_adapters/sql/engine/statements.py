@@ -4,8 +4,8 @@
     row = await connection.fetch_one(FIND, user_id=7)
 
 Values that are part of a statement (`where(kind == "payout")`, `.limit(20)`) are literals in its
-text: the planner must see them to use a partial index, and a LIMIT that it does not see costs a
-good plan. Values of a call are parameters, named by `bindparam`.
+text: the planner must see them to use a partial index, and to choose a good plan for a LIMIT.
+Values of a call are parameters, named by `bindparam`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class CompiledStatement:
     """A statement compiled for one driver.
 
     `argument_names` are the parameters in positional order (SQLite repeats a name that is used
-    twice). `is_read_only` means that the statement changes nothing: it may run beside a writer,
-    and again after a lost connection.
+    twice). `is_read_only` means that the statement changes nothing: it may run concurrently with
+    a writer, and again after a lost connection.
     """
 
     sql: str
@@ -56,7 +56,7 @@ class CompiledStatement:
     result_converters: tuple[tuple[int, Converter], ...]
 
     def to_arguments(self, params: Mapping[str, Any]) -> Arguments:
-        """The values in positional order. Raises KeyError or ValueError unless exactly the
+        """The values in positional order. Raises TypeError unless exactly the
         statement's parameters are given."""
         if params.keys() != self.parameter_names:
             mismatched_names = ", ".join(sorted(params.keys() ^ self.parameter_names))
@@ -147,9 +147,8 @@ def _compile_construct(construct: SqlConstruct | None, dialect: Dialect) -> Comp
     if construct is None:
         return CompiledStatement("", (), frozenset(), True, _argument_binder([]), ())
     if isinstance(construct, Insert):
-        construct = (
-            construct.inline()
-        )  # otherwise a new key would be returned without being asked for
+        # Otherwise SQLAlchemy adds a RETURNING of the new key.
+        construct = construct.inline()
     compiled = construct.compile(dialect=_sqlalchemy_dialect(dialect))
     assert isinstance(compiled, SQLCompiler)
     names = tuple(compiled.positiontup or ())

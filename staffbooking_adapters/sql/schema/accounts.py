@@ -29,7 +29,7 @@ portfolio_items = Table(
     sqlite_autoincrement=True,
 )
 """One column for each field of the domain's `PortfolioItem`, in its order. Ids of deleted items
-are not reused: an operator who approves by id approves the item that they have seen."""
+are not reused, so that an approval by id never applies to a later item."""
 
 images = Table(
     "images",
@@ -57,6 +57,17 @@ calendar_feeds = Table(
 )
 """Calendar feeds. Digests are hexadecimal text; the secret is only in the feed's address."""
 
+login_addresses = Table(
+    "login_addresses",
+    metadata,
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    PrimaryKeyConstraint("user_id", "digest"),
+)
+"""Addresses from which a user has logged in, the newest `MAX_LOGIN_ADDRESSES`. Digests are keyed,
+as hexadecimal text."""
+
 mutes = Table(
     "mutes",
     metadata,
@@ -79,7 +90,7 @@ inquiries = Table(
     Index("ix_inquiries_email", "email_folded", "id"),
     sqlite_autoincrement=True,
 )
-"""Inquiries. Ids of erased ones are not reused: a reader who continues after an id misses none."""
+"""Inquiries. Ids of erased ones are not reused, so that paging after an id skips none."""
 
 imports = Table(
     "imports",
@@ -91,7 +102,7 @@ imports = Table(
     Column("skipped", BigInt, nullable=False),
     Column("at", Instant, nullable=False),
 )
-"""Progress of unfinished imports; a row is deleted when its file is imported whole."""
+"""Progress of unfinished imports; a row is deleted when its whole file is imported."""
 
 skipped_rows = Table(
     "skipped_rows",

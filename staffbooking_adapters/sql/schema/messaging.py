@@ -40,7 +40,7 @@ conversations = Table(
     UniqueConstraint("customer_id", "event_ref", name="uq_conversations_event"),
 )
 """One column for each field of the domain's `Conversation` except its members, in its order; and
-whether it is open, as all are except groups whose event had too few bookings so far."""
+whether it is open: all are, except groups whose event has too few bookings so far."""
 
 conversation_members = Table(
     "conversation_members",
@@ -78,8 +78,8 @@ messages = Table(
     Index("ix_messages_conversation", "conversation_id", "id", "sender_id"),
 )
 """One column for each field of the domain's `Message`, in its order; `recipients` is a JSON
-array of user ids. The table has no foreign keys: checking one takes as long as everything
-else that is done under the lock that assigns ids."""
+array of user ids. The table has no foreign keys: checking one would double the time
+for which the lock that assigns ids is held."""
 
 has_client_id = messages.c.client_id.is_not(None)
 Index(

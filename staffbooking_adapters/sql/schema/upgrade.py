@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD_REVISION = "0016"
+HEAD_REVISION = "0017"
 """The newest revision in `migrations/versions`."""
 
 _UPGRADE_LOCK = threading.Lock()
-"""Alembic's state of a run is global to the process."""
+"""Serializes upgrades within the process, since Alembic's state of a run is global."""
 
 HAS_VERSION_TABLE = Statement(
     postgresql=text("SELECT to_regclass('alembic_version') IS NOT NULL"),

@@ -52,7 +52,7 @@ endpoints = Table(
     Column("lease_until", Instant),
 )
 """One column for each field of the domain's `WebhookEndpoint`, in its order (three for its
-secrets); the time of its next batch, which is never where nothing is pending; and the claim."""
+secrets); the time of its next batch, NULL if no delivery is pending; and the claim."""
 
 is_endpoint_not_deleted = endpoints.c.deleted_at.is_(None)
 
@@ -99,8 +99,8 @@ deliveries = Table(
     sqlite_autoincrement=True,
 )
 """One column for each field of the domain's `Delivery`, in its order; and its own body where its
-event is in no feed. `next_at` of a finished delivery is when it was due last: it is kept for
-a while from then on. Ids are not reused: owners ask for deliveries by id."""
+event is in no feed. `next_at` of a finished delivery is when it was last due; retention counts
+from then. Ids are not reused, since owners retrieve deliveries by id."""
 
 is_pending_delivery = deliveries.c.status == DeliveryStatus.PENDING
 is_retry = and_(is_pending_delivery, deliveries.c.tries > 0)

@@ -130,6 +130,8 @@ class RateLimits:
     """Per account and address."""
     login_address: RateLimit = RateLimit("login_address", 50, timedelta(minutes=15))
     """Per address, whatever the account."""
+    login_email: RateLimit = RateLimit("login_email", 100, timedelta(hours=24))
+    """Per e-mail, whatever the address: it then closes the e-mail to unknown addresses."""
 
     # Emails that anybody can trigger. Not configurable.
     reset_account: RateLimit = RateLimit("reset_account", 3, timedelta(hours=1))

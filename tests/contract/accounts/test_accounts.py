@@ -11,7 +11,7 @@ from attrs import asdict, evolve
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN
+from staffbooking_core.ports import EMAIL_TAKEN, MAX_LOGIN_ADDRESSES
 from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
@@ -31,6 +31,37 @@ from tests.support.builders import (
 pytestmark = pytest.mark.anyio
 
 FINE = NOW + timedelta(microseconds=123_456)
+
+
+async def add_login_address(store, user, digest, at=NOW):
+    await store.run_transaction(lambda tx: tx.accounts.add_login_address(user.id, digest, at))
+
+
+async def has_logged_in_from(store, email, digest):
+    return await read_store(store, lambda view: view.accounts.has_logged_in_from(email, digest))
+
+
+async def test_an_address_is_known_after_a_login(store):
+    """An address is known to the user who has logged in from it, by any spelling of the e-mail."""
+    user, other = await add_user(store), await add_user(store)
+    assert not await has_logged_in_from(store, user.email, b"here")
+    for _ in range(2):
+        await add_login_address(store, user, b"here")
+    assert await has_logged_in_from(store, user.email.upper(), b"here")
+    assert not await has_logged_in_from(store, user.email, b"there")
+    assert not await has_logged_in_from(store, other.email, b"here")
+    assert not await has_logged_in_from(store, "nobody@example.com", b"here")
+
+
+async def test_the_newest_login_addresses_are_kept(store):
+    """A user has at most MAX_LOGIN_ADDRESSES known addresses: the one used longest ago goes."""
+    user = await add_user(store)
+    for n in range(MAX_LOGIN_ADDRESSES):
+        await add_login_address(store, user, b"%d" % n, NOW + n * MINUTE)
+    await add_login_address(store, user, b"0", NOW + DAY)
+    await add_login_address(store, user, b"new", NOW + DAY + MINUTE)
+    known = [await has_logged_in_from(store, user.email, b"%d" % n) for n in range(3)]
+    assert known == [True, False, True]
 
 
 async def save_user(store, user, **fields):

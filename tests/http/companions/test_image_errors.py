@@ -157,7 +157,7 @@ async def test_text_fields_have_a_bound_of_their_own(staff: httpx.AsyncClient) -
     error_body(await staff.post(PATH, data=texts, **form(b"none")), 422, "invalid_field")
     answer = await staff.post(PATH, data={**texts, "z": "z"}, **form(b"none"))
     error_body(answer, 413, "body_too_large")
-    assert answer.json()["error"] == f"What stands beside a file has at most {most} bytes here"
+    assert answer.json()["error"] == f"The form without its file has at most {most} bytes here"
 
 
 async def test_data_around_a_file_is_bounded(

@@ -189,6 +189,59 @@ async def test_an_address_has_fifty_tries_over_all_accounts(scene):
     assert await fails(scene, 1, address=THERE) == ["in"]
 
 
+async def guess_from_many_networks(scene, times, email=EMAIL):
+    """Wrong passwords for one e-mail, each from another address."""
+    return [
+        (
+            await fails(
+                scene, 1, email=email, password="wrong", address=f"198.51.{n // 250}.{n % 250}"
+            )
+        )
+        for n in range(times)
+    ]
+
+
+@pytest.mark.parametrize("email", [EMAIL, "nobody@example.com"])
+async def test_a_hundred_failures_close_an_email_to_unknown_addresses(scene, email):
+    """After 100 failures from many networks, right and wrong passwords of an e-mail get the same
+    error, registered or not."""
+    await register(scene)
+    ends = await guess_from_many_networks(scene, 102, email)
+    assert ends == [["bad_credentials"]] * 100 + [["rate_limited"]] * 2
+    assert await fails(scene, 1, email=email, address=THERE) == ["rate_limited"]
+
+
+async def test_a_closed_email_opens_to_addresses_of_earlier_logins(scene):
+    """The owner of a closed e-mail logs in from an address that they have used before."""
+    await register(scene)
+    await login(scene)
+    await guess_from_many_networks(scene, 100)
+    assert await fails(scene, 1) == ["in"]
+    assert await fails(scene, 1, address=THERE) == ["rate_limited"]
+
+
+async def test_a_closed_email_opens_24_hours_after_the_first_failure(scene):
+    """The window of an e-mail ends 24 hours after its first failure, and refused tries do not
+    extend it."""
+    await register(scene)
+    await guess_from_many_networks(scene, 100)
+    scene.pass_time(DAY - SECOND)
+    assert await fails(scene, 1, address=THERE) == ["rate_limited"]
+    scene.pass_time(SECOND)
+    assert await fails(scene, 1, address=THERE) == ["in"]
+
+
+async def test_the_owner_of_a_closed_email_is_notified_once(scene):
+    """The owner gets one mail when the e-mail is closed; an e-mail without a user gets none."""
+    user = await register(scene)
+    await notifications.send_notifications(scene.ports)
+    for email in (EMAIL, "nobody@example.com"):
+        await guess_from_many_networks(scene, 110, email)
+    await notifications.send_notifications(scene.ports)
+    sent = [mail for mail in scene.ports.notifier.emails if mail.kind == "login_closed"]
+    assert [mail.user_id for mail in sent] == [user.id]
+
+
 async def test_right_logins_cost_nothing(scene):
     """Successful logins are not counted."""
     await register(scene)

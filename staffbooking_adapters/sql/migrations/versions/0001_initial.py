@@ -1,4 +1,4 @@
-"""People, companions, and the tables of the machine."""
+"""People, companions, counters, the sandbox clock and the fake processor's documents."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _extend_operations() -> None:
 
 
 def _change_inbox() -> None:
-    # Events of companions have no subject any more: their state is looked up.
+    # Events no longer name a companion, so unprocessed ones are dropped: state is looked up.
     op.execute("UPDATE processor_inbox SET done = true WHERE companion_id IS NOT NULL")
     op.drop_column("processor_inbox", "companion_id")
     op.add_column("processor_inbox", Column("payment_ref", Text()))

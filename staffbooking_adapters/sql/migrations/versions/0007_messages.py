@@ -128,7 +128,7 @@ BOOKED = "status IN ('accepted', 'paid', 'completed', 'disputed')"
 
 
 def _open_groups() -> None:
-    """The groups of events with two bookings already, and their members."""
+    """Create the groups of events that have at least two bookings, with their members."""
     op.execute(
         "INSERT INTO conversations (kind, customer_id, event_ref, updated_at, last_id, opened)"
         " SELECT 'group', customer_id, event_ref, max(coalesce(accepted_at, created_at)), 0, true"

@@ -1,4 +1,4 @@
-"""Searches for days on which few companions work find them by their weekdays."""
+"""Indexes for searches of days on which few companions work."""
 
 from __future__ import annotations
 

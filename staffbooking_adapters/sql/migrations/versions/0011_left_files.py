@@ -1,5 +1,4 @@
-"""Files to delete have their own names, and emails in skipped rows are found whatever their
-case."""
+"""A table of image files to delete, and case-insensitive search of emails in skipped rows."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def upgrade() -> None:
 
 
 def _fold() -> None:
-    """Fold by the rule that compares emails; the databases do not have it."""
+    """Fold emails in Python, since the databases lack its `casefold`."""
     connection = op.get_bind()
     rows = Table("skipped_rows", MetaData(), autoload_with=connection)
     has_email = rows.c.email.is_not(None) & rows.c.email_folded.is_(None)
