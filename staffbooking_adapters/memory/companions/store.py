@@ -17,13 +17,14 @@ from staffbooking_adapters.memory.companions.reviews import newest_reviews
 from staffbooking_adapters.memory.slots import all_busy_intervals, busy_intervals
 from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
+from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import (
     Companion,
     CompanionQuery,
     normalize_place,
     normalize_text,
 )
-from staffbooking_core.ports import CompanionAvailability, SearchCandidate
+from staffbooking_core.ports import CompanionAvailability, SearchCandidate, SearchPage
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 
 
@@ -33,10 +34,14 @@ class CompanionsReader:
 
     tx: MemoryTransaction
 
-    async def search(self, query: CompanionQuery) -> Sequence[bytes]:
+    async def search(self, query: CompanionQuery, bounds: DateBounds = ANY_DATE) -> SearchPage:
         start = (query.page - 1) * query.limit
-        found = self._find_matching(query)[start : start + query.limit + 1]
-        return [row.summary for row in found]
+        matching = self._find_matching(query, bounds)
+        is_exact = query.date is None or all(
+            bounds.surely_allow(row.companion.calendar.limits) for row in matching
+        )
+        summaries = [row.summary for row in matching[start : start + query.limit + 1]]
+        return SearchPage(summaries, is_exact or not summaries)
 
     async def detail(self, companion_id: int) -> bytes | None:
         row = self._find_listed(companion_id)
@@ -69,10 +74,14 @@ class CompanionsReader:
         return [name for _, name in sorted(names.items())]
 
     async def search_candidates(
-        self, query: CompanionQuery, first: datetime, last: datetime
+        self,
+        query: CompanionQuery,
+        first: datetime,
+        last: datetime,
+        bounds: DateBounds = ANY_DATE,
     ) -> Sequence[SearchCandidate]:
         offset = (query.page - 1) * query.limit
-        rows = self._find_matching(query)[offset : offset + query.limit]
+        rows = self._find_matching(query, bounds)[offset : offset + query.limit]
         return [
             SearchCandidate(
                 row.summary,
@@ -102,11 +111,16 @@ class CompanionsReader:
         held_intervals = busy_intervals(self.tx.state, companion.id, first, last)
         return CompanionAvailability(companion.id, companion.calendar, tuple(held_intervals))
 
-    def _find_matching(self, query: CompanionQuery) -> list[CompanionRow]:
+    def _find_matching(self, query: CompanionQuery, bounds: DateBounds) -> list[CompanionRow]:
         rows: Iterable[CompanionRow] = self.tx.state.companions.values()
         rows = (row for row in rows if row.companion.is_listed and _matches_filters(row, query))
         if (day := query.date) is not None:
-            rows = (row for row in rows if self._is_free(row.companion, day))
+            rows = (
+                row
+                for row in rows
+                if bounds.may_allow(row.companion.calendar.limits)
+                and self._is_free(row.companion, day)
+            )
         return sorted(rows, key=lambda row: row.sort_key)
 
     def _is_free(self, companion: Companion, day: date) -> bool:

@@ -46,6 +46,7 @@ from staffbooking_core.domain.companions.availability import (
     MIN_CALENDAR_DATE,
     Interval,
 )
+from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import (
     Approval,
     Badge,
@@ -56,7 +57,7 @@ from staffbooking_core.domain.companions.companion import (
     normalize_text,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import CompanionAvailability, SearchCandidate
+from staffbooking_core.ports import CompanionAvailability, SearchCandidate, SearchPage
 
 MAX_PRICE = 2**63 - 1
 """The upper bound of prices if a search has none."""
@@ -179,15 +180,16 @@ class CompanionsReader:
 
     connection: Connection
 
-    async def search(self, query: CompanionQuery) -> Sequence[bytes]:
+    async def search(self, query: CompanionQuery, bounds: DateBounds = ANY_DATE) -> SearchPage:
         if query.date is not None and not MIN_CALENDAR_DATE <= query.date <= MAX_CALENDAR_DATE:
-            return []
+            return SearchPage([])
         row_limit, offset = query.limit + 1, (query.page - 1) * query.limit
         variant = _search_variant(query, row_limit, offset)
         rows = await self.connection.fetch_all(
-            summaries_page(variant), **search_parameters(query, variant, offset)
+            summaries_page(variant), **search_parameters(query, variant, offset, bounds)
         )
-        return [summary for (summary,) in rows[:row_limit]]
+        summaries = [summary for summary, _ in rows[:row_limit]]
+        return SearchPage(summaries, is_exact=all(is_exact for _, is_exact in rows[:1]))
 
     async def detail(self, companion_id: int) -> bytes | None:
         found: bytes | None = await self.connection.fetch_value(
@@ -219,11 +221,15 @@ class CompanionsReader:
         return [name for _, name in rows if name is not None]
 
     async def search_candidates(
-        self, query: CompanionQuery, first: datetime, last: datetime
+        self,
+        query: CompanionQuery,
+        first: datetime,
+        last: datetime,
+        bounds: DateBounds = ANY_DATE,
     ) -> Sequence[SearchCandidate]:
         offset = (query.page - 1) * query.limit
         variant = _search_variant(query, query.limit, offset)
-        params = search_parameters(query, variant, offset)
+        params = search_parameters(query, variant, offset, bounds)
         rows = await self.connection.fetch_all(
             candidates_page(variant), **params, first=first, last=last
         )
@@ -284,7 +290,9 @@ def _search_variant(query: CompanionQuery, row_limit: int, offset: int) -> Searc
     )
 
 
-def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int) -> dict[str, Any]:
+def search_parameters(
+    query: CompanionQuery, variant: SearchVariant, offset: int, bounds: DateBounds = ANY_DATE
+) -> dict[str, Any]:
     """The parameters of a search statement of this variant."""
     params: dict[str, Any] = {}
     if variant.has_location:
@@ -295,7 +303,14 @@ def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int
         params["low"] = query.min_price or 0
         params["high"] = MAX_PRICE if query.max_price is None else query.max_price
     if query.date is not None:
-        params["day"], params["weekday_bit"] = query.date, 1 << query.date.weekday()
+        params |= {
+            "day": query.date,
+            "weekday_bit": 1 << query.date.weekday(),
+            "max_notice": bounds.max_notice_hours,
+            "sure_notice": bounds.sure_notice_hours,
+            "min_horizon": bounds.min_horizon_days,
+            "sure_horizon": bounds.sure_horizon_days,
+        }
     if variant.has_offset:
         params["offset"] = offset
     return params

@@ -40,6 +40,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    exists,
     func,
     literal_column,
     not_,
@@ -54,6 +55,7 @@ from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Dialect
 from staffbooking_adapters.sql.schema.bookings import (
     companion_days,
+    companion_limits,
     companion_search,
     companions,
     is_day_marked_free,
@@ -85,12 +87,13 @@ class SearchVariant:
 
 @cache
 def summaries_page(variant: SearchVariant) -> Statement:
-    """Statement for the stored summaries of a page."""
+    """Statement for the stored summaries of a page, each with whether the page is exact."""
+    is_exact = select(_ARE_LIMITS_CLEAR).scalar_subquery() if variant.has_date else true()
 
-    def select_summaries(dialect: Dialect) -> Select[tuple[bytes]]:
+    def select_summaries(dialect: Dialect) -> Select[tuple[bytes, bool]]:
         page = ranked_companions_page(variant, dialect)
         rows = page.join(companions, companions.c.id == page.c.companion_id)
-        ordered = select(companions.c.summary).select_from(rows)
+        ordered = select(companions.c.summary, is_exact).select_from(rows)
         return ordered.order_by(page.c.rank, page.c.companion_id)
 
     return Statement(postgresql=select_summaries("postgresql"), sqlite=select_summaries("sqlite"))
@@ -277,6 +280,11 @@ class _SearchBranches:
                 companion_days.c.companion_id == rows.c.companion_id, _IS_SEARCHED_DAY
             )
             filters.append(func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows)))
+            # Not a join, as with locations.
+            allowed = select(_LIMITS_MAY_ALLOW).where(
+                companion_limits.c.companion_id == rows.c.companion_id
+            )
+            filters.append(func.coalesce(allowed.scalar_subquery(), true()))
         return filters
 
 
@@ -299,4 +307,21 @@ _MATCHES_LOCATION = or_(
     matches_pattern(locations.c.country_folded, "place"),
 )
 _LOCATIONS = select(locations.c.id).where(_MATCHES_LOCATION).cte("places")
+_LIMITS_MAY_ALLOW = and_(
+    companion_limits.c.min_notice_hours <= _bigint_param("max_notice"),
+    companion_limits.c.horizon_days >= _bigint_param("min_horizon"),
+)
+_ARE_LIMITS_CLEAR = not_(
+    or_(
+        exists().where(
+            companion_limits.c.min_notice_hours > _bigint_param("sure_notice"),
+            companion_limits.c.min_notice_hours <= _bigint_param("max_notice"),
+        ),
+        exists().where(
+            companion_limits.c.horizon_days >= _bigint_param("min_horizon"),
+            companion_limits.c.horizon_days < _bigint_param("sure_horizon"),
+        ),
+    )
+)
+"""Whether no limit of any companion leaves open if it allows the date."""
 _IS_SEARCHED_DAY = companion_days.c.day == bindparam("day", type_=CivilDate)

@@ -61,7 +61,7 @@ LOCATIONS = [
 
 async def search(view, **given):
     """The ids in the result of a search."""
-    summaries = await view.companions.search(CompanionQuery(**{"limit": 100, **given}))
+    summaries = (await view.companions.search(CompanionQuery(**{"limit": 100, **given}))).summaries
     return [msgspec.json.decode(summary)["id"] for summary in summaries]
 
 
@@ -81,7 +81,7 @@ async def test_combined_filters_give_the_brute_force_result(store):
             query = CompanionQuery(place, service, low, high, day, limit=100)
             found = [
                 msgspec.json.decode(summary)["id"]
-                for summary in await view.companions.search(query)
+                for summary in (await view.companions.search(query)).summaries
             ]
             if found != (expected := brute_force_search(companions, query)):
                 wrong[query] = (found, expected)
@@ -156,7 +156,7 @@ async def test_a_search_gives_encoded_summaries(store):
     """A search gives encoded summary records."""
     companion = await add_companion(store, hourly_rate=12_345, daily_rate=None)
     found = await read_store(store, lambda view: view.companions.search(CompanionQuery()))
-    assert list(found) == [codec.encode(companion_summary(companion, POLICY.currency))]
+    assert list(found.summaries) == [codec.encode(companion_summary(companion, POLICY.currency))]
 
 
 # Order and pages --------------------------------------------------------------------------

@@ -40,7 +40,7 @@ async def open_days(store, companion, days=WEEK):
 
 async def found_on(view, day):
     """The ids in the result of a search by this date, sorted."""
-    summaries = await view.companions.search(CompanionQuery(date=day, limit=50))
+    summaries = (await view.companions.search(CompanionQuery(date=day, limit=50))).summaries
     return sorted(msgspec.json.decode(summary)["id"] for summary in summaries)
 
 

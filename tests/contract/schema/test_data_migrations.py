@@ -406,7 +406,7 @@ async def test_an_upgrade_to_places_without_accents_joins_equal_places(empty_url
     found: dict[str, list[tuple[object, ...]]] = {}
 
     def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0016")
+        command.upgrade(alembic_config(connection), "0017")
         for number, (city, country) in before.items():
             add_row(connection, "locations", id=number, city_folded=city, country_folded=country)
             add_row(connection, "companion_search", companion_id=number, location_id=number)

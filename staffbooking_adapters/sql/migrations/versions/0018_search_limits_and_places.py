@@ -1,19 +1,45 @@
-"""Searches compare places without accents. Places that differ only by accents become one."""
+"""Searches know the limits of bookings, and compare places without accents.
+
+Places that differ only by accents become one. Calendars without limits have none stored.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 
 from alembic import op
-from sqlalchemy import MetaData, Table, bindparam, case, select
+from sqlalchemy import (
+    Column,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    bindparam,
+    case,
+    select,
+)
 
-revision = "0017"
-down_revision = "0016"
+from staffbooking_adapters.sql.engine.types import BigInt
+
+revision = "0018"
+down_revision = "0017"
 
 _WITHOUT_STROKES = str.maketrans("đħıłøŧ", "dhilot")
 
 
 def upgrade() -> None:
+    op.create_table(
+        "companion_limits",
+        Column("companion_id", BigInt, autoincrement=False, nullable=False),
+        Column("min_notice_hours", BigInt, nullable=False),
+        Column("horizon_days", BigInt, nullable=False),
+        PrimaryKeyConstraint("companion_id", name="pk_companion_limits"),
+    )
+    op.create_index("ix_companion_limits_notice", "companion_limits", ["min_notice_hours"])
+    op.create_index("ix_companion_limits_horizon", "companion_limits", ["horizon_days"])
+    _fold_places()
+
+
+def _fold_places() -> None:
     connection, described = op.get_bind(), MetaData()
     locations = Table("locations", described, autoload_with=connection)
     search = Table("companion_search", described, autoload_with=connection)
