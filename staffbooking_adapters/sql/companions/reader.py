@@ -27,6 +27,7 @@ from staffbooking_adapters.sql.companions.search import (
     summaries_page,
 )
 from staffbooking_adapters.sql.companions.writer import mark_days, save_companions
+from staffbooking_adapters.sql.engine.composite import parameters_for
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, substring_pattern
 from staffbooking_adapters.sql.engine.page_size import page_size
@@ -230,8 +231,10 @@ class CompanionsReader:
         offset = (query.page - 1) * query.limit
         variant = _search_variant(query, query.limit, offset)
         params = search_parameters(query, variant, offset, bounds)
+        params |= {"first": first, "last": last}
+        statement = candidates_page(variant)
         rows = await self.connection.fetch_all(
-            candidates_page(variant), **params, first=first, last=last
+            statement, **parameters_for(statement, self.connection, params)
         )
         grouped = [list(some) for _, some in groupby(rows, key=itemgetter(0))]
         return [_to_candidate(some) for some in grouped[: query.limit]]
