@@ -168,7 +168,7 @@ class BookingsWritePort(BookingsReadPort, Protocol):
     async def save_booking(self, booking_write: BookingWrite) -> None:
         """Save a step of an existing booking; its timer is replaced, and a claim on it ends.
 
-        Raises Conflict unless the stored version is one below, and
+        Raises Conflict unless the stored revision is one below, and
         ConstraintViolated(BOOKING_OVERLAP) where the slot is taken.
         """
         ...

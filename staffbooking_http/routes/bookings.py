@@ -46,7 +46,7 @@ _REQUEST_CODES = (
 
 
 def _record_for_caller(call: Call, booking: Booking) -> BookingRecord:
-    return booking_record(*actions.require_party(call.actor, booking))
+    return booking_record(*actions.require_party(call.actor, booking), call.ports.policy)
 
 
 def _booking_reply(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:

@@ -51,7 +51,7 @@ from tests.support.builders import (
     make_lease,
     make_refund_order,
     make_stored_response,
-    next_version,
+    next_revision,
 )
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
@@ -262,13 +262,13 @@ async def test_no_write_of_a_booking_is_lost(processes):
     async def unit(tx):
         before = await tx.bookings.lock_booking(booking.id)
         await tx.bookings.save_booking(
-            make_booking_write(next_version(before, escrow=before.escrow + 1))
+            make_booking_write(next_revision(before, escrow=before.escrow + 1))
         )
 
     for _ in range(ROUNDS):
         await at_once([partial(store.run_transaction, unit) for store in alternate(processes)])
     found = await read_store(processes[1], lambda view: view.bookings.booking(booking.id))
-    assert (found.version, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
+    assert (found.revision, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
 
 
 async def test_no_change_of_a_companion_is_lost(ports):

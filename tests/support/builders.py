@@ -259,7 +259,9 @@ def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingW
 
 def make_event(booking: Booking, **given: Any) -> DomainEvent:
     """The event `booking.created` of a booking at NOW."""
-    event = booking_event(f"evt_{next(_sequence):026d}", EventName.BOOKING_CREATED, booking, NOW)
+    event = booking_event(
+        f"evt_{next(_sequence):026d}", EventName.BOOKING_CREATED, booking, NOW, POLICY
+    )
     return evolve(event, **given)
 
 
@@ -293,9 +295,9 @@ async def add_booking(
     return booking
 
 
-def next_version(booking: Booking, **fields: Any) -> Booking:
-    """The next version of a booking."""
-    return evolve(booking, **{"version": booking.version + 1, **fields})
+def next_revision(booking: Booking, **fields: Any) -> Booking:
+    """The next revision of a booking."""
+    return evolve(booking, **{"revision": booking.revision + 1, **fields})
 
 
 async def save_booking(store: Store, booking: Booking, **change: Any) -> Booking:

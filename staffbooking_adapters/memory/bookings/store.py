@@ -167,7 +167,7 @@ class BookingsWriter(BookingsReader):
 
     async def save_booking(self, booking_write: BookingWrite) -> None:
         before = self.tx.state.bookings.get(booking_write.booking.id)
-        if before is None or before.version != booking_write.booking.version - 1:
+        if before is None or before.revision != booking_write.booking.revision - 1:
             raise Conflict("booking")
         self._put_change(booking_write)
 

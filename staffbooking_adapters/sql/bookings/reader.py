@@ -60,6 +60,7 @@ from staffbooking_core.domain.bookings.booking import (
     TimelineEntry,
 )
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
+from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.ports import (
@@ -73,6 +74,12 @@ from staffbooking_core.ports import (
 @lru_cache(maxsize=2048)
 def _parse_timeline(text: str) -> tuple[TimelineEntry, ...]:
     return codec.load(text, tuple[TimelineEntry, ...])
+
+
+@lru_cache(maxsize=64)
+def _parse_refunds(text: str) -> tuple[Refund, ...]:
+    """Most bookings have none: their text is parsed once."""
+    return codec.load(text, tuple[Refund, ...])
 
 
 def _parse_intent(text: str) -> PaymentIntent:
@@ -92,6 +99,7 @@ to_booking = RowMapper(
     payout_status=PayoutStatus,
     chargeback_status=ChargebackStatus,
     intent=_parse_intent,
+    refunds=_parse_refunds,
 )
 to_credit = RowMapper(RebookingCredit, tuple(rebooking_credits.c))
 
@@ -404,5 +412,6 @@ def booking_row(booking: Booking) -> dict[str, Any]:
     """The values of `BOOKING_COLUMNS` by name."""
     row = {column.name: getattr(booking, column.name) for column in BOOKING_COLUMNS}
     row["timeline"] = codec.dump(booking.timeline, tuple[TimelineEntry, ...])
+    row["refunds"] = codec.dump(booking.refunds, tuple[Refund, ...])
     row["intent"] = None if booking.intent is None else codec.dump(booking.intent)
     return row

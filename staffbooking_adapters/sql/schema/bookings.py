@@ -237,6 +237,7 @@ bookings = Table(
     Column("event_ref", Text),
     Column("priority", Boolean, nullable=False),
     Column("version", BigInt, nullable=False),
+    Column("revision", BigInt, nullable=False, server_default="0"),
     Column("events", BigInt, nullable=False),
     Column("timeline", Text, nullable=False),
     Column("checked_in_at", Instant),
@@ -247,6 +248,7 @@ bookings = Table(
     Column("cancelled_at", Instant),
     Column("cancelled_by", Text),
     Column("cancel_reason", Text),
+    Column("cancel_rule", Text),
     Column("disputed_at", Instant),
     Column("dispute_reason", Text),
     Column("disputed_by", Text),
@@ -267,6 +269,7 @@ bookings = Table(
     Column("chargeback_status", Text),
     Column("chargeback_amount", BigInt, nullable=False),
     Column("intent", Text),
+    Column("refunds", Text, nullable=False, server_default="[]"),
     UniqueConstraint("code"),
 )
 """One column for each field of the domain's `Booking`, with its name and in its order."""

@@ -23,6 +23,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     TimerKind,
     Trigger,
 )
+from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
 from staffbooking_core.domain.payments.ledger import Posting
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
@@ -30,6 +31,7 @@ from staffbooking_core.domain.payments.processor import (
     OperationCommand,
     OperationOrder,
     Payment,
+    RefundPayment,
 )
 from staffbooking_core.domain.shared.money import apply_rate, split_fee
 from staffbooking_core.policy import Policy
@@ -85,6 +87,9 @@ class TimelineEntry:
     to: BookingStatus
     trigger: Trigger
     actor: Party
+    reason: str | None = None
+    actor_id: int | None = None
+    """Id of the user; None for the service, the processor and the command line."""
 
 
 @frozen
@@ -141,6 +146,10 @@ class Booking:
     event_ref: str | None = None
     priority: bool = False
     version: int = 1
+    """The published version: it rises with each change that a reader of the record sees, and is
+    assigned where a transition is saved."""
+    revision: int = 1
+    """Number of the row's last change, which concurrent writers are compared by."""
     events: int = 1
     """Number of published events; the sequence of the last one."""
     timeline: tuple[TimelineEntry, ...] = ()
@@ -152,6 +161,8 @@ class Booking:
     cancelled_at: datetime | None = None
     cancelled_by: Party | None = None
     cancel_reason: str | None = None
+    cancel_rule: str | None = None
+    """Name of the cancellation rule that was applied."""
     disputed_at: datetime | None = None
     dispute_reason: str | None = None
     disputed_by: Party | None = None
@@ -180,6 +191,8 @@ class Booking:
     chargeback_status: ChargebackStatus | None = None
     chargeback_amount: int = 0
     intent: PaymentIntent | None = None
+    refunds: tuple[Refund, ...] = ()
+    """The refunds in the order in which they were decided."""
 
     @property
     def total_amount(self) -> int:
@@ -273,6 +286,12 @@ class TransitionInput:
     """Of a split: the amount refunded to the customer."""
     payment: Payment | None = None
     chargeback: Chargeback | None = None
+    disabled_party: Party | None = None
+    """Of a disabled party's booking: the side whose account was disabled."""
+    actor_id: int | None = None
+    """Id of the user who causes it, if a user does."""
+    allowed_versions: frozenset[int] | None = None
+    """The published versions that the caller accepts (If-Match); None for any."""
     customer_email: str = ""
     """Of an acceptance or a checkout: the customer's email address for the checkout page."""
 
@@ -299,6 +318,23 @@ class TransitionResult:
             self.with_changes(orders=n), orders=(*self.orders, OperationOrder(n, command))
         )
 
+    def with_refund(
+        self, command: RefundPayment, reason: RefundReason, now: datetime
+    ) -> TransitionResult:
+        """Add a refund and its order."""
+        result = self.with_order(command)
+        refund = Refund(result.booking.orders, command.amount, reason, now)
+        return result.with_changes(refunds=(*result.booking.refunds, refund))
+
+    def with_refund_change(self, order_n: int, **fields: object) -> TransitionResult:
+        """Change the refund that the order with this number sent last, if there is one."""
+        return self.with_changes(
+            refunds=tuple(
+                evolve(refund, **fields) if refund.n == order_n else refund  # type: ignore[arg-type]
+                for refund in self.booking.refunds
+            )
+        )
+
     def with_changes(self, **fields: object) -> TransitionResult:
         return evolve(self, booking=evolve(self.booking, **fields))  # type: ignore[arg-type]
 
@@ -307,10 +343,16 @@ def next_timer(booking: Booking, policy: Policy) -> DueTimer | None:
     """The booking's next timer, by the lifecycle table. It is computed from the booking, so it
     cannot become stale."""
     for kind in TIMER_TRIGGERS[booking.status]:
-        at = _TIMER_TIMES[kind](booking, policy)
+        at = timer_time(booking, kind, policy)
         if at is not None:
             return DueTimer(kind, at)
     return None
+
+
+def timer_time(booking: Booking, kind: TimerKind, policy: Policy) -> datetime | None:
+    """When a timer fires; None where it is not set, or not one of the status."""
+    is_of_status = kind in TIMER_TRIGGERS[booking.status]
+    return _TIMER_TIMES[kind](booking, policy) if is_of_status else None
 
 
 def _completion_time(booking: Booking, policy: Policy) -> datetime:

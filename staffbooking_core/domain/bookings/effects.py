@@ -21,9 +21,10 @@ from staffbooking_core.domain.bookings.booking import (
     payment_deadline,
     payout_deadline,
 )
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party, Trigger
 from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.bookings.refunds import RefundReason
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Split
 from staffbooking_core.domain.payments.processor import (
@@ -127,7 +128,7 @@ def _refund_late(result: TransitionResult, inputs: TransitionInput, _: Policy) -
             ledger.payment_posting(booking.id, payment.ref, payment.amount, inputs.now),
             ledger.late_refund_posting(booking.id, payment.ref, payment.amount, inputs.now),
         )
-        .with_order(refund)
+        .with_refund(refund, RefundReason.LATE_PAYMENT, inputs.now)
     )
 
 
@@ -148,6 +149,9 @@ def _refund_by_rule(
     refund = inputs.quoted_refund or cancellation_refund(
         result.booking, inputs.party, inputs.now, policy
     )
+    result = result.with_changes(cancel_rule=refund.rule)
+    if not result.booking.escrow:
+        return result
     return _settle_escrow(result, inputs, policy, refund=refund.amount, is_full=refund.is_full)
 
 
@@ -222,8 +226,15 @@ def _distribute_escrow(
     )
     if split.refund:
         command = RefundPayment(_require_payment_ref(booking), split.refund, booking.currency)
-        result = move_payment(result, PaymentTrigger.REFUND_ORDERED).with_order(command)
+        result = move_payment(result, PaymentTrigger.REFUND_ORDERED).with_refund(
+            command, _refund_reason(inputs), inputs.now
+        )
     return _schedule_payout(result, inputs, policy)
+
+
+def _refund_reason(inputs: TransitionInput) -> RefundReason:
+    is_resolution = inputs.trigger in (Trigger.REFUND, Trigger.SPLIT)
+    return RefundReason.DISPUTE if is_resolution else RefundReason.CANCELLATION
 
 
 def _schedule_payout(
@@ -328,7 +339,7 @@ def claim_back_payout(result: TransitionResult, now: datetime) -> TransitionResu
     if reversible > 0 and booking.payout_n is not None:
         result = result.with_order(ReversePayout(booking.payout_n, reversible, booking.currency))
     return result.with_postings(
-        ledger.clawback_posting(booking.id, result.booking.version, claim, now)
+        ledger.clawback_posting(booking.id, result.booking.revision, claim, now)
     )
 
 
@@ -383,7 +394,8 @@ def _post_chargeback_loss(
 
 
 def _grant_credit(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    return evolve(result, grants_credit=inputs.party is Party.STAFF)
+    is_let_down = Party.STAFF in (inputs.party, inputs.disabled_party)
+    return evolve(result, grants_credit=is_let_down)
 
 
 def _alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:

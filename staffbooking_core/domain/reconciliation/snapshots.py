@@ -210,8 +210,12 @@ def _reconcile_refund(
         return
     if _REFUND_PROGRESSION.index(settlement) <= _REFUND_PROGRESSION.index(operation.settlement):
         return
-    result, now = record_fact(booking), reconciliation.now
-    if settlement is SettlementStatus.SETTLED:
+    now = reconciliation.now
+    is_settled = settlement is SettlementStatus.SETTLED
+    result = record_fact(booking).with_refund_change(
+        operation.n, status=settlement, settled_at=now if is_settled else None
+    )
+    if is_settled:
         result = result.with_postings(
             ledger.refund_settled_posting(booking.id, operation.id, refund.amount, now)
         )

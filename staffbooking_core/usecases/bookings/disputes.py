@@ -40,7 +40,6 @@ async def resolve_dispute(
         if note:  # The alerts keep the operator's reason on record.
             text = f"the dispute of booking {code} was resolved by {trigger}: {note}"
             result = evolve(result, alerts=(*result.alerts, text))
-        await save_transition(tx, ports, booking, result, now)
-        return result.booking
+        return await save_transition(tx, ports, booking, result, now)
 
     return await ports.store.run_transaction(unit)

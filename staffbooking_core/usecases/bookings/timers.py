@@ -108,8 +108,9 @@ async def _net_debts(
     known = {payer.id: payer, **{debt.booking.id: debt.booking for debt in debts}}
     for step in reconciliation_debts.net_debts(payer, debts, now):
         number = step.booking.id
-        await tx.bookings.save_booking(to_booking_write(ports, known[number], step, now))
-        known[number] = step.booking
+        write = to_booking_write(ports, known[number], step, now)
+        await tx.bookings.save_booking(write)
+        known[number] = write.booking
     return known[payer.id]
 
 

@@ -32,7 +32,7 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     add_user,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -152,21 +152,21 @@ async def test_a_saved_booking_replaces_the_stored_one(store):
     """Saving the next version of a booking can set and clear its fields."""
     agency, booking = await add_user(store), await add_booking(store)
     changed = await save_booking(
-        store, next_version(booking, status=BookingStatus.PAID, **optional_fields(agency.id))
+        store, next_revision(booking, status=BookingStatus.PAID, **optional_fields(agency.id))
     )
     assert await find(store, booking) == changed
     cleared = await save_booking(
-        store, next_version(changed, intent=None, payout_due_at=None, paid_at=None)
+        store, next_revision(changed, intent=None, payout_due_at=None, paid_at=None)
     )
     assert await find(store, booking) == cleared
 
 
-@pytest.mark.parametrize("version", [1, 3])
-async def test_a_stale_version_is_a_conflict(store, version):
-    """Saving a version that is not the next one raises Conflict and changes nothing."""
+@pytest.mark.parametrize("revision", [1, 3])
+async def test_a_stale_revision_is_a_conflict(store, revision):
+    """Saving a revision that is not the next one raises Conflict and changes nothing."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
-        await save_booking(store, next_version(booking, version=version))
+        await save_booking(store, next_revision(booking, revision=revision))
     assert await find(store, booking) == booking
 
 
@@ -174,7 +174,7 @@ async def test_saving_an_unknown_booking_is_a_conflict(store):
     """Saving a booking that was never added raises Conflict."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
-        await save_booking(store, next_version(booking, id=booking.id + 1, code="BKANOTHER00000"))
+        await save_booking(store, next_revision(booking, id=booking.id + 1, code="BKANOTHER00000"))
 
 
 # The slot ---------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ async def test_a_held_slot_cannot_be_taken(store, status, hours):
         await add_booking(store, companion, status=BookingStatus.ACCEPTED, starts_at=starts_at)
     rival = await add_booking(store, companion, starts_at=starts_at)
     with pytest.raises(ConstraintViolated) as saved:
-        await save_booking(store, next_version(rival, status=BookingStatus.ACCEPTED))
+        await save_booking(store, next_revision(rival, status=BookingStatus.ACCEPTED))
     assert (added.value.constraint, saved.value.constraint) == (BOOKING_OVERLAP, BOOKING_OVERLAP)
     assert await find(store, rival) == rival
 
@@ -228,17 +228,17 @@ async def test_a_released_slot_may_be_taken(store):
     """The slot of a cancelled booking can be taken, and then the cancelled one cannot hold it."""
     companion = await add_companion(store)
     booking = await add_booking(store, companion, status=BookingStatus.ACCEPTED)
-    cancelled = await save_booking(store, next_version(booking, status=BookingStatus.CANCELLED))
+    cancelled = await save_booking(store, next_revision(booking, status=BookingStatus.CANCELLED))
     await add_booking(store, companion, status=BookingStatus.ACCEPTED)
     with pytest.raises(ConstraintViolated) as caught:
-        await save_booking(store, next_version(cancelled, status=BookingStatus.DISPUTED))
+        await save_booking(store, next_revision(cancelled, status=BookingStatus.DISPUTED))
     assert caught.value.constraint == BOOKING_OVERLAP
 
 
 async def test_a_booking_does_not_overlap_itself(store):
     """A booking can be saved with another status that holds the same slot."""
     booking = await add_booking(store, status=BookingStatus.ACCEPTED)
-    paid = await save_booking(store, next_version(booking, status=BookingStatus.PAID))
+    paid = await save_booking(store, next_revision(booking, status=BookingStatus.PAID))
     assert await find(store, booking) == paid
 
 

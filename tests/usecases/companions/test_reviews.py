@@ -162,7 +162,7 @@ async def test_a_review_is_told_as_the_bookings_next_event(scene):
     assert second["data"]["review"]["reviewer_role"] == "staff"
     numbers = (booking.events + 1, booking.events + 2)
     assert (first["sequence"], second["sequence"]) == numbers
-    changed = {"version": booking.version + 2, "events": booking.events + 2}
+    changed = {"revision": booking.revision + 2, "events": booking.events + 2}
     assert await scene.booking(booking) == evolve(booking, **changed)
 
 
