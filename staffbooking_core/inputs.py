@@ -344,14 +344,14 @@ class AddPortfolioItem:
 @frozen(kw_only=True)
 class CreateWebhook:
     url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, form="webhook")]
-    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
-    """The subscribed events; all five by default."""
+    events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None
+    """The subscribed events; by default the first five."""
     description: OptionalLongText | None = None
 
 
 @frozen(kw_only=True)
 class ChangeWebhook:
-    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
+    events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None
     description: OptionalLongText | None = None
     active: bool | None = None
     """False pauses the endpoint; true enables it, even if it was disabled, and sends its held

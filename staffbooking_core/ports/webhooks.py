@@ -7,7 +7,7 @@ enforces the limit of deliveries in flight. A claimed endpoint with some of its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
@@ -126,9 +126,10 @@ class WebhooksReadPort(Protocol):
         ...
 
     async def feed_events_after(
-        self, reader_id: int | None, after_position: int, limit: int
+        self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
-        """Up to `limit` encoded envelopes above a position of a reader's feed, by position."""
+        """Up to `limit` encoded envelopes of events with these names above a position of a reader's
+        feed, by position."""
         ...
 
     async def has_unsequenced_events(self) -> bool:

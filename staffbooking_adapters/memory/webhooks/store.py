@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from staffbooking_adapters.memory.state import (
 )
 from staffbooking_adapters.memory.webhooks import feed
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     Delivery,
     DeliveryAttempt,
@@ -90,9 +91,9 @@ class WebhooksReader:
         return feed.position_in_feed(self._tx.state, event_id, reader_id)
 
     async def feed_events_after(
-        self, reader_id: int | None, after_position: int, limit: int
+        self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
-        return feed.read_feed(self._tx.state, reader_id, after_position, limit)
+        return feed.read_feed(self._tx.state, reader_id, after_position, names, limit)
 
     async def has_unsequenced_events(self) -> bool:
         return any(feed.events_without_position(self._tx.state))

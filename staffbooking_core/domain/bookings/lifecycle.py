@@ -133,13 +133,21 @@ class TimerKind(StrEnum):
 
 
 class EventName(StrEnum):
-    """Names of published events (SPECIFICATION 6.1)."""
+    """Names of published events: the five of SPECIFICATION 6.1, then those that only readers get
+    who name them (CONTRACT 10)."""
 
     BOOKING_CREATED = "booking.created"
     BOOKING_COMPLETED = "booking.completed"
     BOOKING_CANCELLED = "booking.cancelled"
     PAYMENT_COMPLETED = "payment.completed"
     REVIEW_CREATED = "review.created"
+    BOOKING_ACCEPTED = "booking.accepted"
+    BOOKING_DISPUTED = "booking.disputed"
+    BOOKING_UPDATED = "booking.updated"
+    """A new version of the booking that no other event reports."""
+    PAYMENT_REFUNDED = "payment.refunded"
+    PAYOUT_PAID = "payout.paid"
+    PAYOUT_FAILED = "payout.failed"
 
 
 @frozen
@@ -212,7 +220,8 @@ def _dispute(
     effects: tuple[Effect, ...] = (),
 ) -> Transition:
     notifications = (N.DISPUTE_TO_CUSTOMER, N.DISPUTE_TO_STAFF)
-    return Transition(parties, S.DISPUTED, guards, effects, notifications=notifications)
+    event = EventName.BOOKING_DISPUTED
+    return Transition(parties, S.DISPUTED, guards, effects, event, notifications)
 
 
 def _late_payment(status: BookingStatus) -> Transition:
@@ -254,7 +263,8 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             S.ACCEPTED,
             (G.BEFORE_START,),
             (E.OPEN_INTENT,),
-            notifications=(N.ACCEPTANCE_TO_CUSTOMER,),
+            EventName.BOOKING_ACCEPTED,
+            (N.ACCEPTANCE_TO_CUSTOMER,),
         ),
         T.DECLINE: _cancellation(_STAFF_ONLY),
         T.LOSE_SLOT: _cancellation(_SYSTEM_ONLY),

@@ -32,7 +32,6 @@ from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OperationStatus,
     RefundPayment,
-    SettlementStatus,
 )
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from staffbooking_core.domain.reconciliation.state import (
@@ -178,9 +177,7 @@ def _settle_refunds_by_bank(
             booking.id, operation.id, command.amount, reconciliation.now
         )
         result = record_fact(booking).with_postings(given)
-        result = result.with_refund_change(
-            operation.n, status=SettlementStatus.SETTLED, settled_at=reconciliation.now
-        )
+        result = result.with_settled_refund(operation.n, reconciliation.now)
         _count_losses(result, reconciliation)
         booking = result.booking
         void = evolve(operation, status=OperationStatus.VOID)

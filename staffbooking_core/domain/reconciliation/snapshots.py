@@ -211,15 +211,14 @@ def _reconcile_refund(
     if _REFUND_PROGRESSION.index(settlement) <= _REFUND_PROGRESSION.index(operation.settlement):
         return
     now = reconciliation.now
-    is_settled = settlement is SettlementStatus.SETTLED
-    result = record_fact(booking).with_refund_change(
-        operation.n, status=settlement, settled_at=now if is_settled else None
-    )
-    if is_settled:
-        result = result.with_postings(
+    result = record_fact(booking)
+    if settlement is SettlementStatus.SETTLED:
+        result = result.with_settled_refund(operation.n, now).with_postings(
             ledger.refund_settled_posting(booking.id, operation.id, refund.amount, now)
         )
-    elif settlement is SettlementStatus.FAILED:
+    else:
+        result = result.with_refund_change(operation.n, status=settlement, settled_at=None)
+    if settlement is SettlementStatus.FAILED:
         if operation.settlement is SettlementStatus.SETTLED:
             failed = ledger.refund_failed_posting(booking.id, operation.id, refund.amount, now)
             result = result.with_postings(failed)

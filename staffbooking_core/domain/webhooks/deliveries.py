@@ -20,6 +20,9 @@ from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 WEBHOOK_EVENTS = tuple(EventName)
 """All events that an endpoint can subscribe to, in the order of lists."""
 
+DEFAULT_WEBHOOK_EVENTS = frozenset(WEBHOOK_EVENTS[:5])
+"""The events of an endpoint that names none, which are in every feed (SPECIFICATION 6.1)."""
+
 MAX_WEBHOOK_URL_LENGTH = 2048
 
 

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.webhooks.deliveries import (
-    WEBHOOK_EVENTS,
+    DEFAULT_WEBHOOK_EVENTS,
     AttemptOutcome,
     Delivery,
     DeliveryAttempt,
@@ -58,7 +58,7 @@ async def register_endpoint(
     new = NewWebhookEndpoint(
         owner_id=user.id,
         url=command.url,
-        events=frozenset(command.events or WEBHOOK_EVENTS),
+        events=frozenset(command.events or DEFAULT_WEBHOOK_EVENTS),
         description=command.description or None,
         created_at=await ports.clock.business(),
     )
@@ -356,9 +356,10 @@ async def read_feed(
     ports: Ports, user: User, after_event_id: str | None, limit: int
 ) -> tuple[Sequence[bytes], bool]:
     """The user's events after a given one, the oldest first, as encoded envelopes, and whether more
-    follow (CONTRACT 7). Admins read all events.
+    follow (CONTRACT 7): the five default events, and those that one of the user's endpoints names
+    now. Admins read those of all bookings.
 
-    Raises RuleBroken `unknown_event` where `after_event_id` is not in the user's feed.
+    Raises RuleBroken `unknown_event` where `after_event_id` is no event of the user's bookings.
     """
     reader_id = None if user.role is Role.ADMIN else user.id
     async with ports.store.read_view() as view:
@@ -369,7 +370,9 @@ async def read_feed(
         )
         if position is None:
             raise RuleBroken("unknown_event", "There is no such event in your feed")
-        found = await view.webhooks.feed_events_after(reader_id, position, limit + 1)
+        own = await view.webhooks.endpoints_of(user.id)
+        names = DEFAULT_WEBHOOK_EVENTS.union(*(endpoint.events for endpoint in own))
+        found = await view.webhooks.feed_events_after(reader_id, position, names, limit + 1)
     return found[:limit], len(found) > limit
 
 

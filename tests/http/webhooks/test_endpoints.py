@@ -135,7 +135,7 @@ async def test_a_sandbox_may_let_loopback_through(world: HttpDeployment) -> None
         ([], "events"),
         ("booking.created", "events"),
         (["booking.created", "booking.created"], "events"),
-        (["booking.created", "booking.accepted"], "events.1"),
+        (["booking.created", "booking.declined"], "events.1"),
         (["webhook.test"], "events.0"),
         ([7], "events.0"),
     ],

@@ -204,7 +204,7 @@ async def test_the_stored_bytes_are_sent_each_time(post: WebhookScenario) -> Non
     await post.deliver()
 
     async with post.ports.store.read_view() as view:
-        [body] = await view.webhooks.feed_events_after(None, 0, 10)
+        [body] = await view.webhooks.feed_events_after(None, 0, EventName, 10)
     sent = post.sent
     assert [each.body for each in sent] == [body] * 5
     assert [each.headers["X-Webhook-Id"] for each in sent] == [event.id] * 5
