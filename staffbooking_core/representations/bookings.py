@@ -1,7 +1,7 @@
 """Records of bookings, as each viewer may read them (CONTRACT 4)."""
 
 from datetime import datetime
-from typing import Annotated, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, NotRequired, TypedDict, cast
 
 from staffbooking_core.domain.bookings.booking import (
     UNPAID_PAYOUT_STATUSES,
@@ -50,7 +50,7 @@ class RefundRecord(TypedDict):
 
     amount: Money
     reason: RefundReason
-    status: Literal["pending", "succeeded", "failed"]
+    status: Annotated[str, JsonSchema(enum=["pending", "succeeded", "failed"])]
     created_at: Timestamp
     settled_at: Timestamp | None
 
@@ -125,7 +125,7 @@ class BookingRecord(EventBookingRecord):
     payout_due_at: NotRequired[Timestamp | None]
 
 
-_REFUND_STATUSES: dict[SettlementStatus, Literal["pending", "succeeded", "failed"]] = {
+_REFUND_STATUSES = {
     SettlementStatus.PENDING: "pending",
     SettlementStatus.SETTLED: "succeeded",
     SettlementStatus.FAILED: "failed",

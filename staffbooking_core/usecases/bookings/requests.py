@@ -77,7 +77,9 @@ async def request_booking(
         raise _unauthenticated(actor)
     booking = _price_booking(ports, actor, command, context, now)
     try:
-        return await _save_booking(ports, booking, command.rebooking_of, idempotency_request, now)
+        return await _save_booking(
+            ports, actor, booking, command.rebooking_of, idempotency_request, now
+        )
     except ConstraintViolated as error:
         if error.constraint != PARTY_DISABLED:
             raise
@@ -211,7 +213,10 @@ def _build_booking(
         event_ref=command.event_ref,
         priority=command.rebooking_of is not None,
         timeline=(
-            TimelineEntry(now, None, REQUEST_TRANSITION.to_status, Trigger.REQUEST, requested_by),
+            TimelineEntry(
+                *(now, None, REQUEST_TRANSITION.to_status, Trigger.REQUEST, requested_by),
+                actor_id=actor.user_id,
+            ),
         ),
     )
 
@@ -225,6 +230,7 @@ def _check_amount(ports: Ports, booking: Booking) -> None:
 
 async def _save_booking(
     ports: Ports,
+    actor: Actor,
     booking: Booking,
     rebooking_of: str | None,
     idempotency_request: IdempotencyRequest[Booking] | None,
@@ -243,22 +249,26 @@ async def _save_booking(
         if rebooking_of is None:
             await ports.store.add_booking(booking_write)
         else:
-            await _add_rebooking(ports, booking_write, rebooking_of, now)
+            await _add_rebooking(ports, actor, booking_write, rebooking_of, now)
     return booking
 
 
 async def _add_rebooking(
-    ports: Ports, booking_write: BookingWrite, code: str, now: datetime
+    ports: Ports, actor: Actor, booking_write: BookingWrite, code: str, now: datetime
 ) -> None:
-    """Add a priority request and use up the credit that the staff's cancellation granted."""
+    """Add a priority request and use up the credit that the staff's cancellation granted. With an
+    API key, only whoever booked the cancelled booking may use it."""
 
     async def unit(tx: Transaction) -> None:
         # First, so that a concurrent call with the same key fails on its stored response.
         await tx.bookings.add_booking(booking_write)
         cancelled = await tx.bookings.booking_by_code(code)
         credit = None if cancelled is None else await tx.bookings.rebooking_credit(cancelled.id)
-        mine = credit is not None and credit.customer_id == booking_write.booking.customer_id
-        if credit is None or not mine or now >= credit.expires_at:
+        if cancelled is None or credit is None or now >= credit.expires_at:
+            raise _rebooking_not_available()
+        was_booked_by = cancelled.booked_by or cancelled.customer_id
+        is_booker = actor.key_id is None or actor.user_id == was_booked_by
+        if credit.customer_id != booking_write.booking.customer_id or not is_booker:
             raise _rebooking_not_available()
         if not await tx.bookings.use_rebooking_credit(credit, booking_write.booking.id):
             raise _rebooking_not_available()

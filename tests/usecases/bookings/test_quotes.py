@@ -162,7 +162,7 @@ def signed_by(vault, text, **changes):
     """A quote with changed fields, signed by this signer."""
     message = json.loads(base64.urlsafe_b64decode(text.partition(".")[0]))
     raw = json.dumps({**message, **changes}).encode()
-    parts = (raw, vault.sign(actions.QUOTE_SIGNING_PURPOSE, raw))
+    parts = (raw, vault.sign("cancellation-quote", raw))
     return ".".join(base64.urlsafe_b64encode(part).decode() for part in parts)
 
 
