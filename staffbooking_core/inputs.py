@@ -347,6 +347,8 @@ class CreateWebhook:
     events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None
     """The subscribed events; by default the first five."""
     description: OptionalLongText | None = None
+    ordered: bool = False
+    """Whether the events of a booking are sent one after the other, in their sequence."""
 
 
 @frozen(kw_only=True)
@@ -356,6 +358,7 @@ class ChangeWebhook:
     active: bool | None = None
     """False pauses the endpoint; true enables it, even if it was disabled, and sends its held
     deliveries."""
+    ordered: bool | None = None
 
 
 # Events of the channel (CONTRACT 6) -----------------------------------------------------

@@ -61,7 +61,8 @@ async def _check_owner(call: Call) -> Reply:
     description=(
         "An https URL of a public address. It gets the events of bookings that you are a party "
         "of or created: those in `events`, by default the first five. The secret is shown only "
-        "in this response. A user has at most {max_webhooks}."
+        "in this response. With `ordered`, an event waits until the earlier ones of its booking "
+        "are delivered, have failed or were cancelled. A user has at most {max_webhooks}."
     ),
     body=CreateWebhook,
     status=201,

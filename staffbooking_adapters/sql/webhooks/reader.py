@@ -38,6 +38,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_held_delivery,
     is_retry,
     is_unsequenced_event,
+    is_waiting_delivery,
 )
 from staffbooking_adapters.sql.webhooks import feed
 from staffbooking_core.domain.bookings.lifecycle import EventName
@@ -202,7 +203,7 @@ GET_WEBHOOK_STATS = Statement(
             select(sum_or_zero(column)).scalar_subquery()
             for column in (endpoints.c.succeeded, endpoints.c.failed)
         ),
-        _count_deliveries(is_retry, is_first_try),
+        _count_deliveries(is_retry, is_first_try, is_waiting_delivery),
         _count_deliveries(is_held_delivery),
         _count_deliveries(is_unsequenced_event),
         select(func.min(first_pending_due_at(endpoints.c.id, is_clamped_to_now=False)))

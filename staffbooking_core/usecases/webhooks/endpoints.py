@@ -61,6 +61,7 @@ async def register_endpoint(
         events=frozenset(command.events or DEFAULT_WEBHOOK_EVENTS),
         description=command.description or None,
         created_at=await ports.clock.business(),
+        ordered=command.ordered,
     )
 
     async def unit(tx: Transaction) -> WebhookEndpoint:
@@ -112,14 +113,17 @@ async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
 async def update_endpoint(
     ports: Ports, user: User, endpoint_id: int, command: ChangeWebhook
 ) -> WebhookEndpoint:
-    """Change the given fields. Deliveries of a paused endpoint are held until it is active again.
-    Locks the endpoint. Raises NotFound."""
+    """Change the given fields. Deliveries of a paused endpoint are held until it is active again;
+    those of an endpoint that is no longer ordered wait no longer. Locks the endpoint. Raises
+    NotFound."""
 
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:
         if command.events is not None:
             endpoint = evolve(endpoint, events=frozenset(command.events))
         if command.description is not None:
             endpoint = evolve(endpoint, description=command.description or None)
+        if command.ordered is not None and command.ordered != endpoint.ordered:
+            endpoint = await _set_ordered(ports, tx, endpoint, ordered=command.ordered)
         if command.active is None or command.active == endpoint.active:
             return endpoint
         return await _set_active(ports, tx, endpoint, active=command.active)
@@ -148,6 +152,16 @@ async def _set_active(
     if await _is_served(tx.accounts, endpoint, now):
         await tx.webhooks.resume_deliveries(endpoint.id, now)
     return endpoint
+
+
+async def _set_ordered(
+    ports: Ports, tx: Transaction, endpoint: WebhookEndpoint, *, ordered: bool
+) -> WebhookEndpoint:
+    now = ports.clock.wall()
+    if not ordered and await _is_served(tx.accounts, endpoint, now):
+        while await tx.webhooks.resume_deliveries(endpoint.id, now):
+            pass
+    return evolve(endpoint, ordered=ordered)
 
 
 async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:

@@ -91,7 +91,7 @@ async def test_an_upgrade_to_webhooks_keeps_events(empty_url):
     async with open_sql_store(empty_url) as store:
         assert [event.id for event in await place_events(store)] == ["evt_1"]
         assert await read_store(
-            store, lambda view: view.webhooks.feed_events_after(1, 0, EventName, 10)
+            store, lambda view: view.webhooks.feed_events_after(1, 0, [*EventName], 10)
         ) == [b"x"]
 
 

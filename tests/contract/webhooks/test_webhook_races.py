@@ -109,7 +109,7 @@ async def run_concurrently(stores, unit, call):
 async def feed(store):
     """The ids of the events, in the order of their positions."""
     bodies = await read_store(
-        store, lambda view: view.webhooks.feed_events_after(None, 0, EventName, 10_000)
+        store, lambda view: view.webhooks.feed_events_after(None, 0, [*EventName], 10_000)
     )
     return [codec.decode(body)["id"] for body in bodies]
 

@@ -116,11 +116,14 @@ def test_a_payouts_event_carries_what_was_sent_or_is_owed(name, status, amount):
     after = evolve(before, payout_status=status, paid_out=2_000)
     result = TransitionResult(after, name)
     event = booking_event("evt_1", before, result, NOW, POLICY)
-    assert event.data["payout"] == {
-        "amount": amount,
-        "currency": "usd",
-        "status": status,
-        "at": "2027-03-01T12:00:00Z",
+    assert event.data == {
+        "booking": event_booking_record(after, POLICY),
+        "payout": {
+            "amount": amount,
+            "currency": "usd",
+            "status": status,
+            "at": "2027-03-01T12:00:00Z",
+        },
     }
 
 

@@ -51,6 +51,7 @@ async def test_registering_answers_the_record_and_the_secret(world: HttpDeployme
             "url": RECEIVER_URL,
             "events": ALL,
             "description": None,
+            "ordered": False,
             "active": True,
             "consecutive_failures": 0,
             "disabled_at": None,
