@@ -175,9 +175,7 @@ class _Comparison:
 
     def _fields(self, where: str, old: Json, new: Json, is_request: bool) -> Iterator[str]:
         before, after = old.get("properties", {}), new.get("properties", {})
-        required_before, required_after = (
-            set(each.get("required", ())) for each in (old, new)
-        )
+        required_before, required_after = (set(each.get("required", ())) for each in (old, new))
         if is_request:
             for name in sorted(required_after - required_before):
                 yield f"{where}.{name} is newly required"
