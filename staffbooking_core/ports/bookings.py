@@ -142,6 +142,12 @@ class BookingsReadPort(Protocol):
         first, those without a due time last."""
         ...
 
+    async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        """Up to `limit` bookings above `after_id` by id that are open for a user
+        (`Booking.is_open_for`): pending, accepted or paid ones of the customer or companion, and
+        ones whose payout the companion still expects."""
+        ...
+
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         """The ids of bookings for which a companion owes money (`owed_by_staff`), ascending."""
         ...

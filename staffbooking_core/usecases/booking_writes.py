@@ -12,7 +12,7 @@ from staffbooking_core.domain.bookings.booking import (
     TransitionResult,
     next_timer,
 )
-from staffbooking_core.domain.bookings.lifecycle import EventName, Party
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.search_index import find_marks_on, local_days
@@ -97,7 +97,30 @@ async def advance_booking(
     transition or guard.
     """
     result = apply_transition(booking, transition_input, ports.policy)
-    return await save_transition(tx, ports, booking, result, transition_input.now)
+    saved = await save_transition(tx, ports, booking, result, transition_input.now)
+    if saved.payout_status is not booking.payout_status:
+        return await hold_disabled_payout(tx, ports, saved, transition_input.now)
+    return saved
+
+
+_ACCOUNT_DISABLED = "the account of the staff member is disabled"
+
+
+async def hold_disabled_payout(
+    tx: Transaction, ports: Ports, booking: Booking, now: datetime
+) -> Booking:
+    """Put a payout on hold that waits for its due time, where the staff member's account is
+    disabled and no operator has released it (CONTRACT 10). Returns the booking after that."""
+    if not booking.awaits_payout_release or booking.payout_hold_lifted:
+        return booking
+    user = await tx.accounts.user(booking.companion_id)
+    if user is None or user.disabled_at is None:
+        return booking
+    transition_input = TransitionInput(
+        Trigger.HOLD_PAYOUT, Party.SYSTEM, now, reason=_ACCOUNT_DISABLED
+    )
+    result = apply_transition(booking, transition_input, ports.policy)
+    return await save_transition(tx, ports, booking, result, now)
 
 
 async def save_transition(

@@ -50,6 +50,8 @@ descriptions, messages) may have tabs and line breaks, messages also bidi embedd
 Limits are fixed windows from their first hit: {limits}. Every response has `X-RateLimit-Limit`,
 `X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
 Money is a JSON number in {currency}; times are UTC with `Z`.
+The ETag of a booking is its `version`, which rises with each change of its record. A change with
+`If-Match` of another version is 412 `version_mismatch`, and changes nothing.
 """
 
 _RATE_LIMIT_HEADERS = {

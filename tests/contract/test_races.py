@@ -35,6 +35,7 @@ from staffbooking_core.inputs import CreateApiKey, SubmitReview
 from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import reviews
 from tests.contract.companions.booked_days import add_accepted_booking, change_companion
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
@@ -278,7 +279,7 @@ async def test_no_change_of_a_companion_is_lost(ports):
         async with ports[0].store.read_view() as view:
             user = await view.accounts.user(companion.id)
         calls: list[Any] = [
-            partial(administration.disable_user, each, user.email) for each in alternate(ports, 5)
+            partial(disabling.disable_user, each, user.email) for each in alternate(ports, 5)
         ]
         calls += [
             partial(administration.set_approval, each, companion.id, Approval.SUSPENDED)

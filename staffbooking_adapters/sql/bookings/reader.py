@@ -44,6 +44,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     companions,
     events,
     has_staff_debt,
+    is_cancellable,
     is_open_payout,
     is_unsettled,
     is_urgent,
@@ -276,6 +277,19 @@ def open_payouts(size: int) -> Statement:
 
 
 @cache
+def open_bookings_of_user(size: int) -> Statement:
+    is_customer = _IS_SIDE_OF_USER[Party.CUSTOMER]
+    is_companion = _IS_SIDE_OF_USER[Party.STAFF]
+    is_open = or_(
+        and_(is_customer, is_cancellable), and_(is_companion, or_(is_cancellable, is_open_payout))
+    )
+    after = bookings.c.id > bindparam("after_id")
+    return Statement(
+        select(*BOOKING_COLUMNS).where(is_open, after).order_by(bookings.c.id).limit(size)
+    )
+
+
+@cache
 def unsettled_bookings(size: int) -> Statement:
     has_open_processor_event = exists().where(
         processor_inbox.c.intent_id == bookings.c.id, processor_inbox.c.done == false()
@@ -377,6 +391,11 @@ class BookingsReader:
 
     async def open_payouts(self, limit: int) -> Sequence[Booking]:
         rows = await self.connection.fetch_all(open_payouts(page_size(limit)))
+        return [to_booking(row) for row in rows[:limit]]
+
+    async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        params = {"user_id": user_id, "after_id": after_id}
+        rows = await self.connection.fetch_all(open_bookings_of_user(page_size(limit)), **params)
         return [to_booking(row) for row in rows[:limit]]
 
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:

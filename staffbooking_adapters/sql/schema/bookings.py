@@ -33,7 +33,11 @@ from staffbooking_core.domain.bookings.booking import (
     UNPAID_PAYOUT_STATUSES,
     UNSETTLED_PAYMENT_STATUSES,
 )
-from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import (
+    CANCELLABLE_STATUSES,
+    SLOT_HOLDING_STATUSES,
+    BookingStatus,
+)
 
 
 def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
@@ -256,6 +260,7 @@ bookings = Table(
     Column("payout_status", Text, nullable=False),
     Column("payout_due_at", Instant),
     Column("payout_released_at", Instant),
+    Column("payout_hold_lifted", Boolean, nullable=False, server_default=false()),
     Column("payout_alarmed_at", Instant),
     Column("escrow", BigInt, nullable=False),
     Column("refunded_amount", BigInt, nullable=False),
@@ -285,6 +290,7 @@ counters = Table(
 )
 
 holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
+is_cancellable = bookings.c.status.in_(sorted(CANCELLABLE_STATUSES))
 is_urgent = and_(bookings.c.priority, bookings.c.status == BookingStatus.PENDING)
 is_open_payout = bookings.c.payout_status.in_(sorted(OPEN_PAYOUT_STATUSES))
 is_unpaid_payout = and_(  # The index of open payouts is used where a query repeats its condition.

@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.lifecycle import (
+    CANCELLABLE_STATUSES,
     SLOT_HOLDING_STATUSES,
     TIMER_TRIGGERS,
     BookingNotification,
@@ -172,6 +173,8 @@ class Booking:
     payout_status: PayoutStatus = PayoutStatus.NONE
     payout_due_at: datetime | None = None
     payout_released_at: datetime | None = None
+    payout_hold_lifted: bool = False
+    """Whether an operator released the payout from a hold: a disabled account holds it no more."""
     payout_alarmed_at: datetime | None = None
     """When the operators were alerted that the payout is about to be late."""
     escrow: int = 0
@@ -215,6 +218,12 @@ class Booking:
         return self.status in SLOT_HOLDING_STATUSES
 
     @property
+    def awaits_payout_release(self) -> bool:
+        """Whether the payout will be released at its due time, unless it is held before."""
+        is_scheduled = self.payout_status is PayoutStatus.SCHEDULED
+        return is_scheduled and self.payout_released_at is None
+
+    @property
     def is_urgent(self) -> bool:
         """Whether it is an unanswered priority request, which lists show first."""
         return self.priority and self.status is BookingStatus.PENDING
@@ -231,6 +240,14 @@ class Booking:
             return None
         due_at = self.payout_due_at
         return due_at if due_at is not None and due_at <= now else self.payout_released_at
+
+    def is_open_for(self, user_id: int) -> bool:
+        """Whether the user, as its customer or companion, has it ahead or expects its payout."""
+        is_ahead = self.status in CANCELLABLE_STATUSES
+        has_open_payout = self.payout_status in OPEN_PAYOUT_STATUSES
+        return (is_ahead and user_id == self.customer_id) or (
+            (is_ahead or has_open_payout) and user_id == self.companion_id
+        )
 
     def party_of(self, user_id: int) -> Party | None:
         """The user's side of this booking; None for a stranger."""
@@ -339,11 +356,16 @@ class TransitionResult:
             )
         )
 
-    def with_settled_refund(self, order_n: int, now: datetime) -> TransitionResult:
-        """The refund of this order succeeded: change it, and publish it."""
-        result = self.with_refund_change(order_n, status=SettlementStatus.SETTLED, settled_at=now)
+    def with_refund_settlement(
+        self, order_n: int, status: SettlementStatus, now: datetime
+    ) -> TransitionResult:
+        """Change the refund of this order, and publish it where it succeeded."""
+        is_settled = status is SettlementStatus.SETTLED
+        result = self.with_refund_change(
+            order_n, status=status, settled_at=now if is_settled else None
+        )
         for refund in result.booking.refunds:
-            if refund.n == order_n:
+            if is_settled and refund.n == order_n:
                 return evolve(result, event=EventName.PAYMENT_REFUNDED, settled_refund=refund)
         return result
 
@@ -372,9 +394,7 @@ def _completion_time(booking: Booking, policy: Policy) -> datetime:
 
 
 def _payout_release_time(booking: Booking, _: Policy) -> datetime | None:
-    if booking.payout_status is PayoutStatus.SCHEDULED and booking.payout_released_at is None:
-        return booking.payout_due_at
-    return None
+    return booking.payout_due_at if booking.awaits_payout_release else None
 
 
 def _pending_alarm_time(booking: Booking, policy: Policy) -> datetime | None:

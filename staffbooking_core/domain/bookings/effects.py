@@ -222,6 +222,7 @@ def _distribute_escrow(
         refunded_amount=booking.refunded_amount + split.refund,
         payout_due_at=None,
         payout_released_at=None,
+        payout_hold_lifted=False,
         payout_alarmed_at=None,
     )
     if split.refund:
@@ -281,7 +282,7 @@ def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -
 
 def _hold_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     text = f"the payout of booking {result.booking.code} is on hold: {inputs.reason or 'no reason'}"
-    result = move_payout(result, PayoutTrigger.HELD)
+    result = move_payout(result, PayoutTrigger.HELD).with_changes(payout_hold_lifted=False)
     return evolve(result, alerts=(*result.alerts, text))
 
 
@@ -292,6 +293,7 @@ def _resume_payout(
     return move_payout(result, PayoutTrigger.RESUMED).with_changes(
         payout_due_at=due_at,
         payout_released_at=None,
+        payout_hold_lifted=True,
         payout_alarmed_at=None,
     )
 

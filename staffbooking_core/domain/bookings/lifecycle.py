@@ -373,6 +373,9 @@ def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
 SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
 """Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
 
+CANCELLABLE_STATUSES = frozenset({S.PENDING, S.ACCEPTED, S.PAID})
+"""Statuses that a cancellation ends."""
+
 CONFIRMED_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.COMPLETED, S.DISPUTED})
 """Statuses after the staff member's acceptance, unless the booking was cancelled."""
 

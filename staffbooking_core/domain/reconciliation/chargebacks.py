@@ -32,6 +32,7 @@ from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OperationStatus,
     RefundPayment,
+    SettlementStatus,
 )
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from staffbooking_core.domain.reconciliation.state import (
@@ -177,7 +178,9 @@ def _settle_refunds_by_bank(
             booking.id, operation.id, command.amount, reconciliation.now
         )
         result = record_fact(booking).with_postings(given)
-        result = result.with_settled_refund(operation.n, reconciliation.now)
+        result = result.with_refund_settlement(
+            operation.n, SettlementStatus.SETTLED, reconciliation.now
+        )
         _count_losses(result, reconciliation)
         booking = result.booking
         void = evolve(operation, status=OperationStatus.VOID)

@@ -210,20 +210,18 @@ def _reconcile_refund(
         return
     if _REFUND_PROGRESSION.index(settlement) <= _REFUND_PROGRESSION.index(operation.settlement):
         return
-    now = reconciliation.now
-    result = record_fact(booking)
+    result, now = record_fact(booking), reconciliation.now
     if settlement is SettlementStatus.SETTLED:
-        result = result.with_settled_refund(operation.n, now).with_postings(
+        result = result.with_postings(
             ledger.refund_settled_posting(booking.id, operation.id, refund.amount, now)
         )
-    else:
-        result = result.with_refund_change(operation.n, status=settlement, settled_at=None)
-    if settlement is SettlementStatus.FAILED:
+    elif settlement is SettlementStatus.FAILED:
         if operation.settlement is SettlementStatus.SETTLED:
             failed = ledger.refund_failed_posting(booking.id, operation.id, refund.amount, now)
             result = result.with_postings(failed)
         text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
         result = evolve(result, alerts=(text,))
+    result = result.with_refund_settlement(operation.n, settlement, now)
     done = reconciliation.finish_operation(operation, refund.ref, settlement)
     yield ReconciledFact(move_payment(result, _refund_trigger(booking, reconciliation)), done)
 

@@ -10,7 +10,11 @@ from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.ports import BookingQuery, Ports, Transaction
-from staffbooking_core.usecases.booking_writes import lock_by_code, save_transition
+from staffbooking_core.usecases.booking_writes import (
+    hold_disabled_payout,
+    lock_by_code,
+    save_transition,
+)
 
 
 async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
@@ -40,6 +44,7 @@ async def resolve_dispute(
         if note:  # The alerts keep the operator's reason on record.
             text = f"the dispute of booking {code} was resolved by {trigger}: {note}"
             result = evolve(result, alerts=(*result.alerts, text))
-        return await save_transition(tx, ports, booking, result, now)
+        resolved = await save_transition(tx, ports, booking, result, now)
+        return await hold_disabled_payout(tx, ports, resolved, now)
 
     return await ports.store.run_transaction(unit)

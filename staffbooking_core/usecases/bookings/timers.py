@@ -22,7 +22,11 @@ from staffbooking_core.ports import (
     Timer,
     Transaction,
 )
-from staffbooking_core.usecases.booking_writes import advance_booking, to_booking_write
+from staffbooking_core.usecases.booking_writes import (
+    advance_booking,
+    hold_disabled_payout,
+    to_booking_write,
+)
 from staffbooking_core.usecases.payments import reconciliation
 
 _TIMER_BATCH_SIZE = 16
@@ -58,6 +62,10 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
             until = ports.clock.wall() + (due.at - business_now)
             await tx.timers.defer_timer(timer.booking_id, lease, until)
             return
+        if timer.kind is TimerKind.PAY_OUT:
+            booking = await hold_disabled_payout(tx, ports, booking, due.at)
+            if not booking.awaits_payout_release:
+                return
         booking = await _net_debts(tx, ports, booking, debts, due.at)
         trigger = TIMER_TRIGGERS[booking.status][timer.kind]
         transition_input = TransitionInput(trigger, Party.SYSTEM, due.at)

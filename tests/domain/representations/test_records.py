@@ -221,7 +221,7 @@ DEADLINES = ("payment_due_at", "confirms_at", "payout_due_at")
 )
 def test_the_deadlines_are_those_of_the_status(reach, expected):
     """Each deadline is shown while it applies, else it is null."""
-    record = booking_record(reach().booking, Party.STAFF, POLICY)
+    record: dict[str, object] = {**booking_record(reach().booking, Party.STAFF, POLICY)}
     assert tuple(record[name] for name in DEADLINES) == tuple(map(format_instant, expected))
 
 
@@ -351,6 +351,7 @@ def test_a_webhook_shows_no_secret():
         "url": "https://x.example/in",
         "events": ["booking.created", "review.created"],
         "description": None,
+        "ordered": False,
         "active": False,
         "consecutive_failures": 10,
         "disabled_at": "2027-03-01T12:00:00Z",

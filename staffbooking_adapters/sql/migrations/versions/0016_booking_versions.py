@@ -1,4 +1,5 @@
-"""Bookings have a revision besides the published version, their refunds, and the cancellation rule.
+"""Bookings have a revision besides the published version, their refunds, the cancellation rule,
+and the mark of a lifted hold on the payout.
 
 The refunds of earlier bookings are built from their operations: one for each refund that no later
 order replaces.
@@ -12,7 +13,18 @@ from typing import Any
 
 from alembic import op
 from attrs import frozen
-from sqlalchemy import Column, Connection, MetaData, Row, Table, Text, bindparam, select
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    MetaData,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    false,
+    select,
+)
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant, result_converter
 
@@ -25,6 +37,10 @@ _BATCH_SIZE = 500
 def upgrade() -> None:
     op.add_column("bookings", Column("revision", BigInt, nullable=False, server_default="0"))
     op.add_column("bookings", Column("cancel_rule", Text))
+    op.add_column(
+        "bookings",
+        Column("payout_hold_lifted", Boolean, nullable=False, server_default=false()),
+    )
     op.add_column("bookings", Column("refunds", Text, nullable=False, server_default="[]"))
     op.execute("UPDATE bookings SET revision = version")
     _fill_refunds(op.get_bind())
@@ -85,7 +101,8 @@ def _build_refunds(
 ) -> Iterator[dict[str, Any]]:
     """The refunds of one booking, as the column stores them."""
     postings = Table("ledger_postings", MetaData(), autoload_with=connection)
-    to_instant = result_converter(connection.dialect.name, Instant) or _same
+    is_sqlite = connection.dialect.name == "sqlite"
+    to_instant = result_converter("sqlite" if is_sqlite else "postgresql", Instant) or _same
     commands = [json.loads(order.command) for order in orders]
     replaced = {command.get("replaces") for command in commands}
     for order, command in zip(orders, commands, strict=True):
