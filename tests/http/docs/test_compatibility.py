@@ -10,9 +10,11 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.policy import Policy
+from staffbooking_http import app
 from staffbooking_http.api.endpoint import Deprecation
 from staffbooking_http.docs.openapi import build_document
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
+from tests.http.deployment import HttpDeployment
 from tests.http.docs.compatibility import Json, find_breaks, present_document, recorded_document
 
 PRESENT = present_document()
@@ -146,3 +148,23 @@ def test_a_deprecated_endpoint_is_documented() -> None:
     operation = build_document({"Webhooks": [row]}, Policy())["paths"][row.path]["post"]
     assert operation["deprecated"] is True
     assert operation["responses"]["201"]["headers"].keys() >= {"Deprecation", "Sunset"}
+
+
+@pytest.mark.anyio
+async def test_each_response_of_a_deprecated_endpoint_says_so(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A success and an error of a deprecated endpoint have the headers, other endpoints do not."""
+    gone = Deprecation(SINCE, SINCE + timedelta(days=366))
+    rows = tuple(
+        evolve(row, deprecation=gone) if (row.method, row.path) == ("GET", WEBHOOKS) else row
+        for row in ENDPOINTS_BY_TAG["Webhooks"]
+    )
+    monkeypatch.setattr(app, "ENDPOINTS_BY_TAG", {**ENDPOINTS_BY_TAG, "Webhooks": rows})
+    world.restart()
+    for client in (world.client_with_key(), world.client()):
+        told = (await client.get(WEBHOOKS)).headers
+        assert (told["deprecation"], told["sunset"]) == tuple(
+            value.decode() for _, value in gone.headers
+        )
+        assert "deprecation" not in (await client.post(WEBHOOKS, json={})).headers

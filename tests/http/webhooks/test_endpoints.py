@@ -67,9 +67,10 @@ async def test_events_and_a_description_may_be_given(world: HttpDeployment) -> N
     ignored."""
     given = {"events": ["review.created", "booking.created"], "description": "CRM"}
     unknown = {"id": 77, "active": False, "owner_id": world.outsider.id, "secret": "mine"}
+    given["ordered"] = True
     record, secret = await register_endpoint(world.client_with_key(), **given, **unknown)
     assert record["events"] == ["booking.created", "review.created"]
-    assert (record["description"], record["active"]) == ("CRM", True)
+    assert (record["description"], record["active"], record["ordered"]) == ("CRM", True, True)
     assert (record["id"] != 77, secret != "mine") == (True, True)
 
 
@@ -203,6 +204,8 @@ async def test_a_change_leaves_what_is_not_given(world: HttpDeployment) -> None:
     assert changed == {**record, "events": ["review.created"]}
     changed = json_body(await program.patch(path, json={"description": ""}))["webhook"]
     assert changed == {**record, "events": ["review.created"], "description": None}
+    changed = json_body(await program.patch(path, json={"ordered": True}))["webhook"]
+    assert changed == {**record, "events": changed["events"], "description": None, "ordered": True}
     assert json_body(await program.get(WEBHOOKS_PATH)) == {"webhooks": [changed]}
 
 
