@@ -151,11 +151,8 @@ async def _check_events(ports: Ports) -> AsyncIterator[Check]:
 
 async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
     """Payouts past their deadline, or near it: past the time at which operators are alerted."""
-    from staffbooking_core.domain.bookings.booking import (
-        PayoutStatus,
-        payout_alarm_time,
-        payout_deadline,
-    )
+    from staffbooking_core.domain.bookings.booking import PayoutStatus
+    from staffbooking_core.domain.bookings.timers import payout_alarm_time, payout_deadline
 
     now = await ports.clock.business()
     async with ports.store.read_view() as view:

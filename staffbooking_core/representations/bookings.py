@@ -9,10 +9,10 @@ from staffbooking_core.domain.bookings.booking import (
     PaymentStatus,
     PayoutStatus,
     TimelineEntry,
-    timer_time,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
 from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
+from staffbooking_core.domain.bookings.timers import timer_time
 from staffbooking_core.domain.payments.processor import SettlementStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.policy import Policy

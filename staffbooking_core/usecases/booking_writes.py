@@ -6,13 +6,9 @@ from datetime import datetime, timedelta
 
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import (
-    Booking,
-    TransitionInput,
-    TransitionResult,
-    next_timer,
-)
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.search_index import find_marks_on, local_days

@@ -24,7 +24,7 @@ from staffbooking_core.representations.bookings import (
     booking_record,
 )
 from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
-from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.bookings import actions, disputes, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.preconditions import allowed_versions, version_etag
@@ -329,6 +329,10 @@ async def cancel(call: Call) -> Reply:
     "/bookings/{id}/dispute",
     SessionAccess(),
     summary="Dispute a booking",
+    description=(
+        "The reason and its files are the first statement. `files` are ids of files that you "
+        "uploaded for this booking."
+    ),
     body=DisputeBooking,
     is_versioned=True,
     check_target=_authorization_check(Trigger.DISPUTE),
@@ -338,7 +342,28 @@ async def cancel(call: Call) -> Reply:
 )
 async def dispute(call: Call) -> Reply:
     booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
-    booking = await actions.open_dispute(
+    booking = await disputes.open_dispute(
         call.ports, call.actor, booking_id, call.parsed_input, versions
     )
+    return _booking_reply(call, booking)
+
+
+@endpoint(
+    "POST",
+    "/bookings/{id}/no-show",
+    SessionAccess(),
+    summary="Report that the staff member did not come",
+    description=(
+        "A dispute with the reason `no_show`, from {no_show_after} after the start to "
+        "{no_show_until} after the end. Grants a priority rebooking, which a withdrawal takes back."
+    ),
+    is_versioned=True,
+    check_target=_authorization_check(Trigger.NO_SHOW),
+    response_schema=_BOOKING_REPLY_SCHEMA,
+    rule_codes=("booking_not_paid", "already_checked_in", "no_show_not_open"),
+    not_found_name=_RESOURCE_NAME,
+)
+async def report_no_show(call: Call) -> Reply:
+    booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
+    booking = await disputes.report_no_show(call.ports, call.actor, booking_id, versions)
     return _booking_reply(call, booking)

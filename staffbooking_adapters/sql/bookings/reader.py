@@ -45,6 +45,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     events,
     has_staff_debt,
     is_cancellable,
+    is_disputed,
     is_open_payout,
     is_unsettled,
     is_urgent,
@@ -283,10 +284,16 @@ def open_bookings_of_user(size: int) -> Statement:
     is_open = or_(
         and_(is_customer, is_cancellable), and_(is_companion, or_(is_cancellable, is_open_payout))
     )
-    after = bookings.c.id > bindparam("after_id")
-    return Statement(
-        select(*BOOKING_COLUMNS).where(is_open, after).order_by(bookings.c.id).limit(size)
-    )
+    rows = select(*BOOKING_COLUMNS).where(is_open, bookings.c.id > bindparam("after_id"))
+    return Statement(rows.order_by(bookings.c.id).limit(size))
+
+
+@cache
+def disputed_bookings(size: int) -> Statement:
+    """A page of disputed bookings, the earliest deadline first."""
+    page = select(*BOOKING_COLUMNS).where(is_disputed)
+    page = page.order_by(bookings.c.dispute_respond_by, bookings.c.id).limit(size)
+    return Statement(page.offset(bindparam("offset", type_=BigInt)))
 
 
 @cache
@@ -341,6 +348,13 @@ class BookingsReader:
         )
         rows = await self.connection.fetch_all(
             bookings_page(variant), **{name: params[name] for name in parameter_names}
+        )
+        return [to_booking(row) for row in rows[:row_limit]]
+
+    async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:
+        row_limit, offset = limit + 1, (page - 1) * limit
+        rows = await self.connection.fetch_all(
+            disputed_bookings(page_size(row_limit)), offset=offset
         )
         return [to_booking(row) for row in rows[:row_limit]]
 

@@ -6,7 +6,6 @@ Statuses change only in `transitions.apply_transition`, `payment_lifecycle.move_
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -16,7 +15,6 @@ from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.lifecycle import (
     CANCELLABLE_STATUSES,
     SLOT_HOLDING_STATUSES,
-    TIMER_TRIGGERS,
     BookingNotification,
     BookingStatus,
     EventName,
@@ -169,10 +167,22 @@ class Booking:
     disputed_at: datetime | None = None
     dispute_reason: str | None = None
     disputed_by: Party | None = None
+    dispute_respond_by: datetime | None = None
+    """When the newest dispute becomes overdue, while it is open."""
+    dispute_alarmed_at: datetime | None = None
+    """When the operators were alerted that the newest dispute is overdue."""
+    dispute_note: str | None = None
+    """What the operator noted at the resolution of the newest dispute."""
+    dispute_refund: int = 0
+    """The amount that the resolution of the newest dispute refunded."""
+    reminded_at: datetime | None = None
+    """The due time of the last reminder that the parties got of the event."""
     payment_status: PaymentStatus = PaymentStatus.NONE
     payout_status: PayoutStatus = PayoutStatus.NONE
     payout_due_at: datetime | None = None
     payout_released_at: datetime | None = None
+    payout_held: bool = False
+    """Whether an operator put the payout on hold; a withdrawn dispute leaves it so."""
     payout_hold_lifted: bool = False
     """Whether an operator released the payout from a hold: a disabled account holds it no more."""
     payout_alarmed_at: datetime | None = None
@@ -212,6 +222,23 @@ class Booking:
     def payout_left(self) -> int:
         """The amount of the payout that is not sent yet."""
         return self.payout_amount - (self.received_by_staff - self.owed_by_staff)
+
+    @property
+    def dispute_number(self) -> int:
+        """How often it was disputed; the number of its newest dispute."""
+        return sum(entry.to is BookingStatus.DISPUTED for entry in self.timeline)
+
+    @property
+    def was_no_show(self) -> bool:
+        """Whether the customer ever reported the staff member's absence."""
+        return any(entry.trigger is Trigger.NO_SHOW for entry in self.timeline)
+
+    @property
+    def is_no_show(self) -> bool:
+        """Whether it is in dispute over the staff member's absence, which the customer
+        reported."""
+        newest = self.timeline[-1:]
+        return any(entry.trigger is Trigger.NO_SHOW for entry in newest)
 
     @property
     def holds_slot(self) -> bool:
@@ -305,6 +332,8 @@ class TransitionInput:
     """Of a split: the amount refunded to the customer."""
     payment: Payment | None = None
     chargeback: Chargeback | None = None
+    is_credit_used: bool = False
+    """Of a withdrawal: whether the dispute granted a priority rebooking that was used since."""
     disabled_party: Party | None = None
     """Of a disabled party's booking: the side whose account was disabled."""
     actor_id: int | None = None
@@ -371,63 +400,3 @@ class TransitionResult:
 
     def with_changes(self, **fields: object) -> TransitionResult:
         return evolve(self, booking=evolve(self.booking, **fields))  # type: ignore[arg-type]
-
-
-def next_timer(booking: Booking, policy: Policy) -> DueTimer | None:
-    """The booking's next timer, by the lifecycle table. It is computed from the booking, so it
-    cannot become stale."""
-    for kind in TIMER_TRIGGERS[booking.status]:
-        at = timer_time(booking, kind, policy)
-        if at is not None:
-            return DueTimer(kind, at)
-    return None
-
-
-def timer_time(booking: Booking, kind: TimerKind, policy: Policy) -> datetime | None:
-    """When a timer fires; None where it is not set, or not one of the status."""
-    is_of_status = kind in TIMER_TRIGGERS[booking.status]
-    return _TIMER_TIMES[kind](booking, policy) if is_of_status else None
-
-
-def _completion_time(booking: Booking, policy: Policy) -> datetime:
-    return booking.ends_at + policy.auto_complete_after
-
-
-def _payout_release_time(booking: Booking, _: Policy) -> datetime | None:
-    return booking.payout_due_at if booking.awaits_payout_release else None
-
-
-def _pending_alarm_time(booking: Booking, policy: Policy) -> datetime | None:
-    if (
-        booking.payout_status not in UNPAID_PAYOUT_STATUSES
-        or booking.payout_due_at is None
-        or booking.payout_alarmed_at is not None
-    ):
-        return None
-    return payout_alarm_time(booking.payout_due_at, policy)
-
-
-def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
-    """The promised latest time of a payout with this due time (CONTRACT 4)."""
-    return due_at - policy.payout_delay + policy.payout_deadline
-
-
-def payout_alarm_time(due_at: datetime, policy: Policy) -> datetime:
-    """The time of the alert about a released payout that is not made yet."""
-    return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
-
-
-def payment_deadline(booking: Booking, policy: Policy) -> datetime:
-    """The time at which an unaccepted or unpaid booking expires."""
-    if policy.payment_window is None or booking.accepted_at is None:
-        return booking.starts_at
-    return min(booking.starts_at, booking.accepted_at + policy.payment_window)
-
-
-_TIMER_TIMES: dict[TimerKind, Callable[[Booking, Policy], datetime | None]] = {
-    TimerKind.EXPIRE: payment_deadline,
-    TimerKind.AUTO_COMPLETE: _completion_time,
-    TimerKind.PAY_OUT: _payout_release_time,
-    TimerKind.PAYOUT_ALARM: _pending_alarm_time,
-}
-"""The time of each timer; None where it is not set."""

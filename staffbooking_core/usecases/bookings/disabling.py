@@ -30,8 +30,10 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
 )
 from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.inputs import ShortText
 from staffbooking_core.ports import BookingsReadPort, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking
+from staffbooking_core.validation import validated
 
 _BATCH_SIZE = 100
 
@@ -85,6 +87,7 @@ def _is_ahead(booking: Booking, now: datetime) -> bool:
     return is_confirmed and booking.ends_at > now
 
 
+@validated
 async def find_obligations(ports: Ports, user_id: int) -> Obligations:
     """What hangs on an account; nothing for an unknown one."""
     async with ports.store.read_view() as view:
@@ -111,11 +114,12 @@ def _sort_obligations(found: Sequence[Booking], user_id: int) -> Obligations:
     )
 
 
+@validated
 async def disable_user(
     ports: Ports,
     email: str,
     decision: BookingsDecision | None = None,
-    reason: str | None = None,
+    reason: ShortText | None = None,
     actor_id: int | None = None,
 ) -> DisabledAccount:
     """Disable an account: its sessions and API keys stop at once, its companion is not listed.

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from staffbooking_core.domain.bookings.booking import (
-    Booking,
-    TransitionInput,
-    next_timer as due_of,
-)
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, TimerKind
+from staffbooking_core.domain.bookings.timers import next_timer as due_of
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
@@ -28,10 +25,12 @@ from staffbooking_core.usecases.booking_writes import (
     to_booking_write,
 )
 from staffbooking_core.usecases.payments import reconciliation
+from staffbooking_core.validation import validated
 
 _TIMER_BATCH_SIZE = 16
 
 
+@validated
 async def fire_due_timers(ports: Ports, limit: int = _TIMER_BATCH_SIZE) -> int:
     """Fire due timers, the earliest first, each with its due time as `now`; returns the number of
     claimed timers. A timer that fails is deferred with an alert and does not block others.

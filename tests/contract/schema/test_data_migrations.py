@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from itertools import product
 
 import pytest
@@ -27,6 +27,7 @@ from tests.contract.stores import open_sql_store, read_store
 from tests.support.builders import (
     DAY,
     HOUR,
+    MINUTE,
     NOW,
     POLICY,
     TODAY,
@@ -256,7 +257,7 @@ def _named(record, last_name):
 
 
 def _order(number, **given):
-    """A refund's operation that settled, as a row of version 0014."""
+    """A refund's operation that settled, as a row of version 0016."""
     row = {"id": number, "n": number, "kind": "refund", "settlement": "settled", "status": "done"}
     given_command = {"payment_ref": "pay_1", "amount": 500, **given.pop("command", {})}
     return {**row, **given, "command": json.dumps(given_command)}
@@ -267,7 +268,7 @@ async def test_an_upgrade_to_versions_lists_refunds(empty_url):
     replaces, with its reason and the time at which it settled."""
 
     def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0014")
+        command.upgrade(alembic_config(connection), "0016")
         for name in ("users", "companions"):
             add_row(connection, name)
         texts = {
@@ -298,4 +299,96 @@ async def test_an_upgrade_to_versions_lists_refunds(empty_url):
         (1, "cancellation", "settled", NOW),
         (2, "late_payment", "pending", None),
         (4, "cancellation", "failed", None),
+    ]
+
+
+ENTRIES = {
+    "paid": '[{"to": "pending"}, {"to": "accepted"}, {"to": "paid"}]',
+    "disputed": '[{"to": "paid"}, {"to": "disputed"}]',
+    "completed": '[{"to": "disputed"}, {"to": "completed"}, {"to": "disputed"}]',
+}
+
+
+async def test_an_upgrade_to_disputes_keeps_disputes_and_sets_timers(empty_url):
+    """The upgrade makes the reason of a dispute its first statement, gives it a deadline, and lets
+    no reminder be sent whose time has passed."""
+    found: dict[str, list[tuple[object, ...]]] = {}
+    now = datetime.now(UTC).replace(microsecond=0)
+    starts = {1: now + 9 * DAY, 2: now + HOUR, 3: now - 9 * DAY, 4: now - DAY, 5: now - 9 * DAY}
+    statuses = {1: "paid", 2: "paid", 3: "paid", 4: "disputed", 5: "completed"}
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0015")
+        for number in (1, 2):
+            add_row(connection, "users", id=number, email_folded=f"user{number}")
+        add_row(connection, "companions", id=2)
+        for number, starts_at in starts.items():
+            status = statuses[number]
+            is_disputed = {
+                "disputed_at": stored(connection, starts_at + HOUR),
+                "dispute_reason": f"reason {number}",
+                "disputed_by": "staff" if number == 4 else "customer",
+            }
+            add_row(
+                connection,
+                "bookings",
+                id=number,
+                code=f"BK{number}",
+                customer_id=1,
+                companion_id=2,
+                status=status,
+                timeline=ENTRIES[status],
+                refunded_amount=5,
+                paid_at=stored(connection, starts_at - 9 * DAY),
+                starts_at=stored(connection, starts_at),
+                ends_at=stored(connection, starts_at + HOUR),
+                **(is_disputed if status != "paid" else {}),
+            )
+            if status == "paid":
+                due_at = stored(connection, starts_at + 73 * HOUR)
+                timer = {"kind": "auto_complete", "due_at": due_at, "attempts": 0}
+                add_row(connection, "timers", booking_id=number, **timer)
+
+    def look(connection: Connection) -> None:
+        described = MetaData()
+        for name in ("timers", "dispute_statements", "bookings"):
+            table = Table(name, described, autoload_with=connection)
+            found[name] = [tuple(row) for row in connection.execute(select(*columns(table)))]
+
+    def columns(table: Table):
+        names = {
+            "timers": ("booking_id", "kind", "due_at"),
+            "dispute_statements": ("booking_id", "dispute_number", "author_id", "party", "text"),
+            "bookings": ("id", "reminded_at", "dispute_respond_by", "dispute_refund"),
+        }
+        return [table.c[name] for name in names[table.name]]
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    await run_on_sqlalchemy_connection(empty_url, look)
+    written: dict[datetime, object] = {}
+    await run_on_sqlalchemy_connection(
+        empty_url,
+        lambda connection: written.update(
+            (at, stored(connection, at))
+            for start in starts.values()
+            for at in (start - DAY, start + 15 * MINUTE, start + 73 * HOUR)
+        ),
+    )
+    assert sorted(found["timers"]) == [
+        (1, "remind", written[starts[1] - DAY]),
+        (2, "ask_check_in", written[starts[2] + 15 * MINUTE]),
+        (3, "auto_complete", written[starts[3] + 73 * HOUR]),
+        (4, "dispute_overdue", written[starts[4] + 73 * HOUR]),
+    ]
+    assert sorted(found["dispute_statements"]) == [
+        (4, 1, 2, "staff", "reason 4"),
+        (5, 2, 1, "customer", "reason 5"),
+    ]
+    assert sorted(found["bookings"]) == [
+        (1, None, None, 0),
+        (2, written[starts[2] - DAY], None, 0),
+        (3, written[starts[3] + 15 * MINUTE], None, 0),
+        (4, None, written[starts[4] + 73 * HOUR], 0),
+        (5, None, written[starts[5] + 73 * HOUR], 5),
     ]

@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus, next_timer
+from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import ChargebackStatus, OperationKind, PayOut
 from staffbooking_core.errors import Forbidden, RuleBroken

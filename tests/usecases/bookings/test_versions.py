@@ -9,7 +9,7 @@ from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.errors import VersionMismatch
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.representations.bookings import booking_record
-from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings import actions, disputes
 from staffbooking_core.usecases.payments import payouts
 from tests.support.builders import DAY, HOUR, POLICY, SECOND
 
@@ -149,7 +149,7 @@ async def dispute(scene, allowed):
     booking = await scene.paid()
     await scene.jump_to(booking.starts_at + SECOND)
     given = DisputeBooking(reason="nobody came")
-    return booking, lambda: actions.open_dispute(
+    return booking, lambda: disputes.open_dispute(
         scene.ports, scene.customer, booking.id, given, allowed
     )
 

@@ -6,7 +6,7 @@ from alembic import op
 from sqlalchemy import Boolean, Column, false, text
 
 revision = "0020"
-down_revision = "0016"
+down_revision = "0017"
 
 
 def upgrade() -> None:

@@ -28,8 +28,8 @@ from sqlalchemy import (
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant, result_converter
 
-revision = "0016"
-down_revision = "0015"
+revision = "0017"
+down_revision = "0016"
 
 _BATCH_SIZE = 500
 
