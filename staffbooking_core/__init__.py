@@ -33,5 +33,6 @@ __all__ = [
     "request_context",
     "usecases",
     "validation",
+    "value_checks",
     "webhook_receiver",
 ]

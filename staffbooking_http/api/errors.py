@@ -9,6 +9,7 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorError
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import (
+    CompanionUnavailable,
     Conflict,
     Forbidden,
     InvalidField,
@@ -27,6 +28,7 @@ from staffbooking_core.representations.errors import (
     InternalErrorRecord,
     InvalidInputRecord,
     RateLimitedRecord,
+    UnavailableRecord,
     field_error_records,
 )
 from staffbooking_http.api.endpoint import Header, Reply
@@ -176,6 +178,13 @@ def _status_of(error: StaffbookingError) -> int | None:
 
 
 def _error_body_of(error: StaffbookingError) -> bytes:
+    if isinstance(error, CompanionUnavailable):
+        record: UnavailableRecord = {
+            "error": error.message,
+            "code": "companion_unavailable",
+            "reason": error.reason,
+        }
+        return codec.encode(record)
     return error_body(error.code, error.message)
 
 

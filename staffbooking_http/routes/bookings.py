@@ -14,6 +14,7 @@ from staffbooking_core.inputs import (
     DisputeBooking,
     RequestBooking,
     RequestBookingFor,
+    RequestQuote,
 )
 from staffbooking_core.representations.bookings import (
     BookingGlimpseRecord,
@@ -24,7 +25,8 @@ from staffbooking_core.representations.bookings import (
     booking_record,
 )
 from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
-from staffbooking_core.usecases.bookings import actions, disputes, requests
+from staffbooking_core.representations.quotes import QuoteRecord
+from staffbooking_core.usecases.bookings import actions, disputes, quotes, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.preconditions import allowed_versions, version_etag
@@ -106,6 +108,42 @@ request_by_session = endpoint(
     rule_codes=(*_REQUEST_CODES, "customers_only"),
     not_found_name="Companion",
 )(_request_booking)
+
+
+# Quotes ---------------------------------------------------------------------------------
+
+
+async def _quote_booking(call: Call) -> Reply:
+    quote = await quotes.quote_booking(call.ports, call.parsed_input)
+    return Reply(200, codec.encode({"quote": quote}))
+
+
+_QUOTE_DESCRIPTION = (
+    "The price with its lines, whether the companion is free, and what a cancellation would give "
+    "back. Nothing is kept; a booking spends its own limit."
+)
+
+quote_by_key = endpoint(
+    "POST",
+    "/api/v1/quotes",
+    ApiKeyAccess(Permission.READ),
+    summary="Quote a booking",
+    description=_QUOTE_DESCRIPTION,
+    body=RequestQuote,
+    response_schema=reply_schema(quote=QuoteRecord),
+    not_found_name="Companion",
+)(_quote_booking)
+
+quote_by_session = endpoint(
+    "POST",
+    "/quotes",
+    SessionAccess(),
+    summary="Quote a booking",
+    description=_QUOTE_DESCRIPTION,
+    body=RequestQuote,
+    response_schema=reply_schema(quote=QuoteRecord),
+    not_found_name="Companion",
+)(_quote_booking)
 
 
 # Reading --------------------------------------------------------------------------------

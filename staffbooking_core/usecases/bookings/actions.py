@@ -14,8 +14,10 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Tr
 from staffbooking_core.domain.bookings.transitions import apply_transition, check_party
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_text
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import (
+    CompanionUnavailable,
     ConstraintViolated,
     Forbidden,
     NotFound,
@@ -30,7 +32,7 @@ from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_booking
 from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote, sign_quote
 from staffbooking_core.usecases.payments import operations
-from staffbooking_core.validation import validated
+from staffbooking_core.validation import validated, validated_lookup
 
 
 def party_of(actor: Actor, booking: Booking) -> Party | None:
@@ -52,7 +54,7 @@ def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party
 # Reading --------------------------------------------------------------------------------
 
 
-@validated
+@validated_lookup("Booking")
 async def get_by_code(ports: Ports, code: str) -> Booking:
     """A booking by its public code (SPECIFICATION 4.6). Raises NotFound.
 
@@ -67,7 +69,8 @@ async def get_by_code(ports: Ports, code: str) -> Booking:
 
 @frozen
 class RebookingOffer:
-    """An unused priority rebooking: when it expires, and companions who are free for it."""
+    """An unused priority rebooking: when it expires, and companions who are free for it in the same
+    city, else in the same country."""
 
     expires_at: datetime
     companions: tuple[bytes, ...]
@@ -100,23 +103,37 @@ async def _rebooking_offer(
         return None
     if booking.starts_at <= now:
         return RebookingOffer(credit.expires_at, ())
-    booked_interval = Interval(booking.starts_at, booking.ends_at)
-    candidates = await view.companions.rebooking_candidates(
-        booking.service_type,
-        booking.event_date,
-        booking.starts_at - LOCAL_DAY_MARGIN,
-        booking.ends_at + LOCAL_DAY_MARGIN,
-        limit=50,
+    cancelled = await view.companions.companion(booking.companion_id)
+    for place in ("location_city", "location_country"):
+        if cancelled is not None and (
+            free := await _free_candidates(view, booking, place, getattr(cancelled, place))
+        ):
+            suggested = free[: ports.policy.rebooking_suggestions]
+            return RebookingOffer(credit.expires_at, tuple(suggested))
+    return RebookingOffer(credit.expires_at, ())
+
+
+async def _free_candidates(
+    view: ReadView, booking: Booking, place: str, name: str
+) -> Sequence[bytes]:
+    """Encoded summaries of other companions at the same place (`location_city` or
+    `location_country`) who are free at the time of the booking."""
+    query = CompanionQuery(
+        location=name, service=booking.service_type, date=booking.event_date, limit=50
     )
-    free = [
+    candidates = await view.companions.search_candidates(
+        query, booking.starts_at - LOCAL_DAY_MARGIN, booking.ends_at + LOCAL_DAY_MARGIN
+    )
+    booked_interval = Interval(booking.starts_at, booking.ends_at)
+    return [
         candidate.summary
         for candidate in candidates
         if candidate.availability.companion_id != booking.companion_id
+        and normalize_text(getattr(candidate, place)) == normalize_text(name)
         and availability.fits(
             candidate.availability.calendar, candidate.availability.busy, booked_interval
         )
     ]
-    return RebookingOffer(credit.expires_at, tuple(free[: ports.policy.rebooking_suggestions]))
 
 
 _PARTIES_BY_ROLE = {
@@ -253,7 +270,7 @@ async def accept(
 
 
 def _slot_taken() -> RuleBroken:
-    return RuleBroken("companion_unavailable", "The slot is taken by another booking")
+    return CompanionUnavailable("booked", "The slot is taken by another booking")
 
 
 @validated

@@ -19,7 +19,9 @@ from staffbooking_core.domain.bookings.lifecycle import REQUEST_TRANSITION, Part
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval, NonexistentLocalTime
 from staffbooking_core.domain.companions.companion import find_offered_service
+from staffbooking_core.domain.companions.unavailability import unavailability_reason
 from staffbooking_core.errors import (
+    CompanionUnavailable,
     ConstraintViolated,
     FieldError,
     Forbidden,
@@ -29,7 +31,7 @@ from staffbooking_core.errors import (
     StaffbookingError,
     Unauthenticated,
 )
-from staffbooking_core.inputs import RequestBooking, RequestBookingFor
+from staffbooking_core.inputs import RequestBooking, RequestBookingFor, RequestQuote
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     PARTY_DISABLED,
@@ -128,8 +130,9 @@ def _price_booking(
 ) -> Booking:
     accepted = _validate_request(command, context, now, ports.policy)
     companion = accepted.companion
-    if not availability.fits(companion.calendar, companion.busy, accepted.interval):
-        raise RuleBroken("companion_unavailable", "The companion is not free at that time")
+    reason = unavailability_reason(companion.calendar, companion.busy, accepted.interval)
+    if reason is not None:
+        raise CompanionUnavailable(reason, "The companion is not free at that time")
     booking = _build_booking(ports, actor, command, accepted, context.booking_id, now)
     _check_amount(ports, booking)
     return booking
@@ -141,22 +144,35 @@ def _validate_request(
     companion, customer = context.companion, context.customer
     if companion is None:
         raise NotFound("Companion")
+    interval, faults = check_event(command, companion, now, policy)
+    service = find_offered_service(companion.service_types, command.service_type)
+    if customer is None or customer.role is not Role.CUSTOMER or customer.disabled_at:
+        faults.append(_UNKNOWN_CUSTOMER)
+    if faults or interval is None or service is None or customer is None:
+        raise InvalidField(faults)
+    return _AcceptedRequest(companion, customer, service, interval)
+
+
+def check_event(
+    command: RequestBooking | RequestQuote,
+    companion: BookableCompanion,
+    now: datetime,
+    policy: Policy,
+) -> tuple[Interval | None, list[FieldError]]:
+    """The time of the event, None where it has none, and the faults of the event and the
+    service."""
     starts_at, faults = _parse_start(
         command, companion.calendar.timezone, now, policy.book_ahead_years
     )
-    service = find_offered_service(companion.service_types, command.service_type)
-    if service is None:
+    if find_offered_service(companion.service_types, command.service_type) is None:
         faults.append(FieldError("service_type", "is not offered by this companion"))
-    if customer is None or customer.role is not Role.CUSTOMER or customer.disabled_at:
-        faults.append(_UNKNOWN_CUSTOMER)
-    if faults or starts_at is None or service is None or customer is None:
-        raise InvalidField(faults)
-    ends_at = starts_at + timedelta(hours=command.duration_hours)
-    return _AcceptedRequest(companion, customer, service, Interval(starts_at, ends_at))
+    if starts_at is None:
+        return None, faults
+    return Interval(starts_at, starts_at + timedelta(hours=command.duration_hours)), faults
 
 
 def _parse_start(
-    command: RequestBooking, timezone: str, now: datetime, years: int
+    command: RequestBooking | RequestQuote, timezone: str, now: datetime, years: int
 ) -> tuple[datetime | None, list[FieldError]]:
     """The start of the event, or the faults of its date or time."""
     day, today = command.event_date, availability.local_date(timezone, now)

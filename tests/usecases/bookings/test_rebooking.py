@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from staffbooking_core.errors import RuleBroken
 from staffbooking_core.inputs import RequestBookingFor
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.idempotency import AlreadyAnswered
-from tests.support.builders import DAY, SECOND, add_user
+from tests.support.builders import DAY, SECOND, add_companion, add_user
 from tests.support.memory_deployment import (
     actor_of,
     list_bookings,
@@ -73,6 +74,27 @@ async def test_nobody_stands_in_for_what_is_past(scene):
     await scene.jump_to(booking.starts_at)
     rebooking = await rebooking_of(scene, booking)
     assert rebooking.companions == ()
+
+
+async def test_companions_of_the_same_city_are_suggested_else_of_the_country(scene):
+    """A rebooking suggests companions of the same city, else of the same country, else nobody."""
+    booking = await scene.accepted()
+    await scene.cancel(booking, scene.staff)
+    async with scene.ports.store.read_view() as view:
+        cancelled = await view.companions.companion(scene.staff.user_id)
+    place = {"location_city": "Elsewhere", "location_country": "Nowhere"}
+    await add_companion(scene.ports.store, **place)
+    assert (await rebooking_of(scene, booking)).companions == ()
+    place["location_country"] = cancelled.location_country
+    near = await add_companion(scene.ports.store, **place)
+    assert suggested(await rebooking_of(scene, booking)) == [near.id]
+    place["location_city"] = cancelled.location_city.upper()
+    same = await add_companion(scene.ports.store, **place)
+    assert suggested(await rebooking_of(scene, booking)) == [same.id]
+
+
+def suggested(offer):
+    return [json.loads(summary)["id"] for summary in offer.companions]
 
 
 async def test_a_rebooking_has_priority(scene):
