@@ -158,8 +158,7 @@ class TimerKind(StrEnum):
 
 
 class EventName(StrEnum):
-    """Names of published events: the five of SPECIFICATION 6.1, then those that only readers get
-    who name them (CONTRACT 10)."""
+    """Names of events: the five of SPECIFICATION 6.1, then those by choice (CONTRACT 10)."""
 
     BOOKING_CREATED = "booking.created"
     BOOKING_COMPLETED = "booking.completed"
@@ -169,7 +168,6 @@ class EventName(StrEnum):
     BOOKING_ACCEPTED = "booking.accepted"
     BOOKING_DISPUTED = "booking.disputed"
     BOOKING_UPDATED = "booking.updated"
-    """A new version of the booking that no other event reports."""
     PAYMENT_REFUNDED = "payment.refunded"
     PAYOUT_PAID = "payout.paid"
     PAYOUT_FAILED = "payout.failed"
@@ -342,6 +340,7 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             S.DISPUTED,
             (G.NOT_CHECKED_IN, G.NO_SHOW_OPEN),
             (E.GRANT_CREDIT,),
+            event=EventName.BOOKING_DISPUTED,
             notifications=(N.DISPUTE_TO_CUSTOMER, N.NO_SHOW_TO_STAFF),
         ),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,

@@ -67,8 +67,9 @@ async def test_events_and_a_description_may_be_given(world: HttpDeployment) -> N
     ignored."""
     given = {"events": ["review.created", "booking.created"], "description": "CRM"}
     unknown = {"id": 77, "active": False, "owner_id": world.outsider.id, "secret": "mine"}
-    given["ordered"] = True
-    record, secret = await register_endpoint(world.client_with_key(), **given, **unknown)
+    record, secret = await register_endpoint(
+        world.client_with_key(), ordered=True, **given, **unknown
+    )
     assert record["events"] == ["booking.created", "review.created"]
     assert (record["description"], record["active"], record["ordered"]) == ("CRM", True, True)
     assert (record["id"] != 77, secret != "mine") == (True, True)
