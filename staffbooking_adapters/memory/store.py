@@ -12,6 +12,7 @@ from attrs import frozen
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.memory.accounts.admission import MemoryAdmission
+from staffbooking_adapters.memory.accounts.audit import AuditReader, AuditWriter
 from staffbooking_adapters.memory.accounts.store import AccountsReader, AccountsWriter
 from staffbooking_adapters.memory.bookings.alerts import AlertsReader, AlertsWriter
 from staffbooking_adapters.memory.bookings.store import BookingsReader, BookingsWriter
@@ -83,6 +84,7 @@ class MemoryStore:
         self._write_lock = asyncio.Lock()
         self._read_view = ReadView(
             accounts=AccountsReader(place),
+            audit=AuditReader(place),
             companions=CompanionsReader(place),
             reviews=ReviewsReader(place),
             portfolio=PortfolioReader(place),
@@ -143,6 +145,7 @@ class MemoryStore:
 def _begin_transaction(tx: MemoryTransaction) -> Transaction:
     return Transaction(
         accounts=AccountsWriter(tx),
+        audit=AuditWriter(tx),
         companions=CompanionsWriter(tx),
         reviews=ReviewsWriter(tx),
         portfolio=PortfolioWriter(tx),

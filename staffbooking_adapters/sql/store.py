@@ -15,6 +15,7 @@ from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.accounts import rate_limits
 from staffbooking_adapters.sql.accounts.admission import SqlAdmission
 from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
+from staffbooking_adapters.sql.accounts.audit import AuditReader, AuditWriter
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
 from staffbooking_adapters.sql.bookings.alerts import AlertsReader, AlertsWriter
@@ -109,6 +110,7 @@ class SqlStore:
         database = self.database
         self._read_view = ReadView(
             accounts=AccountsReader(database, self._unwritten_key_uses),
+            audit=AuditReader(database),
             companions=CompanionsReader(database),
             reviews=ReviewsReader(database),
             portfolio=PortfolioReader(database),
@@ -146,6 +148,7 @@ class SqlStore:
         """The ports of a transaction; `hints` collects the hints to give after its commit."""
         return Transaction(
             accounts=AccountsWriter(connection, self._unwritten_key_uses, self.policy),
+            audit=AuditWriter(connection),
             companions=CompanionsWriter(connection, self.policy),
             reviews=ReviewsWriter(connection),
             portfolio=PortfolioWriter(connection),

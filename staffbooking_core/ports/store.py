@@ -15,6 +15,7 @@ from attrs import frozen
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.accounts import AccountsReadPort, AccountsWritePort
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort
+from staffbooking_core.ports.audit import AuditReadPort, AuditWritePort
 from staffbooking_core.ports.bookings import BookingsReadPort, BookingsWritePort, BookingWrite
 from staffbooking_core.ports.companions import CompanionsReadPort, CompanionsWritePort
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
@@ -43,6 +44,7 @@ class ReadView:
     """The ports of queries. Several reads in one view need not be of one moment."""
 
     accounts: AccountsReadPort
+    audit: AuditReadPort
     companions: CompanionsReadPort
     reviews: ReviewsReadPort
     portfolio: PortfolioReadPort
@@ -72,6 +74,7 @@ class Transaction:
     """
 
     accounts: AccountsWritePort
+    audit: AuditWritePort
     companions: CompanionsWritePort
     reviews: ReviewsWritePort
     portfolio: PortfolioWritePort

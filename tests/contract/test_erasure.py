@@ -13,16 +13,17 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.engine.open import Statement
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.store import SqlStore
+from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.inputs import RespondToReview, SubmitInquiry, SubmitReview
-from staffbooking_core.ports import ImportProgress, SkippedRow, Transaction
+from staffbooking_core.ports import ImportProgress, Ports, SkippedRow, Transaction
 from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries
 from tests.contract.stores import OpenStore
-from tests.support.builders import HOUR, NOW, add_companion, add_user, make_payee
+from tests.support.builders import HOUR, NOW, add_companion, add_user, make_audit_entry, make_payee
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,
@@ -91,6 +92,28 @@ async def write_personal_data(scene: BookingScenario, party: str, user: User) ->
 
     await ports.store.run_transaction(unit)
     await scene.drain()
+    await add_audit_entries(ports, user, booking.code, review.id)
+
+
+async def add_audit_entries(ports: Ports, user: User, code: str, review_id: int) -> None:
+    """Add an audit entry of each kind about the person, and one by them."""
+    subject_ids = {
+        AuditSubject.PERSON: str(user.id),
+        AuditSubject.COMPANION: str(user.id),
+        AuditSubject.REVIEW: str(review_id),
+        **dict.fromkeys(BOOKING_SUBJECTS, code),
+    }
+    by_person = make_audit_entry(actor_id=user.id, origin=f"host of {TEXT}")
+    about_person = [
+        make_audit_entry(actor="ops", subject=subject, subject_id=subject_id, reason=TEXT)
+        for subject, subject_id in subject_ids.items()
+    ]
+
+    async def unit(tx: Transaction) -> None:
+        for entry in (by_person, *about_person):
+            await tx.audit.add_audit_entry(entry)
+
+    await ports.store.run_transaction(unit)
 
 
 async def table_contents(store: OpenStore) -> dict[str, str]:
