@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from staffbooking_cli.commands import (
+    audit,
     bookings,
     companions,
     db,
@@ -110,6 +111,7 @@ app.add_typer(payouts.app, name="payouts")
 app.add_typer(refunds.app, name="refunds")
 app.add_typer(payments.app, name="payments")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(audit.app, name="audit")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(inquiries.app, name="inquiries")
 app.add_typer(secrets.app, name="secrets")

@@ -34,7 +34,8 @@ class NewAccount:
 
 
 @frozen(kw_only=True)
-class OperatorNote:
-    """`disputes resolve`, `payouts hold`: the operator's optional note."""
+class OperatorWords:
+    """What an operator may say with each change."""
 
-    note: Annotated[str, TextBounds(300)] | None = None
+    reason: Annotated[str, TextBounds(300)] | None = None
+    by: Name | None = None

@@ -121,6 +121,11 @@ class PersonalDataWriter(PersonalDataReader):
                 for row in state.endpoints.values()
                 if row.endpoint.owner_id == user_id
             },
+            AuditSubject.DELIVERY: {
+                str(row.delivery.id)
+                for row in state.deliveries.values()
+                if state.endpoints[row.delivery.endpoint_id].endpoint.owner_id == user_id
+            },
             **dict.fromkeys(BOOKING_SUBJECTS, codes),
         }
         for entry in list(state.audit.values()):

@@ -62,7 +62,7 @@ from staffbooking_adapters.sql.schema.messaging import (
     messages,
 )
 from staffbooking_adapters.sql.schema.payments import is_unfinished, payees, payment_operations
-from staffbooking_adapters.sql.schema.webhooks import endpoints
+from staffbooking_adapters.sql.schema.webhooks import deliveries, endpoints
 from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
@@ -195,6 +195,13 @@ _IS_IN_AUDIT_OF_PERSON = or_(
                 (AuditSubject.WEBHOOK,),
                 endpoints.c.id,
                 endpoints.c.owner_id == _USER_ID,
+            ),
+            (
+                (AuditSubject.DELIVERY,),
+                deliveries.c.id,
+                deliveries.c.endpoint_id.in_(
+                    select(endpoints.c.id).where(endpoints.c.owner_id == _USER_ID)
+                ),
             ),
             (BOOKING_SUBJECTS, bookings.c.code, _IS_PARTY),
         )

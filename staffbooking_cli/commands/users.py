@@ -11,7 +11,8 @@ import typer
 
 from staffbooking_cli import options, render
 from staffbooking_cli.listing import iterate_pages
-from staffbooking_cli.options import AsJson, Email, Role, Tier
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import AsJson, By, Email, Reason, Role, Tier
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
@@ -40,8 +41,16 @@ def _user_record(user: User) -> dict[str, Any]:
     return {**accounts.user_record(user), "disabled_at": format_instant(user.disabled_at)}
 
 
-def _run_and_show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:
-    render.print_result("user", _user_record(run_command(work)), as_json)
+def _change_and_show(
+    work: Callable[[Ports], Awaitable[User]],
+    act: str,
+    email: str | None,
+    reason: str | None,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    user = run_operator_command(work, act, "person", email, reason=reason, by=by)
+    render.print_result("user", _user_record(user), as_json)
 
 
 @app.command()
@@ -54,6 +63,8 @@ def create(
     ] = None,
     role: Annotated[Role, typer.Option()] = "customer",
     subscription: Annotated[Tier, typer.Option()] = "none",
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an account."""
@@ -70,8 +81,13 @@ def create(
         "subscription": subscription,
     }
     account = structure(NewAccount, data)
-    _run_and_show(
-        lambda ports: administration.create_user(ports, account.to_create_user()), as_json
+    _change_and_show(
+        lambda ports: administration.create_user(ports, account.to_create_user()),
+        "create",
+        None,
+        reason,
+        by,
+        as_json,
     )
 
 
@@ -97,7 +113,8 @@ def show(email: Email, as_json: AsJson = False) -> None:
     """Show one account."""
     from staffbooking_core.usecases.accounts import administration
 
-    _run_and_show(lambda ports: administration.get_user(ports, email), as_json)
+    user = run_command(lambda ports: administration.get_user(ports, email))
+    render.print_result("user", _user_record(user), as_json)
 
 
 @app.command()
@@ -110,6 +127,8 @@ def subscribe(
             parser=options.instant, metavar="INSTANT", help="When it ends; no end by default."
         ),
     ] = None,
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the subscription; API keys require the enterprise subscription."""
@@ -117,25 +136,39 @@ def subscribe(
     from staffbooking_core.usecases.accounts import administration
 
     wanted = Subscription(tier)
-    _run_and_show(
-        lambda ports: administration.set_subscription(ports, email, wanted, until), as_json
+    _change_and_show(
+        lambda ports: administration.set_subscription(ports, email, wanted, until),
+        "subscribe",
+        email,
+        reason,
+        by,
+        as_json,
     )
 
 
 @app.command()
-def disable(email: Email, as_json: AsJson = False) -> None:
+def disable(email: Email, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Disable an account: its sessions and keys stop working, search hides its companion."""
     from staffbooking_core.usecases.accounts import administration
 
-    _run_and_show(lambda ports: administration.disable_user(ports, email), as_json)
+    _change_and_show(
+        lambda ports: administration.disable_user(ports, email),
+        "disable",
+        email,
+        reason,
+        by,
+        as_json,
+    )
 
 
 @app.command()
-def enable(email: Email, as_json: AsJson = False) -> None:
+def enable(email: Email, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Enable a disabled account."""
     from staffbooking_core.usecases.accounts import administration
 
-    _run_and_show(lambda ports: administration.enable_user(ports, email), as_json)
+    _change_and_show(
+        lambda ports: administration.enable_user(ports, email), "enable", email, reason, by, as_json
+    )
 
 
 @app.command()
@@ -154,7 +187,7 @@ def export(email: Email) -> None:
 
 
 @app.command()
-def erase(email: Email, as_json: AsJson = False) -> None:
+def erase(email: Email, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Erase a user's personal data permanently. Refused while bookings are open."""
     from staffbooking_core.usecases import privacy
     from staffbooking_core.usecases.accounts import administration
@@ -162,7 +195,7 @@ def erase(email: Email, as_json: AsJson = False) -> None:
     async def work(ports: Ports) -> User:
         return await privacy.erase_person(ports, (await administration.get_user(ports, email)).id)
 
-    _run_and_show(work, as_json)
+    _change_and_show(work, "erase", email, reason, by, as_json)
 
 
 @app.command("set-password")
@@ -171,13 +204,22 @@ def set_password(
     password: Annotated[
         str | None, typer.Option(help="If omitted, prompted for or read from standard input.")
     ] = None,
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Set a password; every session of the account ends, and its owner is notified."""
     from staffbooking_core.usecases.accounts import administration
 
     text = _read_password() if password is None else password
-    _run_and_show(lambda ports: administration.set_password(ports, email, text), as_json)
+    _change_and_show(
+        lambda ports: administration.set_password(ports, email, text),
+        "set_password",
+        email,
+        reason,
+        by,
+        as_json,
+    )
 
 
 def _read_password() -> str:

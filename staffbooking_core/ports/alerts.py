@@ -26,8 +26,9 @@ class DueAlert:
 class AlertsReadPort(Protocol):
     """Queries on alerts."""
 
-    async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
-        """Wall time, booking id and text of the newest `limit` alerts, the newest first."""
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
+        """Wall time, booking id and text of up to `limit` alerts after the newest `offset`, the
+        newest first."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Protocol
 
@@ -137,9 +137,13 @@ class BookingsReadPort(Protocol):
         """Sequence number and encoded envelope of each event of a booking, in order."""
         ...
 
-    async def open_payouts(self, limit: int) -> Sequence[Booking]:
-        """Up to `limit` bookings whose payout is scheduled, failed or frozen: the earliest due
-        first, those without a due time last."""
+    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
+        """The codes of the bookings that exist among these ids, by id."""
+        ...
+
+    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
+        """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first
+        `offset` of them: the earliest due first, those without a due time last."""
         ...
 
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:

@@ -90,6 +90,7 @@ COMMANDS = (
     "payments reconcile",
     "ledger check",
     "ledger show",
+    "audit list",
     "webhooks list",
     "webhooks deliveries",
     "webhooks redeliver",

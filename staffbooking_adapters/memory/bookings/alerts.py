@@ -17,10 +17,10 @@ class AlertsReader:
 
     tx: MemoryTransaction
 
-    async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
         alerts = self.tx.state.alerts
         newest = sorted(alerts, key=lambda number: (alerts[number].at, number), reverse=True)
-        rows = (alerts[number] for number in newest[:limit])
+        rows = (alerts[number] for number in newest[offset : offset + limit])
         return [(row.at, row.booking_id, row.text) for row in rows]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 
 from attrs import evolve, frozen
@@ -124,10 +124,14 @@ class BookingsReader:
         rows = [state.events[number] for number in state.events_of.get(booking_id) or ()]
         return sorted((row.event.sequence, row.body) for row in rows)
 
-    async def open_payouts(self, limit: int) -> Sequence[Booking]:
+    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
+        bookings = self.tx.state.bookings
+        return {number: bookings[number].code for number in booking_ids if number in bookings}
+
+    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
         bookings = self.tx.state.bookings.values()
         found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUT_STATUSES]
-        return sorted(found, key=_payout_sort_key)[:limit]
+        return sorted(found, key=_payout_sort_key)[offset : offset + limit]
 
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         return sorted(

@@ -9,9 +9,8 @@ from attrs import asdict, frozen
 from sqlalchemy import bindparam, func, insert, select
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
-from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.accounts import audit
 from staffbooking_adapters.sql.schema.bookings import users
 from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
@@ -31,7 +30,7 @@ def newest_audit_entries(size: int) -> Statement:
         .join_from(audit, users, users.c.id == audit.c.actor_id, isouter=True)
         .order_by(audit.c.id.desc())
         .limit(size)
-        .offset(bindparam("offset", type_=BigInt))
+        .offset(OFFSET_PARAM)
     )
 
 

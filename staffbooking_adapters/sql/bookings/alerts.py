@@ -15,7 +15,7 @@ from staffbooking_adapters.sql.engine.leases import (
     claim_with_lease,
     lease_parameters,
 )
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.bookings import alerts
 from staffbooking_core.ports import DueAlert, Lease
@@ -24,9 +24,8 @@ from staffbooking_core.ports import DueAlert, Lease
 @cache
 def newest_alerts(size: int) -> Statement:
     newest = (alerts.c.at.desc(), alerts.c.id.desc())
-    return Statement(
-        select(alerts.c.at, alerts.c.booking_id, alerts.c.text).order_by(*newest).limit(size)
-    )
+    found = select(alerts.c.at, alerts.c.booking_id, alerts.c.text).order_by(*newest)
+    return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
 CLAIM_ALERT = claim_with_lease(
@@ -49,8 +48,8 @@ class AlertsReader:
 
     connection: Connection
 
-    async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
-        rows = await self.connection.fetch_all(newest_alerts(page_size(limit)))
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
+        rows = await self.connection.fetch_all(newest_alerts(page_size(limit)), offset=offset)
         return [(at, booking_id, alert_text) for at, booking_id, alert_text in rows[:limit]]
 
 

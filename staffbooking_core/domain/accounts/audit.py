@@ -17,6 +17,7 @@ class AuditSubject(StrEnum):
     PORTFOLIO_ITEM = "portfolio_item"
     REVIEW = "review"
     WEBHOOK = "webhook"
+    DELIVERY = "delivery"
     DISPUTE = "dispute"
     PAYOUT = "payout"
     REFUND = "refund"

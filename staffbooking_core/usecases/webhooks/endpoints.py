@@ -96,11 +96,12 @@ async def list_endpoints(ports: Ports, user: User) -> Sequence[WebhookEndpoint]:
 
 
 async def list_all_endpoints(
-    ports: Ports, after_id: int, limit: int
+    ports: Ports, after_id: int, limit: int, offset: int = 0
 ) -> Sequence[EndpointSubscription]:
-    """A page of all endpoints above `after_id` with their owners, by id, for operators."""
+    """A page of all endpoints above `after_id`, after the first `offset` of them, with their
+    owners, by id, for operators."""
     async with ports.store.read_view() as view:
-        return await view.webhooks.endpoints(after_id, limit)
+        return await view.webhooks.endpoints(after_id, limit, offset)
 
 
 async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
