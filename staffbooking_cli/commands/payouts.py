@@ -15,7 +15,6 @@ from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
-    from staffbooking_core.domain.payments.processor import Operation
     from staffbooking_core.ports import Ports
     from staffbooking_core.representations.administration import AdminPayoutRecord
 
@@ -47,41 +46,29 @@ def list_(
 
     async def work(ports: Ports) -> None:
         found = await administration.list_payouts(ports, limit)
-        await render.print_list("payouts", COLUMNS, _records_with_attempts(ports, found), as_json)
+        await render.print_list("payouts", COLUMNS, _payout_records(ports, found), as_json)
 
     run_command(work)
 
 
-async def _records_with_attempts(
+async def _payout_records(
     ports: Ports, found: Sequence[Booking]
-) -> AsyncIterator[dict[str, Any]]:
-    """The payouts' records; released ones with the attempts of their operation and its last
-    error."""
+) -> AsyncIterator[AdminPayoutRecord]:
     from staffbooking_core.representations.administration import admin_payout_record
+    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.payments import payouts
 
-    async with ports.store.read_view() as view:
-        emails = await view.accounts.emails_of([each.companion_id for each in found])
-        for booking in found:
-            sent: Operation | None = None
-            if booking.payout_released_at is not None:
-                operations = await view.operations.operations_of(booking.id)
-                sent = next((one for one in operations if one.n == booking.payout_n), None)
-            yield {
-                **admin_payout_record(booking, ports.policy, emails),
-                "attempts": 0 if sent is None else sent.attempts,
-                "last_error": None if sent is None else sent.last_error,
-            }
+    emails = await administration.emails_of(ports, {each.companion_id for each in found})
+    sent = await payouts.payout_operations(ports, found)
+    for booking in found:
+        yield admin_payout_record(booking, sent.get(booking.id), ports.policy, emails)
 
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
     """Show one booking's payout with its payout and reversal operations."""
     from staffbooking_core.domain.payments.processor import OperationKind
-    from staffbooking_core.representations.administration import (
-        admin_payout_record,
-        operation_record,
-    )
-    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.representations.administration import operation_record
     from staffbooking_core.usecases.payments import ledger_check
 
     async def work(ports: Ports) -> dict[str, Any]:
@@ -91,8 +78,8 @@ def show(code: Code, as_json: AsJson = False) -> None:
             for one in book.operations
             if one.kind in (OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT)
         ]
-        emails = await administration.emails_of(ports, [book.booking.companion_id])
-        return {**admin_payout_record(book.booking, ports.policy, emails), "operations": operations}
+        [payout] = [each async for each in _payout_records(ports, [book.booking])]
+        return {**payout, "operations": operations}
 
     record = run_command(work)
     render.print_result("payout", record, as_json)
@@ -138,13 +125,9 @@ def _run_and_show(
     by: str | None,
     as_json: bool,
 ) -> None:
-    from staffbooking_core.representations.administration import admin_payout_record
-    from staffbooking_core.usecases.accounts import administration
-
     async def done(ports: Ports) -> AdminPayoutRecord:
-        booking = await work(ports)
-        emails = await administration.emails_of(ports, [booking.companion_id])
-        return admin_payout_record(booking, ports.policy, emails)
+        [record] = [each async for each in _payout_records(ports, [await work(ports)])]
+        return record
 
     record = run_operator_command(done, act, "payout", code, reason=reason, by=by)
     render.print_result("payout", record, as_json)

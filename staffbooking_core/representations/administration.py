@@ -182,10 +182,14 @@ class AdminPayoutRecord(TypedDict):
     released_at: Timestamp | None
     promised_by: Timestamp | None
     completed_at: Timestamp | None
+    attempts: Count
+    last_error: str | None
 
 
-def admin_payout_record(booking: Booking, policy: Policy, emails: Emails) -> AdminPayoutRecord:
-    """The record of a booking's payout."""
+def admin_payout_record(
+    booking: Booking, operation: Operation | None, policy: Policy, emails: Emails
+) -> AdminPayoutRecord:
+    """The record of a booking's payout; `operation` is what sends it, once it is released."""
     money = Currency(booking.currency).to_decimal
     due_at = booking.payout_due_at
     return {
@@ -204,6 +208,8 @@ def admin_payout_record(booking: Booking, policy: Policy, emails: Emails) -> Adm
         "released_at": format_instant(booking.payout_released_at),
         "promised_by": format_instant(due_at and payout_deadline(due_at, policy)),
         "completed_at": format_instant(booking.completed_at),
+        "attempts": 0 if operation is None else operation.attempts,
+        "last_error": None if operation is None else operation.last_error,
     }
 
 

@@ -67,6 +67,15 @@ async def get_user(ports: Ports, email: str) -> User:
     return found
 
 
+async def get_user_by_id(ports: Ports, user_id: int) -> User:
+    """An account by id. Raises NotFound."""
+    async with ports.store.read_view() as view:
+        found = await view.accounts.user(user_id)
+    if found is None:
+        raise NotFound("User")
+    return found
+
+
 async def list_users(
     ports: Ports, after_id: int = 0, limit: int = 100, offset: int = 0
 ) -> Sequence[User]:
@@ -234,3 +243,14 @@ async def list_payouts(ports: Ports, limit: int = 100, offset: int = 0) -> Seque
     of them, the earliest due first."""
     async with ports.store.read_view() as view:
         return await view.bookings.open_payouts(limit, offset)
+
+
+async def list_alerts(
+    ports: Ports, limit: int = 100, offset: int = 0
+) -> Sequence[tuple[datetime, int, str | None, str]]:
+    """Wall time, booking id, booking code and text of up to `limit` alerts after the newest
+    `offset`, the newest first."""
+    async with ports.store.read_view() as view:
+        alerts = await view.alerts.alerts(limit, offset)
+        codes = await view.bookings.codes_of({booking_id for _, booking_id, _ in alerts})
+    return [(at, booking_id, codes.get(booking_id), text) for at, booking_id, text in alerts]

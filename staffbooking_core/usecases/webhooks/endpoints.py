@@ -111,7 +111,7 @@ async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
 
 
 async def update_endpoint(
-    ports: Ports, user: User, endpoint_id: int, command: ChangeWebhook
+    ports: Ports, user: User | None, endpoint_id: int, command: ChangeWebhook
 ) -> WebhookEndpoint:
     """Change the given fields. Deliveries of a paused endpoint are held until it is active again.
     Locks the endpoint. Raises NotFound."""
