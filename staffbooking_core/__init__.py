@@ -27,6 +27,7 @@ __all__ = [
     "domain",
     "errors",
     "inputs",
+    "operator_inputs",
     "policy",
     "ports",
     "representations",

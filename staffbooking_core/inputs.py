@@ -338,44 +338,6 @@ class AddPortfolioItem:
     description: Annotated[str, TextBounds(2000, 0, characters=AllowedCharacters.LINES)] = ""
 
 
-# Operators (CONTRACT 10) ----------------------------------------------------------------
-
-
-@frozen(kw_only=True)
-class OperatorDecision:
-    """A change by an operator."""
-
-    reason: MultilineText
-    """Kept in the audit."""
-
-
-class ResolutionOutcome(StrEnum):
-    """How an operator resolves a dispute."""
-
-    RELEASE = "release"
-    REFUND = "refund"
-    SPLIT = "split"
-
-
-@frozen(kw_only=True)
-class ResolveDispute(OperatorDecision):
-    outcome: ResolutionOutcome
-    amount: Annotated[Decimal, AmountBounds(le=Decimal(99_999_999_999))] | None = None
-    """The customer's part of a split, and required for one."""
-
-
-class BookingsOfDisabled(StrEnum):
-    """What becomes of the accepted and paid bookings of a disabled person."""
-
-    CANCEL = "cancel"
-    KEEP = "keep"
-
-
-@frozen(kw_only=True)
-class DisablePerson(OperatorDecision):
-    bookings: BookingsOfDisabled | None = None
-
-
 # Webhooks (CONTRACT 7) ------------------------------------------------------------------
 
 

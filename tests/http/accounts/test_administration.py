@@ -9,6 +9,7 @@ import pytest
 
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import add_booking
+from tests.support.memory_deployment import BookingScenario, actor_of
 from tests.support.portfolio import add_portfolio_item
 from tests.support.reviews import add_review
 from tests.support.webhooks import add_endpoint
@@ -124,9 +125,7 @@ async def test_a_companion_is_approved_and_rejected(
     assert json_body(await admin.get("/api/admin/companions?status=pending"))["companions"] == []
 
 
-async def test_a_portfolio_item_is_decided(
-    world: HttpDeployment, admin: httpx.AsyncClient
-) -> None:
+async def test_a_portfolio_item_is_decided(world: HttpDeployment, admin: httpx.AsyncClient) -> None:
     """An item is approved or rejected, and listed with its companion."""
     item = await add_portfolio_item(world.store, world.companion.id)
     for act in ("approve", "reject"):
@@ -195,3 +194,64 @@ async def test_a_resolution_needs_its_amount(
     path = f"/api/admin/disputes/{booking.code}/resolve"
     answer = await admin.post(path, json={**REASON, **given})
     assert (answer.status_code, error_fields(answer)) == (status, {field})
+
+
+@pytest.fixture
+def scene(world: HttpDeployment) -> BookingScenario:
+    """The bookings of the deployment's customer and companion."""
+    parties = (actor_of(each) for each in (world.customer, world.companion, world.admin))
+    return BookingScenario(world.ports, *parties)
+
+
+async def test_a_dispute_is_split(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
+    """A split refunds its amount; the dispute is listed until then, its ledger is readable."""
+    booking = await scene.completed()
+    await scene.dispute(booking)
+    [listed] = json_body(await admin.get("/api/admin/disputes"))["disputes"]
+    assert (listed["booking_code"], listed["disputed_by"]) == (booking.code, "customer")
+    path = f"/api/admin/disputes/{booking.code}/resolve"
+    given = {**REASON, "outcome": "split", "amount": 120.5}
+    dispute = json_body(await admin.post(path, json=given))["dispute"]
+    assert (dispute["status"], dispute["refunded_amount"]) == ("completed", 120.5)
+    assert json_body(await admin.get("/api/admin/disputes"))["disputes"] == []
+    error_body(await admin.post(path, json=given), 400, "booking_not_disputed")
+    ledger = json_body(await admin.get(f"/api/admin/ledger/{booking.code}"))["ledger"]
+    assert sum(leg["amount"] for each in ledger["postings"] for leg in each["legs"]) == 0
+    assert {each["kind"] for each in ledger["operations"]} >= {"refund"}
+    [entry] = await audit(admin)
+    assert (entry["act"], entry["subject"], entry["subject_id"]) == (
+        "resolve",
+        "dispute",
+        booking.code,
+    )
+
+
+async def test_a_payout_is_held_and_released(
+    scene: BookingScenario, admin: httpx.AsyncClient
+) -> None:
+    """A held payout is frozen, a released one scheduled; it is listed with its companion."""
+    booking = await scene.completed()
+    for act, status in (("hold", "frozen"), ("release", "scheduled")):
+        answer = await admin.post(f"/api/admin/payouts/{booking.code}/{act}", json=REASON)
+        assert json_body(answer)["payout"]["payout_status"] == status
+    [listed] = json_body(await admin.get("/api/admin/payouts"))["payouts"]
+    assert listed["companion_id"] == scene.staff.user_id
+    assert "@" in listed["companion_email"]
+
+
+async def test_a_failed_refund_is_retried(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
+    """A refused refund is listed with its customer and an alert, until it is ordered again."""
+    booking = await scene.paid()
+    await scene.fault("refund", "refuse")
+    await scene.cancel(booking)
+    await scene.drain()
+    [listed] = json_body(await admin.get("/api/admin/refunds"))["refunds"]
+    assert (listed["booking_code"], listed["customer_email"]) == (booking.code, "ada@example.com")
+    assert booking.code in {
+        each["booking_code"] for each in json_body(await admin.get("/api/admin/alerts"))["alerts"]
+    }
+    path = f"/api/admin/refunds/{booking.code}/retry"
+    assert json_body(await admin.post(path, json=REASON))["booking"]["id"] == booking.id
+    assert json_body(await admin.get("/api/admin/refunds"))["refunds"] == []
+    [entry] = await audit(admin)
+    assert (entry["act"], entry["subject"]) == ("retry", "refund")
