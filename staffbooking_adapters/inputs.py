@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache, reduce
@@ -39,6 +39,7 @@ from staffbooking_core.inputs import (
     Unset,
     UtcInstant,
 )
+from staffbooking_core.representations.json_types import format_instant
 
 T = TypeVar("T")
 
@@ -46,7 +47,8 @@ StructureHook = Callable[[Any, Any], Any]
 
 _DATE_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT_PATTERN = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _INTEGER_PATTERN = re.compile(r"-?(0|[1-9][0-9]{0,39})")
 _DECIMAL_PATTERN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
@@ -378,14 +380,21 @@ def _check_price(value: Any, bound: QueryPriceBound) -> Decimal:
 
 
 def _check_instant(value: Any, _: UtcInstant) -> str:
-    """Check an instant, within the calendar's date range: databases store the last microsecond of
-    9999 as no end."""
-    instant = _parse_or_none(datetime.fromisoformat, _INSTANT_PATTERN, value)
+    """Check an instant, and write it in UTC with Z; within the calendar's date range: databases
+    store the last microsecond of 9999 as no end."""
+    instant = _parse_or_none(_parse_utc, _INSTANT_PATTERN, value)
     if instant is None:
         raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
     if not availability.MIN_CALENDAR_DATE <= instant.date() <= availability.MAX_CALENDAR_DATE:
         raise ValueError(_OUTSIDE_CALENDAR)
-    return str(value)
+    return format_instant(instant)
+
+
+def _parse_utc(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("before the first or after the last year") from None
 
 
 def _check_items(value: Any, bound: ListBounds, of_list: StructureHook) -> tuple[Any, ...]:

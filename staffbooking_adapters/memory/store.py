@@ -193,5 +193,13 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
     for scope in ended:
         del windows[scope]
     dropped = drop_deliveries(state, now - policy.webhook_delivery_retention)
+    dropped += _drop_inquiries(state, now - policy.inquiry_retention)
     dropped += drop_imports(state, now - policy.import_retention)
     return len(sessions) + len(answers) + len(done) + len(ended) + dropped
+
+
+def _drop_inquiries(state: MemoryState, older_than: datetime) -> int:
+    old = [each.id for each in state.inquiries.values() if each.created_at <= older_than]
+    for number in old:
+        state.inquiries.discard(number)
+    return len(old)

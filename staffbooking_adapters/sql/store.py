@@ -45,6 +45,7 @@ from staffbooking_adapters.sql.payments.operations import OperationsReader, Oper
 from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
+from staffbooking_adapters.sql.schema.accounts import inquiries
 from staffbooking_adapters.sql.schema.bookings import answers, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.payments import processor_inbox
@@ -63,6 +64,9 @@ DELETE_EXPIRED_SESSIONS = Statement(
             sessions.c.created_at <= bindparam("old_since", type_=Instant),
         )
     )
+)
+DELETE_OLD_INQUIRIES = Statement(
+    delete(inquiries).where(inquiries.c.created_at <= bindparam("old_since", type_=Instant))
 )
 DELETE_EXPIRED_RESPONSES = Statement(
     delete(answers).where(answers.c.expires_at <= bindparam("now", type_=Instant))
@@ -185,12 +189,16 @@ class SqlStore:
         forgotten = await self.database.execute(
             DELETE_OLD_PROCESSOR_EVENTS, old_since=now - policy.processor_event_retention
         )
+        answered = await self.database.execute(
+            DELETE_OLD_INQUIRIES, old_since=now - policy.inquiry_retention
+        )
         gone = await self._delete_old_deliveries(now - policy.webhook_delivery_retention)
         left = await delete_old_imports(self.database, now - policy.import_retention)
         return (
             ended
             + dropped
             + forgotten
+            + answered
             + gone
             + left
             + await self.admission.delete_ended_windows(now)

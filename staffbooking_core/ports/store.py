@@ -119,6 +119,6 @@ class Store(Protocol):
 
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         """Delete what has expired (sessions, stored responses, rate-limit windows, done processor
-        events, done deliveries) and abandoned imports; the number of rows deleted. `now` is
-        wall time."""
+        events, done deliveries, old inquiries) and abandoned imports; the number of rows deleted.
+        `now` is wall time."""
         ...
