@@ -31,6 +31,8 @@ __all__ = [
     "policy",
     "ports",
     "representations",
+    "request_context",
     "usecases",
+    "validation",
     "webhook_receiver",
 ]

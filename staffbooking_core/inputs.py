@@ -127,6 +127,12 @@ Password = Annotated[
     ),
 ]
 
+FileIds = Annotated[
+    tuple[Annotated[str, TextBounds(100, characters=AllowedCharacters.OPAQUE)], ...],
+    ListBounds(50),
+]
+"""Ids of uploaded files of a booking."""
+
 TokenText = Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)]
 
 # The inputs -----------------------------------------------------------------------------
@@ -246,7 +252,18 @@ class CancelBooking:
 
 @frozen(kw_only=True)
 class DisputeBooking:
-    reason: MultilineText
+    """A dispute with its reason, and the ids of files that support it (CONTRACT 10)."""
+
+    reason: LongText
+    files: FileIds = ()
+
+
+@frozen(kw_only=True)
+class AddDisputeStatement:
+    """A statement in an open dispute (CONTRACT 10)."""
+
+    text: LongText
+    files: FileIds = ()
 
 
 @frozen(kw_only=True)

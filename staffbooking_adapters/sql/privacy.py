@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.sql.bookings.disputes import STATEMENT_COLUMNS, to_statement
 from staffbooking_adapters.sql.bookings.reader import BOOKING_COLUMNS, to_booking
 from staffbooking_adapters.sql.companions.reviews import REVIEW_COLUMNS, to_review
 from staffbooking_adapters.sql.engine.composite import BatchStatement
@@ -55,6 +56,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     sessions,
     users,
 )
+from staffbooking_adapters.sql.schema.disputes import dispute_statements
 from staffbooking_adapters.sql.schema.messaging import (
     conversation_members,
     conversations,
@@ -66,6 +68,7 @@ from staffbooking_adapters.sql.schema.webhooks import deliveries, endpoints
 from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
@@ -106,6 +109,7 @@ _IS_SENDER = (
         )
     ),
 )
+_IS_AUTHOR = dispute_statements.c.author_id == _USER_ID
 _IS_INQUIRY_BY_EMAIL = inquiries.c.email_folded == _FOLDED_EMAIL
 LIST_INQUIRIES_BY_EMAIL = Statement(
     select(*INQUIRY_COLUMNS).where(_IS_INQUIRY_BY_EMAIL).order_by(inquiries.c.id)
@@ -144,6 +148,11 @@ def bookings_of_person_after(size: int) -> Statement:
 @cache
 def reviews_by_person_after(size: int) -> Statement:
     return _rows_of_person_after(REVIEW_COLUMNS, [and_(*_IS_REVIEWER)], size)
+
+
+@cache
+def statements_by_person_after(size: int) -> Statement:
+    return _rows_of_person_after(STATEMENT_COLUMNS, [_IS_AUTHOR], size)
 
 
 @cache
@@ -238,6 +247,7 @@ ERASE_PERSON = tuple(
         .where(conversations.c.customer_id == _USER_ID)
         .values(event_ref=null()),
         update(messages).where(*_IS_SENDER).values(sender_name=_ERASED_NAME, content=_ERASED_NAME),
+        update(dispute_statements).where(_IS_AUTHOR).values(text=_ERASED_NAME, files="[]"),
         *(delete(table).where(is_theirs) for table, is_theirs in _DELETED_TABLES),
     )
 )
@@ -290,6 +300,12 @@ class PersonalDataReader:
     async def messages_sent_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
         rows = await self._read_page(messages_by_person_after, user_id, after_id, limit)
         return [to_message(row) for row in rows]
+
+    async def dispute_statements_by(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[DisputeStatement]:
+        rows = await self._read_page(statements_by_person_after, user_id, after_id, limit)
+        return [to_statement(row) for row in rows]
 
     async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
         rows = await self.connection.fetch_all(

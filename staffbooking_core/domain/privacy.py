@@ -16,6 +16,7 @@ from staffbooking_core.domain.bookings.booking import (
     UNSETTLED_PAYMENT_STATUSES,
     Booking,
 )
+from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import ENDED_STATUSES, Party
 from staffbooking_core.domain.companions.companion import Approval, Companion, draft_companion
 from staffbooking_core.domain.companions.reviews import Review
@@ -86,6 +87,11 @@ def erase_party_from_review(review: Review, user_id: int) -> Review:
     if user_id == review.reviewer_id:
         return evolve(review, reviewer_name=ERASED_NAME, comment=review.comment and ERASED_NAME)
     return evolve(review, response=review.response and ERASED_NAME)
+
+
+def erase_statement(statement: DisputeStatement) -> DisputeStatement:
+    """A statement in a dispute without its text and files."""
+    return evolve(statement, text=ERASED_NAME, files=())
 
 
 def erase_checkout_command(command: OpenCheckout) -> OpenCheckout:

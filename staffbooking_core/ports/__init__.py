@@ -51,6 +51,7 @@ from staffbooking_core.ports.companions import (
     RebookingCandidate,
 )
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
+from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
 from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
 from staffbooking_core.ports.idempotency import (
     IDEMPOTENCY_KEY_TAKEN,
@@ -166,6 +167,8 @@ __all__ = [
     "CursorsReadPort",
     "CursorsWritePort",
     "CustomerCompanionPair",
+    "DisputesReadPort",
+    "DisputesWritePort",
     "DueAlert",
     "DueDelivery",
     "DueNotification",

@@ -19,6 +19,7 @@ from staffbooking_core.ports.audit import AuditReadPort, AuditWritePort
 from staffbooking_core.ports.bookings import BookingsReadPort, BookingsWritePort, BookingWrite
 from staffbooking_core.ports.companions import CompanionsReadPort, CompanionsWritePort
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
+from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
 from staffbooking_core.ports.idempotency import IdempotencyReadPort, IdempotencyWritePort
 from staffbooking_core.ports.imports import ImportsReadPort, ImportsWritePort
 from staffbooking_core.ports.inbox import InboxWritePort
@@ -50,6 +51,7 @@ class ReadView:
     portfolio: PortfolioReadPort
     imports: ImportsReadPort
     bookings: BookingsReadPort
+    disputes: DisputesReadPort
     alerts: AlertsReadPort
     idempotency: IdempotencyReadPort
     operations: OperationsReadPort
@@ -80,6 +82,7 @@ class Transaction:
     portfolio: PortfolioWritePort
     imports: ImportsWritePort
     bookings: BookingsWritePort
+    disputes: DisputesWritePort
     timers: TimersWritePort
     alerts: AlertsWritePort
     idempotency: IdempotencyWritePort

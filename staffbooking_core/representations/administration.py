@@ -144,6 +144,7 @@ class AdminDisputeRecord(BookingRecord):
     companion_email: str | None
     disputed_by: Party | None
     dispute_reason: str | None
+    respond_by: Timestamp | None
     chargeback_ref: str | None
     chargeback_status: ChargebackStatus | None
     chargeback_amount: Money | None
@@ -158,6 +159,7 @@ def admin_dispute_record(booking: Booking, emails: Emails) -> AdminDisputeRecord
         "companion_email": emails.get(booking.companion_id),
         "disputed_by": booking.disputed_by,
         "dispute_reason": booking.dispute_reason,
+        "respond_by": format_instant(booking.dispute_respond_by),
         "chargeback_ref": booking.chargeback_ref,
         "chargeback_status": booking.chargeback_status,
         "chargeback_amount": None if booking.chargeback_ref is None else charged,

@@ -17,11 +17,13 @@ from staffbooking_core.ports import (
     Transaction,
 )
 from staffbooking_core.usecases.payments import payees, reconciliation
+from staffbooking_core.validation import validated
 
 _MAX_CLOCK_OFFSET = timedelta(days=3660)
 """Limit of the sandbox clock's offset: calendars and certificates have a last date."""
 
 
+@validated
 async def advance_clock(ports: Ports, step: timedelta) -> datetime:
     """Move business time ahead by `step`; returns the new business time.
 
@@ -31,6 +33,7 @@ async def advance_clock(ports: Ports, step: timedelta) -> datetime:
     return await _move_clock(ports, "advance_seconds", lambda now: now + step)
 
 
+@validated
 async def set_clock(ports: Ports, to: datetime) -> datetime:
     """Set business time to an instant that is not in its past; returns the new business time.
 
@@ -75,6 +78,7 @@ def require_sandbox(ports: Ports) -> SandboxProcessor:
     return get_processor(ports)
 
 
+@validated
 async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPage:
     """Act on a checkout page as a customer would. A payment is applied to the booking when this
     returns, unless a fault delays the event.
@@ -89,6 +93,7 @@ async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPag
     return page
 
 
+@validated
 async def complete_payee(ports: Ports, ref: str) -> PayeePage:
     """Complete an onboarding page as a staff member would. The payee is ready when this returns,
     unless a fault delays the event. Raises NotFound."""
@@ -115,6 +120,7 @@ async def _sync_subject(ports: Ports, subject: int | str, since: datetime) -> No
             await payees.sync_payee(ports, subject, timeout)
 
 
+@validated
 async def simulate_chargeback(ports: Ports, code: str, outcome: str) -> None:
     """Open, win or lose a chargeback of a booking's payment, and apply it to the booking.
 

@@ -41,7 +41,7 @@ Header: TypeAlias = tuple[bytes, bytes]
 BOOKING_CODE_LENGTH = 14
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
-"""The key of the response's request id in a page's request state."""
+"""The key of the request's id in its scope."""
 
 
 @frozen
@@ -205,7 +205,9 @@ class Endpoint:
     raw_media_type: str = ""
     """The required media type of a raw body; empty accepts any."""
     has_file: bool = False
-    """Whether the body is a multipart/form-data form with an image in its field `file`."""
+    """Whether the body is a multipart/form-data form with a file in its field `file`."""
+    file_types: str = "JPEG, PNG or WebP"
+    """The types of the file, for the documents."""
     is_upload_limited: bool = False
     """Whether `UploadLimiter` bounds the concurrent calls, as bodies are large and slow to
     process."""

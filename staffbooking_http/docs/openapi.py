@@ -262,7 +262,9 @@ def _operation(
     if endpoint.has_file:
         operation["requestBody"] = {
             "required": True,
-            "content": {"multipart/form-data": {"schema": _upload_form_schema(policy_values)}},
+            "content": {
+                "multipart/form-data": {"schema": _upload_form_schema(endpoint, policy_values)}
+            },
         }
     if endpoint.max_raw_bytes is not None:
         media = endpoint.raw_media_type or "*/*"
@@ -275,11 +277,11 @@ def _operation(
     return operation
 
 
-def _upload_form_schema(policy_values: JsonObject) -> Schema:
+def _upload_form_schema(endpoint: Endpoint, policy_values: JsonObject) -> Schema:
     file: Schema = {
         "type": "string",
         "contentMediaType": "application/octet-stream",
-        "description": f"JPEG, PNG or WebP, at most {policy_values['max_image_bytes']}",
+        "description": f"{endpoint.file_types}, at most {policy_values['max_image_bytes']}",
     }
     return {"type": "object", "properties": {"file": file}, "required": ["file"]}
 
@@ -305,6 +307,7 @@ _PATH_PARAMETER_SCHEMAS: dict[str, Schema] = {
     "code": type_schema(BookingCode),
     "provider": _STRING,
     "name": _STRING,
+    "file": _STRING,
     "secret": _STRING,
 }
 

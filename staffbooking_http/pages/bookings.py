@@ -28,11 +28,11 @@ from staffbooking_core.inputs import (
     AllowedCharacters,
     CancelBooking,
     DisputeBooking,
-    MultilineText,
+    LongText,
     TextBounds,
 )
 from staffbooking_core.representations.bookings import booking_record
-from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings import actions, disputes
 from staffbooking_core.usecases.bookings.actions import RebookingOffer
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.messaging import messages
@@ -58,6 +58,8 @@ class _Action(StrEnum):
     DECLINE = "decline"
     CHECKOUT = "checkout"
     CHECK_IN = "check_in"
+    NO_SHOW = "no_show"
+    WITHDRAW = "withdraw"
     CONFIRM = "confirm"
     CANCEL = "cancel"
     DISPUTE = "dispute"
@@ -69,7 +71,7 @@ class _ActionForm:
 
     step: _Action
     quote: Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)] | None = None
-    reason: MultilineText | None = None
+    reason: LongText | None = None
 
 
 @get("/bookings/{number:str}/return")
@@ -123,7 +125,11 @@ async def _run_action(call: Call, visitor: SignedInUser, number: int, form: _Act
         case _Action.DISPUTE:
             if form.reason is None:
                 raise invalid_field("reason", "is required")
-            await actions.open_dispute(ports, actor, number, DisputeBooking(reason=form.reason))
+            await disputes.open_dispute(ports, actor, number, DisputeBooking(reason=form.reason))
+        case _Action.NO_SHOW:
+            await disputes.report_no_show(ports, actor, number)
+        case _Action.WITHDRAW:
+            await disputes.withdraw_dispute(ports, actor, number)
         case word:
             await actions.apply_trigger(ports, actor, number, Trigger(word))
 

@@ -62,7 +62,8 @@ async def _check_review(call: Call) -> object:
 
 
 async def _check_webhook(call: Call) -> object:
-    return await endpoints.authorize(call.ports, None, call.path_id("Webhook"))
+    await endpoints.authorize(call.ports, None, call.path_id("Webhook"))
+    return None
 
 
 def _require(found: object | None, resource_name: str) -> object:

@@ -20,7 +20,7 @@ from staffbooking_core.representations.bookings import (
     booking_record,
 )
 from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
-from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.bookings import actions, disputes, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.query_string import ListBookings, ListMyBookings
@@ -307,6 +307,10 @@ async def cancel(call: Call) -> Reply:
     "/bookings/{id}/dispute",
     SessionAccess(),
     summary="Dispute a booking",
+    description=(
+        "The reason and its files are the first statement. `files` are ids of files that you "
+        "uploaded for this booking."
+    ),
     body=DisputeBooking,
     check_target=_authorization_check(Trigger.DISPUTE),
     response_schema=_BOOKING_REPLY_SCHEMA,
@@ -316,5 +320,23 @@ async def cancel(call: Call) -> Reply:
 async def dispute(call: Call) -> Reply:
     booking_id = call.path_id(_RESOURCE_NAME)
     return _booking_reply(
-        call, await actions.open_dispute(call.ports, call.actor, booking_id, call.parsed_input)
+        call, await disputes.open_dispute(call.ports, call.actor, booking_id, call.parsed_input)
     )
+
+
+@endpoint(
+    "POST",
+    "/bookings/{id}/no-show",
+    SessionAccess(),
+    summary="Report that the staff member did not come",
+    description=(
+        "A dispute with the reason `no_show`, from {no_show_after} after the start to "
+        "{no_show_until} after the end. Grants a priority rebooking, which a withdrawal takes back."
+    ),
+    response_schema=_BOOKING_REPLY_SCHEMA,
+    rule_codes=("booking_not_paid", "already_checked_in", "no_show_not_open"),
+    not_found_name=_RESOURCE_NAME,
+)
+async def report_no_show(call: Call) -> Reply:
+    booking_id = call.path_id(_RESOURCE_NAME)
+    return _booking_reply(call, await disputes.report_no_show(call.ports, call.actor, booking_id))

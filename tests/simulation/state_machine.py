@@ -30,7 +30,7 @@ from staffbooking_core.errors import (
     RuleBroken,
 )
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.bookings import actions as acts
+from staffbooking_core.usecases.bookings import actions as acts, disputes
 from staffbooking_core.usecases.payments import payouts, refunds
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.deployment import (
@@ -235,6 +235,19 @@ class MoneyMachine(RuleBasedStateMachine):
     def dispute(self, number: int, by: str) -> None:
         scene, booking = self.pick_booking(number, BookingStatus.PAID, BookingStatus.COMPLETED)
         self.run_as_process(scene.dispute(booking, getattr(scene, by)))
+
+    @rule(number=PICK_NUMBERS)
+    def report_no_show(self, number: int) -> None:
+        """The customer waits for a quarter of an hour in vain."""
+        scene, booking = self.pick_booking(number, BookingStatus.PAID)
+        self.run_as_process(scene.jump_to(booking.starts_at + 15 * MINUTE))
+        self.run_as_process(disputes.report_no_show(scene.ports, scene.customer, booking.id))
+
+    @rule(number=PICK_NUMBERS, by=st.sampled_from(["customer", "staff"]))
+    def withdraw_dispute(self, number: int, by: str) -> None:
+        scene, booking = self.pick_booking(number, BookingStatus.DISPUTED)
+        actor = getattr(scene, by)
+        self.run_as_process(disputes.withdraw_dispute(scene.ports, actor, booking.id))
 
     @rule(number=PICK_NUMBERS, trigger=st.sampled_from([Trigger.DECLINE, Trigger.CHECK_IN]))
     def decline_or_check_in(self, number: int, trigger: Trigger) -> None:

@@ -114,7 +114,7 @@ async def test_what_is_much_is_read_page_by_page(
     assert said == ["call me", *(f"number {number}" for number in range(4))]
     assert {name for name, part in record.items() if isinstance(part, AsyncIterator)} == {
         *("bookings", "disputes_opened", "rebooking_credits"),
-        *("messages", "reviews_written", "reviews_received"),
+        *("messages", "reviews_written", "reviews_received", "dispute_statements"),
     }
 
 

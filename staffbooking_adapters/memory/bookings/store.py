@@ -65,6 +65,15 @@ class BookingsReader:
         start = (query.page - 1) * query.limit
         return found[start : start + query.limit + 1]
 
+    async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:
+        bookings = self.tx.state.bookings.values()
+        found = [booking for booking in bookings if booking.status is BookingStatus.DISPUTED]
+        found.sort(
+            key=lambda booking: (booking.dispute_respond_by or booking.created_at, booking.id)
+        )
+        start = (page - 1) * limit
+        return found[start : start + limit + 1]
+
     async def bookings_since(
         self, companion_id: int, since: datetime, limit: int
     ) -> Sequence[Booking]:
@@ -225,6 +234,13 @@ class BookingsWriter(BookingsReader):
         if kept is None or kept.used_by is not None:
             return False
         credits[kept.booking_id] = evolve(kept, used_by=used_by_booking_id)
+        return True
+
+    async def take_back_rebooking_credit(self, booking_id: int) -> bool:
+        kept = self.tx.state.credits.get(booking_id)
+        if kept is None or kept.used_by is not None:
+            return False
+        self.tx.state.credits.discard(booking_id)
         return True
 
 

@@ -45,6 +45,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     companions,
     events,
     has_staff_debt,
+    is_disputed,
     is_open_payout,
     is_unsettled,
     is_urgent,
@@ -275,6 +276,14 @@ def open_payouts(size: int) -> Statement:
 
 
 @cache
+def disputed_bookings(size: int) -> Statement:
+    """A page of disputed bookings, the earliest deadline first."""
+    page = select(*BOOKING_COLUMNS).where(is_disputed)
+    page = page.order_by(bookings.c.dispute_respond_by, bookings.c.id).limit(size)
+    return Statement(page.offset(bindparam("offset", type_=BigInt)))
+
+
+@cache
 def unsettled_bookings(size: int) -> Statement:
     has_open_processor_event = exists().where(
         processor_inbox.c.intent_id == bookings.c.id, processor_inbox.c.done == false()
@@ -326,6 +335,13 @@ class BookingsReader:
         )
         rows = await self.connection.fetch_all(
             bookings_page(variant), **{name: params[name] for name in parameter_names}
+        )
+        return [to_booking(row) for row in rows[:row_limit]]
+
+    async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:
+        row_limit, offset = limit + 1, (page - 1) * limit
+        rows = await self.connection.fetch_all(
+            disputed_bookings(page_size(row_limit)), offset=offset
         )
         return [to_booking(row) for row in rows[:row_limit]]
 

@@ -178,6 +178,14 @@ USE_CREDIT = Statement(
 )
 
 
+TAKE_BACK_CREDIT = Statement(
+    delete(rebooking_credits).where(
+        rebooking_credits.c.booking_id == bindparam("booking_id"),
+        rebooking_credits.c.used_by.is_(None),
+    )
+)
+
+
 @frozen
 class _BookingWriteVariant:
     """The kinds of rows in a booking write. Each variant is one statement."""
@@ -305,3 +313,6 @@ class BookingsWriter(BookingsReader):
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
         return bool(await self.connection.execute(USE_CREDIT, **params))
+
+    async def take_back_rebooking_credit(self, booking_id: int) -> bool:
+        return bool(await self.connection.execute(TAKE_BACK_CREDIT, booking_id=booking_id))

@@ -250,10 +250,16 @@ bookings = Table(
     Column("disputed_at", Instant),
     Column("dispute_reason", Text),
     Column("disputed_by", Text),
+    Column("dispute_respond_by", Instant),
+    Column("dispute_alarmed_at", Instant),
+    Column("dispute_note", Text),
+    Column("dispute_refund", BigInt, nullable=False, server_default="0"),
+    Column("reminded_at", Instant),
     Column("payment_status", Text, nullable=False),
     Column("payout_status", Text, nullable=False),
     Column("payout_due_at", Instant),
     Column("payout_released_at", Instant),
+    Column("payout_held", Boolean, nullable=False, server_default=text("false")),
     Column("payout_alarmed_at", Instant),
     Column("escrow", BigInt, nullable=False),
     Column("refunded_amount", BigInt, nullable=False),
@@ -288,6 +294,7 @@ is_unpaid_payout = and_(  # The index of open payouts is used where a query repe
     is_open_payout, bookings.c.payout_status.in_(sorted(UNPAID_PAYOUT_STATUSES))
 )
 has_staff_debt = bookings.c.owed_by_staff > 0
+is_disputed = bookings.c.status == BookingStatus.DISPUTED
 is_unsettled = bookings.c.payment_status.in_(sorted(UNSETTLED_PAYMENT_STATUSES))
 
 _NEWEST_FIRST = (desc(bookings.c.starts_at), desc(bookings.c.id))
@@ -303,6 +310,9 @@ partial_index(
 partial_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
 partial_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
 partial_index("ix_bookings_debts", bookings.c.companion_id, bookings.c.id, where=has_staff_debt)
+partial_index(
+    "ix_bookings_disputes", bookings.c.dispute_respond_by, bookings.c.id, where=is_disputed
+)
 partial_index("ix_bookings_unsettled", bookings.c.id, where=is_unsettled)
 partial_index(
     "ix_bookings_slots",

@@ -155,10 +155,22 @@ class Booking:
     disputed_at: datetime | None = None
     dispute_reason: str | None = None
     disputed_by: Party | None = None
+    dispute_respond_by: datetime | None = None
+    """When the newest dispute becomes overdue, while it is open."""
+    dispute_alarmed_at: datetime | None = None
+    """When the operators were alerted that the newest dispute is overdue."""
+    dispute_note: str | None = None
+    """What the operator noted at the resolution of the newest dispute."""
+    dispute_refund: int = 0
+    """The amount that the resolution of the newest dispute refunded."""
+    reminded_at: datetime | None = None
+    """The due time of the last reminder that the parties got of the event."""
     payment_status: PaymentStatus = PaymentStatus.NONE
     payout_status: PayoutStatus = PayoutStatus.NONE
     payout_due_at: datetime | None = None
     payout_released_at: datetime | None = None
+    payout_held: bool = False
+    """Whether an operator put the payout on hold; a withdrawn dispute leaves it so."""
     payout_alarmed_at: datetime | None = None
     """When the operators were alerted that the payout is about to be late."""
     escrow: int = 0
@@ -194,6 +206,23 @@ class Booking:
     def payout_left(self) -> int:
         """The amount of the payout that is not sent yet."""
         return self.payout_amount - (self.received_by_staff - self.owed_by_staff)
+
+    @property
+    def dispute_number(self) -> int:
+        """How often it was disputed; the number of its newest dispute."""
+        return sum(entry.to is BookingStatus.DISPUTED for entry in self.timeline)
+
+    @property
+    def was_no_show(self) -> bool:
+        """Whether the customer ever reported the staff member's absence."""
+        return any(entry.trigger is Trigger.NO_SHOW for entry in self.timeline)
+
+    @property
+    def is_no_show(self) -> bool:
+        """Whether it is in dispute over the staff member's absence, which the customer
+        reported."""
+        newest = self.timeline[-1:]
+        return any(entry.trigger is Trigger.NO_SHOW for entry in newest)
 
     @property
     def holds_slot(self) -> bool:
@@ -273,6 +302,8 @@ class TransitionInput:
     """Of a split: the amount refunded to the customer."""
     payment: Payment | None = None
     chargeback: Chargeback | None = None
+    is_credit_used: bool = False
+    """Of a withdrawal: whether the dispute granted a priority rebooking that was used since."""
     customer_email: str = ""
     """Of an acceptance or a checkout: the customer's email address for the checkout page."""
 
@@ -313,8 +344,34 @@ def next_timer(booking: Booking, policy: Policy) -> DueTimer | None:
     return None
 
 
+def _reminder_time(booking: Booking, policy: Policy) -> datetime | None:
+    """None where it was paid later than that."""
+    at = booking.starts_at - policy.reminder_lead
+    is_near = booking.paid_at is None or booking.paid_at > at or booking.disputed_at is not None
+    return None if is_near or booking.reminded_at is not None else at
+
+
+def _check_in_question_time(booking: Booking, policy: Policy) -> datetime | None:
+    """None where it was paid later than that, and after a dispute: the parties have told what they
+    know."""
+    at = booking.starts_at + policy.no_show_after
+    if booking.paid_at is None or booking.paid_at > at:
+        return None
+    is_asked = booking.reminded_at is not None and booking.reminded_at >= booking.starts_at
+    if is_asked or booking.checked_in_at is not None or booking.disputed_at is not None:
+        return None
+    return at
+
+
 def _completion_time(booking: Booking, policy: Policy) -> datetime:
-    return booking.ends_at + policy.auto_complete_after
+    """Not before the withdrawal of a dispute, if one was withdrawn."""
+    due_at = booking.ends_at + policy.auto_complete_after
+    withdrawals = (entry.at for entry in booking.timeline if entry.trigger is Trigger.WITHDRAW)
+    return max((due_at, *withdrawals))
+
+
+def _response_deadline(booking: Booking, _: Policy) -> datetime | None:
+    return None if booking.dispute_alarmed_at is not None else booking.dispute_respond_by
 
 
 def _payout_release_time(booking: Booking, _: Policy) -> datetime | None:
@@ -352,7 +409,10 @@ def payment_deadline(booking: Booking, policy: Policy) -> datetime:
 
 _TIMER_TIMES: dict[TimerKind, Callable[[Booking, Policy], datetime | None]] = {
     TimerKind.EXPIRE: payment_deadline,
+    TimerKind.REMIND: _reminder_time,
+    TimerKind.ASK_CHECK_IN: _check_in_question_time,
     TimerKind.AUTO_COMPLETE: _completion_time,
+    TimerKind.DISPUTE_OVERDUE: _response_deadline,
     TimerKind.PAY_OUT: _payout_release_time,
     TimerKind.PAYOUT_ALARM: _pending_alarm_time,
 }

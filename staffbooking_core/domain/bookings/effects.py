@@ -19,9 +19,15 @@ from staffbooking_core.domain.bookings.booking import (
     TransitionInput,
     TransitionResult,
     payment_deadline,
-    payout_deadline,
 )
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party, Trigger
+from staffbooking_core.domain.bookings.notes import (
+    alert,
+    note_alarm,
+    note_check_in,
+    note_overdue,
+    note_reminder,
+)
 from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.payments import ledger
@@ -131,15 +137,21 @@ def _refund_late(result: TransitionResult, inputs: TransitionInput, _: Policy) -
     )
 
 
-def _note_check_in(
-    result: TransitionResult, inputs: TransitionInput, _: Policy
-) -> TransitionResult:
-    first = result.booking.checked_in_at
-    return result.with_changes(checked_in_at=first or inputs.now)
-
-
 def _earn(result: TransitionResult, inputs: TransitionInput, policy: Policy) -> TransitionResult:
     return _settle_escrow(result, inputs, policy, refund=0, is_full=False)
+
+
+def _earn_again(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    """Back from a dispute. An escrow that was never divided stays; a hold on the payout too."""
+    if result.booking.status is not BookingStatus.COMPLETED:
+        return result
+    was_held = result.booking.payout_held
+    result = _earn(result, inputs, policy)
+    if not was_held or result.booking.payout_status is not PayoutStatus.SCHEDULED:
+        return result
+    return move_payout(result, PayoutTrigger.HELD).with_changes(payout_held=True)
 
 
 def _refund_by_rule(
@@ -218,6 +230,7 @@ def _distribute_escrow(
         refunded_amount=booking.refunded_amount + split.refund,
         payout_due_at=None,
         payout_released_at=None,
+        payout_held=False,
         payout_alarmed_at=None,
     )
     if split.refund:
@@ -270,7 +283,7 @@ def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -
 
 def _hold_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     text = f"the payout of booking {result.booking.code} is on hold: {inputs.reason or 'no reason'}"
-    result = move_payout(result, PayoutTrigger.HELD)
+    result = move_payout(result, PayoutTrigger.HELD).with_changes(payout_held=True)
     return evolve(result, alerts=(*result.alerts, text))
 
 
@@ -281,18 +294,9 @@ def _resume_payout(
     return move_payout(result, PayoutTrigger.RESUMED).with_changes(
         payout_due_at=due_at,
         payout_released_at=None,
+        payout_held=False,
         payout_alarmed_at=None,
     )
-
-
-def _note_alarm(
-    result: TransitionResult, inputs: TransitionInput, policy: Policy
-) -> TransitionResult:
-    booking = result.booking
-    deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
-    text = f"the payout of booking {booking.code} is not made yet: it is promised by {deadline}"
-    result = result.with_changes(payout_alarmed_at=inputs.now)
-    return evolve(result, alerts=(*result.alerts, text))
 
 
 def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
@@ -308,7 +312,9 @@ def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> Tra
             ledger.settlement_reversal_posting(booking.id, booking.settlements, split, inputs.now)
         )
     if booking.payout_status is PayoutStatus.FROZEN:
-        text = f"booking {booking.code} is disputed: the hold on its payout ends with the dispute"
+        text = (
+            f"booking {booking.code} is disputed: the hold on its payout ends when it is resolved"
+        )
         result = evolve(result, alerts=(*result.alerts, text))
     result = move_payout(result, PayoutTrigger.DISPUTED).with_changes(escrow=split.total)
     return claim_back_payout(result, inputs.now)
@@ -383,12 +389,8 @@ def _post_chargeback_loss(
 
 
 def _grant_credit(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    return evolve(result, grants_credit=inputs.party is Party.STAFF)
-
-
-def _alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    text = f"{inputs.trigger} of booking {result.booking.code} while {result.booking.status}"
-    return evolve(result, alerts=(*result.alerts, text))
+    is_let_down = inputs.party is Party.STAFF or inputs.trigger is Trigger.NO_SHOW
+    return evolve(result, grants_credit=is_let_down)
 
 
 def _require_intent(booking: Booking) -> PaymentIntent:
@@ -413,7 +415,10 @@ EFFECTS: dict[Effect, Callable[[TransitionResult, TransitionInput, Policy], Tran
     Effect.VOID_INTENT: _void_intent,
     Effect.HOLD_ESCROW: _hold_escrow,
     Effect.REFUND_LATE: _refund_late,
-    Effect.NOTE_CHECK_IN: _note_check_in,
+    Effect.NOTE_CHECK_IN: note_check_in,
+    Effect.NOTE_REMINDER: note_reminder,
+    Effect.NOTE_OVERDUE: note_overdue,
+    Effect.EARN_AGAIN: _earn_again,
     Effect.EARN: _earn,
     Effect.REFUND_BY_RULE: _refund_by_rule,
     Effect.REFUND_FULL: _refund_full,
@@ -425,7 +430,7 @@ EFFECTS: dict[Effect, Callable[[TransitionResult, TransitionInput, Policy], Tran
     Effect.SEND_PAYOUT: _send_payout,
     Effect.HOLD_PAYOUT: _hold_payout,
     Effect.RESUME_PAYOUT: _resume_payout,
-    Effect.NOTE_ALARM: _note_alarm,
+    Effect.NOTE_ALARM: note_alarm,
     Effect.GRANT_CREDIT: _grant_credit,
-    Effect.ALERT: _alert,
+    Effect.ALERT: alert,
 }

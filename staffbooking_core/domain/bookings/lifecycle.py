@@ -50,6 +50,8 @@ class Trigger(StrEnum):
     PAYMENT = "payment_succeeded"
     CHECK_IN = "check_in"
     CANCEL = "cancel"
+    REMIND = "remind"
+    ASK_CHECK_IN = "ask_check_in"
     CONFIRM = "confirm"
     AUTO_COMPLETE = "auto_complete"
     RELEASE_PAYOUT = "release_payout"
@@ -58,6 +60,9 @@ class Trigger(StrEnum):
     RETRY_PAYOUT = "retry_payout"
     PAYOUT_ALARM = "payout_alarm"
     DISPUTE = "dispute"
+    NO_SHOW = "no_show"
+    WITHDRAW = "withdraw"
+    DISPUTE_OVERDUE = "dispute_overdue"
     RELEASE = "resolve_release"
     REFUND = "resolve_refund"
     SPLIT = "resolve_split"
@@ -74,6 +79,11 @@ class Guard(StrEnum):
     AFTER_START = "event_not_started"
     AFTER_END = "event_not_ended"
     CHECK_IN_OPEN = "check_in_not_open"
+    NOT_CHECKED_IN = "already_checked_in"
+    NO_SHOW_OPEN = "no_show_not_open"
+    TIMER_DUE = "timer_not_due"
+    DISPUTE_OPENER = "wrong_party"
+    CREDIT_UNUSED = "rebooking_used"
     PAYOUT_NOT_RELEASED = "payout_released"
     NO_CHARGEBACK = "chargeback_open"
     CHARGEBACK_OPEN = "no_chargeback_open"
@@ -92,6 +102,9 @@ class Effect(StrEnum):
     HOLD_ESCROW = "hold the payment in escrow"
     REFUND_LATE = "refund this payment in full"
     NOTE_CHECK_IN = "record the check-in"
+    NOTE_REMINDER = "record the reminder"
+    NOTE_OVERDUE = "alert the operators that the dispute is overdue"
+    EARN_AGAIN = "where it was completed: divide the escrow again, the payout resumes"
     EARN = "take the fee, schedule the payout"
     REFUND_BY_RULE = "refund by the cancellation table, the rest is earned"
     REFUND_FULL = "refund everything"
@@ -104,7 +117,7 @@ class Effect(StrEnum):
     HOLD_PAYOUT = "put the payout on hold"
     RESUME_PAYOUT = "reschedule the payout"
     NOTE_ALARM = "alert the operators that the payout is nearly late"
-    GRANT_CREDIT = "where the staff member cancels: grant a priority rebooking"
+    GRANT_CREDIT = "where the staff member cancels or is absent: grant a priority rebooking"
     ALERT = "alert the operators"
 
 
@@ -119,6 +132,13 @@ class BookingNotification(StrEnum):
     CANCELLATION_TO_STAFF = "cancellation to the staff member (if not by them)"
     DISPUTE_TO_CUSTOMER = "dispute to the customer"
     DISPUTE_TO_STAFF = "dispute to the staff member"
+    NO_SHOW_TO_STAFF = "reported absence to the staff member"
+    WITHDRAWAL_TO_CUSTOMER = "withdrawn dispute to the customer (if not by them)"
+    WITHDRAWAL_TO_STAFF = "withdrawn dispute to the staff member (if not by them)"
+    REMINDER_TO_CUSTOMER = "reminder to the customer"
+    REMINDER_TO_STAFF = "reminder to the staff member"
+    QUESTION_TO_CUSTOMER = "missing check-in to the customer"
+    QUESTION_TO_STAFF = "missing check-in to the staff member"
     PAYOUT_TO_STAFF = "payout to the staff member"
 
 
@@ -126,7 +146,10 @@ class TimerKind(StrEnum):
     """Timers of a booking; `booking.next_timer` computes the time."""
 
     EXPIRE = "expire"
+    REMIND = "remind"
+    ASK_CHECK_IN = "ask_check_in"
     AUTO_COMPLETE = "auto_complete"
+    DISPUTE_OVERDUE = "dispute_overdue"
     PAY_OUT = "pay_out"
     PAYOUT_ALARM = "payout_alarm"
 
@@ -153,6 +176,12 @@ class Transition:
     notifications: tuple[BookingNotification, ...] = ()
     timer: TimerKind | None = None
     """The timer that fires this transition."""
+    returns_to: BookingStatus | None = None
+    """The next status, in place of `to_status`, of a booking that was in it before."""
+
+    def next_status(self, previous: BookingStatus | None) -> BookingStatus:
+        """The next status of a booking that had the status `previous` before its present one."""
+        return previous if previous is not None and previous is self.returns_to else self.to_status
 
 
 class MissingTransition(Exception):
@@ -240,6 +269,11 @@ def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
     }
 
 
+def _reminder(timer: TimerKind, *notifications: BookingNotification) -> Transition:
+    guards, effects = (G.TIMER_DUE,), (E.NOTE_REMINDER,)
+    return Transition(_SYSTEM_ONLY, S.PAID, guards, effects, None, notifications, timer)
+
+
 _CHARGEBACK_TRANSITION = _dispute(_PROCESSOR_ONLY, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
 
 TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
@@ -270,7 +304,11 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
         T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), (E.VOID_INTENT, E.GRANT_CREDIT)),
     },
     S.PAID: {
+        T.REMIND: _reminder(TimerKind.REMIND, N.REMINDER_TO_CUSTOMER, N.REMINDER_TO_STAFF),
         T.CHECK_IN: Transition(_STAFF_ONLY, S.PAID, (G.CHECK_IN_OPEN,), (E.NOTE_CHECK_IN,)),
+        T.ASK_CHECK_IN: _reminder(
+            TimerKind.ASK_CHECK_IN, N.QUESTION_TO_CUSTOMER, N.QUESTION_TO_STAFF
+        ),
         T.CANCEL: _cancellation(
             _CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), (E.REFUND_BY_RULE, E.GRANT_CREDIT)
         ),
@@ -279,6 +317,13 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             _SYSTEM_ONLY, (G.AFTER_END,), (E.EARN,), TimerKind.AUTO_COMPLETE
         ),
         T.DISPUTE: _dispute(_CUSTOMER_OR_STAFF, (G.AFTER_START,)),
+        T.NO_SHOW: Transition(
+            _CUSTOMER_ONLY,
+            S.DISPUTED,
+            (G.NOT_CHECKED_IN, G.NO_SHOW_OPEN),
+            (E.GRANT_CREDIT,),
+            notifications=(N.DISPUTE_TO_CUSTOMER, N.NO_SHOW_TO_STAFF),
+        ),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,
         T.PAYMENT: _late_payment(S.PAID),
     },
@@ -289,6 +334,21 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
         T.PAYMENT: _late_payment(S.COMPLETED),
     },
     S.DISPUTED: {
+        T.WITHDRAW: Transition(
+            _CUSTOMER_OR_STAFF,
+            S.PAID,
+            (G.DISPUTE_OPENER, G.NO_CHARGEBACK, G.CREDIT_UNUSED),
+            (E.EARN_AGAIN,),
+            notifications=(N.WITHDRAWAL_TO_CUSTOMER, N.WITHDRAWAL_TO_STAFF),
+            returns_to=S.COMPLETED,
+        ),
+        T.DISPUTE_OVERDUE: Transition(
+            _SYSTEM_ONLY,
+            S.DISPUTED,
+            (G.TIMER_DUE,),
+            (E.NOTE_OVERDUE,),
+            timer=TimerKind.DISPUTE_OVERDUE,
+        ),
         T.RELEASE: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
         T.REFUND: _cancellation(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
         T.SPLIT: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
@@ -327,6 +387,8 @@ REFUSAL_CODES: dict[Trigger, str] = {
     T.PAYMENT: "booking_not_accepted",
     T.CHECK_IN: "booking_not_paid",
     T.CANCEL: "booking_not_cancellable",
+    T.REMIND: "booking_not_paid",
+    T.ASK_CHECK_IN: "booking_not_paid",
     T.CONFIRM: "booking_not_paid",
     T.AUTO_COMPLETE: "booking_not_paid",
     T.RELEASE_PAYOUT: "payout_not_scheduled",
@@ -335,6 +397,9 @@ REFUSAL_CODES: dict[Trigger, str] = {
     T.RETRY_PAYOUT: "payout_not_failed",
     T.PAYOUT_ALARM: "payout_not_pending",
     T.DISPUTE: "booking_not_disputable",
+    T.NO_SHOW: "booking_not_paid",
+    T.WITHDRAW: "booking_not_disputed",
+    T.DISPUTE_OVERDUE: "booking_not_disputed",
     T.RELEASE: "booking_not_disputed",
     T.REFUND: "booking_not_disputed",
     T.SPLIT: "booking_not_disputed",

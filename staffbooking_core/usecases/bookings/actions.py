@@ -26,13 +26,15 @@ from staffbooking_core.errors import (
     NotFound,
     ProcessorUnavailable,
     RuleBroken,
+    invalid_field,
 )
-from staffbooking_core.inputs import CancelBooking, DisputeBooking
+from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
 from staffbooking_core.representations.bookings import CancellationQuoteRecord
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_booking
 from staffbooking_core.usecases.payments import operations
+from staffbooking_core.validation import validated
 
 QUOTE_SIGNING_PURPOSE = "cancellation-quote"
 """The vault's purpose for signatures of cancellation quotes."""
@@ -57,6 +59,7 @@ def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party
 # Reading --------------------------------------------------------------------------------
 
 
+@validated
 async def get_by_code(ports: Ports, code: str) -> Booking:
     """A booking by its public code (SPECIFICATION 4.6). Raises NotFound.
 
@@ -78,6 +81,7 @@ class RebookingOffer:
     """Encoded summaries."""
 
 
+@validated
 async def get_by_id(
     ports: Ports, actor: Actor, booking_id: int
 ) -> tuple[Booking, Party, RebookingOffer | None]:
@@ -89,7 +93,8 @@ async def get_by_id(
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))
         rebooking = None
-        if party is Party.CUSTOMER and booking.status is BookingStatus.CANCELLED:
+        may_rebook = booking.status is BookingStatus.CANCELLED or booking.was_no_show
+        if party is Party.CUSTOMER and may_rebook:
             rebooking = await _rebooking_offer(ports, view, booking, now)
     return booking, party, rebooking
 
@@ -100,6 +105,8 @@ async def _rebooking_offer(
     credit = await view.bookings.rebooking_credit(booking.id)
     if credit is None or credit.used_by is not None or now >= credit.expires_at:
         return None
+    if booking.starts_at <= now:
+        return RebookingOffer(credit.expires_at, ())
     booked_interval = Interval(booking.starts_at, booking.ends_at)
     candidates = await view.companions.rebooking_candidates(
         booking.service_type,
@@ -112,7 +119,6 @@ async def _rebooking_offer(
         candidate.summary
         for candidate in candidates
         if candidate.availability.companion_id != booking.companion_id
-        and booking.starts_at > now
         and availability.fits(
             candidate.availability.calendar, candidate.availability.busy, booked_interval
         )
@@ -127,6 +133,7 @@ _PARTIES_BY_ROLE = {
 }
 
 
+@validated
 async def list_bookings(
     ports: Ports,
     actor: Actor,
@@ -140,6 +147,8 @@ async def list_bookings(
 
     `role` (customer, staff) keeps the bookings in which the actor is that party.
     """
+    if role not in _PARTIES_BY_ROLE:
+        raise invalid_field("role", "must be customer or staff")
     sees_all = actor.is_admin and actor.key_id is None and role is None
     query = BookingQuery(
         user_id=None if sees_all else actor.user_id,
@@ -162,12 +171,15 @@ _USER_TRIGGERS = (
     Trigger.CHECKOUT,
     Trigger.CHECK_IN,
     Trigger.CONFIRM,
+    Trigger.NO_SHOW,
     Trigger.DISPUTE,
+    Trigger.WITHDRAW,
     Trigger.CANCEL,
 )
 """Triggers that users start themselves."""
 
 
+@validated
 async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tuple[Trigger, ...]:
     """The triggers that a party may use on a booking at this business time. Checks the rules only:
     nothing is saved."""
@@ -183,6 +195,7 @@ async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tu
     return tuple(filter(is_available, _USER_TRIGGERS))
 
 
+@validated
 async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigger) -> None:
     """Check that the actor may use a trigger on a booking, before the rest of the call is validated
     (CONTRACT 1).
@@ -194,6 +207,7 @@ async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigge
     check_party(booking.status, trigger, party)
 
 
+@validated
 async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
     """Accept a pending booking as its staff member (SPECIFICATION 3): holds the slot, orders the
     payment intent, and cancels the pending bookings that overlap it.
@@ -234,11 +248,12 @@ def _slot_taken() -> RuleBroken:
     return RuleBroken("companion_unavailable", "The slot is taken by another booking")
 
 
+@validated
 async def apply_trigger(
     ports: Ports, actor: Actor, booking_id: int, trigger: Trigger, reason: str | None = None
 ) -> Booking:
-    """Apply a trigger that needs no input but an optional reason: decline, check in, confirm,
-    dispute. Locks the booking.
+    """Apply a trigger that needs no input but an optional reason: decline, check in, confirm.
+    Locks the booking.
 
     Raises NotFound, Forbidden `wrong_party`, and RuleBroken with the code of the refused transition
     or guard.
@@ -254,17 +269,7 @@ async def apply_trigger(
     return await ports.store.run_transaction(unit)
 
 
-async def open_dispute(
-    ports: Ports, actor: Actor, booking_id: int, command: DisputeBooking
-) -> Booking:
-    """Open a dispute (SPECIFICATION 3). The escrow is kept until the dispute is resolved.
-
-    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_disputable` or the code of
-    a guard.
-    """
-    return await apply_trigger(ports, actor, booking_id, Trigger.DISPUTE, command.reason)
-
-
+@validated
 async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBooking) -> Booking:
     """Cancel a booking (SPECIFICATION 3). The refund follows the refund table, or an unexpired
     quote. Locks the booking.
@@ -290,6 +295,7 @@ async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBoo
 # Quotes ---------------------------------------------------------------------------------
 
 
+@validated
 async def quote_cancellation(
     ports: Ports, actor: Actor, booking_id: int
 ) -> CancellationQuoteRecord:
@@ -371,6 +377,7 @@ def _b64(raw: bytes) -> str:
 # Paying ---------------------------------------------------------------------------------
 
 
+@validated
 async def open_checkout(
     ports: Ports, actor: Actor, booking_id: int
 ) -> tuple[Booking, str, datetime]:

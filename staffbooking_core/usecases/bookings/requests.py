@@ -42,10 +42,12 @@ from staffbooking_core.ports import (
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.booking_writes import to_booking_write
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
+from staffbooking_core.validation import validated
 
 _UNKNOWN_CUSTOMER = FieldError("customer_email", "is not the address of a registered customer")
 
 
+@validated
 async def request_booking(
     ports: Ports,
     actor: Actor,

@@ -24,10 +24,12 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.usecases.booking_writes import advance_booking, to_booking_write
 from staffbooking_core.usecases.payments import reconciliation
+from staffbooking_core.validation import validated
 
 _TIMER_BATCH_SIZE = 16
 
 
+@validated
 async def fire_due_timers(ports: Ports, limit: int = _TIMER_BATCH_SIZE) -> int:
     """Fire due timers, the earliest first, each with its due time as `now`; returns the number of
     claimed timers. A timer that fails is deferred with an alert and does not block others.

@@ -15,8 +15,10 @@ from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
+from staffbooking_core.validation import validated
 
 
+@validated
 async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
     """Encoded summaries of a page, up to `query.limit + 1`: one more means that another page
     follows (SPECIFICATION 4.2).
@@ -30,6 +32,7 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
         return await view.companions.search(query)
 
 
+@validated
 async def get_detail(ports: Ports, companion_id: int) -> bytes:
     """The encoded detail of a listed companion (SPECIFICATION 4.3). Raises NotFound."""
     async with ports.store.read_view() as view:
@@ -39,35 +42,38 @@ async def get_detail(ports: Ports, companion_id: int) -> bytes:
     return found
 
 
+@validated
 async def get_availability(
-    ports: Ports, companion_id: int, start: date, end: date
+    ports: Ports, companion_id: int, start_date: date, end_date: date
 ) -> FreeDaysRecord:
-    """The free slots of each local day from `start` to `end`, both included (SPECIFICATION 4.4,
+    """The free slots of each local day, `start_date` and `end_date` included (SPECIFICATION 4.4,
     CONTRACT 3).
 
     Raises InvalidField on `start_date` or `end_date`, and NotFound for a companion that is not
     listed.
     """
-    _check_range(start, end, ports.policy.availability_days)
-    first = datetime.combine(start, time(), UTC) - DAY
-    last = datetime.combine(end, time(), UTC) + 2 * DAY
+    _check_range(start_date, end_date, ports.policy.availability_days)
+    first = datetime.combine(start_date, time(), UTC) - DAY
+    last = datetime.combine(end_date, time(), UTC) + 2 * DAY
     async with ports.store.read_view() as view:
         agenda = await view.companions.availability(companion_id, first, last)
     if agenda is None:
         raise NotFound("Companion")
-    days = companions_availability.daily_availability(agenda.calendar, agenda.busy, start, end)
-    return free_days_record(companion_id, agenda.calendar.timezone, start, end, days)
+    days = companions_availability.daily_availability(
+        agenda.calendar, agenda.busy, start_date, end_date
+    )
+    return free_days_record(companion_id, agenda.calendar.timezone, start_date, end_date, days)
 
 
-def _check_range(start: date, end: date, max_days: int) -> None:
+def _check_range(start_date: date, end_date: date, max_days: int) -> None:
     faults = [
         FieldError(name, f"must lie between {MIN_CALENDAR_DATE} and {MAX_CALENDAR_DATE}")
-        for name, day in (("start_date", start), ("end_date", end))
+        for name, day in (("start_date", start_date), ("end_date", end_date))
         if not MIN_CALENDAR_DATE <= day <= MAX_CALENDAR_DATE
     ]
-    if not faults and end < start:
+    if not faults and end_date < start_date:
         faults = [FieldError("end_date", "must not be before start_date")]
-    elif not faults and (end - start).days >= max_days:
+    elif not faults and (end_date - start_date).days >= max_days:
         faults = [FieldError("end_date", f"is too far from start_date: at most {max_days} days")]
     if faults:
         raise InvalidField(faults)

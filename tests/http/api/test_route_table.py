@@ -99,6 +99,20 @@ MATRIX: dict[str, dict[str, int]] = {
     "POST /bookings/{id}/confirm": OF_CUSTOMER,
     "POST /bookings/{id}/cancel": OF_PARTIES,
     "POST /bookings/{id}/dispute": {**OF_PARTIES, "admin": 403},
+    "GET /bookings/{id}/dispute": {
+        name: 404 if met == 200 else met for name, met in OF_PARTIES.items()
+    },
+    "POST /bookings/{id}/dispute/statements": {**OF_PARTIES, "admin": 403},
+    "POST /bookings/{id}/dispute/withdraw": {**OF_PARTIES, "admin": 403},
+    "POST /bookings/{id}/dispute/files": {
+        **OF_PARTIES,
+        **dict.fromkeys(("customer", "companion"), 415),
+        "admin": 403,
+    },
+    "GET /bookings/{id}/dispute/files/{file}": {
+        name: 404 if met == 200 else met for name, met in OF_PARTIES.items()
+    },
+    "POST /bookings/{id}/no-show": OF_CUSTOMER,
     "POST /reviews/booking/{id}": {**OF_PARTIES, "admin": 403},
     "GET /reviews/user/{id}": BY_EITHER,
     "POST /reviews/{id}/respond": BY_STAFF,

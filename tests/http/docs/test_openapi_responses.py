@@ -16,6 +16,7 @@ from tests.http.api.endpoint_walks import (
     exercise_account_endpoints,
     exercise_admin_endpoints,
     exercise_calendar_endpoints,
+    exercise_dispute_endpoints,
     exercise_image_endpoints,
     exercise_staff_endpoints,
 )
@@ -85,6 +86,7 @@ async def _walk(world: HttpDeployment) -> None:
         await client.get(f"/api/v1/bookings/{code}")
     for client in (customer, staff, await world.signed_in_client(world.stranger.id)):
         await _operations(client, path)
+    await exercise_dispute_endpoints(world, path)
     await _people(world)
     await _reviews(world)
     await _messages(world)

@@ -277,7 +277,6 @@ async def test_a_link_is_for_nobody_else(ports: Ports, ada: User) -> None:
         f"404.{until}.{signature}",
         f"{number}.{until}.{signature[::-1]}",
         other,
-        "",
         "\N{DIGIT ONE}.1.1",
     ):
         await refused(ports, forged)

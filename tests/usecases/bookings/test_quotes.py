@@ -185,7 +185,7 @@ async def test_a_signature_for_another_purpose_is_none(scene):
     assert await refused(scene, booking, text) == "quote_invalid"
 
 
-@pytest.mark.parametrize("text", [".", "x", "é.é", "a.b.c", "====", "\x00.\x00", "A" * 1000])
+@pytest.mark.parametrize("text", [".", "x", "é.é", "a.b.c", "====", "A" * 1000])
 async def test_nonsense_is_no_quote(scene, text):
     """Any malformed quote raises `quote_invalid`."""
     booking, _ = await quoted(scene)
