@@ -23,6 +23,7 @@ from staffbooking_http.api.query_string import (
     ListForOperators,
 )
 from staffbooking_http.api.response_schemas import reply_schema
+from staffbooking_http.api.security_log import log_security_event
 
 ADMIN_ACCESS = SessionAccess(check_user=require_admin)
 
@@ -95,14 +96,23 @@ def change_endpoint(
 
     def declare(change: Change) -> Endpoint:
         async def handle(call: Call) -> Reply:
+            subject_id = subject.id_of(call)
             act_of_operator = audit.OperatorAct(
                 operator=Operator(call.user.id, origin=rate_limits.address_key(call)),
                 act=act,
                 subject=subject.kind,
-                subject_id=subject.id_of(call),
+                subject_id=subject_id,
                 reason=call.parsed_input.reason,
             )
             record = await change(call, audit.audited_ports(call.ports, act_of_operator))
+            log_security_event(
+                call,
+                "operator_act",
+                user_id=call.user.id,
+                act=act,
+                subject=subject.kind.value,
+                subject_id=subject_id,
+            )
             return Reply(200, codec.encode({"success": True, subject.reply_name: record}))
 
         parameter = "{code}" if subject.is_named_by_code else "{id}"
