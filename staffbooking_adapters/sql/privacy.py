@@ -19,6 +19,7 @@ from sqlalchemy import (
     case,
     cast,
     delete,
+    exists,
     literal,
     null,
     or_,
@@ -180,8 +181,23 @@ def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | 
 
 
 _ERASED_NAME = literal(ERASED_NAME, Text())
+
+
+def _audited_id(subject: AuditSubject) -> ColumnElement[int]:
+    """The id that an audit entry of this subject names; NULL for entries of others."""
+    return cast(case((audit.c.subject == subject, audit.c.subject_id)), BigInt)
+
+
 _IS_IN_AUDIT_OF_PERSON = or_(
     audit.c.actor_id == _USER_ID,
+    exists().where(
+        endpoints.c.id == _audited_id(AuditSubject.WEBHOOK), endpoints.c.owner_id == _USER_ID
+    ),
+    exists().where(
+        deliveries.c.id == _audited_id(AuditSubject.DELIVERY),
+        deliveries.c.endpoint_id == endpoints.c.id,
+        endpoints.c.owner_id == _USER_ID,
+    ),
     *(
         and_(
             audit.c.subject.in_(subjects),
@@ -195,23 +211,7 @@ _IS_IN_AUDIT_OF_PERSON = or_(
                 portfolio_items.c.id,
                 portfolio_items.c.companion_id == _USER_ID,
             ),
-            (
-                (AuditSubject.REVIEW,),
-                reviews.c.id,
-                or_(reviews.c.reviewer_id == _USER_ID, reviews.c.reviewee_id == _USER_ID),
-            ),
-            (
-                (AuditSubject.WEBHOOK,),
-                endpoints.c.id,
-                endpoints.c.owner_id == _USER_ID,
-            ),
-            (
-                (AuditSubject.DELIVERY,),
-                deliveries.c.id,
-                deliveries.c.endpoint_id.in_(
-                    select(endpoints.c.id).where(endpoints.c.owner_id == _USER_ID)
-                ),
-            ),
+            ((AuditSubject.REVIEW,), reviews.c.id, _IS_REVIEW_OF_OWN_BOOKING),
             (BOOKING_SUBJECTS, bookings.c.code, _IS_PARTY),
         )
     ),

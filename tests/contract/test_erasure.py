@@ -31,11 +31,13 @@ from staffbooking_core.usecases.bookings import dispute_files, disputes
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries
+from staffbooking_core.usecases.webhooks import endpoints
 from tests.contract.stores import OpenStore
 from tests.support.builders import (
     DAY,
     HOUR,
     NOW,
+    add_api_key,
     add_companion,
     add_user,
     make_audit_entry,
@@ -48,6 +50,8 @@ from tests.support.memory_deployment import (
     memory_ports,
 )
 from tests.support.pdfs import make_pdf
+from tests.support.portfolio import add_portfolio_item
+from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 
@@ -203,3 +207,34 @@ async def test_an_erased_name_is_replaced(store: OpenStore) -> None:
     names = {each["user_id"]: each["name"] for each in record["participants"]}
     assert record["title"] == "Erased"
     assert names == {scene.customer.user_id: "Zelda Okoro", scene.staff.user_id: "Erased"}
+
+
+async def test_the_audit_of_webhooks_and_keys_is_erased(store: OpenStore) -> None:
+    """Texts about the person's endpoints, also deleted ones, deliveries, keys and portfolio items
+    are erased, and those about others stay."""
+    scene, persons = await add_parties(store)
+    user, other = persons["staff"], persons["customer"]
+    hook = await add_endpoint(store, user, vault=scene.ports.vault)
+    delivery = await add_delivery(store, hook)
+    await endpoints.delete_endpoint(scene.ports, user, hook.id)
+    foreign = await add_endpoint(store, other, vault=scene.ports.vault)
+    key = await add_api_key(store, user.id)
+    item = await add_portfolio_item(store, user.id)
+    named = (
+        (AuditSubject.WEBHOOK, hook.id),
+        (AuditSubject.DELIVERY, delivery.id),
+        (AuditSubject.API_KEY, key.id),
+        (AuditSubject.PORTFOLIO_ITEM, item.id),
+        (AuditSubject.WEBHOOK, foreign.id),
+    )
+
+    async def unit(tx: Transaction) -> None:
+        for subject, number in named:
+            entry = make_audit_entry(subject=subject, subject_id=str(number), reason=TEXT)
+            await tx.audit.add_audit_entry(entry)
+
+    await store.run_transaction(unit)
+    await privacy.erase_person(scene.ports, user.id)
+    async with store.read_view() as view:
+        kept = [each for each in await view.audit.audit_entries(9) if each.reason is not None]
+    assert [each.subject_id for each in kept] == [str(foreign.id)]

@@ -21,6 +21,7 @@ from staffbooking_core.domain.accounts.audit import (
 )
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BookingWrite, Ports, ReadView, Store, Transaction
+from staffbooking_core.validation import validated
 
 T = TypeVar("T")
 
@@ -89,6 +90,7 @@ class _AuditedStore:
         )
 
 
+@validated
 async def list_audit_entries(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[AuditEntry]:
     """A page of the audit, the newest first, up to `limit + 1` entries."""
     async with ports.store.read_view() as view:
