@@ -24,7 +24,7 @@ from cattrs.gen import make_dict_structure_fn
 
 from staffbooking_core.errors import FieldError, InvalidField, MissingField
 from staffbooking_core.inputs import IntegerBounds, ListBounds, SlotHours, Unset
-from staffbooking_core.validation import BOUND_CHECKS, check_date, uniqueness_key
+from staffbooking_core.value_checks import BOUND_CHECKS, check_date, uniqueness_key
 
 T = TypeVar("T")
 

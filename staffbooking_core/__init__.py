@@ -34,5 +34,6 @@ __all__ = [
     "request_context",
     "usecases",
     "validation",
+    "value_checks",
     "webhook_receiver",
 ]

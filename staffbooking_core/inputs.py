@@ -223,16 +223,23 @@ class CreateApiKey:
 
 
 @frozen(kw_only=True)
-class RequestBooking:
-    """A booking request by the customer (SPECIFICATION 4.5, without the customer fields)."""
+class RequestQuote:
+    """The input of a quote: that of a booking without its customer and its location
+    (CONTRACT 10)."""
 
     companion_id: Id
     event_date: date
     start_time: TimeOfDay
     duration_hours: Annotated[int, IntegerBounds(1, 24)]
     service_type: Name
-    location: MultilineText
     cancellation_insurance: bool = False
+
+
+@frozen(kw_only=True)
+class RequestBooking(RequestQuote):
+    """A booking request by the customer (SPECIFICATION 4.5, without the customer fields)."""
+
+    location: MultilineText
     event_ref: Annotated[str, TextBounds(64)] | None = None
     rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
 

@@ -9,8 +9,9 @@ from typing import Annotated, TypedDict
 
 from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject
 from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, payout_deadline
+from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.timers import payout_deadline
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.portfolio import PortfolioItem
 from staffbooking_core.domain.companions.reviews import Review
@@ -150,11 +151,11 @@ class AdminDisputeRecord(BookingRecord):
     chargeback_amount: Money | None
 
 
-def admin_dispute_record(booking: Booking, emails: Emails) -> AdminDisputeRecord:
+def admin_dispute_record(booking: Booking, policy: Policy, emails: Emails) -> AdminDisputeRecord:
     """The record of a booking that is or was disputed."""
     charged = Currency(booking.currency).to_decimal(booking.chargeback_amount)
     return {
-        **booking_record(booking, Party.ADMIN),
+        **booking_record(booking, Party.ADMIN, policy),
         "customer_email": emails.get(booking.customer_id),
         "companion_email": emails.get(booking.companion_id),
         "disputed_by": booking.disputed_by,

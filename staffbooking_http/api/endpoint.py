@@ -225,6 +225,9 @@ class Endpoint:
     """The resource name of a 404; empty if the endpoint has none."""
     response_media_type: str = "application/json"
     """The media type of a successful response, for the documents."""
+    is_versioned: bool = False
+    """Whether the endpoint reads a versioned resource, whose version is the ETag (never a 304), or
+    changes it under If-Match."""
     has_etag: bool = False
     """Whether a success has an ETag, so that If-None-Match gets a 304."""
 

@@ -141,7 +141,7 @@ async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, A
     cancelling = Trigger.CANCEL in steps and has_flash_code(call, b"cancel")
     reviews_it = booking.status is BookingStatus.COMPLETED and party in REVIEWING_PARTIES
     return {
-        "booking": booking_record(booking, party),
+        "booking": booking_record(booking, party, call.ports.policy),
         "party": party,
         "other": _other_party(booking, party),
         "group_id": await messages.find_event_group(call.ports, actor, booking),

@@ -30,6 +30,8 @@ from staffbooking_core.representations.administration import (
     person_record,
 )
 from staffbooking_core.usecases.accounts import administration, audit
+from staffbooking_core.usecases.bookings import disabling
+from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_http.api.endpoint import Call
@@ -194,12 +196,19 @@ async def list_people(call: Call, limit: int, offset: int) -> Sequence[object]:
 @change_endpoint(
     _PERSON,
     "disable",
-    "Sessions and keys stop working, and search hides the companion.",
+    "Sessions and keys stop working, search hides the companion, requests end and payouts are "
+    "held. `bookings` is needed where accepted or paid bookings are ahead.",
     body=DisablePerson,
+    rule_codes=("bookings_ahead",),
 )
 async def disable_person(call: Call, ports: Ports) -> object:
     user = await administration.get_user_by_id(ports, call.path_id("User"))
-    return person_record(await administration.disable_user(ports, user.email))
+    wanted: DisablePerson = call.parsed_input
+    decision = None if wanted.bookings is None else BookingsDecision(wanted.bookings)
+    done = await disabling.disable_user(
+        ports, user.email, decision, wanted.reason, actor_id=call.user.id
+    )
+    return person_record(done.user)
 
 
 @change_endpoint(_PERSON, "enable", "A disabled account works again.")

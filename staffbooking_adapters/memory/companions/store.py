@@ -23,7 +23,7 @@ from staffbooking_core.domain.companions.companion import (
     CompanionQuery,
     normalize_text,
 )
-from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
+from staffbooking_core.ports import CompanionAvailability, SearchCandidate
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 
 
@@ -68,12 +68,19 @@ class CompanionsReader:
             names |= _services_by_folded_name(row.companion)
         return [name for _, name in sorted(names.items())]
 
-    async def rebooking_candidates(
-        self, service: str, day: date, first: datetime, last: datetime, limit: int
-    ) -> Sequence[RebookingCandidate]:
-        rows = self._find_matching(CompanionQuery(service=service, date=day))[:limit]
+    async def search_candidates(
+        self, query: CompanionQuery, first: datetime, last: datetime
+    ) -> Sequence[SearchCandidate]:
+        offset = (query.page - 1) * query.limit
+        rows = self._find_matching(query)[offset : offset + query.limit]
         return [
-            RebookingCandidate(row.summary, self._build_agenda(row, first, last)) for row in rows
+            SearchCandidate(
+                row.summary,
+                row.companion.location_city,
+                row.companion.location_country,
+                self._build_agenda(row, first, last),
+            )
+            for row in rows
         ]
 
     async def companion(self, companion_id: int) -> Companion | None:

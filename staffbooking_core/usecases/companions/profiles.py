@@ -17,10 +17,9 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
     local_date,
     parse_hhmm,
-    with_override,
-    without_override,
 )
 from staffbooking_core.domain.companions.companion import Companion, draft_companion
+from staffbooking_core.domain.companions.overrides import with_override, without_override
 from staffbooking_core.domain.companions.portfolio import (
     MEDIA_PATH_PREFIX,
     NewPortfolioItem,

@@ -14,7 +14,7 @@ from tests.support.builders import (
     add_companion,
     add_user,
     make_booking_write,
-    next_version,
+    next_revision,
 )
 from tests.support.portfolio import add_portfolio_item
 from tests.support.reviews import add_review
@@ -67,7 +67,7 @@ async def test_payouts_and_alerts_begin_after_an_offset(store):
             payout_due_at=NOW + days * DAY,
         )
         numbers.append(booking.id)
-        write = make_booking_write(next_version(booking), alerts=(f"alert {days}",))
+        write = make_booking_write(next_revision(booking), alerts=(f"alert {days}",))
         await store.run_transaction(lambda unit, write=write: unit.bookings.save_booking(write))
     payouts = await read_store(store, lambda view: view.bookings.open_payouts(1, 1))
     assert [each.id for each in payouts] == numbers[1:2]

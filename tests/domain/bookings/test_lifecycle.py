@@ -36,7 +36,7 @@ ENDED, GONE, MET = (
 )
 
 PAYOUTS = {
-    T.HOLD_PAYOUT: {P.ADMIN},
+    T.HOLD_PAYOUT: {P.ADMIN, P.SYSTEM},
     T.RESUME_PAYOUT: {P.ADMIN},
     T.RETRY_PAYOUT: {P.ADMIN},
     T.PAYOUT_ALARM: {P.SYSTEM},
@@ -48,14 +48,17 @@ CONTRACT = {
     (S.PENDING, T.DECLINE): ({P.STAFF}, S.CANCELLED, GONE),
     (S.PENDING, T.LOSE_SLOT): ({P.SYSTEM}, S.CANCELLED, GONE),
     (S.PENDING, T.EXPIRE): ({P.SYSTEM}, S.CANCELLED, GONE),
+    (S.PENDING, T.PARTY_DISABLED): ({P.SYSTEM}, S.CANCELLED, GONE),
     (S.PENDING, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
     (S.ACCEPTED, T.CHECKOUT): ({P.CUSTOMER}, S.ACCEPTED, None),
     (S.ACCEPTED, T.PAYMENT): ({P.PROCESSOR}, S.PAID, MET),
     (S.ACCEPTED, T.EXPIRE): ({P.SYSTEM}, S.CANCELLED, GONE),
+    (S.ACCEPTED, T.PARTY_DISABLED): ({P.ADMIN}, S.CANCELLED, GONE),
     (S.ACCEPTED, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
     (S.PAID, T.REMIND): ({P.SYSTEM}, S.PAID, None),
     (S.PAID, T.ASK_CHECK_IN): ({P.SYSTEM}, S.PAID, None),
     (S.PAID, T.CHECK_IN): ({P.STAFF}, S.PAID, None),
+    (S.PAID, T.PARTY_DISABLED): ({P.ADMIN}, S.CANCELLED, GONE),
     (S.PAID, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
     (S.PAID, T.CONFIRM): ({P.CUSTOMER}, S.COMPLETED, ENDED),
     (S.PAID, T.AUTO_COMPLETE): ({P.SYSTEM}, S.COMPLETED, ENDED),
@@ -125,6 +128,7 @@ REFUSALS = {
     T.ACCEPT: "booking_not_pending",
     T.DECLINE: "booking_not_pending",
     T.LOSE_SLOT: "booking_not_pending",
+    T.PARTY_DISABLED: "booking_not_cancellable",
     T.EXPIRE: "booking_not_expirable",
     T.CHECKOUT: "booking_not_accepted",
     T.PAYMENT: "booking_not_accepted",
@@ -211,13 +215,13 @@ def test_the_product_is_whole():
 
 @pytest.mark.parametrize("status, trigger, by", LEGAL)
 def test_a_row_of_the_table_moves_the_booking(status, trigger, by):
-    """A transition of the contract leads to its status, with its event, in the next version."""
+    """A transition of the contract leads to its status, with its event, in the next revision."""
     journey, what = situation(status, trigger, by)
     before, (_, to, event) = journey.booking, CONTRACT[status, trigger]
     told = ENDED in journey.events and event is ENDED
     step = apply_transition(before, what, POLICY)
     assert step.booking.status is to
-    assert step.booking.version == before.version + 1
+    assert step.booking.revision == before.revision + 1
     assert step.event == (None if told else event)
     assert step.booking.events == before.events + (step.event is not None)
 

@@ -29,11 +29,11 @@ async def test_a_change_has_one_entry() -> None:
     """A change of one transaction has one entry with the time of the change."""
     ports = memory_ports()
     user = await add_user(ports.store)
-    await administration.disable_user(
-        audited(ports, AuditSubject.PERSON, user.id, "disable"), user.email
+    await administration.enable_user(
+        audited(ports, AuditSubject.PERSON, user.id, "enable"), user.email
     )
     [entry] = await audit.list_audit_entries(ports)
-    assert (entry.at, entry.act, entry.subject_id) == (NOW, "disable", str(user.id))
+    assert (entry.at, entry.act, entry.subject_id) == (NOW, "enable", str(user.id))
 
 
 async def test_a_change_of_several_transactions_has_one_entry() -> None:
