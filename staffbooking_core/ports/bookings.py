@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Protocol
 
@@ -141,10 +141,6 @@ class BookingsReadPort(Protocol):
 
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
         """Sequence number and encoded envelope of each event of a booking, in order."""
-        ...
-
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
-        """The codes of the bookings that exist among these ids, by id."""
         ...
 
     async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:

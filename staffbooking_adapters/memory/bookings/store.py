@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 
 from attrs import evolve, frozen
@@ -132,10 +132,6 @@ class BookingsReader:
         state = self.tx.state
         rows = [state.events[number] for number in state.events_of.get(booking_id) or ()]
         return sorted((row.event.sequence, row.body) for row in rows)
-
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
-        bookings = self.tx.state.bookings
-        return {number: bookings[number].code for number in booking_ids if number in bookings}
 
     async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
         bookings = self.tx.state.bookings.values()

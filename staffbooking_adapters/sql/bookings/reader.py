@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from functools import cache, lru_cache
 from typing import Any
@@ -34,7 +34,6 @@ from staffbooking_adapters.sql.companions.reader import (
     to_busy_intervals,
 )
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
@@ -271,17 +270,11 @@ def _select_soonest_ids(size: int, condition: ColumnElement[bool]) -> Select[tup
     return select(soonest.c.id)
 
 
-LIST_CODES = Statement(
-    select(bookings.c.id, bookings.c.code).where(in_array(bookings.c.id, "booking_ids"))
-)
-
-
 @cache
 def open_payouts(size: int) -> Statement:
-    due_at, created_at = bookings.c.payout_due_at, bookings.c.created_at
-    earliest = (due_at.is_(None), func.coalesce(due_at, created_at), bookings.c.id)
-    found = select(*BOOKING_COLUMNS).where(is_open_payout).order_by(*earliest)
-    return Statement(found.limit(size).offset(OFFSET_PARAM))
+    due_at = func.coalesce(bookings.c.payout_due_at, bookings.c.created_at)
+    found = select(*BOOKING_COLUMNS).where(is_open_payout).limit(size).offset(OFFSET_PARAM)
+    return Statement(found.order_by(bookings.c.payout_due_at.is_(None), due_at, bookings.c.id))
 
 
 @cache
@@ -409,10 +402,6 @@ class BookingsReader:
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
         rows = await self.connection.fetch_all(EVENTS_OF, booking_id=booking_id)
         return [(sequence, body) for sequence, body in rows]
-
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
-        rows = await self.connection.fetch_all(LIST_CODES, booking_ids=list(booking_ids))
-        return dict(rows)
 
     async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
         rows = await self.connection.fetch_all(open_payouts(page_size(limit)), offset=offset)

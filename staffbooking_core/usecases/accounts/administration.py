@@ -255,5 +255,5 @@ async def list_alerts(
     `offset`, the newest first."""
     async with ports.store.read_view() as view:
         alerts = await view.alerts.alerts(limit, offset)
-        codes = await view.bookings.codes_of({booking_id for _, booking_id, _ in alerts})
+        codes = await view.alerts.codes_of({booking_id for _, booking_id, _ in alerts})
     return [(at, booking_id, codes.get(booking_id), text) for at, booking_id, text in alerts]

@@ -81,6 +81,6 @@ async def test_addresses_and_codes_are_found_by_id(store):
     booking = await add_booking(store, companion, customer)
     emails = await read_store(store, lambda view: view.accounts.emails_of({customer.id, 999}))
     assert emails == {customer.id: customer.email}
-    codes = await read_store(store, lambda view: view.bookings.codes_of([booking.id, 999]))
+    codes = await read_store(store, lambda view: view.alerts.codes_of([booking.id, 999]))
     assert codes == {booking.id: booking.code}
-    assert await read_store(store, lambda view: view.bookings.codes_of([])) == {}
+    assert await read_store(store, lambda view: view.alerts.codes_of([])) == {}
