@@ -368,18 +368,21 @@ class AddPortfolioItem:
 @frozen(kw_only=True)
 class CreateWebhook:
     url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, form="webhook")]
-    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
-    """The subscribed events; all five by default."""
+    events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None
+    """The subscribed events; by default the first five."""
     description: OptionalLongText | None = None
+    ordered: bool = False
+    """Whether the events of a booking are sent one after the other, in their sequence."""
 
 
 @frozen(kw_only=True)
 class ChangeWebhook:
-    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
+    events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None
     description: OptionalLongText | None = None
     active: bool | None = None
     """False pauses the endpoint; true enables it, even if it was disabled, and sends its held
     deliveries."""
+    ordered: bool | None = None
 
 
 # Events of the channel (CONTRACT 6) -----------------------------------------------------

@@ -14,7 +14,8 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import format_datetime
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
@@ -183,6 +184,31 @@ class Access(Protocol):
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 
+_MINIMUM_NOTICE = timedelta(days=365)
+"""How long what is to go stays at least (docs/compatibility.md)."""
+
+
+@frozen
+class Deprecation:
+    """An endpoint that is to go. Raises ValueError where it would go within 12 months."""
+
+    since: datetime
+    sunset: datetime
+    """When it may stop to answer."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.sunset - self.since < _MINIMUM_NOTICE:
+            raise ValueError("an endpoint goes 12 months after its deprecation at the earliest")
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """`Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
+        since = b"@%d" % self.since.timestamp()
+        return (
+            (b"deprecation", since),
+            (b"sunset", format_datetime(self.sunset, usegmt=True).encode()),
+        )
+
 
 @frozen(kw_only=True)
 class Endpoint:
@@ -228,6 +254,8 @@ class Endpoint:
     is_versioned: bool = False
     """Whether the endpoint reads a versioned resource, whose version is the ETag (never a 304), or
     changes it under If-Match."""
+    deprecation: Deprecation | None = None
+    """Set if it is to go: every response then has the headers that say so."""
     has_etag: bool = False
     """Whether a success has an ETag, so that If-None-Match gets a 304."""
 

@@ -41,11 +41,13 @@ from staffbooking_http.api.security_log import log_refusal
 
 @frozen
 class Route:
-    """An endpoint in one application, with its rate limit rules and metrics."""
+    """An endpoint in one application, with its rate limit rules, metrics, and the headers of all
+    its responses."""
 
     endpoint: Endpoint
     rules: tuple[RateLimit, ...]
     metrics: RequestMetrics
+    headers: tuple[Header, ...]
 
 
 def allow_header(methods: Iterable[str]) -> bytes:
@@ -60,7 +62,10 @@ class Resource:
         limits_policy = site.ports.policy.limits
         self.routes = {
             row.method: Route(
-                row, row.rate_limit_rules(limits_policy), RequestMetrics(row.method, row.path)
+                row,
+                row.rate_limit_rules(limits_policy),
+                RequestMetrics(row.method, row.path),
+                () if row.deprecation is None else row.deprecation.headers,
             )
             for row in endpoints
         }
@@ -102,6 +107,8 @@ class Pipeline:
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
         own = (*self._default_headers(reply), (b"x-request-id", request_id.encode()))
+        if route is not None and route.headers:
+            own = (*own, *route.headers)
         if resource is None or resource.is_rate_limited:
             own = (*own, *rate_limits.headers(await rate_limits.current_verdict(call)))
         await send_reply(send, reply, own, omits_body=scope["method"] == "HEAD")

@@ -32,6 +32,7 @@ from staffbooking_core.domain.bookings.booking import (
     Booking,
     CompanionRates,
     TimelineEntry,
+    TransitionResult,
     quote_price,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
@@ -260,9 +261,8 @@ def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingW
 
 def make_event(booking: Booking, **given: Any) -> DomainEvent:
     """The event `booking.created` of a booking at NOW."""
-    event = booking_event(
-        f"evt_{next(_sequence):026d}", EventName.BOOKING_CREATED, booking, NOW, POLICY
-    )
+    result = TransitionResult(booking, EventName.BOOKING_CREATED)
+    event = booking_event(f"evt_{next(_sequence):026d}", None, result, NOW, POLICY)
     return evolve(event, **given)
 
 

@@ -98,9 +98,8 @@ async def _save_review_event(
     events."""
     booking_after = evolve(booking, revision=booking.revision + 1, events=booking.events + 1)
     event = review_event(ports.ids.event_id(), review, booking_after, now)
-    await tx.bookings.save_booking(
-        evolve(to_booking_write(ports, booking, TransitionResult(booking_after), now), event=event)
-    )
+    write = to_booking_write(ports, booking, TransitionResult(booking_after), now)
+    await tx.bookings.save_booking(evolve(write, booking=booking_after, event=event))
 
 
 @validated

@@ -19,6 +19,7 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_migrations,
     run_on_sqlalchemy_connection,
 )
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.representations.companions import companion_detail, companion_summary
@@ -90,9 +91,9 @@ async def test_an_upgrade_to_webhooks_keeps_events(empty_url):
     await run_migrations(empty_url)
     async with open_sql_store(empty_url) as store:
         assert [event.id for event in await place_events(store)] == ["evt_1"]
-        assert await read_store(store, lambda view: view.webhooks.feed_events_after(1, 0, 10)) == [
-            b"x"
-        ]
+        assert await read_store(
+            store, lambda view: view.webhooks.feed_events_after(1, 0, [*EventName], 10)
+        ) == [b"x"]
 
 
 BOOKINGS = (

@@ -48,7 +48,7 @@ async def test_stored_events_have_the_documented_shape(world: HttpDeployment) ->
         item = document["webhooks"][name[1].decode()]["post"]
         schema = item["requestBody"]["content"]["application/json"]["schema"]
         validator(document, schema).validate(jsonschema_rs_value(body))
-    assert len(told) == 2
+    assert len(told) == 3
 
 
 async def test_responses_match_the_document(world: HttpDeployment, monkeypatch: Any) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Column, PrimaryKeyConstraint, Text
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0021"
-down_revision = "0017"
+down_revision = "0020"
 
 KEPT = ("id", "at", "actor_id", "actor", "act", "subject", "subject_id")
 ERASABLE = ("reason", "origin")
