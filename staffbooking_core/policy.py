@@ -106,6 +106,8 @@ class Policy:
     """How long a past booking stays in its companion's calendar feed."""
     max_feed_bookings: int = 500
     import_retention: timedelta = timedelta(days=30)
+    inquiry_retention: timedelta = timedelta(days=180)
+    """From the inquiry on; answers are e-mails that the service does not see."""
     """How long the progress and skipped rows of an unfinished companion import are kept."""
 
     # Mail

@@ -15,6 +15,7 @@ from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.accounts import rate_limits
 from staffbooking_adapters.sql.accounts.admission import SqlAdmission
 from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
+from staffbooking_adapters.sql.accounts.audit import AuditReader, AuditWriter
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
 from staffbooking_adapters.sql.bookings.alerts import AlertsReader, AlertsWriter
@@ -45,6 +46,7 @@ from staffbooking_adapters.sql.payments.operations import OperationsReader, Oper
 from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
+from staffbooking_adapters.sql.schema.accounts import inquiries
 from staffbooking_adapters.sql.schema.bookings import answers, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.payments import processor_inbox
@@ -63,6 +65,9 @@ DELETE_EXPIRED_SESSIONS = Statement(
             sessions.c.created_at <= bindparam("old_since", type_=Instant),
         )
     )
+)
+DELETE_OLD_INQUIRIES = Statement(
+    delete(inquiries).where(inquiries.c.created_at <= bindparam("old_since", type_=Instant))
 )
 DELETE_EXPIRED_RESPONSES = Statement(
     delete(answers).where(answers.c.expires_at <= bindparam("now", type_=Instant))
@@ -110,6 +115,7 @@ class SqlStore:
         database = self.database
         self._read_view = ReadView(
             accounts=AccountsReader(database, self._unwritten_key_uses),
+            audit=AuditReader(database),
             companions=CompanionsReader(database),
             reviews=ReviewsReader(database),
             portfolio=PortfolioReader(database),
@@ -148,6 +154,7 @@ class SqlStore:
         """The ports of a transaction; `hints` collects the hints to give after its commit."""
         return Transaction(
             accounts=AccountsWriter(connection, self._unwritten_key_uses, self.policy),
+            audit=AuditWriter(connection),
             companions=CompanionsWriter(connection, self.policy),
             reviews=ReviewsWriter(connection),
             portfolio=PortfolioWriter(connection),
@@ -185,12 +192,16 @@ class SqlStore:
         forgotten = await self.database.execute(
             DELETE_OLD_PROCESSOR_EVENTS, old_since=now - policy.processor_event_retention
         )
+        answered = await self.database.execute(
+            DELETE_OLD_INQUIRIES, old_since=now - policy.inquiry_retention
+        )
         gone = await self._delete_old_deliveries(now - policy.webhook_delivery_retention)
         left = await delete_old_imports(self.database, now - policy.import_retention)
         return (
             ended
             + dropped
             + forgotten
+            + answered
             + gone
             + left
             + await self.admission.delete_ended_windows(now)

@@ -39,6 +39,7 @@ Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
+BOOKING_CODE_LENGTH = 14
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
 """The key of the request's id in its scope."""
@@ -159,6 +160,13 @@ class Call:
         if not is_well_formed or (number := int(text)) > MAX_ID:
             raise NotFound(resource_name)
         return number
+
+    def path_code(self) -> str:
+        """The booking code in the path. Raises NotFound for a text that is none."""
+        code = self.params[0]
+        if len(code) != BOOKING_CODE_LENGTH or not (code.isascii() and code.isalnum()):
+            raise NotFound("Booking")
+        return code
 
 
 class Access(Protocol):

@@ -81,6 +81,7 @@ ERROR_CODE_DESCRIPTIONS = {
     "no_shared_booking": "only the customer and the companion of a booking write to each other",
     "conversation_left": "a companion who is no longer booked can read the conversation, not write",
     "customers_only": "only customers book for themselves",
+    "admins_only": "only admins see and decide what operators do",
     "staff_only": "only staff members have a profile and payouts, and respond to reviews",
     "bad_signature": "the signature of a processor event is wrong or too old",
     "not_found": "the path or resource does not exist, or belongs to another user",

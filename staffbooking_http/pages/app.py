@@ -34,6 +34,7 @@ from staffbooking_http.api.endpoint import REQUEST_ID_KEY, Call
 from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
 from staffbooking_http.pages import (
     account,
+    administration,
     availability,
     bookings,
     email_links,
@@ -94,6 +95,7 @@ _PAGE_MODULES = (
     account,
     settings,
     email_links,
+    administration,
 )
 
 
