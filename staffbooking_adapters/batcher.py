@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from staffbooking_adapters.database_time import current_database_time, separate_database_time
 from staffbooking_core.errors import StoreUnavailable
 
 _Item = TypeVar("_Item")
@@ -39,12 +40,15 @@ class Batcher(Generic[_Item, _Result]):
 
     async def submit(self, item: _Item) -> _Result:
         """The result of the item, once it is flushed. Raises the error that `flush` returned or
-        raised for it, and StoreUnavailable when the flush was cancelled."""
+        raised for it, and StoreUnavailable when the flush was cancelled, or when the caller's
+        database time is spent: its item may still be flushed."""
+        budget = current_database_time()
+        budget.remaining()
         future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, future))
         if self._flush_task is None or self._flush_task.done():
             self._flush_task = asyncio.create_task(self._flush_pending())
-        return await future
+        return await budget.wait_for(future)
 
     async def close(self) -> None:
         """Wait until every item has its result."""
@@ -60,7 +64,8 @@ class Batcher(Generic[_Item, _Result]):
                 items = [item for item, _ in self._pending[:batch_size]]
                 results: Sequence[_Result | Exception]
                 try:
-                    results = await self._flush(items)
+                    with separate_database_time():
+                        results = await self._flush(items)
                 except StoreUnavailable as error:
                     results = [error] * pending_count
                 except Exception as error:
@@ -85,7 +90,7 @@ class Batcher(Generic[_Item, _Result]):
         del self._pending[: len(results)]
         for (_, future), result in zip(resolved, results, strict=True):
             if future.done():
-                continue  # Its caller was cancelled.
+                continue  # Its caller waits no longer.
             if isinstance(result, Exception):
                 future.set_exception(result)
             else:
