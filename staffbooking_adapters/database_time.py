@@ -80,15 +80,17 @@ def limit_database_time(seconds: float) -> Iterator[None]:
     outer = _CURRENT.get()
     if outer is not None and outer.is_over:
         outer = None
-    budget = DatabaseTime(seconds if outer is None else min(seconds, outer.seconds))
-    total_seconds, token = budget.seconds, _CURRENT.set(budget)
+    budget = DatabaseTime(seconds)
+    if outer is not None:
+        budget.seconds = min(seconds, outer.seconds)
+    seconds_before, token = budget.seconds, _CURRENT.set(budget)
     try:
         yield
     finally:
         _CURRENT.reset(token)
         budget.is_over = True
         if outer is not None:
-            outer.seconds -= total_seconds - budget.seconds
+            outer.seconds -= seconds_before - budget.seconds
 
 
 @contextmanager

@@ -159,5 +159,8 @@ class Policy:
     """Interval between session checks of open connections: a connection is closed within one
     or two intervals after logout."""
 
-    # Requests (CONTRACT 8)
+    # Requests (CONTRACT 8, 10)
+    request_database_time: timedelta = timedelta(seconds=2)
+    """Maximum time that one request waits for the store in all; of a streamed response, each
+    page."""
     limits: RateLimits = field(factory=RateLimits)

@@ -13,6 +13,7 @@ from functools import partial
 
 from attrs import frozen
 
+from staffbooking_adapters.database_time import renew_database_time
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitExceeded
 from staffbooking_core.errors import InvalidInput
@@ -100,7 +101,12 @@ class Pipeline:
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
         own = (*self._default_headers(reply), (b"x-request-id", request_id.encode()))
         if resource is None or resource.is_rate_limited:
-            own = (*own, *rate_limits.headers(await rate_limits.current_verdict(call)))
+            verdict = (
+                rate_limits.unmatched_verdict(call)
+                if route is None
+                else await rate_limits.current_verdict(call)
+            )
+            own = (*own, *rate_limits.headers(verdict))
         await send_reply(send, reply, own, omits_body=scope["method"] == "HEAD")
 
     def _default_headers(self, reply: Reply) -> Sequence[Header]:
@@ -132,6 +138,7 @@ async def send_reply(
         async with aclosing(reply.body_stream) as pieces:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
+                renew_database_time()
     await send({"type": "http.response.body", "body": b"" if omits_body else reply.body})
 
 
