@@ -163,4 +163,9 @@ class Policy:
     request_database_time: timedelta = timedelta(seconds=2)
     """Maximum time that one request waits for the store in all; of a streamed response, each
     page."""
+
+    # Clocks (CONTRACT 10)
+    max_clock_skew: timedelta = timedelta(seconds=30)
+    """Beyond this difference from the store's clock a process changes nothing."""
+    clock_check_interval: timedelta = timedelta(seconds=10)
     limits: RateLimits = field(factory=RateLimits)

@@ -16,10 +16,10 @@ from tests.support.postgres import hanging_postgres_server, postgres_server
 from tests.support.redis import redis_server
 
 __all__ = [
+    "hanging_postgres_server",
     "migrated_database",
     "migrated_file",
     "other_loop",
-    "hanging_postgres_server",
     "postgres_server",
     "redis_server",
 ]

@@ -30,6 +30,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_http.api.metrics import BacklogCache, ChannelMetrics, RequestMetrics
+from staffbooking_http.api.readiness import ReadinessCheck
 from staffbooking_http.api.upload_limits import UploadLimiter
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -98,6 +99,8 @@ class AppContext:
     """Connection and message counts of the channel, for the metrics."""
     backlog_cache: BacklogCache = field(factory=BacklogCache)
     """The backlog of due work, for the metrics."""
+    readiness_check: ReadinessCheck = field(factory=ReadinessCheck)
+    """The running check of /readyz."""
     address_verdicts: AddressVerdicts = field(factory=AddressVerdicts)
     """Rate limit decisions, for responses that do not ask the store."""
     upload_limiters: dict[str, UploadLimiter] = field(factory=lambda: defaultdict(UploadLimiter))

@@ -32,7 +32,9 @@ from staffbooking_core.errors import StoreUnavailable
 
 T = TypeVar("T")
 AsyncpgConnection: TypeAlias = Any  # asyncpg has next to no type annotations
-AsyncpgCall: TypeAlias = Callable[[AsyncpgConnection, str, Sequence[Arguments], float], Awaitable[T]]
+AsyncpgCall: TypeAlias = Callable[
+    [AsyncpgConnection, str, Sequence[Arguments], float], Awaitable[T]
+]
 """A call of the driver, with its timeout in seconds."""
 
 BEGIN = Statement(text("BEGIN")).compile_for("postgresql")

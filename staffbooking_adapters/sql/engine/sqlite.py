@@ -282,13 +282,13 @@ class _SqliteTransaction(Connection):
 
 
 async def _call_within(
-    timeout: float,
+    seconds: float,
     call: AiosqliteCall[T],
     driver: AiosqliteConnection,
     sql: str,
     argument_rows: Sequence[Arguments],
 ) -> T:
-    """Retry while another process writes, and interrupt the statement after `timeout` seconds.
+    """Retry while another process writes, and interrupt the statement after `seconds`.
 
     Only a call that starts a write can be refused because of another process (a BEGIN, or a
     statement in its own transaction), so nothing has been written yet.
@@ -299,7 +299,7 @@ async def _call_within(
         nonlocal interruption
         interruption = asyncio.ensure_future(_interrupt_until_idle(driver))
 
-    timer = asyncio.get_running_loop().call_later(timeout, interrupt)
+    timer = asyncio.get_running_loop().call_later(seconds, interrupt)
     try:
         while True:
             try:

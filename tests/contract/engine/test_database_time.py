@@ -109,9 +109,9 @@ async def test_the_server_stops_a_statement_whose_budget_is_spent(postgres: Data
     with limit_database_time(0.05), pytest.raises(StoreUnavailable):
         await postgres.fetch_all(SLOW_READ)
     assert await postgres.fetch_value(GET_BACKEND) != backend
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(10):
         while await postgres.fetch_value(GET_OTHER_STATEMENTS):
-            await asyncio.sleep(0.01)
+            pass
 
 
 @pytest.fixture
