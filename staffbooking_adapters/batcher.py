@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from staffbooking_adapters.database_time import current_database_time, separate_database_time
+from staffbooking_adapters.database_time import current_database_time, set_separate_database_time
 from staffbooking_core.errors import StoreUnavailable
 
 _Item = TypeVar("_Item")
@@ -63,9 +63,9 @@ class Batcher(Generic[_Item, _Result]):
                 batch_size = 1 if one_by_one_count else self._max_batch_size
                 items = [item for item, _ in self._pending[:batch_size]]
                 results: Sequence[_Result | Exception]
+                budget = set_separate_database_time()
                 try:
-                    with separate_database_time():
-                        results = await self._flush(items)
+                    results = await self._flush(items)
                 except StoreUnavailable as error:
                     results = [error] * pending_count
                 except Exception as error:
@@ -78,6 +78,8 @@ class Batcher(Generic[_Item, _Result]):
                         # The flush may have changed something, so it is not repeated.
                         wrong = AssertionError("a flush returns one result per item")
                         results = [wrong] * len(items)
+                finally:
+                    budget.is_over = True
                 self._resolve_first(results)
                 one_by_one_count = max(0, one_by_one_count - len(results))
         finally:

@@ -1,19 +1,17 @@
 """Limits how long one request waits for the database in all (CONTRACT 10).
 
-    with limit_database_time(2.0):
+    with DatabaseTime(2.0):
         ...  # every wait for a connection, a lock or a response spends from one budget
 
 What happens between the waits is not counted: password hashes, calls of other services, slow
-clients. Without a limit, each statement outside of a transaction and each transaction has
+clients. Without a budget, each statement outside of a transaction and each transaction has
 DEFAULT_SECONDS.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from time import monotonic
 from typing import TypeVar
 
@@ -26,16 +24,32 @@ DEFAULT_SECONDS = 30.0
 
 
 class DatabaseTime:
-    """A budget of seconds. Waits that run at the same time each get what is left."""
+    """A budget of seconds, which applies to the block that it is the context of. Inside another
+    budget's block it has at most what that one has left, and spends from both. Waits that run at
+    the same time each get what is left.
+    """
 
-    __slots__ = ("is_over", "seconds", "total_seconds")
+    __slots__ = ("_outer", "_seconds_before", "_token", "is_over", "seconds", "total_seconds")
 
     def __init__(self, total_seconds: float) -> None:
-        self.total_seconds = total_seconds
-        self.seconds = total_seconds
-        """Seconds left; negative once more was spent."""
+        self.total_seconds = self.seconds = total_seconds
         self.is_over = False
-        """Whether the request has ended. Tasks that it started may outlive it."""
+        """Whether the block has ended. Tasks that were started in it may outlive it."""
+
+    def __enter__(self) -> DatabaseTime:
+        outer = _CURRENT.get()
+        self._outer = None if outer is None or outer.is_over else outer
+        if self._outer is not None:
+            self.seconds = min(self.seconds, self._outer.seconds)
+        self._seconds_before = self.seconds
+        self._token: Token[DatabaseTime | None] = _CURRENT.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over = True
+        _CURRENT.reset(self._token)
+        if self._outer is not None:
+            self._outer.seconds -= self._seconds_before - self.seconds
 
     def remaining(self) -> float:
         """The seconds left. Raises StoreUnavailable if none are."""
@@ -74,36 +88,13 @@ def current_database_time() -> DatabaseTime:
     return DatabaseTime(DEFAULT_SECONDS) if budget is None or budget.is_over else budget
 
 
-@contextmanager
-def limit_database_time(seconds: float) -> Iterator[None]:
-    """Give the block one budget. Inside another block it gets at most what that one has left."""
-    outer = _CURRENT.get()
-    if outer is not None and outer.is_over:
-        outer = None
-    budget = DatabaseTime(seconds)
-    if outer is not None:
-        budget.seconds = min(seconds, outer.seconds)
-    seconds_before, token = budget.seconds, _CURRENT.set(budget)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
-        budget.is_over = True
-        if outer is not None:
-            outer.seconds -= seconds_before - budget.seconds
-
-
-@contextmanager
-def separate_database_time() -> Iterator[None]:
-    """Give the block a budget of its own, as large as that of the request which started the
-    running task: for work that several requests share."""
+def set_separate_database_time() -> DatabaseTime:
+    """Give the running task a new budget, as large as that of the request which started it, for
+    work that several requests share. The task belongs to the caller alone."""
     starter = _CURRENT.get()
-    token = _CURRENT.set(None)
-    try:
-        with limit_database_time(DEFAULT_SECONDS if starter is None else starter.total_seconds):
-            yield
-    finally:
-        _CURRENT.reset(token)
+    budget = DatabaseTime(DEFAULT_SECONDS if starter is None else starter.total_seconds)
+    _CURRENT.set(budget)
+    return budget
 
 
 def renew_database_time() -> None:

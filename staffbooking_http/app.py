@@ -27,7 +27,7 @@ from litestar.types import Middleware
 from litestar.utils import normalize_path
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
@@ -184,7 +184,7 @@ class StaffbookingApp(Litestar):
         if scope["type"] == "lifespan":
             await super().__call__(scope, receive, send)
         elif scope["type"] == "http":
-            with limit_database_time(self._database_seconds):
+            with DatabaseTime(self._database_seconds):
                 await self._handle(scope, receive, send)
         else:  # A WebSocket: each of its events has a limit of its own.
             await self._handle(scope, receive, send)

@@ -10,7 +10,7 @@ from time import monotonic, time
 
 from sqlalchemy import func, select
 
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.system import SystemClock
@@ -79,7 +79,7 @@ class DatabaseClock(SystemClock):
 
     async def measure(self) -> None:
         """Compare this machine's clocks with the server's. Raises StoreUnavailable."""
-        with limit_database_time(MEASURE_TIMEOUT_SECONDS):
+        with DatabaseTime(MEASURE_TIMEOUT_SECONDS):
             # A transaction, so that no wait for a connection is part of the round trip.
             self._offset = await self._database.run_transaction(_read_offset)
         self._measured_at = monotonic()

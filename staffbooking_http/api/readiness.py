@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import health
@@ -30,7 +30,7 @@ class ReadinessCheck:
 
 async def _find_problem(ports: Ports) -> StoreUnavailable | None:
     try:
-        with limit_database_time(CHECK_TIMEOUT_SECONDS):
+        with DatabaseTime(CHECK_TIMEOUT_SECONDS):
             await health.check_readiness(ports)
     except StoreUnavailable as error:
         return error

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
 from staffbooking_core.ports import Ports
@@ -99,7 +99,7 @@ class ChannelHub:
 
     async def release(self, user_id: int) -> None:
         """Stop counting a reserved connection, whether or not it was opened."""
-        with limit_database_time(self._ports.policy.request_database_time.total_seconds()):
+        with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
             await self._presence.remove_connection(user_id)
 
     async def open(
@@ -115,7 +115,7 @@ class ChannelHub:
         if not self.is_open:  # It was closed after the reservation.
             outbound.close(CloseCode.RESTART, "restarting")
         try:
-            with limit_database_time(self._ports.policy.request_database_time.total_seconds()):
+            with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
                 await open_missing_conversations(self._ports, user.id)
                 last_id = await channel.last_message_id(self._ports, user.id)
                 connection.mark_ready(last_id)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import anyio
 
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.domain.accounts.users import Session, User, hash_session_token
 from staffbooking_core.errors import Forbidden, NotFound, StaffbookingError, Unauthenticated
 from staffbooking_core.representations.channel import CloseCode, MalformedFrame
@@ -140,7 +140,7 @@ class SocketIoApp:
         send: Send,
     ) -> None:
         """Open a new connection if every check passes."""
-        with limit_database_time(self._site.ports.policy.request_database_time.total_seconds()):
+        with DatabaseTime(self._site.ports.policy.request_database_time.total_seconds()):
             session, user = await self._reserve_connection(query, kind, scope)
         client = SocketIoClient(session, user, EngineSocket(self._engine))
         try:

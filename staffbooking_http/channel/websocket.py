@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.representations.channel import CloseCode, MalformedFrame
 from staffbooking_http.api import query_string
@@ -31,7 +31,7 @@ class WebSocketApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # The connect message; the scope has all of its data.
         try:
-            with limit_database_time(self._database_seconds):
+            with DatabaseTime(self._database_seconds):
                 session, user = await authenticate_handshake(
                     self._site, scope, self._allowed_origins, is_origin_required=True
                 )

@@ -11,7 +11,7 @@ from sqlalchemy import (
     text,
 )
 
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.sql.engine.open import Connection, Database, Statement, open_sqlite
 from staffbooking_core.errors import StoreUnavailable
 from tests.contract.engine.conftest import create_tables
@@ -58,7 +58,7 @@ async def test_a_busy_file_is_unavailable_after_a_timeout(tmp_path: Path) -> Non
     await create_tables(first)
 
     async def hold(unit: Connection) -> None:
-        with limit_database_time(0.05), pytest.raises(StoreUnavailable):
+        with DatabaseTime(0.05), pytest.raises(StoreUnavailable):
             await second.run_transaction(add_two_people)
 
     await first.run_transaction(hold)
@@ -81,7 +81,7 @@ async def test_waiting_for_a_connection_times_out(postgres: Database) -> None:
         asyncio.ensure_future(postgres.run_transaction(lambda unit: done.wait())) for _ in range(4)
     ]
     await asyncio.sleep(0.05)
-    with limit_database_time(0.05), pytest.raises(StoreUnavailable):
+    with DatabaseTime(0.05), pytest.raises(StoreUnavailable):
         await postgres.fetch_value(COUNT_PEOPLE)
     done.set()
     await asyncio.gather(*holders)

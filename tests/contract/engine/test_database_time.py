@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import BigInteger, column, func, select, text
 
 from staffbooking_adapters.database_time import (
+    DatabaseTime,
     current_database_time,
-    limit_database_time,
     renew_database_time,
 )
 from staffbooking_adapters.sql.engine.open import (
@@ -51,7 +51,7 @@ GET_OTHER_STATEMENTS = Statement(
 async def test_a_slow_statement_ends_with_the_budget(database: Database) -> None:
     """A statement that takes longer than the budget raises StoreUnavailable, and the next request
     is served."""
-    with limit_database_time(0.05), pytest.raises(StoreUnavailable):
+    with DatabaseTime(0.05), pytest.raises(StoreUnavailable):
         await database.fetch_all(SLOW_READ)
     assert await database.fetch_value(COUNT_PEOPLE) == 0
 
@@ -63,7 +63,7 @@ async def test_a_slow_statement_ends_its_transaction(database: Database) -> None
         await unit.execute(INSERT_NAMED, **named_person("Ada"))
         await unit.fetch_all(SLOW_READ)
 
-    with limit_database_time(0.1), pytest.raises(StoreUnavailable):
+    with DatabaseTime(0.1), pytest.raises(StoreUnavailable):
         await database.run_transaction(work)
     assert await database.fetch_value(COUNT_PEOPLE) == 0
     assert await database.run_transaction(add_two_people) == "done"
@@ -71,7 +71,7 @@ async def test_a_slow_statement_ends_its_transaction(database: Database) -> None
 
 async def test_a_spent_budget_reaches_no_database(database: Database) -> None:
     """Once the budget is spent, further statements of the request fail without a round trip."""
-    with limit_database_time(0.05):
+    with DatabaseTime(0.05):
         with pytest.raises(StoreUnavailable):
             await database.fetch_all(SLOW_READ)
         before = database.round_trips
@@ -83,7 +83,7 @@ async def test_a_spent_budget_reaches_no_database(database: Database) -> None:
 
 async def test_the_time_between_statements_is_not_counted(database: Database) -> None:
     """Work between two statements spends nothing."""
-    with limit_database_time(0.5):
+    with DatabaseTime(0.5):
         await database.fetch_value(COUNT_PEOPLE)
         spent = current_database_time().seconds
         await asyncio.sleep(0.05)
@@ -95,7 +95,7 @@ async def test_a_stream_renews_the_budget_for_each_page(database: Database) -> N
     """A stream whose reader renews the budget goes on as long as each page is in time."""
     await database.execute_many(INSERT_NAMED, [named_person(f"P{n}") for n in range(1001)])
     pages = 0
-    with limit_database_time(0.5):
+    with DatabaseTime(0.5):
         async for _ in database.stream(Statement(text("SELECT name FROM people"))):
             current_database_time().seconds -= 0.4 if pages % 500 == 0 else 0
             pages += 1
@@ -106,7 +106,7 @@ async def test_a_stream_renews_the_budget_for_each_page(database: Database) -> N
 async def test_the_server_stops_a_statement_whose_budget_is_spent(postgres: Database) -> None:
     """PostgreSQL is told to cancel the statement, and its connection is not used again."""
     backend = await postgres.fetch_value(GET_BACKEND)
-    with limit_database_time(0.05), pytest.raises(StoreUnavailable):
+    with DatabaseTime(0.05), pytest.raises(StoreUnavailable):
         await postgres.fetch_all(SLOW_READ)
     assert await postgres.fetch_value(GET_BACKEND) != backend
     async with asyncio.timeout(10):
@@ -128,7 +128,7 @@ async def hanging_postgres(
 
 
 async def _ask_in_vain(database: Database) -> None:
-    with limit_database_time(0.2), pytest.raises(StoreUnavailable):
+    with DatabaseTime(0.2), pytest.raises(StoreUnavailable):
         await database.run_transaction(lambda unit: unit.fetch_value(GET_BACKEND))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from staffbooking_adapters.database_time import limit_database_time
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.sql import clock as clocks
@@ -86,7 +86,7 @@ async def test_a_locked_file_takes_no_changes(
     async with open_sql_store(store_url(request, "sqlite")) as store:
         with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
-            with limit_database_time(0.05), pytest.raises(StoreUnavailable):
+            with DatabaseTime(0.05), pytest.raises(StoreUnavailable):
                 await store.check_writable(NOW)
         await store.check_writable(NOW)
 
