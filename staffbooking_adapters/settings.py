@@ -7,6 +7,7 @@ start with one line that names the setting and what it must be.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -25,6 +26,7 @@ from staffbooking_adapters.settings_exposure import (
     is_public_url,
     is_weak_secret,
 )
+from staffbooking_adapters.settings_logs import LogFormat, parse_log_format, parse_log_level
 from staffbooking_adapters.settings_mail import (
     SmtpServer,
     default_mail_host,
@@ -47,9 +49,10 @@ _ENVIRONMENT_PREFIX = "STAFFBOOKING_"
 SETTING_NAMES = frozenset(
     """
     ALLOWED_ORIGINS BASE_URL BLOCKED_TERMS CONTACT_EMAIL COUNTRY CURRENCY DATABASE_URL DEBUG
-    ENVIRONMENT FAKE_PAYEES FILES_DIR INSURANCE_RATE LATE_CANCEL_PAYOUT LIMITS MAIL_FROM PAYMENTS
-    PAYMENT_WINDOW PAYOUT_DELAY PLATFORM_FEE REDIS_URL SANDBOX SECRET_KEY SMTP_URL STRIPE_API_BASE
-    STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET TRUSTED_PROXIES WEBHOOK_ALLOW_INSECURE
+    ENVIRONMENT FAKE_PAYEES FILES_DIR INSURANCE_RATE LATE_CANCEL_PAYOUT LIMITS LOG_FORMAT LOG_LEVEL
+    MAIL_FROM PAYMENTS PAYMENT_WINDOW PAYOUT_DELAY PLATFORM_FEE REDIS_URL SANDBOX SECRET_KEY
+    SMTP_URL STRIPE_API_BASE STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET TRUSTED_PROXIES
+    WEBHOOK_ALLOW_INSECURE
     """.split()
 )
 """All settings, without their prefix. DEBUG is the command line's."""
@@ -136,6 +139,8 @@ class Settings:
     """The mail server; None to write notifications to the log only."""
     mail_from: tuple[str, str] = ("Staff booking", "staffbooking@localhost")
     """The sender's name and address."""
+    log_format: LogFormat = LogFormat.TEXT
+    log_level: int = logging.INFO
 
     @property
     def has_default_secret(self) -> bool:
@@ -183,6 +188,8 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
         files_dir=read("FILES_DIR", lambda text: Path(text) if text else None, ""),
         smtp=read("SMTP_URL", parse_smtp_url, ""),
         mail_from=mail_from,
+        log_format=read("LOG_FORMAT", parse_log_format, "text"),
+        log_level=read("LOG_LEVEL", parse_log_level, "info"),
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
         raise SettingsError("WEBHOOK_ALLOW_INSECURE", "requires a sandbox: SANDBOX is off")

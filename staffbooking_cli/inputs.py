@@ -34,6 +34,13 @@ class NewAccount:
 
 
 @frozen(kw_only=True)
+class OperatorReason:
+    """`users disable`: the operator's optional reason."""
+
+    reason: Annotated[str, TextBounds(300)] | None = None
+
+
+@frozen(kw_only=True)
 class OperatorNote:
     """`disputes resolve`, `payouts hold`: the operator's optional note."""
 

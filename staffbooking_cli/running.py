@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -23,18 +21,6 @@ if TYPE_CHECKING:
 
 SHUTDOWN_GRACE_SECONDS = 17.0
 """Seconds for work in flight to finish after the signal; the contract allows 20 (CONTRACT 9)."""
-
-
-def log_to_stderr() -> None:
-    """Log at INFO to standard error; libraries that log every call only at WARNING."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    for library in ("alembic", "httpx", "stripe"):
-        # At INFO these libraries log every call.
-        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 @asynccontextmanager
@@ -83,6 +69,18 @@ async def start_server(
 ) -> None:
     """Start the HTTP server as a task of `jobs`. On return the server has duplicated the socket,
     and the caller may close `listening`."""
+    from staffbooking_adapters.logs import render_access_line
+    from staffbooking_http.api.access_log import AccessLog
     from staffbooking_http.server.server import serve
 
-    await jobs.start(partial(serve, settings, listening_socket=listening, stop=stop, ports=ports))
+    access_log = AccessLog(partial(render_access_line, settings.log_format), ports.clock.wall)
+    await jobs.start(
+        partial(
+            serve,
+            settings,
+            listening_socket=listening,
+            stop=stop,
+            ports=ports,
+            access_log=access_log,
+        )
+    )

@@ -30,6 +30,9 @@ __all__ = [
     "policy",
     "ports",
     "representations",
+    "request_context",
     "usecases",
+    "validation",
+    "value_checks",
     "webhook_receiver",
 ]

@@ -127,6 +127,12 @@ Password = Annotated[
     ),
 ]
 
+FileIds = Annotated[
+    tuple[Annotated[str, TextBounds(100, characters=AllowedCharacters.OPAQUE)], ...],
+    ListBounds(50),
+]
+"""Ids of uploaded files of a booking."""
+
 TokenText = Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)]
 
 # The inputs -----------------------------------------------------------------------------
@@ -217,16 +223,23 @@ class CreateApiKey:
 
 
 @frozen(kw_only=True)
-class RequestBooking:
-    """A booking request by the customer (SPECIFICATION 4.5, without the customer fields)."""
+class RequestQuote:
+    """The input of a quote: that of a booking without its customer and its location
+    (CONTRACT 10)."""
 
     companion_id: Id
     event_date: date
     start_time: TimeOfDay
     duration_hours: Annotated[int, IntegerBounds(1, 24)]
     service_type: Name
-    location: MultilineText
     cancellation_insurance: bool = False
+
+
+@frozen(kw_only=True)
+class RequestBooking(RequestQuote):
+    """A booking request by the customer (SPECIFICATION 4.5, without the customer fields)."""
+
+    location: MultilineText
     event_ref: Annotated[str, TextBounds(64)] | None = None
     rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
 
@@ -246,7 +259,18 @@ class CancelBooking:
 
 @frozen(kw_only=True)
 class DisputeBooking:
-    reason: MultilineText
+    """A dispute with its reason, and the ids of files that support it (CONTRACT 10)."""
+
+    reason: LongText
+    files: FileIds = ()
+
+
+@frozen(kw_only=True)
+class AddDisputeStatement:
+    """A statement in an open dispute (CONTRACT 10)."""
+
+    text: LongText
+    files: FileIds = ()
 
 
 @frozen(kw_only=True)

@@ -36,6 +36,17 @@ class Policy:
     auto_complete_after: timedelta = 72 * HOUR
     payment_window: timedelta | None = None
     check_in_lead: timedelta = 2 * HOUR
+    reminder_lead: timedelta = 24 * HOUR
+    no_show_after: timedelta = timedelta(minutes=15)
+    """Time after the start from which an absence can be reported, and at which the parties are
+    asked for a missing check-in."""
+    no_show_until: timedelta = 24 * HOUR
+    """Time after the end until which an absence can be reported."""
+    dispute_response: timedelta = 72 * HOUR
+    """Time after which an open dispute is overdue."""
+    max_dispute_statements: int = 100
+    max_dispute_files: int = 20
+    """Maximum files that each party may upload for a booking."""
     full_refund_before: timedelta = 48 * HOUR
     half_refund_before: timedelta = 24 * HOUR
     quote_lifetime: timedelta = timedelta(minutes=10)

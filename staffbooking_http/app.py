@@ -31,6 +31,8 @@ from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
+from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_http.api.access_log import AccessLog
 from staffbooking_http.api.endpoint import (
     REQUEST_ID_KEY,
     AppContext,
@@ -44,6 +46,7 @@ from staffbooking_http.api.endpoint import (
 from staffbooking_http.api.errors import method_not_allowed_reply, unknown_path_error
 from staffbooking_http.api.mounting import base_path, origin, strip_mount_path
 from staffbooking_http.api.pipeline import Pipeline, Resource, allow_header, send_reply
+from staffbooking_http.api.request_id import find_request_id
 from staffbooking_http.api.router import Router
 from staffbooking_http.channel.frames import CHANNEL_PATH
 from staffbooking_http.channel.handshake import normalize_origins, send_error
@@ -82,13 +85,14 @@ def create_app(
     plugins: Sequence[PluginProtocol] = (),
     middleware: Sequence[Middleware] = (),
     lifespan: Sequence[Lifespan] = (),
+    access_log: AccessLog | None = None,
 ) -> "StaffbookingApp":
     """The service as a Litestar application. The ports must stay open while it serves.
 
     `allowed_origins` may open the channel, in addition to the base URL's origin.
     `plugins`, `middleware` and `lifespan` are passed to Litestar; the middleware wraps endpoints,
     the channel and pages. If the service is mounted below a prefix, the policy's base URL must end
-    in that prefix.
+    in that prefix. `access_log` gets a line for each request.
     """
     policy = ports.policy
     families = {**ENDPOINTS_BY_TAG}
@@ -114,6 +118,7 @@ def create_app(
         plugins=[*plugins],
         middleware=[*middleware],
         lifespan=[*lifespan],
+        access_log=access_log,
     )
 
 
@@ -132,10 +137,13 @@ class StaffbookingApp(Litestar):
         socketio: SocketIoApp,
         websocket: WebSocketApp,
         *,
+        access_log: AccessLog | None,
         lifespan: Sequence[Lifespan],
         **options: Any,
     ) -> None:
         policy = site.ports.policy
+        is_logged = access_log is not None and access_log.is_enabled()
+        self._access_log = access_log if is_logged else None
         self.hub = hub
         self._socketio = socketio
         self.site = site
@@ -173,6 +181,8 @@ class StaffbookingApp(Litestar):
         """Keep the channel open; close its connections when the context ends."""
         async with self._socketio.running(), self.hub.running():
             yield
+        if self._access_log is not None:
+            self._access_log.flush()
 
     async def retire(self) -> None:
         """Refuse new channel connections and close the open ones, before a restart."""
@@ -192,9 +202,29 @@ class StaffbookingApp(Litestar):
     async def _handle(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request or a WebSocket."""
         scope = strip_mount_path(scope, self._base_path)
+        request_id = scope[REQUEST_ID_KEY] = find_request_id(self.site, scope)
+        outer = CURRENT_REQUEST_ID.set(request_id)
+        try:
+            if self._access_log is None or scope["type"] != "http":
+                await self._route(scope, receive, send)
+            else:
+                await self._route_logged(self._access_log, scope, receive, send)
+        finally:
+            CURRENT_REQUEST_ID.reset(outer)
+
+    async def _route_logged(
+        self, access_log: AccessLog, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        entry, send = access_log.begin(scope, send)
+        try:
+            await self._route(scope, receive, send)
+        finally:
+            access_log.end(scope, entry)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._tables[scope["type"]].find(scope["path"])
         if found is None and self._has_litestar_route(scope):
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send)  # type: ignore[arg-type]
         elif found and isinstance(page := found[0], PageResource) and page.takes(scope["method"]):
             await self._show_page(scope, receive, send)
         elif self._middleware_stack is None:
@@ -225,7 +255,7 @@ class StaffbookingApp(Litestar):
             return self._pipeline(scope, receive, send, entry, params)
         if isinstance(entry, PageResource):
             reply = method_not_allowed_reply(scope["method"], entry.allow)
-            return send_reply(send, reply, self._page_headers(next(self.site.request_ids)))
+            return send_reply(send, reply, self._page_headers(scope[REQUEST_ID_KEY]))
         return entry(scope, receive, send)
 
     async def _answer_unknown_path(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -274,7 +304,7 @@ class StaffbookingApp(Litestar):
 
     async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let Litestar respond, with the headers of pages; HEAD is GET without a body."""
-        request_id, omits_body = next(self.site.request_ids), scope["method"] == "HEAD"
+        request_id, omits_body = scope[REQUEST_ID_KEY], scope["method"] == "HEAD"
 
         async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
@@ -285,8 +315,7 @@ class StaffbookingApp(Litestar):
             await send(message)
 
         method = "GET" if omits_body else scope["method"]
-        state = {**scope.get("state", {}), REQUEST_ID_KEY: request_id}
-        page_scope = {**scope, "method": method, "state": state}
+        page_scope = {**scope, "method": method, "state": {**scope.get("state", {})}}
         await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
 
     def _page_headers(self, request_id: str) -> tuple[Header, ...]:

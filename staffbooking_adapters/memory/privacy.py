@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from staffbooking_adapters.memory.state import MemoryTransaction, PayeeRow
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
@@ -19,6 +20,7 @@ from staffbooking_core.domain.privacy import (
     erase_party_from_booking,
     erase_party_from_review,
     erase_payee,
+    erase_statement,
 )
 
 
@@ -42,6 +44,11 @@ class PersonalDataReader:
     async def messages_sent_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
         return [each for each in self._all_messages_by(user_id) if each.id > after_id][:limit]
 
+    async def dispute_statements_by(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[DisputeStatement]:
+        return [each for each in self._all_statements_by(user_id) if each.id > after_id][:limit]
+
     async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
         inquiries = self.tx.state.inquiries
         every = (inquiries[number] for number in sorted(inquiries))
@@ -56,6 +63,11 @@ class PersonalDataReader:
         reviews = self.tx.state.reviews
         every = (reviews[number] for number in sorted(reviews))
         return [each for each in every if each.reviewer_id == user_id]
+
+    def _all_statements_by(self, user_id: int) -> list[DisputeStatement]:
+        statements = self.tx.state.dispute_statements
+        every = (statements[number] for number in sorted(statements))
+        return [each for each in every if each.author_id == user_id]
 
     def _all_messages_by(self, user_id: int) -> list[Message]:
         messages = self.tx.state.messages
@@ -82,6 +94,8 @@ class PersonalDataWriter(PersonalDataReader):
             state.messages[message.id] = evolve(
                 message, sender_name=ERASED_NAME, content=ERASED_NAME
             )
+        for statement in self._all_statements_by(user.id):
+            state.dispute_statements[statement.id] = erase_statement(statement)
         for name, row in list(state.payees.items()):
             if row.payee.companion_id == user.id:
                 state.payees[name] = PayeeRow(erase_payee(row.payee))

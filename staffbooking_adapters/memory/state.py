@@ -18,6 +18,7 @@ from attrs import define, field, fields, frozen
 from staffbooking_core.domain.accounts.api_keys import ApiKey
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.disputes import DisputeFile, DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.portfolio import Image, PortfolioItem
@@ -281,8 +282,10 @@ class MemoryState:
     """By user."""
     portfolio: Table[int, PortfolioItem] = field(factory=Table)
     images: Table[str, Image] = field(factory=Table)
-    orphaned_images: Table[str, Image] = field(factory=Table)
-    """Images that nobody owns, whose files are not deleted yet."""
+    orphaned_files: Table[str, None] = field(factory=Table)
+    """Names of files that nobody owns, and that are not deleted yet."""
+    dispute_statements: Table[int, DisputeStatement] = field(factory=Table)
+    dispute_files: Table[str, DisputeFile] = field(factory=Table)
     calendar_feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
     """The secret's digest and its creation time, by companion."""
     imports: Table[str, ImportProgress] = field(factory=Table)
@@ -316,6 +319,7 @@ class SharedState:
     notice_ids: Iterator[int] = field(factory=lambda: count(1))
     inquiry_ids: Iterator[int] = field(factory=lambda: count(1))
     conversation_ids: Iterator[int] = field(factory=lambda: count(1))
+    statement_ids: Iterator[int] = field(factory=lambda: count(1))
     rate_limit_windows: dict[str, RateLimitWindow] = field(factory=dict)
     key_last_used_at: dict[int, datetime] = field(factory=dict)
 

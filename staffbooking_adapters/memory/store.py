@@ -14,6 +14,7 @@ from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.memory.accounts.admission import MemoryAdmission
 from staffbooking_adapters.memory.accounts.store import AccountsReader, AccountsWriter
 from staffbooking_adapters.memory.bookings.alerts import AlertsReader, AlertsWriter
+from staffbooking_adapters.memory.bookings.disputes import DisputesReader, DisputesWriter
 from staffbooking_adapters.memory.bookings.store import BookingsReader, BookingsWriter
 from staffbooking_adapters.memory.bookings.timers import TimersWriter
 from staffbooking_adapters.memory.bulk_import import ImportsReader, ImportsWriter, drop_imports
@@ -88,6 +89,7 @@ class MemoryStore:
             portfolio=PortfolioReader(place),
             imports=ImportsReader(place),
             bookings=BookingsReader(place),
+            disputes=DisputesReader(place),
             alerts=AlertsReader(place),
             idempotency=IdempotencyReader(place),
             operations=OperationsReader(place),
@@ -151,6 +153,7 @@ def _begin_transaction(tx: MemoryTransaction) -> Transaction:
         portfolio=PortfolioWriter(tx),
         imports=ImportsWriter(tx),
         bookings=BookingsWriter(tx),
+        disputes=DisputesWriter(tx),
         timers=TimersWriter(tx),
         alerts=AlertsWriter(tx),
         idempotency=IdempotencyWriter(tx),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import anyio
 import anyio.to_thread
 
+from staffbooking_adapters.pictures.documents import check_pdf
 from staffbooking_core.ports import ProcessedImage
 
 
 class PillowPictures:
-    """Implements `ImageProcessor`: one image at a time, since a large one takes much memory.
+    """Implements `ImageProcessor`: one upload at a time, since a large one takes much memory.
 
     Pillow is loaded on first use or by `load`.
     """
@@ -23,6 +24,9 @@ class PillowPictures:
 
     async def process(self, upload: bytes) -> ProcessedImage:
         return await anyio.to_thread.run_sync(_reencode, upload, limiter=self._limiter)
+
+    async def check_pdf(self, upload: bytes) -> None:
+        await anyio.to_thread.run_sync(check_pdf, upload, limiter=self._limiter)
 
 
 def _reencode(upload: bytes) -> ProcessedImage:

@@ -27,11 +27,12 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.sql.bookings.disputes import STATEMENT_COLUMNS, to_statement
 from staffbooking_adapters.sql.bookings.reader import BOOKING_COLUMNS, to_booking
 from staffbooking_adapters.sql.companions.reviews import REVIEW_COLUMNS, to_review
 from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import batch_rows
+from staffbooking_adapters.sql.engine.dialect import batch_rows, json_items_cleared
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
@@ -47,6 +48,7 @@ from staffbooking_adapters.sql.schema.accounts import (
     skipped_rows,
 )
 from staffbooking_adapters.sql.schema.bookings import api_keys, bookings, reviews, sessions
+from staffbooking_adapters.sql.schema.disputes import dispute_statements
 from staffbooking_adapters.sql.schema.messaging import (
     conversation_members,
     conversations,
@@ -56,6 +58,7 @@ from staffbooking_adapters.sql.schema.messaging import (
 from staffbooking_adapters.sql.schema.payments import is_unfinished, payees, payment_operations
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
@@ -96,6 +99,7 @@ _IS_SENDER = (
         )
     ),
 )
+_IS_AUTHOR = dispute_statements.c.author_id == _USER_ID
 _IS_INQUIRY_BY_EMAIL = inquiries.c.email_folded == _FOLDED_EMAIL
 LIST_INQUIRIES_BY_EMAIL = Statement(
     select(*INQUIRY_COLUMNS).where(_IS_INQUIRY_BY_EMAIL).order_by(inquiries.c.id)
@@ -137,6 +141,11 @@ def reviews_by_person_after(size: int) -> Statement:
 
 
 @cache
+def statements_by_person_after(size: int) -> Statement:
+    return _rows_of_person_after(STATEMENT_COLUMNS, [_IS_AUTHOR], size)
+
+
+@cache
 def messages_by_person_after(size: int) -> Statement:
     return _rows_of_person_after(MESSAGE_COLUMNS, [and_(*_IS_SENDER)], size)
 
@@ -145,7 +154,10 @@ def _erase_booking_side(
     party: Party, is_of_user: ColumnElement[bool], **values: ColumnElement[str] | Null
 ) -> Update:
     """Erase the texts of one side of a booking, together with the name."""
-    erased_reasons = {
+    changed = {
+        "version": bookings.c.version + 1,
+        "revision": bookings.c.revision + 1,
+        "timeline": json_items_cleared(bookings.c.timeline, "reason", "actor", party),
         "cancel_reason": case(
             (bookings.c.cancelled_by == party, null()), else_=bookings.c.cancel_reason
         ),
@@ -153,7 +165,7 @@ def _erase_booking_side(
             (bookings.c.disputed_by == party, null()), else_=bookings.c.dispute_reason
         ),
     }
-    return update(bookings).where(is_of_user).values(**values, **erased_reasons)
+    return update(bookings).where(is_of_user).values(**values, **changed)
 
 
 def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | None]:
@@ -191,6 +203,7 @@ ERASE_PERSON = tuple(
         .where(conversations.c.customer_id == _USER_ID)
         .values(event_ref=null()),
         update(messages).where(*_IS_SENDER).values(sender_name=_ERASED_NAME, content=_ERASED_NAME),
+        update(dispute_statements).where(_IS_AUTHOR).values(text=_ERASED_NAME, files="[]"),
         *(delete(table).where(is_theirs) for table, is_theirs in _DELETED_TABLES),
     )
 )
@@ -243,6 +256,12 @@ class PersonalDataReader:
     async def messages_sent_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
         rows = await self._read_page(messages_by_person_after, user_id, after_id, limit)
         return [to_message(row) for row in rows]
+
+    async def dispute_statements_by(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[DisputeStatement]:
+        rows = await self._read_page(statements_by_person_after, user_id, after_id, limit)
+        return [to_statement(row) for row in rows]
 
     async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
         rows = await self.connection.fetch_all(

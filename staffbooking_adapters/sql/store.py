@@ -18,6 +18,7 @@ from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
 from staffbooking_adapters.sql.bookings.alerts import AlertsReader, AlertsWriter
+from staffbooking_adapters.sql.bookings.disputes import DisputesReader, DisputesWriter
 from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
 from staffbooking_adapters.sql.bookings.reader import BookingsReader
 from staffbooking_adapters.sql.bookings.timers import TimersWriter
@@ -127,6 +128,7 @@ class SqlStore:
             portfolio=PortfolioReader(database),
             imports=ImportsReader(database),
             bookings=BookingsReader(database, self._booking_ids),
+            disputes=DisputesReader(database),
             alerts=AlertsReader(database),
             idempotency=IdempotencyReader(database),
             operations=OperationsReader(database),
@@ -164,6 +166,7 @@ class SqlStore:
             portfolio=PortfolioWriter(connection),
             imports=ImportsWriter(connection, self.policy),
             bookings=BookingsWriter(connection, self._booking_ids, self.policy, hints),
+            disputes=DisputesWriter(connection),
             timers=TimersWriter(connection),
             alerts=AlertsWriter(connection),
             idempotency=IdempotencyWriter(connection, self.policy),

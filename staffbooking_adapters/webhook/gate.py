@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -20,6 +21,8 @@ from attrs import frozen
 
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.domain.webhooks.url_safety import embedded_ipv4_address, is_safe_address
+
+security_log = logging.getLogger("staffbooking.security")
 
 _DNS_TIMEOUT_SECONDS: Final = 1.0
 """Timeout of the first DNS query; the second and last try takes twice as long."""
@@ -89,6 +92,7 @@ class AddressGuard:
         if not found:
             raise ConnectionNotMade(DeliveryFailure.NAME_NOT_RESOLVED)
         if not all(map(self.is_allowed, found)):
+            security_log.warning("webhook_address_refused", extra={"host": host})
             raise ConnectionNotMade(DeliveryFailure.UNSAFE_ADDRESS)
         return _interleave_ip_versions(found)[:MAX_ADDRESSES]
 

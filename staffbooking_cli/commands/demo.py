@@ -39,9 +39,8 @@ def demo(
     """
     import anyio
 
-    from staffbooking_cli.running import log_to_stderr, open_socket
+    from staffbooking_cli.running import open_socket
 
-    log_to_stderr()
     with open_socket(_HOST, port) as listening:
         folder = dir_.absolute()
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,6 +73,7 @@ def _write_ledger_check(path: Path, environ: Mapping[str, str]) -> None:
 async def _run_demo(folder: Path, listening: socket.socket) -> None:
     import anyio
 
+    from staffbooking_adapters.logs import configure_logging
     from staffbooking_adapters.settings import load_settings
     from staffbooking_adapters.wiring import upgrade_schema
     from staffbooking_cli.running import start_server, stop_on_signal
@@ -81,6 +81,7 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
 
     environ = _demo_environment(folder, listening.getsockname()[1])
     settings = load_settings(environ)
+    configure_logging(settings.log_format, settings.log_level)
     _write_ledger_check(folder / LEDGER_CHECK_FILE, environ)
     async with stop_on_signal() as stop:
         await upgrade_schema(settings)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
     from staffbooking_core.domain.payments.processor import Operation
     from staffbooking_core.ports import Ports
+    from staffbooking_core.usecases.bookings.disputes import DisputeConversation
     from staffbooking_core.usecases.payments.ledger_check import BookingLedger
 
 app = typer.Typer(help="Disputes and their resolution.", no_args_is_help=True)
@@ -24,6 +25,7 @@ app = typer.Typer(help="Disputes and their resolution.", no_args_is_help=True)
 COLUMNS = (
     "booking_code",
     "disputed_at",
+    "respond_by",
     "by=disputed_by",
     "reason=dispute_reason",
     "companion=companion_name",
@@ -31,6 +33,7 @@ COLUMNS = (
     "total=total_amount currency",
     "chargeback=chargeback_status",
 )
+STATEMENT_COLUMNS = ("at", "by", "text", "files")
 OPERATION_COLUMNS = (
     "id",
     "kind",
@@ -46,12 +49,14 @@ OPERATION_COLUMNS = (
 def _dispute_record(booking: Booking) -> dict[str, Any]:
     """The booking's record with the dispute and chargeback fields."""
     from staffbooking_core.domain.shared.money import Currency
+    from staffbooking_core.representations.json_types import format_instant
 
     charged = Currency(booking.currency).to_decimal(booking.chargeback_amount)
     return {
         **booking_record(booking),
         "disputed_by": booking.disputed_by,
         "dispute_reason": booking.dispute_reason,
+        "respond_by": format_instant(booking.dispute_respond_by),
         "chargeback_ref": booking.chargeback_ref,
         "chargeback_status": booking.chargeback_status,
         "chargeback_amount": None if booking.chargeback_ref is None else charged,
@@ -81,7 +86,7 @@ def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
 
 @app.command("list")
 def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
-    """List a page of the bookings under dispute, latest event first."""
+    """List a page of the bookings under dispute: overdue ones first, then by their deadline."""
     from staffbooking_core.usecases.bookings import disputes
 
     found = run_command(lambda ports: disputes.list_disputes(ports, page, limit))
@@ -90,18 +95,40 @@ def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
-    """Show the evidence: the booking, its timeline and check-in, every payment operation."""
+    """Show the evidence: the booking, what its parties stated, timeline, payment operations."""
+    from staffbooking_core.usecases.bookings import disputes
     from staffbooking_core.usecases.payments import ledger_check
 
-    book = run_command(lambda ports: ledger_check.get_booking_ledger(ports, code))
-    if book.booking.disputed_at is None:
+    async def work(ports: Ports) -> tuple[BookingLedger, DisputeConversation | None]:
+        book = await ledger_check.get_booking_ledger(ports, code)
+        if book.booking.disputed_at is None:
+            return book, None
+        return book, await disputes.get_dispute_by_code(ports, code)
+
+    book, conversation = run_command(work)
+    if conversation is None:
         raise CommandRefused(f"booking {code} was never under dispute")
-    record = _evidence_record(book)
+    record = {**_evidence_record(book), **_conversation_record(conversation)}
     render.print_result("dispute", record, as_json)
     if not as_json:
+        render.print_table(STATEMENT_COLUMNS, record["statements"], title="statements")
+        if (resolution := record["resolution"]) is not None:
+            render.print_table(tuple(resolution), [resolution], title="resolution")
         render.print_table(TIMELINE_COLUMNS, record["timeline"], title="timeline")
         render.print_table(tuple(record["money"]), [record["money"]], title="money")
         render.print_table(OPERATION_COLUMNS, record["operations"], title="operations")
+
+
+def _conversation_record(found: DisputeConversation) -> dict[str, Any]:
+    from staffbooking_core.domain.shared.money import Currency
+    from staffbooking_core.representations.disputes import dispute_record
+
+    record = dispute_record(found.dispute, found.statements, Currency(found.booking.currency))
+    return {
+        "dispute_status": record["status"],
+        "statements": record["statements"],
+        "resolution": record["resolution"],
+    }
 
 
 def _evidence_record(book: BookingLedger) -> dict[str, Any]:

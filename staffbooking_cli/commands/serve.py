@@ -26,10 +26,11 @@ def serve(
     """Run the HTTP server. SIGTERM stops it after the requests in flight are finished."""
     import anyio
 
-    from staffbooking_cli.running import log_to_stderr, open_socket
+    from staffbooking_adapters.logs import configure_logging
+    from staffbooking_cli.running import open_socket
 
-    log_to_stderr()
-    read_settings()
+    first = read_settings()
+    configure_logging(first.log_format, first.log_level)
     with open_socket(host, port) as listening:
         address, bound_port = listening.getsockname()[:2]
         wanted = read_settings(address, STAFFBOOKING_BASE_URL=_default_base_url(host, bound_port))

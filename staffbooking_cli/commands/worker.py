@@ -24,12 +24,13 @@ def worker(
     number of workers may run. SIGTERM stops it."""
     import anyio
 
-    from staffbooking_cli.running import log_to_stderr
+    from staffbooking_adapters.logs import configure_logging
     from staffbooking_worker.main import drain as drain_all
 
-    log_to_stderr()
+    settings = read_settings()
+    configure_logging(settings.log_format, settings.log_level)
     if not drain:
-        anyio.run(_run_until_stopped, read_settings(), backend_options={"use_uvloop": True})
+        anyio.run(_run_until_stopped, settings, backend_options={"use_uvloop": True})
         return
     done = run_command(drain_all)
     if as_json:

@@ -15,6 +15,7 @@ from staffbooking_core.domain.bookings.booking import (
     UNSETTLED_PAYMENT_STATUSES,
     Booking,
 )
+from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import ENDED_STATUSES, Party
 from staffbooking_core.domain.companions.companion import Approval, Companion, draft_companion
 from staffbooking_core.domain.companions.reviews import Review
@@ -64,8 +65,8 @@ def erase_companion(companion: Companion, user: User) -> Companion:
 
 
 def erase_party_from_booking(booking: Booking, user_id: int) -> Booking:
-    """The booking without the party's name and reasons; for a customer also without location and
-    event."""
+    """The next version of the booking, without the party's name and reasons; for a customer also
+    without location and event."""
     if user_id == booking.customer_id:
         booking = evolve(booking, customer_name=ERASED_NAME, location=ERASED_NAME, event_ref=None)
         party = Party.CUSTOMER
@@ -76,7 +77,12 @@ def erase_party_from_booking(booking: Booking, user_id: int) -> Booking:
         booking = evolve(booking, cancel_reason=None)
     if booking.disputed_by is party:
         booking = evolve(booking, dispute_reason=None)
-    return booking
+    timeline = tuple(
+        evolve(entry, reason=None) if entry.actor is party else entry for entry in booking.timeline
+    )
+    return evolve(
+        booking, timeline=timeline, version=booking.version + 1, revision=booking.revision + 1
+    )
 
 
 def erase_party_from_review(review: Review, user_id: int) -> Review:
@@ -85,6 +91,11 @@ def erase_party_from_review(review: Review, user_id: int) -> Review:
     if user_id == review.reviewer_id:
         return evolve(review, reviewer_name=ERASED_NAME, comment=review.comment and ERASED_NAME)
     return evolve(review, response=review.response and ERASED_NAME)
+
+
+def erase_statement(statement: DisputeStatement) -> DisputeStatement:
+    """A statement in a dispute without its text and files."""
+    return evolve(statement, text=ERASED_NAME, files=())
 
 
 def erase_checkout_command(command: OpenCheckout) -> OpenCheckout:

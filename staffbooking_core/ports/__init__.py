@@ -47,9 +47,10 @@ from staffbooking_core.ports.companions import (
     CompanionAvailability,
     CompanionsReadPort,
     CompanionsWritePort,
-    RebookingCandidate,
+    SearchCandidate,
 )
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
+from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
 from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
 from staffbooking_core.ports.idempotency import (
     IDEMPOTENCY_KEY_TAKEN,
@@ -163,6 +164,8 @@ __all__ = [
     "CursorsReadPort",
     "CursorsWritePort",
     "CustomerCompanionPair",
+    "DisputesReadPort",
+    "DisputesWritePort",
     "DueAlert",
     "DueDelivery",
     "DueNotification",
@@ -210,13 +213,13 @@ __all__ = [
     "ProcessedImage",
     "PubSub",
     "ReadView",
-    "RebookingCandidate",
     "RebookingCredit",
     "ReviewsReadPort",
     "ReviewsWritePort",
     "SandboxProcessor",
     "SandboxReadPort",
     "SandboxWritePort",
+    "SearchCandidate",
     "SessionCaller",
     "SkippedRow",
     "Store",

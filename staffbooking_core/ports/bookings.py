@@ -52,7 +52,8 @@ class BookingRequestContext:
 
 @frozen
 class RebookingCredit:
-    """A priority rebooking, granted with the cancellation of `booking_id`."""
+    """A priority rebooking, granted with the cancellation or reported absence of
+    `booking_id`."""
 
     booking_id: int
     customer_id: int
@@ -109,6 +110,11 @@ class BookingsReadPort(Protocol):
         """Up to `limit + 1` bookings from the page's start."""
         ...
 
+    async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:
+        """Up to `limit + 1` disputed bookings from the page's start: the earliest
+        `dispute_respond_by` first, so overdue disputes before all others."""
+        ...
+
     async def bookings_since(
         self, companion_id: int, since: datetime, limit: int
     ) -> Sequence[Booking]:
@@ -130,7 +136,7 @@ class BookingsReadPort(Protocol):
         ...
 
     async def rebooking_credit(self, booking_id: int) -> RebookingCredit | None:
-        """The credit that the cancellation of a booking granted."""
+        """The credit that the cancellation or the reported absence of a booking granted."""
         ...
 
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
@@ -140,6 +146,12 @@ class BookingsReadPort(Protocol):
     async def open_payouts(self, limit: int) -> Sequence[Booking]:
         """Up to `limit` bookings whose payout is scheduled, failed or frozen: the earliest due
         first, those without a due time last."""
+        ...
+
+    async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        """Up to `limit` bookings above `after_id` by id that are open for a user
+        (`Booking.is_open_for`): pending, accepted or paid ones of the customer or companion, and
+        ones whose payout the companion still expects."""
         ...
 
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
@@ -168,7 +180,7 @@ class BookingsWritePort(BookingsReadPort, Protocol):
     async def save_booking(self, booking_write: BookingWrite) -> None:
         """Save a step of an existing booking; its timer is replaced, and a claim on it ends.
 
-        Raises Conflict unless the stored version is one below, and
+        Raises Conflict unless the stored revision is one below, and
         ConstraintViolated(BOOKING_OVERLAP) where the slot is taken.
         """
         ...
@@ -183,4 +195,8 @@ class BookingsWritePort(BookingsReadPort, Protocol):
 
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         """Use a credit up for a booking; False where it was used before."""
+        ...
+
+    async def take_back_rebooking_credit(self, booking_id: int) -> bool:
+        """Delete the unused credit that a booking granted; False where it was used."""
         ...

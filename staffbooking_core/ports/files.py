@@ -49,12 +49,20 @@ class ProcessedImage:
 
 
 class ImageProcessor(Protocol):
-    """Turns uploads into images that are safe to publish."""
+    """Turns uploads into images that are safe to publish, and checks documents."""
 
     async def process(self, upload: bytes) -> ProcessedImage:
         """The upload as an upright image of bounded size without metadata.
 
         Raises InvalidField on `file` where it is no image of a known kind, has too many pixels, or
         is broken.
+        """
+        ...
+
+    async def check_pdf(self, upload: bytes) -> None:
+        """Check that the upload is a whole PDF without encryption, scripts, programs or files
+        inside.
+
+        Raises InvalidField on `file`.
         """
         ...

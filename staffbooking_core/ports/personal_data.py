@@ -7,6 +7,7 @@ from typing import Protocol
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
@@ -37,6 +38,12 @@ class PersonalDataReadPort(Protocol):
         """The inquiries from an e-mail (compared by `normalize_email`), by id."""
         ...
 
+    async def dispute_statements_by(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[DisputeStatement]:
+        """A page of the statements that the user made in disputes."""
+        ...
+
 
 class PersonalDataWritePort(PersonalDataReadPort, Protocol):
     """Commands that erase a person."""
@@ -51,11 +58,13 @@ class PersonalDataWritePort(PersonalDataReadPort, Protocol):
         alone. Their companion is saved by the caller.
 
         Changed: names and texts in bookings (`erase_party_from_booking`), reviews
-        (`erase_party_from_review`) and messages, the commands of finished checkouts
+        (`erase_party_from_review`), messages and statements in disputes
+        (`erase_statement`), the commands of finished checkouts
         (`erase_checkout_command`), payees (`erase_payee`), the references that name event groups.
         Deleted: sessions, API keys, portfolio items, calendar feed, muted kinds, the time of their
         last connection; and with `email`, which is given where it is known to be theirs, its
         inquiries, and the address in skipped rows of imports. Notifications expire by themselves,
-        as they are sent to no erased user; images are deleted with their files.
+        as they are sent to no erased user; images and files of disputes are deleted with
+        their contents.
         """
         ...

@@ -18,6 +18,7 @@ from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort
 from staffbooking_core.ports.bookings import BookingsReadPort, BookingsWritePort, BookingWrite
 from staffbooking_core.ports.companions import CompanionsReadPort, CompanionsWritePort
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
+from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
 from staffbooking_core.ports.idempotency import IdempotencyReadPort, IdempotencyWritePort
 from staffbooking_core.ports.imports import ImportsReadPort, ImportsWritePort
 from staffbooking_core.ports.inbox import InboxWritePort
@@ -48,6 +49,7 @@ class ReadView:
     portfolio: PortfolioReadPort
     imports: ImportsReadPort
     bookings: BookingsReadPort
+    disputes: DisputesReadPort
     alerts: AlertsReadPort
     idempotency: IdempotencyReadPort
     operations: OperationsReadPort
@@ -77,6 +79,7 @@ class Transaction:
     portfolio: PortfolioWritePort
     imports: ImportsWritePort
     bookings: BookingsWritePort
+    disputes: DisputesWritePort
     timers: TimersWritePort
     alerts: AlertsWritePort
     idempotency: IdempotencyWritePort

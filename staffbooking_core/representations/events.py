@@ -8,6 +8,7 @@ from attrs import frozen
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.reviews import Review
+from staffbooking_core.policy import Policy
 from staffbooking_core.representations.bookings import EventBookingRecord, event_booking_record
 from staffbooking_core.representations.companions import ReviewRecord, review_record
 from staffbooking_core.representations.json_types import (
@@ -155,9 +156,11 @@ class DomainEvent:
         }
 
 
-def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime) -> DomainEvent:
+def booking_event(
+    event_id: str, name: EventName, booking: Booking, at: datetime, policy: Policy
+) -> DomainEvent:
     """The event of a change of a booking; the booking is as after the change."""
-    data: _BookingData = {"booking": event_booking_record(booking)}
+    data: _BookingData = {"booking": event_booking_record(booking, policy)}
     if name is EventName.PAYMENT_COMPLETED:
         paid: _PaymentData = {**data, "payment": payment_record(booking)}
         return _make_event(event_id, name, booking, at, paid)

@@ -11,6 +11,10 @@ from staffbooking_core.representations.accounts import ApiKeyRecord, UserRecord
 from staffbooking_core.representations.bookings import BookingRecord
 from staffbooking_core.representations.calendars import BusyTimeRecord, CalendarFeedRecord
 from staffbooking_core.representations.companions import ReviewRecord
+from staffbooking_core.representations.disputes import (
+    DisputeFileRecord,
+    OwnDisputeStatementRecord,
+)
 from staffbooking_core.representations.json_types import JsonSchema, Timestamp
 from staffbooking_core.representations.messaging import MessageRecord
 from staffbooking_core.representations.webhooks import WebhookRecord
@@ -61,6 +65,8 @@ class WritingsData(TypedDict):
     messages: AsyncIterator[Sequence[MessageRecord]]
     reviews_written: AsyncIterator[Sequence[ReviewRecord]]
     reviews_received: AsyncIterator[Sequence[ReviewRecord]]
+    dispute_statements: AsyncIterator[Sequence[OwnDisputeStatementRecord]]
+    dispute_files: list[DisputeFileRecord]
     inquiries: Sequence[Mapping[str, object]]
 
 

@@ -11,8 +11,10 @@ from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
 from staffbooking_core.usecases.webhooks import deliveries
+from staffbooking_core.validation import validated
 
 
+@validated
 async def run_all_due(
     ports: Ports, deliver: Callable[[Ports], Awaitable[int]] = deliveries.deliver_all_due
 ) -> int:

@@ -26,6 +26,10 @@ from staffbooking_core.representations.companions import (
     profile_record,
     review_record,
 )
+from staffbooking_core.representations.disputes import (
+    dispute_file_record,
+    own_dispute_statement_record,
+)
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.representations.messaging import message_record
 from staffbooking_core.representations.personal_data import (
@@ -42,6 +46,7 @@ from staffbooking_core.usecases.accounts import login_throttling
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.payments import payees
 from staffbooking_core.usecases.webhooks.endpoints import erase_endpoint
+from staffbooking_core.validation import validated
 
 EXPORT_PAGE_SIZE = 100
 """Maximum number of bookings, messages or reviews that are held in memory at a time."""
@@ -57,6 +62,7 @@ R = TypeVar("R")
 Pages = AsyncIterator[Sequence[N]]
 
 
+@validated
 async def export_user_data(ports: Ports, user_id: int) -> PersonalDataRecord:
     """All data that is stored about a user, as records. Texts of others are left out, except
     reviews of this user. Unbounded lists are iterators of pages, read on demand.
@@ -133,7 +139,7 @@ def _booking_records(ports: Ports, user: User) -> BookingsData:
     def record_of(booking: Booking) -> BookingRecord:
         party = booking.party_of(user.id)
         assert party is not None, "these are bookings of the person"
-        return booking_record(booking, party)
+        return booking_record(booking, party, ports.policy)
 
     return {
         "bookings": _to_records(bookings(), record_of),
@@ -161,7 +167,8 @@ async def _credits(
             credits = [
                 (each, await view.bookings.rebooking_credit(each.id))
                 for each in page
-                if each.customer_id == user.id and each.cancelled_by is Party.STAFF
+                if each.customer_id == user.id
+                and (each.cancelled_by is Party.STAFF or each.was_no_show)
             ]
         yield [
             {
@@ -175,7 +182,8 @@ async def _credits(
 
 
 async def _written_records(ports: Ports, view: ReadView, user: User) -> WritingsData:
-    """Messages, reviews and inquiries of the user, and reviews of them."""
+    """Messages, reviews, statements in disputes and inquiries of the user, and reviews of
+    them."""
     # Inquiries are matched by e-mail address, which must be verified.
     is_email_verified = user.email_verified_at is not None
     inquiries = await view.personal_data.inquiries_from(user.email) if is_email_verified else ()
@@ -187,10 +195,19 @@ async def _written_records(ports: Ports, view: ReadView, user: User) -> Writings
         ports,
         lambda view, after: view.personal_data.reviews_written_by(user.id, after, EXPORT_PAGE_SIZE),
     )
+    statements = _read_pages(
+        ports,
+        lambda view, after: view.personal_data.dispute_statements_by(
+            user.id, after, EXPORT_PAGE_SIZE
+        ),
+    )
+    files = await view.disputes.files_by(user.id)
     return {
         "messages": _to_records(messages, message_record),
         "reviews_written": _to_records(written, review_record),
         "reviews_received": _received_reviews(ports, user),
+        "dispute_statements": _to_records(statements, own_dispute_statement_record),
+        "dispute_files": [dispute_file_record(each) for each in files],
         "inquiries": [inquiry_record(each) for each in inquiries],
     }
 
@@ -237,6 +254,7 @@ async def _last_seen(ports: Ports, view: ReadView, user: User) -> datetime | Non
 # Erasure ----------------------------------------------------------------------------------
 
 
+@validated
 async def erase_own_account(ports: Ports, user_id: int, password: str, ip_address: str) -> None:
     """Erase the user's own account, confirmed by the password.
 
@@ -258,6 +276,7 @@ def _wrong_password() -> Unauthenticated:
     return Unauthenticated("bad_credentials", "The password is wrong")
 
 
+@validated
 async def erase_person(ports: Ports, user_id: int, password_hash: str | None = None) -> User:
     """Erase a person: their name, texts, files and endpoints are removed, bookings and the ledger
     stay without a name. Returns the erased user.
@@ -286,6 +305,7 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         user = erase_user(held, now)
         companion = await tx.companions.lock_companion(user_id)
         names = [image.name for image in await tx.portfolio.images_of(user_id)]
+        file_names = [file.storage_name for file in await tx.disputes.files_by(user_id)]
         reviewee_ids = await tx.personal_data.reviewee_ids_of(user_id)
         await tx.accounts.save_user(user)
         # Anybody may register with another person's address: unverified, it matches no inquiries.
@@ -294,10 +314,11 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         if companion is not None:
             await tx.companions.save_companion(erase_companion(companion, user))
         await tx.portfolio.delete_images(names)
+        await tx.disputes.delete_files_by(user_id)
         await _refresh_companions(tx.companions, reviewee_ids)
         for endpoint in await tx.webhooks.endpoints_of(user_id):
             await erase_endpoint(tx.webhooks, endpoint.id, now)
-        return user, names
+        return user, [*names, *file_names]
 
     user, names = await ports.store.run_transaction(unit)
     await images.remove_files(ports, names)

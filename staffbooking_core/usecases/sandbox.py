@@ -18,11 +18,13 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.usecases import health
 from staffbooking_core.usecases.payments import payees, reconciliation
+from staffbooking_core.validation import validated, validated_lookup
 
 _MAX_CLOCK_OFFSET = timedelta(days=3660)
 """Limit of the sandbox clock's offset: calendars and certificates have a last date."""
 
 
+@validated
 async def advance_clock(ports: Ports, step: timedelta) -> datetime:
     """Move business time ahead by `step`; returns the new business time.
 
@@ -32,6 +34,7 @@ async def advance_clock(ports: Ports, step: timedelta) -> datetime:
     return await _move_clock(ports, "advance_seconds", lambda now: now + step)
 
 
+@validated
 async def set_clock(ports: Ports, to: datetime) -> datetime:
     """Set business time to an instant that is not in its past; returns the new business time.
 
@@ -77,6 +80,7 @@ def require_sandbox(ports: Ports) -> SandboxProcessor:
     return get_processor(ports)
 
 
+@validated_lookup("Checkout")
 async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPage:
     """Act on a checkout page as a customer would. A payment is applied to the booking when this
     returns, unless a fault delays the event.
@@ -92,6 +96,7 @@ async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPag
     return page
 
 
+@validated_lookup("Payout account")
 async def complete_payee(ports: Ports, ref: str) -> PayeePage:
     """Complete an onboarding page as a staff member would. The payee is ready when this returns,
     unless a fault delays the event. Raises NotFound."""
@@ -119,6 +124,7 @@ async def _sync_subject(ports: Ports, subject: int | str, since: datetime) -> No
             await payees.sync_payee(ports, subject, timeout)
 
 
+@validated
 async def simulate_chargeback(ports: Ports, code: str, outcome: str) -> None:
     """Open, win or lose a chargeback of a booking's payment, and apply it to the booking.
 

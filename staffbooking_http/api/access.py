@@ -22,6 +22,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import mounting, rate_limits
+from staffbooking_http.api.access_log import note_caller
 from staffbooking_http.api.endpoint import Call, Header, SignedInUser
 
 SESSION_COOKIE_NAME = "connect.sid"
@@ -63,6 +64,8 @@ class SessionAccess:
             await rate_limits.count_address(call)
             raise
         user = signed_in.user
+        call.signed_in, call.user, call.actor = signed_in, user, signed_in.actor
+        note_caller(call.scope, user.id)
         if call.scope["method"] not in SAFE_METHODS:
             check_csrf(
                 signed_in,
@@ -73,7 +76,6 @@ class SessionAccess:
             self.check_user(user, call.now)
         await rate_limits.count_user(call, user.id)
         await sessions.touch_session(call.ports, signed_in.session)
-        call.signed_in, call.user, call.actor = signed_in, user, signed_in.actor
 
 
 @frozen
@@ -209,6 +211,7 @@ async def _admit_api_key(
         raise
     call.user = caller.owner
     call.actor = Actor(caller.owner.id, caller.owner.role, caller.key.id)
+    note_caller(call.scope, caller.owner.id, caller.key.id)
     return verdicts
 
 

@@ -41,7 +41,7 @@ Header: TypeAlias = tuple[bytes, bytes]
 
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
-"""The key of the response's request id in a page's request state."""
+"""The key of the request's id in its scope."""
 
 
 @frozen
@@ -226,7 +226,9 @@ class Endpoint:
     raw_media_type: str = ""
     """The required media type of a raw body; empty accepts any."""
     has_file: bool = False
-    """Whether the body is a multipart/form-data form with an image in its field `file`."""
+    """Whether the body is a multipart/form-data form with a file in its field `file`."""
+    file_types: str = "JPEG, PNG or WebP"
+    """The types of the file, for the documents."""
     is_upload_limited: bool = False
     """Whether `UploadLimiter` bounds the concurrent calls, as bodies are large and slow to
     process."""
@@ -244,6 +246,9 @@ class Endpoint:
     """The resource name of a 404; empty if the endpoint has none."""
     response_media_type: str = "application/json"
     """The media type of a successful response, for the documents."""
+    is_versioned: bool = False
+    """Whether the endpoint reads a versioned resource, whose version is the ETag (never a 304), or
+    changes it under If-Match."""
     has_etag: bool = False
     """Whether a success has an ETag, so that If-None-Match gets a 304."""
 

@@ -19,6 +19,7 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitExce
 from staffbooking_core.errors import InvalidInput
 from staffbooking_http.api import idempotency, query_string, rate_limits, request_body, uploads
 from staffbooking_http.api.endpoint import (
+    REQUEST_ID_KEY,
     AppContext,
     Call,
     Endpoint,
@@ -36,6 +37,7 @@ from staffbooking_http.api.errors import (
     unknown_path_error,
 )
 from staffbooking_http.api.metrics import RequestMetrics
+from staffbooking_http.api.security_log import log_refusal
 
 
 @frozen
@@ -90,12 +92,13 @@ class Pipeline:
         call = Call(self.site, scope, receive)
         call.params = params
         route = None if resource is None else resource.routes.get(scope["method"])
-        request_id = next(self.site.request_ids)
+        request_id = scope[REQUEST_ID_KEY]
         try:
             reply = await _dispatch(call, resource, route)
         except ClientDisconnected:
             return
         except Exception as error:
+            log_refusal(call, error)
             reply = _reply_to_error(call, error, route, request_id)
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())

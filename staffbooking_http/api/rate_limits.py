@@ -12,7 +12,7 @@ from staffbooking_core.domain.shared.rate_limits import (
     RateLimitExceeded,
 )
 from staffbooking_core.errors import StoreUnavailable
-from staffbooking_http.api.endpoint import Call, Header
+from staffbooking_http.api.endpoint import Call, Header, Scope
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -99,6 +99,13 @@ def address_key(call: Call) -> str:
     if isinstance(nearest, IPv6Address):
         return f"{IPv6Address(int(nearest) >> 64 << 64)}/64"
     return "local" if nearest is None else str(nearest)
+
+
+def is_trusted_peer(scope: Scope, trusted_proxies: Sequence[IpNetwork]) -> bool:
+    """Whether a request comes from a trusted proxy."""
+    peer = scope.get("client")
+    address = _parse_address(peer[0]) if peer else None
+    return address is not None and _is_trusted_proxy(address, trusted_proxies)
 
 
 def _client_address(call: Call) -> Address | None:

@@ -11,7 +11,15 @@ from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticat
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api.access import authenticate_session
-from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Header, Reply, Scope, Send
+from staffbooking_http.api.endpoint import (
+    REQUEST_ID_KEY,
+    AppContext,
+    AsgiMessage,
+    Header,
+    Reply,
+    Scope,
+    Send,
+)
 from staffbooking_http.api.errors import reply_to_error
 from staffbooking_http.api.pipeline import send_reply
 from staffbooking_http.channel.connection import ChannelConnection
@@ -61,7 +69,7 @@ async def send_error(
     site: AppContext, scope: Scope, send: Send, error: Exception, where: str
 ) -> None:
     """Answer a failed request or handshake with the API's error response."""
-    request_id = next(site.request_ids)
+    request_id = scope[REQUEST_ID_KEY]
     reply = reply_to_error(error, request_id, where)
     await send_handshake_reply(
         scope, send, reply, (*site.default_headers, (b"x-request-id", request_id.encode()))

@@ -20,7 +20,7 @@ from staffbooking_core.representations.errors import (
     RateLimitedRecord,
 )
 from staffbooking_core.representations.events import EVENT_RECORDS
-from staffbooking_core.representations.json_types import BookingCode, Success
+from staffbooking_core.representations.json_types import BookingCode
 from staffbooking_http.api.access import (
     SAFE_METHODS,
     SESSION_COOKIE_NAME,
@@ -31,13 +31,8 @@ from staffbooking_http.api.access import (
 from staffbooking_http.api.endpoint import Endpoint
 from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
 from staffbooking_http.api.input_schemas import class_schema, field_schemas
-from staffbooking_http.api.response_schemas import (
-    COMPONENT_SCHEMAS,
-    Schema,
-    object_schema,
-    reply_schema,
-    type_schema,
-)
+from staffbooking_http.api.response_schemas import COMPONENT_SCHEMAS, Schema, type_schema
+from staffbooking_http.docs.hosted_pages import describe_hosted_pages
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -55,6 +50,8 @@ descriptions, messages) may have tabs and line breaks, messages also bidi embedd
 Limits are fixed windows from their first hit: {limits}. Every response has `X-RateLimit-Limit`,
 `X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
 Money is a JSON number in {currency}; times are UTC with `Z`.
+The ETag of a booking is its `version`, which rises with each change of its record. A change with
+`If-Match` of another version is 412 `version_mismatch`, and changes nothing.
 """
 
 _RATE_LIMIT_HEADERS = {
@@ -72,6 +69,7 @@ _STATUS_DESCRIPTIONS = {
     401: "No or bad credentials",
     403: "Wrong permission, role, tier, side or CSRF token",
     404: "The resource does not exist, or belongs to another user",
+    412: "The version is not the one that If-Match names; nothing was changed",
     413: "The body is too large",
     415: "The body has the wrong content type",
     422: "Some fields are not valid; every one is named",
@@ -91,7 +89,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             operation = _operation(family, row, policy, policy_values)
             paths.setdefault(row.path, {})[row.method.lower()] = operation
     if "Sandbox" in families:
-        paths |= _HOSTED_PAGES
+        paths |= describe_hosted_pages(_STATUS_DESCRIPTIONS)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -122,63 +120,6 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
-
-
-def _hosted_page_operation(
-    name: str, summary: str, request_schema: Schema, response_schema: Schema
-) -> JsonObject:
-    """Describe how a script acts on a page of the simulated processor. The endpoint belongs to
-    the pages, not to the table."""
-    return {
-        "tags": ["Sandbox"],
-        "operationId": f"post_sandbox_{name}",
-        "summary": summary,
-        "security": [],
-        "parameters": [
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": request_schema}},
-        },
-        "responses": {
-            "200": {
-                "description": _STATUS_DESCRIPTIONS[200],
-                "content": {"application/json": {"schema": response_schema}},
-            },
-            **{
-                str(status): {
-                    "description": _STATUS_DESCRIPTIONS[status],
-                    "content": {"application/json": {"schema": type_schema(ErrorRecord)}},
-                }
-                for status in (400, 404, 413, 415, 422)
-            },
-        },
-    }
-
-
-_CHECKOUT_OUTCOME_SCHEMA: JsonObject = {
-    "type": "string",
-    "enum": ["succeed", "decline", "expire", "challenge"],
-}
-_HOSTED_PAGES: JsonObject = {
-    "/sandbox/checkout/{id}": {
-        "post": _hosted_page_operation(
-            "checkout",
-            "Act on the hosted checkout page, as its form does",
-            object_schema({"outcome": _CHECKOUT_OUTCOME_SCHEMA}),
-            reply_schema(success=Success, state=str),
-        )
-    },
-    "/sandbox/payees/{id}": {
-        "post": _hosted_page_operation(
-            "payee",
-            "Complete a payout account, as its page does",
-            object_schema({}),
-            reply_schema(success=Success, ready=bool),
-        )
-    },
-}
 
 
 def _rule_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
@@ -262,7 +203,9 @@ def _operation(
     if endpoint.has_file:
         operation["requestBody"] = {
             "required": True,
-            "content": {"multipart/form-data": {"schema": _upload_form_schema(policy_values)}},
+            "content": {
+                "multipart/form-data": {"schema": _upload_form_schema(endpoint, policy_values)}
+            },
         }
     if endpoint.max_raw_bytes is not None:
         media = endpoint.raw_media_type or "*/*"
@@ -275,11 +218,11 @@ def _operation(
     return operation
 
 
-def _upload_form_schema(policy_values: JsonObject) -> Schema:
+def _upload_form_schema(endpoint: Endpoint, policy_values: JsonObject) -> Schema:
     file: Schema = {
         "type": "string",
         "contentMediaType": "application/octet-stream",
-        "description": f"JPEG, PNG or WebP, at most {policy_values['max_image_bytes']}",
+        "description": f"{endpoint.file_types}, at most {policy_values['max_image_bytes']}",
     }
     return {"type": "object", "properties": {"file": file}, "required": ["file"]}
 
@@ -305,6 +248,7 @@ _PATH_PARAMETER_SCHEMAS: dict[str, Schema] = {
     "code": type_schema(BookingCode),
     "provider": _STRING,
     "name": _STRING,
+    "file": _STRING,
     "secret": _STRING,
 }
 
@@ -320,6 +264,14 @@ def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
     if endpoint.query is not None:
         for name, (schema, required) in field_schemas(endpoint.query).items():
             yield {"name": name, "in": "query", "required": required, "schema": schema}
+    if _takes_if_match(endpoint):
+        yield {
+            "name": "If-Match",
+            "in": "header",
+            "required": False,
+            "description": "Refuse the change unless this is the booking's version (its ETag)",
+            "schema": _STRING,
+        }
     if endpoint.build_stored_reply is not None:
         yield {
             "name": "Idempotency-Key",
@@ -329,12 +281,24 @@ def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
         }
 
 
+_VERSION_HEADER: JsonObject = {
+    "description": "The version, in quotes",
+    "schema": {"type": "string", "pattern": '^"[1-9][0-9]*"$'},
+}
+
+
+def _takes_if_match(endpoint: Endpoint) -> bool:
+    return endpoint.is_versioned and endpoint.method != "GET"
+
+
 def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _RATE_LIMIT_HEADERS}
     for status, schema in _response_schemas(endpoint):
         reply: JsonObject = {"description": _STATUS_DESCRIPTIONS[status]}
         if endpoint.access.is_rate_limited:
             reply["headers"] = headers
+        if status == 200 and endpoint.is_versioned and endpoint.method == "GET":
+            reply["headers"] = {**headers, "ETag": _VERSION_HEADER}
         if status == 400 and endpoint.rule_codes:
             reply["description"] += ": " + ", ".join(f"`{code}`" for code in endpoint.rule_codes)
         if status == 404 and endpoint.not_found_name:
@@ -363,16 +327,24 @@ def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]
         yield 403, error
     if endpoint.not_found_name:
         yield 404, error
-    if sends or endpoint.max_raw_bytes is not None:
-        yield 413, error
-    if sends:
-        yield 415, error
+    if _takes_if_match(endpoint):
+        yield 412, error
+    yield from _body_error_schemas(endpoint, sends, error)
     if takes:
         yield 422, type_schema(InvalidInputRecord)
     if endpoint.access.is_rate_limited:
         yield 429, type_schema(RateLimitedRecord)
     yield 500, type_schema(InternalErrorRecord)
     yield 503, error
+
+
+def _body_error_schemas(
+    endpoint: Endpoint, sends: bool, error: Schema
+) -> Iterator[tuple[int, Schema]]:
+    if sends or endpoint.max_raw_bytes is not None:
+        yield 413, error
+    if sends:
+        yield 415, error
 
 
 _WEBHOOK_HEADERS: dict[str, tuple[str, Schema]] = {

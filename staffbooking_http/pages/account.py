@@ -17,6 +17,7 @@ from staffbooking_core.inputs import ForgotPassword, Login, Register
 from staffbooking_core.usecases.accounts import accounts, sessions
 from staffbooking_http.api import query_string, rate_limits, request_body
 from staffbooking_http.api.access import SignedOutAccess, session_cookie_header
+from staffbooking_http.api.security_log import watch_sign_in
 from staffbooking_http.pages.session import (
     SIGN_IN_PATH,
     CsrfForm,
@@ -95,7 +96,8 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     await SignedOutAccess().admit(call)
     given = query_string.parse_form(Login, await request_body.read(call))
     try:
-        _, token = await sessions.login(call.ports, given, rate_limits.address_key(call))
+        with watch_sign_in(call, given.email):
+            _, token = await sessions.login(call.ports, given, rate_limits.address_key(call))
     except (Unauthenticated, RateLimitExceeded) as error:
         return render_error("sign_in.html", None, error, email=given.email, way=way)
     onward = _redirect_to(way)

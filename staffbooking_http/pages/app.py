@@ -32,7 +32,7 @@ from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.access import find_session_token
-from staffbooking_http.api.endpoint import REQUEST_ID_KEY, AppContext, Call
+from staffbooking_http.api.endpoint import REQUEST_ID_KEY, Call
 from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
 from staffbooking_http.pages import (
     account,
@@ -234,8 +234,7 @@ def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Te
         return error.response
     if isinstance(error, ClientDisconnected):
         return Response(b"", status_code=400)
-    site: AppContext = request.app.state.site
-    request_id = request.scope["state"].get(REQUEST_ID_KEY) or next(site.request_ids)
+    request_id = request.scope[REQUEST_ID_KEY]  # type: ignore[literal-required]
     reply = reply_to_error(error, request_id, request.scope.get("path_template", "no route"))
     if "text/html" in request.headers.get("accept", ""):
         visitor = request.scope["state"].get("visitor")

@@ -28,11 +28,11 @@ from staffbooking_core.inputs import (
     AllowedCharacters,
     CancelBooking,
     DisputeBooking,
-    MultilineText,
+    LongText,
     TextBounds,
 )
 from staffbooking_core.representations.bookings import booking_record
-from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings import actions, disputes
 from staffbooking_core.usecases.bookings.actions import RebookingOffer
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.payments import reconciliation
@@ -57,6 +57,8 @@ class _Action(StrEnum):
     DECLINE = "decline"
     CHECKOUT = "checkout"
     CHECK_IN = "check_in"
+    NO_SHOW = "no_show"
+    WITHDRAW = "withdraw"
     CONFIRM = "confirm"
     CANCEL = "cancel"
     DISPUTE = "dispute"
@@ -68,7 +70,7 @@ class _ActionForm:
 
     step: _Action
     quote: Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)] | None = None
-    reason: MultilineText | None = None
+    reason: LongText | None = None
 
 
 @get("/bookings/{number:str}/return")
@@ -122,7 +124,11 @@ async def _run_action(call: Call, visitor: SignedInUser, number: int, form: _Act
         case _Action.DISPUTE:
             if form.reason is None:
                 raise invalid_field("reason", "is required")
-            await actions.open_dispute(ports, actor, number, DisputeBooking(reason=form.reason))
+            await disputes.open_dispute(ports, actor, number, DisputeBooking(reason=form.reason))
+        case _Action.NO_SHOW:
+            await disputes.report_no_show(ports, actor, number)
+        case _Action.WITHDRAW:
+            await disputes.withdraw_dispute(ports, actor, number)
         case word:
             await actions.apply_trigger(ports, actor, number, Trigger(word))
 
@@ -134,7 +140,7 @@ async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, A
     cancelling = Trigger.CANCEL in steps and has_flash_code(call, b"cancel")
     reviews_it = booking.status is BookingStatus.COMPLETED and party in REVIEWING_PARTIES
     return {
-        "booking": booking_record(booking, party),
+        "booking": booking_record(booking, party, call.ports.policy),
         "party": party,
         "other": _other_party(booking, party),
         "steps": steps,

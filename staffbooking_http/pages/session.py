@@ -14,6 +14,7 @@ from staffbooking_core.inputs import AllowedCharacters, TextBounds
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import query_string, rate_limits, request_body, uploads
 from staffbooking_http.api.access import authenticate_session, check_csrf, require_staff
+from staffbooking_http.api.access_log import note_caller
 from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
@@ -83,6 +84,7 @@ async def find_visitor(call: Call) -> SignedInUser | None:
         return None
     visitor = evolve(found, session=await sessions.touch_session(call.ports, found.session))
     call.scope["state"]["visitor"] = visitor
+    note_caller(call.scope, visitor.user.id)
     return visitor
 
 

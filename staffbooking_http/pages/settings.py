@@ -20,6 +20,7 @@ from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api import rate_limits
 from staffbooking_http.api.access import session_cookie_header
 from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.security_log import log_security_event
 from staffbooking_http.pages.email_links import NOTICE_DESCRIPTIONS
 from staffbooking_http.pages.session import (
     DraftText,
@@ -121,6 +122,7 @@ async def change_password(request: PageRequest) -> Template | Redirect:
         given = await read_form(call, visitor, ChangePassword)
         address = rate_limits.address_key(call)
         await accounts.change_password(call.ports, visitor.session, given, address)
+        log_security_event(call, "password_changed", user_id=visitor.user.id)
     except (InvalidInput, Unauthenticated, RateLimitExceeded) as error:
         return render_error("password.html", visitor, error)
     return _redirect_with_flash("password")

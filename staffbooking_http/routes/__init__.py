@@ -10,6 +10,7 @@ from staffbooking_http.routes import (
     calendars,
     channel,
     companions,
+    disputes,
     images,
     keys,
     messages,
@@ -30,6 +31,7 @@ def _endpoints_of(module: ModuleType) -> tuple[Endpoint, ...]:
 ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {
     "Companions": _endpoints_of(companions),
     "Bookings": _endpoints_of(bookings),
+    "Disputes": _endpoints_of(disputes),
     "Reviews": _endpoints_of(reviews),
     "Messages": _endpoints_of(messages),
     "Channel": _endpoints_of(channel),

@@ -36,6 +36,7 @@ from staffbooking_http.api.response_schemas import (
     reply_schema,
     type_schema,
 )
+from staffbooking_http.api.security_log import log_security_event
 
 _SUCCESS_SCHEMA = reply_schema(success=Success)
 _CHOICES_SCHEMA = reply_schema(notifications=NotificationPreferencesRecord)
@@ -63,6 +64,7 @@ async def change_password(call: Call) -> Reply:
     await accounts.change_password(
         call.ports, call.signed_in.session, call.parsed_input, rate_limits.address_key(call)
     )
+    log_security_event(call, "password_changed", user_id=call.user.id)
     return _success_reply()
 
 

@@ -14,6 +14,7 @@ from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
     reply_schema,
 )
+from staffbooking_http.api.security_log import watch_sign_in
 
 log = logging.getLogger("staffbooking.http")
 
@@ -55,7 +56,10 @@ async def sign_up(call: Call, given: Register) -> User:
     rule_codes=("bad_credentials",),
 )
 async def login(call: Call) -> Reply:
-    user, token = await sessions.login(call.ports, call.parsed_input, rate_limits.address_key(call))
+    with watch_sign_in(call, call.parsed_input.email):
+        user, token = await sessions.login(
+            call.ports, call.parsed_input, rate_limits.address_key(call)
+        )
     answer = {"success": True, "user": user_record(user), "csrf_token": csrf_token(token)}
     return Reply(200, codec.encode(answer), (session_cookie_header(call.ports.policy, token),))
 

@@ -12,6 +12,7 @@ from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
     reply_schema,
 )
+from staffbooking_http.api.security_log import log_security_event
 
 
 @endpoint(
@@ -32,6 +33,7 @@ from staffbooking_http.api.response_schemas import (
 )
 async def create_key(call: Call) -> Reply:
     key, record = await api_keys.create(call.ports, call.user, call.parsed_input)
+    log_security_event(call, "api_key_created", user_id=call.user.id, key_id=record.id)
     answer = {"success": True, "key": key, "api_key": api_key_record(record)}
     return Reply(201, codec.encode(answer))
 
@@ -57,5 +59,7 @@ async def list_keys(call: Call) -> Reply:
     not_found_name="API key",
 )
 async def revoke_key(call: Call) -> Reply:
-    await api_keys.revoke(call.ports, call.user, call.path_id("API key"))
+    key_id = call.path_id("API key")
+    await api_keys.revoke(call.ports, call.user, key_id)
+    log_security_event(call, "api_key_revoked", user_id=call.user.id, key_id=key_id)
     return Reply(200, codec.encode({"success": True}))

@@ -15,6 +15,7 @@ from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
+from staffbooking_http.api.access_log import AccessLog
 from staffbooking_http.api.errors import error_body
 from staffbooking_http.app import StaffbookingApp, create_app
 from staffbooking_http.channel.frames import MAX_FRAME_BYTES
@@ -58,6 +59,7 @@ async def serve(
     listening_socket: socket.socket,
     stop: anyio.Event,
     ports: Ports | None = None,
+    access_log: AccessLog | None = None,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `stop` is set, then finish the requests in flight. The caller keeps the socket.
@@ -73,6 +75,7 @@ async def serve(
             ports,
             trusted_proxies=settings.trusted_proxies,
             allowed_origins=settings.allowed_origins,
+            access_log=access_log,
         )
         server = _SignalFreeServer(_uvicorn_config(application))
         await stack.enter_async_context(application.lifespan())

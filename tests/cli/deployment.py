@@ -36,7 +36,7 @@ from staffbooking_core.inputs import DisputeBooking, RequestBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work, sandbox
-from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.bookings import actions, disputes, requests
 from tests.support.builders import DAY, add_companion, add_user
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ async def add_disputed_booking(ports: Ports) -> BookedParties:
     await actions.apply_trigger(ports, staff, party.booking.id, Trigger.CHECK_IN)
     customer = Actor(party.customer.id, Role.CUSTOMER)
     reason = DisputeBooking(reason="Came two hours late")
-    await actions.open_dispute(ports, customer, party.booking.id, reason)
+    await disputes.open_dispute(ports, customer, party.booking.id, reason)
     return party
 
 

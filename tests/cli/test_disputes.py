@@ -32,8 +32,16 @@ def test_the_evidence_is_shown(deployment: CliDeployment, code: str) -> None:
     assert dispute["operations"][0]["amount"] == 400
     assert dispute["money"] == {"held": 400, "refunded": 0, "paid_out": 0, "owed_by_staff": 0}
     assert dispute["payment_ref"]
+    assert dispute["dispute_status"] == "open"
+    [statement] = dispute["statements"]
+    assert (statement["by"], statement["text"]) == ("customer", "Came two hours late")
     table = deployment.run_table("disputes", "show", code)
-    assert table.index("timeline") < table.index("money") < table.index("open_checkout")
+    assert (
+        table.index("statements")
+        < table.index("timeline")
+        < table.index("money")
+        < table.index("open_checkout")
+    )
     assert "{" not in table
 
 
@@ -65,6 +73,12 @@ def test_a_dispute_is_resolved(
     booking = booking["booking"]
     assert (booking["status"], booking["refunded_amount"]) == (status, refunded)
     assert booking["payout_amount"] == payout
+    dispute = deployment.run_json("disputes", "show", code)["dispute"]
+    assert dispute["dispute_status"] == "resolved"
+    assert dispute["resolution"]["note"] == "Heard both"
+    table = deployment.run_table("disputes", "show", code)
+    assert "Heard both" in table
+    assert "{" not in table
     deployment.run_json("worker", "--drain")
     assert deployment.run_json("ledger", "check")["faults"] == []
     assert deployment.run_json("disputes", "list")["disputes"] == []

@@ -8,27 +8,37 @@ import pytest
 from attrs import asdict, evolve, fields, has
 from sqlalchemy import text
 
+from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.memory.state import MemoryState, Table as Rows
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.engine.open import Statement
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.store import SqlStore
-from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.inputs import RespondToReview, SubmitInquiry, SubmitReview
+from staffbooking_core.domain.accounts.users import Actor, User
+from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.inputs import (
+    AddDisputeStatement,
+    DisputeBooking,
+    RespondToReview,
+    SubmitInquiry,
+    SubmitReview,
+)
 from staffbooking_core.ports import ImportProgress, SkippedRow, Transaction
 from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.bookings import dispute_files, disputes
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries
 from tests.contract.stores import OpenStore
-from tests.support.builders import HOUR, NOW, add_companion, add_user, make_payee
+from tests.support.builders import DAY, HOUR, NOW, add_companion, add_user, make_payee
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,
     make_booking_scenario,
     memory_ports,
 )
+from tests.support.pdfs import make_pdf
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +84,7 @@ async def write_personal_data(scene: BookingScenario, party: str, user: User) ->
         if name == "customer":
             response = RespondToReview(response=TEXT if party == "staff" else "hello")
             await reviews.respond_to_review(ports, scene.staff, review.id, response)
+    await add_dispute(scene, getattr(scene, party))
     await inquiries.submit_inquiry(
         ports, SubmitInquiry(name=user.name, email=user.email.upper(), message=TEXT)
     )
@@ -90,6 +101,20 @@ async def write_personal_data(scene: BookingScenario, party: str, user: User) ->
         await tx.imports.save_progress(ImportProgress("file", 2, 0, 0, 2, NOW), rows)
 
     await ports.store.run_transaction(unit)
+    await scene.drain()
+
+
+async def add_dispute(scene: BookingScenario, actor: Actor) -> None:
+    """A dispute that an actor opened with a file, and that was resolved and paid out."""
+    booking = await scene.paid(event_date=(await scene.now() + 9 * DAY).date())
+    file = await dispute_files.upload_file(scene.ports, actor, booking.id, make_pdf())
+    await scene.jump_to(booking.starts_at)
+    given = DisputeBooking(reason=TEXT, files=(file.id,))
+    await disputes.open_dispute(scene.ports, actor, booking.id, given)
+    statement = AddDisputeStatement(text=TEXT)
+    await disputes.add_statement(scene.ports, actor, booking.id, statement)
+    await scene.resolve(booking, Trigger.RELEASE)
+    await scene.jump_to(booking.starts_at + 2 * DAY)
     await scene.drain()
 
 
@@ -121,7 +146,10 @@ async def test_no_table_contains_erased_data(store: OpenStore, party: str) -> No
     private = (user.first_name.lower(), user.email.lower(), TEXT)
     before = await table_contents(store)
     assert all(any(word in rows for rows in before.values()) for word in private)
+    assert isinstance(scene.ports.files, MemoryFiles)
+    assert scene.ports.files.contents
     await privacy.erase_person(scene.ports, user.id)
+    assert scene.ports.files.contents == {}
     assert await scene.faults() == []
     after = await table_contents(store)
     tables_with_data = {

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from attrs import evolve, fields
 
-from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry
+from staffbooking_core.domain.bookings.disputes import NewDisputeStatement
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.reviews import NewReview
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.domain.privacy import (
     erase_party_from_booking,
     erase_party_from_review,
+    erase_statement,
     erase_user,
 )
 from staffbooking_core.ports import ImportProgress, SkippedRow
@@ -149,6 +151,12 @@ async def test_a_party_is_erased_from_bookings(store, ada, mia, side):
         "cancel_reason": "rain",
         "dispute_reason": "late",
         "status": BookingStatus.CANCELLED,
+        "timeline": tuple(
+            TimelineEntry(
+                NOW, None, BookingStatus.CANCELLED, Trigger.CANCEL, by, "\u201crain\u201d", 7
+            )
+            for by in (Party.CUSTOMER, Party.STAFF, Party.ADMIN)
+        ),
     }
     parties = [(by, by) for by in (Party.CUSTOMER, Party.STAFF, Party.SYSTEM)]
     mine = [
@@ -210,6 +218,23 @@ async def test_reviews_and_messages_are_erased(store, ada, mia):
         assert await view.reviews.review(received.id) == received
         changed = evolve(mine, sender_name="Erased", content="Erased")
         assert list(await view.messages.all_messages_after(0, 10)) == [changed, theirs]
+
+
+async def test_statements_in_disputes_are_erased(store, ada, mia):
+    """Erasure replaces the text and files of a person's statements in disputes only."""
+    booking = await add_booking(store, mia, ada, status=BookingStatus.COMPLETED)
+
+    async def unit(tx):
+        for author, party in ((ada.id, Party.CUSTOMER), (mia.id, Party.STAFF)):
+            await tx.disputes.add_statement(
+                NewDisputeStatement(booking.id, 1, author, party, "hush", ("a",), NOW)
+            )
+        return await tx.disputes.statements_of(booking.id, 1)
+
+    mine, theirs = await store.run_transaction(unit)
+    await erase_person(store, ada)
+    found = await read(store, lambda view: view.disputes.statements_of(booking.id, 1))
+    assert found == [erase_statement(mine), theirs]
 
 
 async def test_personal_rows_are_deleted(store, mia):

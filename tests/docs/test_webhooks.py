@@ -43,7 +43,7 @@ SECRET, OTHER = VECTORS[2]["secrets"]
 
 def body(event_id: str = "evt_1", sequence: int = 1) -> bytes:
     booking = make_booking(code="BK1")
-    event = events.booking_event(event_id, EventName.BOOKING_CREATED, booking, NOW)
+    event = events.booking_event(event_id, EventName.BOOKING_CREATED, booking, NOW, POLICY)
     return encode({**event.envelope, "sequence": sequence})
 
 

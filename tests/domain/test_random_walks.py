@@ -12,7 +12,7 @@ from random import Random
 from attrs import evolve
 from hypothesis import example, given, settings, strategies as st
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus, next_timer
+from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import (
     TRANSITIONS,
     BookingStatus,
@@ -21,6 +21,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
 )
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
@@ -36,7 +37,7 @@ from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reor
 from staffbooking_core.domain.reconciliation.state import record_fact
 from staffbooking_core.domain.reconciliation.statement import find_differences
 from staffbooking_core.domain.shared.money import split_fee
-from staffbooking_core.errors import RuleBroken
+from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.booking_journey import BookingJourney, ProcessorBook, debt_of, refuse_operation
 from tests.support.builders import DAY, HOUR, POLICY, make_booking
 
@@ -45,6 +46,9 @@ LIABILITIES = (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE)
 FACTS = {T.PAYMENT, T.CHARGEBACK, T.CHARGEBACK_WON, T.CHARGEBACK_LOST}
 """Triggers of the processor, which come by snapshots; the others come from people and timers."""
 TIMERS = {
+    TimerKind.REMIND: T.REMIND,
+    TimerKind.ASK_CHECK_IN: T.ASK_CHECK_IN,
+    TimerKind.DISPUTE_OVERDUE: T.DISPUTE_OVERDUE,
     TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM,
     TimerKind.EXPIRE: T.EXPIRE,
     TimerKind.AUTO_COMPLETE: T.AUTO_COMPLETE,
@@ -143,7 +147,7 @@ class Walk:
             self.journey.pull(
                 trigger, by, now, refund_amount=self.chance.randint(1, before.total_amount)
             )
-        except RuleBroken:
+        except (RuleBroken, Forbidden):
             assert self.journey.booking is before
 
     def pay(self) -> None:

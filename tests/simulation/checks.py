@@ -14,10 +14,12 @@ from staffbooking_adapters.codec import load
 from staffbooking_adapters.fake import book as books, machine
 from staffbooking_adapters.fake.charge import Charge
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundStatus
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.ports import AuditedBooking
-from tests.simulation.deployment import SimulationWorld
+from staffbooking_core.representations.bookings import booking_record
+from tests.simulation.deployment import LONG_RETENTION, SimulationWorld
 
 
 class InvariantChecks:
@@ -36,12 +38,34 @@ class InvariantChecks:
             for one in everything
             if not _is_unchanged(one, self._checked_bookings.get(one.booking.id))
         ]
-        self._checked_bookings.update((one.booking.id, one) for one in new)
         bookings = [one.booking for one in everything]
         found = [fault for one in new for fault in _booking_faults(one)]
         if new:
             found += [*_double_booked(bookings), *_unbalanced_netting(bookings)]
+            found += await self._credit_faults([one.booking for one in new])
+            found += self._unversioned_changes(new)
+        self._checked_bookings.update((one.booking.id, one) for one in new)
         return [*found, *await self._processor_faults(bookings)]
+
+    async def _credit_faults(self, bookings: Sequence[Booking]) -> list[str]:
+        """A reported absence has a priority rebooking until it is withdrawn."""
+        async with self._world.scene.ports.store.read_view() as view:
+            credits = {one.id: await view.bookings.rebooking_credit(one.id) for one in bookings}
+        return [
+            f"booking {one.id}: the reported absence and its credit differ"
+            for one in bookings
+            if one.was_no_show and one.cancelled_by is not Party.STAFF
+            if (credits[one.id] is None) is not _is_withdrawn(one)
+        ]
+
+    def _unversioned_changes(self, new: Sequence[AuditedBooking]) -> Iterator[str]:
+        """Bookings whose record has changed, and their version has not risen (CONTRACT 10)."""
+        for one in new:
+            seen = self._checked_bookings.get(one.booking.id)
+            if seen is None or one.booking.version > seen.booking.version:
+                continue
+            if _visible(one.booking) != _visible(seen.booking):
+                yield f"booking {one.booking.id}: changed within version {one.booking.version}"
 
     async def _processor_faults(self, bookings: Sequence[Booking]) -> list[str]:
         found: list[str] = []
@@ -66,9 +90,21 @@ def _is_unchanged(one: AuditedBooking, seen: AuditedBooking | None) -> bool:
     )
 
 
+def _visible(booking: Booking) -> dict[str, object]:
+    """What an admin reads of a booking, without its version."""
+    return {**booking_record(booking, Party.ADMIN, LONG_RETENTION), "version": None}
+
+
 def _booking_faults(one: AuditedBooking) -> Iterator[str]:
     for text in find_invariant_violations(one.booking, one.postings, one.operations):
         yield f"booking {one.booking.id}: {text}"
+
+
+def _is_withdrawn(booking: Booking) -> bool:
+    """Whether the last absence that was reported was withdrawn."""
+    triggers = [entry.trigger for entry in booking.timeline]
+    number = len(triggers) - 1 - triggers[::-1].index(Trigger.NO_SHOW)
+    return triggers[number + 1 : number + 2] == [Trigger.WITHDRAW]
 
 
 def _double_booked(bookings: Sequence[Booking]) -> Iterator[str]:

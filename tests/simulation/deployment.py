@@ -134,9 +134,15 @@ class CrashingProcessor:
         assert booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
         assert booking.status is BookingStatus.CANCELLED or not _has_open_chargeback(booking)
         assert booking.payout_released_at is not None
+        assert booking.payout_hold_lifted or not await self._is_disabled(booking.companion_id)
         assert command.amount == booking.payout_left
         state: PayoutState = await self.__getattr__("pay_out")(command, key, timeout_seconds)
         return state
+
+    async def _is_disabled(self, user_id: int) -> bool:
+        async with self.store.read_view() as view:
+            user = await view.accounts.user(user_id)
+        return user is not None and user.disabled_at is not None
 
 
 def _has_open_chargeback(booking: Booking) -> bool:

@@ -26,11 +26,15 @@ from staffbooking_core.domain.payments.processor import ProcessorError
 from staffbooking_core.errors import (
     Forbidden,
     InvalidField,
+    NotFound,
     ProcessorUnavailable,
     RuleBroken,
+    Unauthenticated,
 )
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.bookings import actions as acts
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import actions as acts, disabling, disputes
+from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from staffbooking_core.usecases.payments import payouts, refunds
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.deployment import (
@@ -47,7 +51,10 @@ from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 T = TypeVar("T")
 
 MAX_BOOKINGS = 6
-EXPECTED_ERRORS = (RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, ProcessorError)
+EXPECTED_ERRORS = (
+    *(RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, ProcessorError),
+    *(NotFound, Unauthenticated),  # A party's account is disabled.
+)
 """Errors that callers may receive."""
 
 INITIAL_STAGES = (
@@ -236,6 +243,19 @@ class MoneyMachine(RuleBasedStateMachine):
         scene, booking = self.pick_booking(number, BookingStatus.PAID, BookingStatus.COMPLETED)
         self.run_as_process(scene.dispute(booking, getattr(scene, by)))
 
+    @rule(number=PICK_NUMBERS)
+    def report_no_show(self, number: int) -> None:
+        """The customer waits for a quarter of an hour in vain."""
+        scene, booking = self.pick_booking(number, BookingStatus.PAID)
+        self.run_as_process(scene.jump_to(booking.starts_at + 15 * MINUTE))
+        self.run_as_process(disputes.report_no_show(scene.ports, scene.customer, booking.id))
+
+    @rule(number=PICK_NUMBERS, by=st.sampled_from(["customer", "staff"]))
+    def withdraw_dispute(self, number: int, by: str) -> None:
+        scene, booking = self.pick_booking(number, BookingStatus.DISPUTED)
+        actor = getattr(scene, by)
+        self.run_as_process(disputes.withdraw_dispute(scene.ports, actor, booking.id))
+
     @rule(number=PICK_NUMBERS, trigger=st.sampled_from([Trigger.DECLINE, Trigger.CHECK_IN]))
     def decline_or_check_in(self, number: int, trigger: Trigger) -> None:
         scene, booking = self.pick_booking(number, BookingStatus.PENDING, BookingStatus.PAID)
@@ -278,6 +298,28 @@ class MoneyMachine(RuleBasedStateMachine):
             await decide(scene.ports, booking.code)
 
         self.run_as_process(decided())
+
+    @rule(
+        number=PICK_NUMBERS,
+        side=st.sampled_from(["customer", "staff", "staff"]),
+        decision=st.sampled_from([None, *BookingsDecision]),
+        stays=st.booleans(),
+    )
+    def disable(
+        self, number: int, side: str, decision: BookingsDecision | None, stays: bool
+    ) -> None:
+        """Disable an account of a booking; in half of the cases it is enabled again at once."""
+        scene, _ = self.pick_booking(number, *FINAL_BOOKING_STATUSES)
+
+        async def disabled() -> None:
+            async with scene.ports.store.read_view() as view:
+                user = await view.accounts.user(getattr(scene, side).user_id)
+            assert user is not None
+            await disabling.disable_user(scene.ports, user.email, decision)
+            if not stays:
+                await administration.enable_user(scene.ports, user.email)
+
+        self.run_as_process(disabled())
 
     # The processor and the network ----------------------------------------------------------
 

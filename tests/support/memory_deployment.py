@@ -207,7 +207,7 @@ class BookingScenario:
 
     async def dispute(self, booking: Booking, by: Actor | None = None) -> Booking:
         given = DisputeBooking(reason="nobody came")
-        return await actions.open_dispute(self.ports, by or self.customer, booking.id, given)
+        return await disputes.open_dispute(self.ports, by or self.customer, booking.id, given)
 
     async def resolve(self, booking: Booking, trigger: Trigger, amount: int = 0) -> Booking:
         return await disputes.resolve_dispute(self.ports, booking.code, trigger, amount)

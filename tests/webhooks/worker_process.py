@@ -12,9 +12,10 @@ from datetime import timedelta
 import anyio
 from attrs import evolve
 
+from staffbooking_adapters.logs import configure_logging
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_cli.running import log_to_stderr, stop_on_signal
+from staffbooking_cli.running import stop_on_signal
 from staffbooking_worker.main import run_worker
 
 
@@ -34,5 +35,5 @@ async def main(attempt_seconds: float, lease_seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    log_to_stderr()
+    configure_logging()
     anyio.run(main, float(sys.argv[1]), float(sys.argv[2]), backend_options={"use_uvloop": True})

@@ -65,6 +65,15 @@ class BookingsReader:
         start = (query.page - 1) * query.limit
         return found[start : start + query.limit + 1]
 
+    async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:
+        bookings = self.tx.state.bookings.values()
+        found = [booking for booking in bookings if booking.status is BookingStatus.DISPUTED]
+        found.sort(
+            key=lambda booking: (booking.dispute_respond_by or booking.created_at, booking.id)
+        )
+        start = (page - 1) * limit
+        return found[start : start + limit + 1]
+
     async def bookings_since(
         self, companion_id: int, since: datetime, limit: int
     ) -> Sequence[Booking]:
@@ -129,6 +138,10 @@ class BookingsReader:
         found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUT_STATUSES]
         return sorted(found, key=_payout_sort_key)[:limit]
 
+    async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        found = bookings_after(self.tx.state, after_id)
+        return [booking for booking in found if booking.is_open_for(user_id)][:limit]
+
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         return sorted(
             booking.id
@@ -167,7 +180,7 @@ class BookingsWriter(BookingsReader):
 
     async def save_booking(self, booking_write: BookingWrite) -> None:
         before = self.tx.state.bookings.get(booking_write.booking.id)
-        if before is None or before.version != booking_write.booking.version - 1:
+        if before is None or before.revision != booking_write.booking.revision - 1:
             raise Conflict("booking")
         self._put_change(booking_write)
 
@@ -221,6 +234,13 @@ class BookingsWriter(BookingsReader):
         if kept is None or kept.used_by is not None:
             return False
         credits[kept.booking_id] = evolve(kept, used_by=used_by_booking_id)
+        return True
+
+    async def take_back_rebooking_credit(self, booking_id: int) -> bool:
+        kept = self.tx.state.credits.get(booking_id)
+        if kept is None or kept.used_by is not None:
+            return False
+        self.tx.state.credits.discard(booking_id)
         return True
 
 

@@ -44,7 +44,7 @@ class PortfolioReader:
         return sorted(by_name, key=lambda image: image.created_at, reverse=True)
 
     async def orphaned_files(self, after_name: str, limit: int) -> Sequence[str]:
-        return [name for name in sorted(self.tx.state.orphaned_images) if name > after_name][:limit]
+        return [name for name in sorted(self.tx.state.orphaned_files) if name > after_name][:limit]
 
     async def calendar_feed_owner_id(self, digest: bytes) -> int | None:
         feeds = self.tx.state.calendar_feeds.items()
@@ -77,12 +77,12 @@ class PortfolioWriter(PortfolioReader):
     async def delete_images(self, names: Sequence[str]) -> None:
         state = self.tx.state
         for name in names:
-            if (image := state.images.get(name)) is not None:
-                state.orphaned_images[name] = image
+            if name in state.images:
+                state.orphaned_files[name] = None
                 state.images.discard(name)
 
     async def delete_orphaned_file(self, name: str) -> None:
-        self.tx.state.orphaned_images.discard(name)
+        self.tx.state.orphaned_files.discard(name)
 
     async def save_calendar_feed(
         self, companion_id: int, digest: bytes, created_at: datetime

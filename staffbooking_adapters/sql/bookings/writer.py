@@ -78,7 +78,7 @@ _INSERT_BOOKING = insert(bookings).from_select(
 _UPDATE_BOOKING = (
     update(bookings)
     .values({name: value for name, value in _BOOKING_VALUES.items() if name != "id"})
-    .where(bookings.c.id == _BOOKING_ID, bookings.c.version == _BOOKING_VALUES["version"] - 1)
+    .where(bookings.c.id == _BOOKING_ID, bookings.c.revision == _BOOKING_VALUES["revision"] - 1)
 )
 
 _TIMER_VALUES = {
@@ -178,6 +178,14 @@ USE_CREDIT = Statement(
 )
 
 
+TAKE_BACK_CREDIT = Statement(
+    delete(rebooking_credits).where(
+        rebooking_credits.c.booking_id == bindparam("booking_id"),
+        rebooking_credits.c.used_by.is_(None),
+    )
+)
+
+
 @frozen
 class _BookingWriteVariant:
     """The kinds of rows in a booking write. Each variant is one statement."""
@@ -221,7 +229,7 @@ async def save_booking_write(
     """Save a transition with its rows; without postings it is one statement on PostgreSQL.
 
     Raises ConstraintViolated for a new booking with a disabled party, and Conflict for a changed
-    version.
+    revision.
     """
     variant = _BookingWriteVariant(
         is_new=is_new,
@@ -305,3 +313,6 @@ class BookingsWriter(BookingsReader):
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
         return bool(await self.connection.execute(USE_CREDIT, **params))
+
+    async def take_back_rebooking_credit(self, booking_id: int) -> bool:
+        return bool(await self.connection.execute(TAKE_BACK_CREDIT, booking_id=booking_id))

@@ -33,7 +33,11 @@ from staffbooking_core.domain.bookings.booking import (
     UNPAID_PAYOUT_STATUSES,
     UNSETTLED_PAYMENT_STATUSES,
 )
-from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import (
+    CANCELLABLE_STATUSES,
+    SLOT_HOLDING_STATUSES,
+    BookingStatus,
+)
 
 
 def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
@@ -237,6 +241,7 @@ bookings = Table(
     Column("event_ref", Text),
     Column("priority", Boolean, nullable=False),
     Column("version", BigInt, nullable=False),
+    Column("revision", BigInt, nullable=False, server_default="0"),
     Column("events", BigInt, nullable=False),
     Column("timeline", Text, nullable=False),
     Column("checked_in_at", Instant),
@@ -247,13 +252,21 @@ bookings = Table(
     Column("cancelled_at", Instant),
     Column("cancelled_by", Text),
     Column("cancel_reason", Text),
+    Column("cancel_rule", Text),
     Column("disputed_at", Instant),
     Column("dispute_reason", Text),
     Column("disputed_by", Text),
+    Column("dispute_respond_by", Instant),
+    Column("dispute_alarmed_at", Instant),
+    Column("dispute_note", Text),
+    Column("dispute_refund", BigInt, nullable=False, server_default="0"),
+    Column("reminded_at", Instant),
     Column("payment_status", Text, nullable=False),
     Column("payout_status", Text, nullable=False),
     Column("payout_due_at", Instant),
     Column("payout_released_at", Instant),
+    Column("payout_held", Boolean, nullable=False, server_default=text("false")),
+    Column("payout_hold_lifted", Boolean, nullable=False, server_default=false()),
     Column("payout_alarmed_at", Instant),
     Column("escrow", BigInt, nullable=False),
     Column("refunded_amount", BigInt, nullable=False),
@@ -267,6 +280,7 @@ bookings = Table(
     Column("chargeback_status", Text),
     Column("chargeback_amount", BigInt, nullable=False),
     Column("intent", Text),
+    Column("refunds", Text, nullable=False, server_default="[]"),
     UniqueConstraint("code"),
 )
 """One column for each field of the domain's `Booking`, with its name and in its order."""
@@ -282,12 +296,14 @@ counters = Table(
 )
 
 holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
+is_cancellable = bookings.c.status.in_(sorted(CANCELLABLE_STATUSES))
 is_urgent = and_(bookings.c.priority, bookings.c.status == BookingStatus.PENDING)
 is_open_payout = bookings.c.payout_status.in_(sorted(OPEN_PAYOUT_STATUSES))
 is_unpaid_payout = and_(  # The index of open payouts is used where a query repeats its condition.
     is_open_payout, bookings.c.payout_status.in_(sorted(UNPAID_PAYOUT_STATUSES))
 )
 has_staff_debt = bookings.c.owed_by_staff > 0
+is_disputed = bookings.c.status == BookingStatus.DISPUTED
 is_unsettled = bookings.c.payment_status.in_(sorted(UNSETTLED_PAYMENT_STATUSES))
 
 _NEWEST_FIRST = (desc(bookings.c.starts_at), desc(bookings.c.id))
@@ -303,6 +319,9 @@ partial_index(
 partial_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
 partial_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
 partial_index("ix_bookings_debts", bookings.c.companion_id, bookings.c.id, where=has_staff_debt)
+partial_index(
+    "ix_bookings_disputes", bookings.c.dispute_respond_by, bookings.c.id, where=is_disputed
+)
 partial_index("ix_bookings_unsettled", bookings.c.id, where=is_unsettled)
 partial_index(
     "ix_bookings_slots",

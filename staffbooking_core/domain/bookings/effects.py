@@ -18,12 +18,19 @@ from staffbooking_core.domain.bookings.booking import (
     PayoutStatus,
     TransitionInput,
     TransitionResult,
-    payment_deadline,
-    payout_deadline,
 )
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party, Trigger
+from staffbooking_core.domain.bookings.notes import (
+    alert,
+    note_alarm,
+    note_check_in,
+    note_overdue,
+    note_reminder,
+)
 from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.bookings.refunds import RefundReason
+from staffbooking_core.domain.bookings.timers import payment_deadline
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Split
 from staffbooking_core.domain.payments.processor import (
@@ -127,19 +134,25 @@ def _refund_late(result: TransitionResult, inputs: TransitionInput, _: Policy) -
             ledger.payment_posting(booking.id, payment.ref, payment.amount, inputs.now),
             ledger.late_refund_posting(booking.id, payment.ref, payment.amount, inputs.now),
         )
-        .with_order(refund)
+        .with_refund(refund, RefundReason.LATE_PAYMENT, inputs.now)
     )
-
-
-def _note_check_in(
-    result: TransitionResult, inputs: TransitionInput, _: Policy
-) -> TransitionResult:
-    first = result.booking.checked_in_at
-    return result.with_changes(checked_in_at=first or inputs.now)
 
 
 def _earn(result: TransitionResult, inputs: TransitionInput, policy: Policy) -> TransitionResult:
     return _settle_escrow(result, inputs, policy, refund=0, is_full=False)
+
+
+def _earn_again(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    """Back from a dispute. An escrow that was never divided stays; a hold on the payout too."""
+    if result.booking.status is not BookingStatus.COMPLETED:
+        return result
+    was_held = result.booking.payout_held
+    result = _earn(result, inputs, policy)
+    if not was_held or result.booking.payout_status is not PayoutStatus.SCHEDULED:
+        return result
+    return move_payout(result, PayoutTrigger.HELD).with_changes(payout_held=True)
 
 
 def _refund_by_rule(
@@ -148,6 +161,9 @@ def _refund_by_rule(
     refund = inputs.quoted_refund or cancellation_refund(
         result.booking, inputs.party, inputs.now, policy
     )
+    result = result.with_changes(cancel_rule=refund.rule)
+    if not result.booking.escrow:
+        return result
     return _settle_escrow(result, inputs, policy, refund=refund.amount, is_full=refund.is_full)
 
 
@@ -218,12 +234,21 @@ def _distribute_escrow(
         refunded_amount=booking.refunded_amount + split.refund,
         payout_due_at=None,
         payout_released_at=None,
+        payout_held=False,
+        payout_hold_lifted=False,
         payout_alarmed_at=None,
     )
     if split.refund:
         command = RefundPayment(_require_payment_ref(booking), split.refund, booking.currency)
-        result = move_payment(result, PaymentTrigger.REFUND_ORDERED).with_order(command)
+        result = move_payment(result, PaymentTrigger.REFUND_ORDERED).with_refund(
+            command, _refund_reason(inputs), inputs.now
+        )
     return _schedule_payout(result, inputs, policy)
+
+
+def _refund_reason(inputs: TransitionInput) -> RefundReason:
+    is_resolution = inputs.trigger in (Trigger.REFUND, Trigger.SPLIT)
+    return RefundReason.DISPUTE if is_resolution else RefundReason.CANCELLATION
 
 
 def _schedule_payout(
@@ -271,6 +296,7 @@ def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -
 def _hold_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     text = f"the payout of booking {result.booking.code} is on hold: {inputs.reason or 'no reason'}"
     result = move_payout(result, PayoutTrigger.HELD)
+    result = result.with_changes(payout_held=True, payout_hold_lifted=False)
     return evolve(result, alerts=(*result.alerts, text))
 
 
@@ -281,18 +307,10 @@ def _resume_payout(
     return move_payout(result, PayoutTrigger.RESUMED).with_changes(
         payout_due_at=due_at,
         payout_released_at=None,
+        payout_held=False,
+        payout_hold_lifted=True,
         payout_alarmed_at=None,
     )
-
-
-def _note_alarm(
-    result: TransitionResult, inputs: TransitionInput, policy: Policy
-) -> TransitionResult:
-    booking = result.booking
-    deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
-    text = f"the payout of booking {booking.code} is not made yet: it is promised by {deadline}"
-    result = result.with_changes(payout_alarmed_at=inputs.now)
-    return evolve(result, alerts=(*result.alerts, text))
 
 
 def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
@@ -308,7 +326,9 @@ def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> Tra
             ledger.settlement_reversal_posting(booking.id, booking.settlements, split, inputs.now)
         )
     if booking.payout_status is PayoutStatus.FROZEN:
-        text = f"booking {booking.code} is disputed: the hold on its payout ends with the dispute"
+        text = (
+            f"booking {booking.code} is disputed: the hold on its payout ends when it is resolved"
+        )
         result = evolve(result, alerts=(*result.alerts, text))
     result = move_payout(result, PayoutTrigger.DISPUTED).with_changes(escrow=split.total)
     return claim_back_payout(result, inputs.now)
@@ -328,7 +348,7 @@ def claim_back_payout(result: TransitionResult, now: datetime) -> TransitionResu
     if reversible > 0 and booking.payout_n is not None:
         result = result.with_order(ReversePayout(booking.payout_n, reversible, booking.currency))
     return result.with_postings(
-        ledger.clawback_posting(booking.id, result.booking.version, claim, now)
+        ledger.clawback_posting(booking.id, result.booking.revision, claim, now)
     )
 
 
@@ -383,12 +403,8 @@ def _post_chargeback_loss(
 
 
 def _grant_credit(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    return evolve(result, grants_credit=inputs.party is Party.STAFF)
-
-
-def _alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    text = f"{inputs.trigger} of booking {result.booking.code} while {result.booking.status}"
-    return evolve(result, alerts=(*result.alerts, text))
+    is_let_down = Party.STAFF in (inputs.party, inputs.disabled_party)
+    return evolve(result, grants_credit=is_let_down or inputs.trigger is Trigger.NO_SHOW)
 
 
 def _require_intent(booking: Booking) -> PaymentIntent:
@@ -413,7 +429,10 @@ EFFECTS: dict[Effect, Callable[[TransitionResult, TransitionInput, Policy], Tran
     Effect.VOID_INTENT: _void_intent,
     Effect.HOLD_ESCROW: _hold_escrow,
     Effect.REFUND_LATE: _refund_late,
-    Effect.NOTE_CHECK_IN: _note_check_in,
+    Effect.NOTE_CHECK_IN: note_check_in,
+    Effect.NOTE_REMINDER: note_reminder,
+    Effect.NOTE_OVERDUE: note_overdue,
+    Effect.EARN_AGAIN: _earn_again,
     Effect.EARN: _earn,
     Effect.REFUND_BY_RULE: _refund_by_rule,
     Effect.REFUND_FULL: _refund_full,
@@ -425,7 +444,7 @@ EFFECTS: dict[Effect, Callable[[TransitionResult, TransitionInput, Policy], Tran
     Effect.SEND_PAYOUT: _send_payout,
     Effect.HOLD_PAYOUT: _hold_payout,
     Effect.RESUME_PAYOUT: _resume_payout,
-    Effect.NOTE_ALARM: _note_alarm,
+    Effect.NOTE_ALARM: note_alarm,
     Effect.GRANT_CREDIT: _grant_credit,
-    Effect.ALERT: _alert,
+    Effect.ALERT: alert,
 }

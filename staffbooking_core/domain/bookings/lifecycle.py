@@ -45,11 +45,14 @@ class Trigger(StrEnum):
     ACCEPT = "accept"
     DECLINE = "decline"
     LOSE_SLOT = "slot_taken"
+    PARTY_DISABLED = "party_disabled"
     EXPIRE = "expire"
     CHECKOUT = "checkout"
     PAYMENT = "payment_succeeded"
     CHECK_IN = "check_in"
     CANCEL = "cancel"
+    REMIND = "remind"
+    ASK_CHECK_IN = "ask_check_in"
     CONFIRM = "confirm"
     AUTO_COMPLETE = "auto_complete"
     RELEASE_PAYOUT = "release_payout"
@@ -58,6 +61,9 @@ class Trigger(StrEnum):
     RETRY_PAYOUT = "retry_payout"
     PAYOUT_ALARM = "payout_alarm"
     DISPUTE = "dispute"
+    NO_SHOW = "no_show"
+    WITHDRAW = "withdraw"
+    DISPUTE_OVERDUE = "dispute_overdue"
     RELEASE = "resolve_release"
     REFUND = "resolve_refund"
     SPLIT = "resolve_split"
@@ -74,6 +80,11 @@ class Guard(StrEnum):
     AFTER_START = "event_not_started"
     AFTER_END = "event_not_ended"
     CHECK_IN_OPEN = "check_in_not_open"
+    NOT_CHECKED_IN = "already_checked_in"
+    NO_SHOW_OPEN = "no_show_not_open"
+    TIMER_DUE = "timer_not_due"
+    DISPUTE_OPENER = "wrong_party"
+    CREDIT_UNUSED = "rebooking_used"
     PAYOUT_NOT_RELEASED = "payout_released"
     NO_CHARGEBACK = "chargeback_open"
     CHARGEBACK_OPEN = "no_chargeback_open"
@@ -92,8 +103,11 @@ class Effect(StrEnum):
     HOLD_ESCROW = "hold the payment in escrow"
     REFUND_LATE = "refund this payment in full"
     NOTE_CHECK_IN = "record the check-in"
+    NOTE_REMINDER = "record the reminder"
+    NOTE_OVERDUE = "alert the operators that the dispute is overdue"
+    EARN_AGAIN = "where it was completed: divide the escrow again, the payout resumes"
     EARN = "take the fee, schedule the payout"
-    REFUND_BY_RULE = "refund by the cancellation table, the rest is earned"
+    REFUND_BY_RULE = "refund what was paid by the cancellation table, the rest is earned"
     REFUND_FULL = "refund everything"
     REFUND_PART = "refund the part, the rest is earned"
     FREEZE = "freeze the payout, take the money back into escrow"
@@ -104,7 +118,9 @@ class Effect(StrEnum):
     HOLD_PAYOUT = "put the payout on hold"
     RESUME_PAYOUT = "reschedule the payout"
     NOTE_ALARM = "alert the operators that the payout is nearly late"
-    GRANT_CREDIT = "where the staff member cancels: grant a priority rebooking"
+    GRANT_CREDIT = (
+        "where the staff member cancels, is absent or is disabled: grant a priority rebooking"
+    )
     ALERT = "alert the operators"
 
 
@@ -119,6 +135,13 @@ class BookingNotification(StrEnum):
     CANCELLATION_TO_STAFF = "cancellation to the staff member (if not by them)"
     DISPUTE_TO_CUSTOMER = "dispute to the customer"
     DISPUTE_TO_STAFF = "dispute to the staff member"
+    NO_SHOW_TO_STAFF = "reported absence to the staff member"
+    WITHDRAWAL_TO_CUSTOMER = "withdrawn dispute to the customer (if not by them)"
+    WITHDRAWAL_TO_STAFF = "withdrawn dispute to the staff member (if not by them)"
+    REMINDER_TO_CUSTOMER = "reminder to the customer"
+    REMINDER_TO_STAFF = "reminder to the staff member"
+    QUESTION_TO_CUSTOMER = "missing check-in to the customer"
+    QUESTION_TO_STAFF = "missing check-in to the staff member"
     PAYOUT_TO_STAFF = "payout to the staff member"
 
 
@@ -126,7 +149,10 @@ class TimerKind(StrEnum):
     """Timers of a booking; `booking.next_timer` computes the time."""
 
     EXPIRE = "expire"
+    REMIND = "remind"
+    ASK_CHECK_IN = "ask_check_in"
     AUTO_COMPLETE = "auto_complete"
+    DISPUTE_OVERDUE = "dispute_overdue"
     PAY_OUT = "pay_out"
     PAYOUT_ALARM = "payout_alarm"
 
@@ -153,6 +179,12 @@ class Transition:
     notifications: tuple[BookingNotification, ...] = ()
     timer: TimerKind | None = None
     """The timer that fires this transition."""
+    returns_to: BookingStatus | None = None
+    """The next status, in place of `to_status`, of a booking that was in it before."""
+
+    def next_status(self, previous: BookingStatus | None) -> BookingStatus:
+        """The next status of a booking that had the status `previous` before its present one."""
+        return previous if previous is not None and previous is self.returns_to else self.to_status
 
 
 class MissingTransition(Exception):
@@ -172,6 +204,7 @@ _CUSTOMER_OR_STAFF = _party_set(Party.CUSTOMER, Party.STAFF)
 _CUSTOMER_STAFF_OR_ADMIN = _CUSTOMER_OR_STAFF | _party_set(Party.ADMIN)
 _ADMIN_ONLY = _party_set(Party.ADMIN)
 _SYSTEM_ONLY = _party_set(Party.SYSTEM)
+_SYSTEM_OR_ADMIN = _SYSTEM_ONLY | _ADMIN_ONLY
 _PROCESSOR_ONLY = _party_set(Party.PROCESSOR)
 
 REQUEST_TRANSITION = Transition(
@@ -234,13 +267,21 @@ def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
             (E.NOTE_ALARM,),
             timer=TimerKind.PAYOUT_ALARM,
         ),
-        T.HOLD_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
+        T.HOLD_PAYOUT: Transition(_SYSTEM_OR_ADMIN, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
         T.RESUME_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
         T.RETRY_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
     }
 
 
+def _reminder(timer: TimerKind, *notifications: BookingNotification) -> Transition:
+    guards, effects = (G.TIMER_DUE,), (E.NOTE_REMINDER,)
+    return Transition(_SYSTEM_ONLY, S.PAID, guards, effects, None, notifications, timer)
+
+
 _CHARGEBACK_TRANSITION = _dispute(_PROCESSOR_ONLY, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
+
+_UNPAID_CANCELLATION_EFFECTS = (E.VOID_INTENT, E.REFUND_BY_RULE, E.GRANT_CREDIT)
+_PAID_CANCELLATION_EFFECTS = (E.REFUND_BY_RULE, E.GRANT_CREDIT)
 
 TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
     S.PENDING: {
@@ -253,8 +294,9 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
         ),
         T.DECLINE: _cancellation(_STAFF_ONLY),
         T.LOSE_SLOT: _cancellation(_SYSTEM_ONLY),
+        T.PARTY_DISABLED: _cancellation(_SYSTEM_ONLY),
         T.EXPIRE: _cancellation(_SYSTEM_ONLY, timer=TimerKind.EXPIRE),
-        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN),
+        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), (E.REFUND_BY_RULE,)),
     },
     S.ACCEPTED: {
         T.CHECKOUT: Transition(_CUSTOMER_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.RENEW_CHECKOUT,)),
@@ -267,18 +309,31 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             (N.CONFIRMATION_TO_STAFF, N.RECEIPT_TO_CUSTOMER),
         ),
         T.EXPIRE: _cancellation(_SYSTEM_ONLY, (), (E.VOID_INTENT,), TimerKind.EXPIRE),
-        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), (E.VOID_INTENT, E.GRANT_CREDIT)),
+        T.PARTY_DISABLED: _cancellation(_ADMIN_ONLY, (), _UNPAID_CANCELLATION_EFFECTS),
+        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), _UNPAID_CANCELLATION_EFFECTS),
     },
     S.PAID: {
+        T.REMIND: _reminder(TimerKind.REMIND, N.REMINDER_TO_CUSTOMER, N.REMINDER_TO_STAFF),
         T.CHECK_IN: Transition(_STAFF_ONLY, S.PAID, (G.CHECK_IN_OPEN,), (E.NOTE_CHECK_IN,)),
+        T.ASK_CHECK_IN: _reminder(
+            TimerKind.ASK_CHECK_IN, N.QUESTION_TO_CUSTOMER, N.QUESTION_TO_STAFF
+        ),
+        T.PARTY_DISABLED: _cancellation(_ADMIN_ONLY, (), _PAID_CANCELLATION_EFFECTS),
         T.CANCEL: _cancellation(
-            _CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), (E.REFUND_BY_RULE, E.GRANT_CREDIT)
+            _CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), _PAID_CANCELLATION_EFFECTS
         ),
         T.CONFIRM: _completion(_CUSTOMER_ONLY, (G.AFTER_END,), (E.EARN,)),
         T.AUTO_COMPLETE: _completion(
             _SYSTEM_ONLY, (G.AFTER_END,), (E.EARN,), TimerKind.AUTO_COMPLETE
         ),
         T.DISPUTE: _dispute(_CUSTOMER_OR_STAFF, (G.AFTER_START,)),
+        T.NO_SHOW: Transition(
+            _CUSTOMER_ONLY,
+            S.DISPUTED,
+            (G.NOT_CHECKED_IN, G.NO_SHOW_OPEN),
+            (E.GRANT_CREDIT,),
+            notifications=(N.DISPUTE_TO_CUSTOMER, N.NO_SHOW_TO_STAFF),
+        ),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,
         T.PAYMENT: _late_payment(S.PAID),
     },
@@ -289,6 +344,21 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
         T.PAYMENT: _late_payment(S.COMPLETED),
     },
     S.DISPUTED: {
+        T.WITHDRAW: Transition(
+            _CUSTOMER_OR_STAFF,
+            S.PAID,
+            (G.DISPUTE_OPENER, G.NO_CHARGEBACK, G.CREDIT_UNUSED),
+            (E.EARN_AGAIN,),
+            notifications=(N.WITHDRAWAL_TO_CUSTOMER, N.WITHDRAWAL_TO_STAFF),
+            returns_to=S.COMPLETED,
+        ),
+        T.DISPUTE_OVERDUE: Transition(
+            _SYSTEM_ONLY,
+            S.DISPUTED,
+            (G.TIMER_DUE,),
+            (E.NOTE_OVERDUE,),
+            timer=TimerKind.DISPUTE_OVERDUE,
+        ),
         T.RELEASE: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
         T.REFUND: _cancellation(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
         T.SPLIT: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
@@ -322,11 +392,14 @@ REFUSAL_CODES: dict[Trigger, str] = {
     T.ACCEPT: "booking_not_pending",
     T.DECLINE: "booking_not_pending",
     T.LOSE_SLOT: "booking_not_pending",
+    T.PARTY_DISABLED: "booking_not_cancellable",
     T.EXPIRE: "booking_not_expirable",
     T.CHECKOUT: "booking_not_accepted",
     T.PAYMENT: "booking_not_accepted",
     T.CHECK_IN: "booking_not_paid",
     T.CANCEL: "booking_not_cancellable",
+    T.REMIND: "booking_not_paid",
+    T.ASK_CHECK_IN: "booking_not_paid",
     T.CONFIRM: "booking_not_paid",
     T.AUTO_COMPLETE: "booking_not_paid",
     T.RELEASE_PAYOUT: "payout_not_scheduled",
@@ -335,6 +408,9 @@ REFUSAL_CODES: dict[Trigger, str] = {
     T.RETRY_PAYOUT: "payout_not_failed",
     T.PAYOUT_ALARM: "payout_not_pending",
     T.DISPUTE: "booking_not_disputable",
+    T.NO_SHOW: "booking_not_paid",
+    T.WITHDRAW: "booking_not_disputed",
+    T.DISPUTE_OVERDUE: "booking_not_disputed",
     T.RELEASE: "booking_not_disputed",
     T.REFUND: "booking_not_disputed",
     T.SPLIT: "booking_not_disputed",
@@ -353,6 +429,9 @@ def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
 
 SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
 """Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
+
+CANCELLABLE_STATUSES = frozenset({S.PENDING, S.ACCEPTED, S.PAID})
+"""Statuses that a cancellation ends."""
 
 CONFIRMED_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.COMPLETED, S.DISPUTED})
 """Statuses after the staff member's acceptance, unless the booking was cancelled."""

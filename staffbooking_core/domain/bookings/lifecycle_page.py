@@ -11,6 +11,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     REQUEST_TRANSITION,
     TIMER_TRIGGERS,
     TRANSITIONS,
+    BookingStatus,
     Transition,
     Trigger,
 )
@@ -39,7 +40,7 @@ def _render_booking() -> Iterator[str]:
     rows = [
         (was, trigger, row) for was, moves in TRANSITIONS.items() for trigger, row in moves.items()
     ]
-    arrows = [(was, row.to_status, trigger) for was, trigger, row in rows]
+    arrows = [(was, to, trigger) for was, trigger, row in rows for to in _next_statuses(row)]
     yield from _render_diagram(REQUEST_TRANSITION.to_status, Trigger.REQUEST, arrows)
     yield "| From | Trigger | By | Refused with | To | Effects | Event | Notifies | Timer |"
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -55,13 +56,17 @@ def _render_row(was: str, trigger: Trigger, row: Transition) -> str:
         trigger,
         _join_names(sorted(row.allowed_parties)),
         _join_names(row.guards),
-        row.to_status,
+        " or ".join(_next_statuses(row)),
         _join_names(row.effects),
         row.event or "-",
         _join_names(row.notifications),
         row.timer or "-",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _next_statuses(row: Transition) -> tuple[BookingStatus, ...]:
+    return (row.to_status,) if row.returns_to is None else (row.to_status, row.returns_to)
 
 
 def _render_timers() -> Iterator[str]:

@@ -23,11 +23,12 @@ from staffbooking_core.domain.bookings.booking import (
     TimelineEntry,
     TransitionInput,
     TransitionResult,
-    payment_deadline,
 )
+from staffbooking_core.domain.bookings.disputes import NO_SHOW_REASON, dispute_opener
 from staffbooking_core.domain.bookings.effects import EFFECTS
 from staffbooking_core.domain.bookings.lifecycle import (
     REFUSAL_CODES,
+    TIMER_TRIGGERS,
     TRANSITIONS,
     BookingStatus,
     EventName,
@@ -37,24 +38,31 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
     find_allowed_parties,
 )
+from staffbooking_core.domain.bookings.timers import next_timer, payment_deadline
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.domain.shared.durations import format_duration
-from staffbooking_core.errors import Forbidden, RuleBroken
+from staffbooking_core.errors import Forbidden, RuleBroken, VersionMismatch
 from staffbooking_core.policy import Policy
 
 
 def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) -> TransitionResult:
     """Apply a trigger to a booking.
 
-    Raises Forbidden for the wrong party, and RuleBroken for a wrong status or a failed guard.
+    Raises Forbidden for the wrong party, VersionMismatch, and RuleBroken for a wrong status or a
+    failed guard.
     """
+    check_party(booking.status, inputs.trigger, inputs.party)
+    _check_version(booking, inputs)
     transition = find_transition(booking.status, inputs.trigger, inputs.party)
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
-    entered = _enter_status(booking, transition, inputs)
+    entered = _enter_status(booking, transition, inputs, policy)
     result = TransitionResult(entered, notifications=transition.notifications)
     for effect in transition.effects:
         result = EFFECTS[effect](result, inputs, policy)
+    if BookingStatus.DISPUTED is booking.status is not result.booking.status:
+        refunded = result.booking.refunded_amount - booking.refunded_amount
+        result = result.with_changes(dispute_note=inputs.reason, dispute_refund=refunded)
     return _with_event(result, transition.event)
 
 
@@ -65,6 +73,11 @@ def check_party(status: BookingStatus, trigger: Trigger, party: Party) -> None:
         find_allowed_parties(trigger) if transition is None else transition.allowed_parties
     ):
         raise Forbidden("wrong_party", f"The {party} may not do this to a booking")
+
+
+def _check_version(booking: Booking, inputs: TransitionInput) -> None:
+    if inputs.allowed_versions is not None and booking.version not in inputs.allowed_versions:
+        raise VersionMismatch(booking.version)
 
 
 def find_transition(status: BookingStatus, trigger: Trigger, party: Party) -> Transition:
@@ -86,32 +99,51 @@ _TIMESTAMP_FIELDS: dict[BookingStatus, str] = {
 }
 
 
-def _enter_status(booking: Booking, transition: Transition, inputs: TransitionInput) -> Booking:
-    if transition.to_status is booking.status:
-        return evolve(booking, version=booking.version + 1)
+def _enter_status(
+    booking: Booking, transition: Transition, inputs: TransitionInput, policy: Policy
+) -> Booking:
+    to_status = transition.next_status(booking.timeline[-1].was if booking.timeline else None)
+    if to_status is booking.status:
+        return evolve(booking, revision=booking.revision + 1)
+    reason = _reason(inputs)
     entry = TimelineEntry(
-        inputs.now, booking.status, transition.to_status, inputs.trigger, inputs.party
+        *(inputs.now, booking.status, to_status, inputs.trigger, inputs.party),
+        *(reason, inputs.actor_id),
     )
-    fields: dict[str, object] = {_TIMESTAMP_FIELDS[transition.to_status]: inputs.now}
-    match transition.to_status:
+    fields: dict[str, object] = {_TIMESTAMP_FIELDS[to_status]: inputs.now}
+    match to_status:
+        case BookingStatus.PAID if booking.paid_at is not None:
+            del fields["paid_at"]
         case BookingStatus.COMPLETED if booking.completed_at is None:
             fields["completed_by"] = _ending_party(inputs)
         case BookingStatus.COMPLETED:
             del fields["completed_at"]
         case BookingStatus.CANCELLED:
             fields["cancelled_by"] = _ending_party(inputs)
-            fields["cancel_reason"] = _cancel_reason(inputs)
+            fields["cancel_reason"] = reason
             if not booking.escrow:
                 fields |= {"platform_fee": 0, "payout_amount": 0}
         case BookingStatus.DISPUTED:
-            fields |= {"dispute_reason": inputs.reason, "disputed_by": inputs.party}
+            fields |= _new_dispute(inputs, policy)
     return evolve(
         booking,
-        status=transition.to_status,
-        version=booking.version + 1,
+        status=to_status,
+        revision=booking.revision + 1,
         timeline=(*booking.timeline, entry),
         **fields,  # type: ignore[arg-type]
     )
+
+
+def _new_dispute(inputs: TransitionInput, policy: Policy) -> dict[str, object]:
+    is_no_show = inputs.trigger is Trigger.NO_SHOW
+    return {
+        "dispute_reason": NO_SHOW_REASON if is_no_show else inputs.reason,
+        "disputed_by": inputs.party,
+        "dispute_respond_by": inputs.now + policy.dispute_response,
+        "dispute_alarmed_at": None,
+        "dispute_note": None,
+        "dispute_refund": 0,
+    }
 
 
 def _ending_party(inputs: TransitionInput) -> Party:
@@ -120,12 +152,15 @@ def _ending_party(inputs: TransitionInput) -> Party:
     return Party.SYSTEM if inputs.party is Party.PROCESSOR else inputs.party
 
 
-def _cancel_reason(inputs: TransitionInput) -> str | None:
+def _reason(inputs: TransitionInput) -> str | None:
+    """The reason in the timeline, and of a cancelled booking."""
     match inputs.trigger:
         case Trigger.EXPIRE:
             return "expired"
         case Trigger.LOSE_SLOT:
             return "slot_taken"
+        case Trigger.PARTY_DISABLED:
+            return "party_disabled"
         case Trigger.CHARGEBACK_LOST:
             return "charged_back"
         case _:
@@ -181,6 +216,38 @@ def _check_check_in_open(booking: Booking, inputs: TransitionInput, policy: Poli
         _refuse(Guard.CHECK_IN_OPEN, f"Check-in opens {lead} before the start, closes at the end")
 
 
+def _check_not_checked_in(booking: Booking, _: TransitionInput, __: Policy) -> None:
+    if booking.checked_in_at is not None:
+        _refuse(Guard.NOT_CHECKED_IN, "The staff member has checked in")
+
+
+def _check_no_show_open(booking: Booking, inputs: TransitionInput, policy: Policy) -> None:
+    opens_at = booking.starts_at + policy.no_show_after
+    if not opens_at <= inputs.now <= booking.ends_at + policy.no_show_until:
+        after, until = map(format_duration, (policy.no_show_after, policy.no_show_until))
+        _refuse(
+            Guard.NO_SHOW_OPEN,
+            f"An absence can be reported from {after} after the start to {until} after the end",
+        )
+
+
+def _check_timer_due(booking: Booking, inputs: TransitionInput, policy: Policy) -> None:
+    timer = next_timer(booking, policy)
+    is_this = timer and TIMER_TRIGGERS[booking.status][timer.kind] is inputs.trigger
+    if timer is None or not is_this or inputs.now < timer.at:
+        _refuse(Guard.TIMER_DUE, "This is not due")
+
+
+def _check_dispute_opener(booking: Booking, inputs: TransitionInput, _: Policy) -> None:
+    if inputs.party is not dispute_opener(booking):
+        raise Forbidden(Guard.DISPUTE_OPENER.value, "The other party opened this dispute")
+
+
+def _check_credit_unused(_: Booking, inputs: TransitionInput, __: Policy) -> None:
+    if inputs.is_credit_used:
+        _refuse(Guard.CREDIT_UNUSED, "The priority rebooking of this dispute was used")
+
+
 def _check_payout_not_released(booking: Booking, _: TransitionInput, __: Policy) -> None:
     to_come = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FROZEN)
     if not to_come or booking.payout_released_at is not None:
@@ -226,6 +293,11 @@ _GUARDS: dict[Guard, Callable[[Booking, TransitionInput, Policy], None]] = {
     Guard.AFTER_START: _check_after_start,
     Guard.AFTER_END: _check_after_end,
     Guard.CHECK_IN_OPEN: _check_check_in_open,
+    Guard.NOT_CHECKED_IN: _check_not_checked_in,
+    Guard.NO_SHOW_OPEN: _check_no_show_open,
+    Guard.TIMER_DUE: _check_timer_due,
+    Guard.DISPUTE_OPENER: _check_dispute_opener,
+    Guard.CREDIT_UNUSED: _check_credit_unused,
     Guard.PAYOUT_NOT_RELEASED: _check_payout_not_released,
     Guard.NO_CHARGEBACK: _check_no_chargeback,
     Guard.CHARGEBACK_OPEN: _check_chargeback_open,

@@ -29,6 +29,7 @@ class NotificationKind(StrEnum):
     PAID = "paid"
     CANCELLED = "cancelled"
     DISPUTED = "disputed"
+    REMINDER = "reminder"
     PAYOUT = "payout"
     WEBHOOK_DISABLED = "webhook_disabled"
     NEW_MESSAGE = "new_message"
@@ -201,7 +202,21 @@ def notifications_for(before: Booking | None, result: TransitionResult) -> tuple
         _WRITERS[name](before or booking, booking)
         for name in result.notifications
         if (name, booking.cancelled_by) not in _OWN_CANCELLATIONS
+        and (name, booking.disputed_by) not in _OWN_WITHDRAWALS
     )
+
+
+def statement_notification(booking: Booking, author: Party) -> Notification:
+    """Notify the other party of a statement in the dispute of a booking."""
+    other = Party.STAFF if author is Party.CUSTOMER else Party.CUSTOMER
+    name = booking.customer_name if author is Party.CUSTOMER else booking.companion_name
+    text = (
+        f"{name} made a statement in the dispute about booking {booking.code}: "
+        f"{_describe_event(booking)}. You can read and answer it."
+    )
+    to_party = _to_staff if other is Party.STAFF else _to_customer
+    subject = f"New statement in the dispute about booking {booking.code}"
+    return to_party(booking, NotificationKind.DISPUTED, subject, text)
 
 
 def _request_notification(_: Booking, booking: Booking) -> Notification:
@@ -246,6 +261,7 @@ def _confirmation_notification(_: Booking, booking: Booking) -> Notification:
 _SYSTEM_CANCEL_REASONS: Mapping[str | None, str] = {
     "expired": "it was not confirmed in time",
     "slot_taken": "the companion was booked by somebody else for that time",
+    "party_disabled": "the account of one of the parties was closed",
     "charged_back": "the bank of the customer took the payment back",
 }
 
@@ -300,9 +316,70 @@ def _describe_dispute(booking: Booking) -> tuple[str, str]:
     """Subject and text, the same for both parties."""
     text = (
         f"A dispute was opened about booking {booking.code}: {_describe_event(booking)}. "
-        "The money is held until it is resolved. You don't have to do anything now."
+        "The money is held until it is resolved. You can add a statement and files to it."
     )
     return f"Dispute about booking {booking.code}", text
+
+
+def _no_show_to_staff(_: Booking, booking: Booking) -> Notification:
+    text = (
+        f"{booking.customer_name} reported that you did not come: {_describe_event(booking)}. "
+        "The money is held until this is resolved. If you were there, please say so."
+    )
+    subject = f"Reported absence, booking {booking.code}"
+    return _to_staff(booking, NotificationKind.DISPUTED, subject, text)
+
+
+def _withdrawal_to_customer(_: Booking, booking: Booking) -> Notification:
+    return _to_customer(booking, NotificationKind.DISPUTED, *_describe_withdrawal(booking))
+
+
+def _withdrawal_to_staff(_: Booking, booking: Booking) -> Notification:
+    return _to_staff(booking, NotificationKind.DISPUTED, *_describe_withdrawal(booking))
+
+
+def _describe_withdrawal(booking: Booking) -> tuple[str, str]:
+    """Subject and text, the same for both parties."""
+    text = (
+        f"The dispute about booking {booking.code} was withdrawn: {_describe_event(booking)}. "
+        "The booking goes on as before."
+    )
+    return f"Dispute about booking {booking.code} withdrawn", text
+
+
+def _reminder_to_customer(_: Booking, booking: Booking) -> Notification:
+    text = f"Your booking with {booking.companion_name} is near: {_describe_event(booking)}."
+    return _to_customer(booking, NotificationKind.REMINDER, *_as_reminder(booking, text))
+
+
+def _reminder_to_staff(_: Booking, booking: Booking) -> Notification:
+    text = (
+        f"Your booking for {booking.customer_name} is near: {_describe_event(booking)}. "
+        "Please check in when you arrive."
+    )
+    return _to_staff(booking, NotificationKind.REMINDER, *_as_reminder(booking, text))
+
+
+def _as_reminder(booking: Booking, text: str) -> tuple[str, str]:
+    return f"Reminder of booking {booking.code}", text
+
+
+def _question_to_customer(_: Booking, booking: Booking) -> Notification:
+    text = (
+        f"Has {booking.companion_name} come? Nobody has checked in yet: "
+        f"{_describe_event(booking)}. If not, you can report it on the page of the booking."
+    )
+    subject = f"Has booking {booking.code} begun?"
+    return _to_customer(booking, NotificationKind.REMINDER, subject, text)
+
+
+def _question_to_staff(_: Booking, booking: Booking) -> Notification:
+    text = (
+        f"Are you there? You have not checked in yet: {_describe_event(booking)}. "
+        "Please check in on the page of the booking."
+    )
+    subject = f"Has booking {booking.code} begun?"
+    return _to_staff(booking, NotificationKind.REMINDER, subject, text)
 
 
 def _payout_notification(before: Booking, after: Booking) -> Notification:
@@ -324,6 +401,13 @@ _WRITERS: Mapping[BookingNotification, Callable[[Booking, Booking], Notification
     BookingNotification.CANCELLATION_TO_STAFF: _cancellation_to_staff,
     BookingNotification.DISPUTE_TO_CUSTOMER: _dispute_to_customer,
     BookingNotification.DISPUTE_TO_STAFF: _dispute_to_staff,
+    BookingNotification.NO_SHOW_TO_STAFF: _no_show_to_staff,
+    BookingNotification.WITHDRAWAL_TO_CUSTOMER: _withdrawal_to_customer,
+    BookingNotification.WITHDRAWAL_TO_STAFF: _withdrawal_to_staff,
+    BookingNotification.REMINDER_TO_CUSTOMER: _reminder_to_customer,
+    BookingNotification.REMINDER_TO_STAFF: _reminder_to_staff,
+    BookingNotification.QUESTION_TO_CUSTOMER: _question_to_customer,
+    BookingNotification.QUESTION_TO_STAFF: _question_to_staff,
     BookingNotification.PAYOUT_TO_STAFF: _payout_notification,
 }
 """Writers of the texts, from the booking before and after the transition."""
@@ -333,6 +417,12 @@ _OWN_CANCELLATIONS = {
     (BookingNotification.CANCELLATION_TO_STAFF, Party.STAFF),
 }
 """Notifications that are not sent: the party that cancelled knows."""
+
+_OWN_WITHDRAWALS = {
+    (BookingNotification.WITHDRAWAL_TO_CUSTOMER, Party.CUSTOMER),
+    (BookingNotification.WITHDRAWAL_TO_STAFF, Party.STAFF),
+}
+"""Notifications that are not sent: the party that opened the dispute withdrew it."""
 
 
 def _to_customer(booking: Booking, kind: NotificationKind, subject: str, text: str) -> Notification:

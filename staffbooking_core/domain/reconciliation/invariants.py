@@ -44,6 +44,8 @@ def find_invariant_violations(
     yield from _check_escrow_by_status(booking, liabilities)
     yield from _check_movements(booking, liabilities, operations)
     yield from _check_timeline(booking)
+    if booking.status is BookingStatus.DISPUTED and booking.dispute_respond_by is None:
+        yield "the dispute has no deadline"
 
 
 def _check_equal(label: str, actual: int, expected: int) -> Iterator[str]:
@@ -117,6 +119,7 @@ def _net_paid_to_staff(operations: Sequence[Operation]) -> int:
 def _check_timeline(booking: Booking) -> Iterator[str]:
     """The timeline is a path through the lifecycle table."""
     status: BookingStatus | None = None
+    previous: BookingStatus | None = None
     for entry in booking.timeline:
         if entry.was is not status:
             yield f"the timeline jumps from {status} to {entry.was}"
@@ -127,8 +130,8 @@ def _check_timeline(booking: Booking) -> Iterator[str]:
             yield f"the timeline begins with {entry.trigger}"
         elif status is not None:
             transition = TRANSITIONS[status].get(entry.trigger)
-            if transition is None or transition.to_status is not entry.to:
+            if transition is None or transition.next_status(previous) is not entry.to:
                 yield f"{status} can't become {entry.to} by {entry.trigger}"
-        status = entry.to
+        previous, status = status, entry.to
     if status is not booking.status:
         yield f"the timeline ends with {status}, the booking is {booking.status}"

@@ -22,6 +22,7 @@ from staffbooking_core.inputs import ChangePassword, ForgotPassword, ResetPasswo
 from staffbooking_core.ports import AccountsWritePort, Ports, Transaction
 from staffbooking_core.usecases.accounts import email_tokens, login_throttling
 from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
+from staffbooking_core.validation import validated
 
 
 async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
@@ -38,6 +39,7 @@ async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
 # Passwords ------------------------------------------------------------------------------
 
 
+@validated
 async def change_password(
     ports: Ports, session: Session, command: ChangePassword, ip_address: str
 ) -> None:
@@ -66,6 +68,7 @@ async def change_password(
     await ports.store.run_transaction(unit)
 
 
+@validated
 async def forgot_password(
     ports: Ports, command: ForgotPassword, ip_address: str, next_path: str | None = None
 ) -> None:
@@ -85,6 +88,7 @@ async def forgot_password(
     )
 
 
+@validated
 async def check_token(ports: Ports, purpose: TokenPurpose, token_text: str) -> None:
     """Check that an e-mail token is valid for a purpose. Raises RuleBroken `token_invalid`."""
     token = email_tokens.parse_token(token_text)
@@ -93,6 +97,7 @@ async def check_token(ports: Ports, purpose: TokenPurpose, token_text: str) -> N
     email_tokens.check_token(ports, purpose, token, found)
 
 
+@validated
 async def reset_password(ports: Ports, command: ResetPassword) -> None:
     """Set a password with the token of an e-mail, once. All sessions end, and the address counts as
     verified. Locks the user.
@@ -137,6 +142,7 @@ def _wrong_password() -> Unauthenticated:
 # Sessions -------------------------------------------------------------------------------
 
 
+@validated
 async def list_sessions(ports: Ports, user: User) -> Sequence[Session]:
     """The valid sessions of a user, the newest first."""
     now, policy = ports.clock.wall(), ports.policy
@@ -151,6 +157,7 @@ async def list_sessions(ports: Ports, user: User) -> Sequence[Session]:
     ]
 
 
+@validated
 async def end_session(ports: Ports, user: User, name: str) -> None:
     """End one session of a user by its public id. Raises NotFound for a session of somebody
     else."""
@@ -162,6 +169,7 @@ async def end_session(ports: Ports, user: User, name: str) -> None:
     await ports.store.run_transaction(lambda tx: tx.accounts.end_session(found[0].digest))
 
 
+@validated
 async def end_other_sessions(ports: Ports, session: Session) -> None:
     """End all sessions of a user but this one."""
     await ports.store.run_transaction(
@@ -172,6 +180,7 @@ async def end_other_sessions(ports: Ports, session: Session) -> None:
 # The address ----------------------------------------------------------------------------
 
 
+@validated
 async def send_verification(ports: Ports, user: User, ip_address: str) -> None:
     """Send the verification link again.
 
@@ -188,6 +197,7 @@ async def send_verification(ports: Ports, user: User, ip_address: str) -> None:
     )
 
 
+@validated
 async def verify_email(ports: Ports, token_text: str) -> User:
     """Verify the address with the token of an e-mail, once; returns the updated user. Locks the
     user.

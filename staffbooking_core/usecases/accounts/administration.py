@@ -20,6 +20,7 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.ports import BookingQuery, NewUser, Ports, Transaction
 from staffbooking_core.usecases.accounts.sessions import add_user
+from staffbooking_core.validation import validated
 
 # Users ----------------------------------------------------------------------------------
 
@@ -36,6 +37,7 @@ class CreateUser:
     subscription: Subscription = Subscription.NONE
 
 
+@validated
 async def create_user(ports: Ports, command: CreateUser) -> User:
     """Create an account. Raises InvalidField on `email` if it is taken, or on `password`."""
     hashed = None if command.password is None else await _hash_password(ports, command.password)
@@ -58,6 +60,7 @@ async def _hash_password(ports: Ports, password: str) -> str:
     return await ports.hasher.hash(password)
 
 
+@validated
 async def get_user(ports: Ports, email: str) -> User:
     """The account of an e-mail address. Raises NotFound."""
     async with ports.store.read_view() as view:
@@ -67,12 +70,14 @@ async def get_user(ports: Ports, email: str) -> User:
     return found
 
 
+@validated
 async def list_users(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[User]:
     """A page of accounts above `after_id`, by id."""
     async with ports.store.read_view() as view:
         return await view.accounts.users(after_id, limit)
 
 
+@validated
 async def set_subscription(
     ports: Ports, email: str, tier: Subscription, expires_at: datetime | None = None
 ) -> User:
@@ -85,18 +90,7 @@ async def set_subscription(
     return await _update_user(ports, email, change)
 
 
-async def disable_user(ports: Ports, email: str) -> User:
-    """Disable an account: its sessions and API keys stop at once, its companion is not listed.
-    Raises NotFound."""
-    now = ports.clock.wall()
-
-    async def change(tx: Transaction, person: User) -> User:
-        await tx.accounts.end_sessions_of(person.id)
-        return evolve(person, disabled_at=person.disabled_at or now)
-
-    return await _update_user(ports, email, change)
-
-
+@validated
 async def enable_user(ports: Ports, email: str) -> User:
     """Enable a disabled account. Raises NotFound."""
 
@@ -106,6 +100,7 @@ async def enable_user(ports: Ports, email: str) -> User:
     return await _update_user(ports, email, change)
 
 
+@validated
 async def set_password(ports: Ports, email: str, password: str) -> User:
     """Set a password. All sessions of the account end, and its owner is notified.
 
@@ -141,12 +136,14 @@ async def _update_user(
 # Companions -----------------------------------------------------------------------------
 
 
+@validated
 async def list_companions(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Companion]:
     """A page of companions above `after_id`, listed or not, by id."""
     async with ports.store.read_view() as view:
         return await view.companions.companions(after_id, limit)
 
 
+@validated
 async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> Companion:
     """Approve or suspend a companion: only approved ones are listed and can be booked. Locks the
     companion.
@@ -168,6 +165,7 @@ async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> C
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def list_portfolio_items(
     ports: Ports, status: PortfolioItemStatus | None = None, after_id: int = 0, limit: int = 100
 ) -> Sequence[PortfolioItem]:
@@ -176,6 +174,7 @@ async def list_portfolio_items(
         return await view.portfolio.portfolio_items(status, after_id, limit)
 
 
+@validated
 async def moderate_item(ports: Ports, item_id: int, status: PortfolioItemStatus) -> PortfolioItem:
     """Approve or reject a portfolio item: only approved ones are shown to others. Repeating a
     decision changes nothing. Locks the companion. Raises NotFound."""
@@ -200,6 +199,7 @@ async def moderate_item(ports: Ports, item_id: int, status: PortfolioItemStatus)
 # Bookings and payouts -------------------------------------------------------------------
 
 
+@validated
 async def list_bookings(
     ports: Ports, status: BookingStatus | None = None, page: int = 1, limit: int = 50
 ) -> Sequence[Booking]:
@@ -209,6 +209,7 @@ async def list_bookings(
         return await view.bookings.bookings(query)
 
 
+@validated
 async def list_payouts(ports: Ports, limit: int = 100) -> Sequence[Booking]:
     """Up to `limit` bookings whose payout is scheduled, failed or frozen, the earliest due
     first."""

@@ -12,8 +12,10 @@ from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, invalid_fi
 from staffbooking_core.inputs import CreateApiKey
 from staffbooking_core.ports import NewApiKey, Ports, Transaction
 from staffbooking_core.usecases.accounts.accounts import lock_caller
+from staffbooking_core.validation import validated
 
 
+@validated
 async def create(ports: Ports, user: User, command: CreateApiKey) -> tuple[str, ApiKey]:
     """Create an API key; returns the key itself, which is shown only once, and its record. Locks
     the owner, so that concurrent calls respect the limit.
@@ -59,12 +61,14 @@ def _parse_expiry(text: str | None, now: datetime) -> datetime | None:
     return expires_at
 
 
+@validated
 async def list_keys(ports: Ports, user: User) -> Sequence[ApiKey]:
     """All API keys of a user, revoked ones too, the newest first."""
     async with ports.store.read_view() as view:
         return await view.accounts.api_keys_of(user.id)
 
 
+@validated
 async def authorize(ports: Ports, user: User, key_id: int) -> None:
     """Check that an API key is the user's. Raises NotFound."""
     async with ports.store.read_view() as view:
@@ -73,6 +77,7 @@ async def authorize(ports: Ports, user: User, key_id: int) -> None:
         raise NotFound("API key")
 
 
+@validated
 async def revoke(ports: Ports, user: User | None, key_id: int) -> None:
     """Revoke an API key for good. `user` None is an operator, who may revoke any key.
 

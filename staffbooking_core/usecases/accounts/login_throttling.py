@@ -19,14 +19,17 @@ from staffbooking_core.domain.shared.rate_limits import (
     RateLimitExceeded,
 )
 from staffbooking_core.ports import Ports, Transaction
+from staffbooking_core.validation import validated
 
 
+@validated
 async def count_hit(ports: Ports, subject: str, rule: RateLimit) -> None:
     """Count a hit in a subject's window of a rate limit. Raises RateLimitExceeded."""
     scope = f"{rule.name}:{subject}"
     _raise_if_exceeded(await ports.admission.count_hit(scope, rule, ports.clock.wall()))
 
 
+@validated
 async def verify_password(
     ports: Ports, email: str, password: str, hashed: str | None, ip_address: str
 ) -> bool:

@@ -16,8 +16,10 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import ROLE_BY_REGISTRATION_ROLE, Login, Register
 from staffbooking_core.ports import EMAIL_TAKEN, NewUser, Ports, Transaction
 from staffbooking_core.usecases.accounts import login_throttling
+from staffbooking_core.validation import validated
 
 
+@validated
 async def may_send_verification(ports: Ports, ip_address: str) -> bool:
     """Count a registration from a network address; returns whether a verification e-mail may be
     sent for it, or the address has used up its limit."""
@@ -28,6 +30,7 @@ async def may_send_verification(ports: Ports, ip_address: str) -> bool:
     return True
 
 
+@validated
 async def register_user(ports: Ports, command: Register, *, asks_verification: bool = True) -> User:
     """Create an account, with a verification e-mail unless `asks_verification` is False. Does not
     log in.
@@ -45,6 +48,7 @@ async def register_user(ports: Ports, command: Register, *, asks_verification: b
     return await add_user(ports, person, asks_verification=asks_verification)
 
 
+@validated
 async def add_user(ports: Ports, person: NewUser, *, asks_verification: bool = False) -> User:
     """Store a new user, with a verification e-mail if `asks_verification`.
 
@@ -67,6 +71,7 @@ async def add_user(ports: Ports, person: NewUser, *, asks_verification: bool = F
         raise invalid_field("email", "is registered already") from None
 
 
+@validated
 async def login(ports: Ports, command: Login, ip_address: str) -> tuple[User, str]:
     """Log in; returns the user, and the token of a new session, which is not stored in plaintext.
 
@@ -101,6 +106,7 @@ def _bad_credentials() -> Unauthenticated:
     return Unauthenticated("bad_credentials", "The e-mail or the password is wrong")
 
 
+@validated
 async def logout(ports: Ports, digest: bytes) -> None:
     """End a session; nothing happens where it has ended."""
 
@@ -110,6 +116,7 @@ async def logout(ports: Ports, digest: bytes) -> None:
     await ports.store.run_transaction(unit)
 
 
+@validated
 async def touch_session(ports: Ports, session: Session) -> Session:
     """Keep a used session from idling out; returns it as it is then. Written at most once per
     hundredth of the idle timeout. Where the store takes no changes, the session stays as it is:

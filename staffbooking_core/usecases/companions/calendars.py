@@ -14,16 +14,19 @@ from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.errors import NotFound, invalid_field
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.companions.profiles import lock_staff_member
+from staffbooking_core.validation import validated, validated_lookup
 
 # The feed -------------------------------------------------------------------------------
 
 
+@validated
 async def feed_created_at(ports: Ports, actor: Actor) -> datetime | None:
     """When the staff member's feed was created; None without one."""
     async with ports.store.read_view() as view:
         return await view.portfolio.calendar_feed_created_at(actor.user_id)
 
 
+@validated
 async def create_feed(ports: Ports, actor: Actor) -> tuple[str, datetime]:
     """Create the feed's secret; returns it, and its time of creation. The secret is shown only once
     and replaces the previous one, which stops working.
@@ -40,11 +43,13 @@ async def create_feed(ports: Ports, actor: Actor) -> tuple[str, datetime]:
     return secret, now
 
 
+@validated
 async def remove_feed(ports: Ports, actor: Actor) -> None:
     """Remove the feed: its address stops working."""
     await ports.store.run_transaction(lambda tx: tx.portfolio.remove_calendar_feed(actor.user_id))
 
 
+@validated_lookup("Calendar feed")
 async def render_feed(ports: Ports, secret: str) -> bytes:
     """The companion's bookings as an iCalendar file: recent and coming ones, without cancelled
     ones.
@@ -80,6 +85,7 @@ class BusyTimes:
 _NO_BUSY_TIMES = BusyTimes((), None)
 
 
+@validated
 async def get_busy_times(ports: Ports, actor: Actor) -> BusyTimes:
     """The imported busy times of the staff member."""
     async with ports.store.read_view() as view:
@@ -89,6 +95,7 @@ async def get_busy_times(ports: Ports, actor: Actor) -> BusyTimes:
     return BusyTimes(companion.calendar.busy, companion.calendar.busy_until)
 
 
+@validated
 async def set_busy_times(ports: Ports, actor: Actor, content: bytes) -> BusyTimes:
     """Replace the imported busy times by those of a calendar file. Bookings stay as they are. The
     file is parsed before the user and the companion are locked.
@@ -114,6 +121,7 @@ async def set_busy_times(ports: Ports, actor: Actor, content: bytes) -> BusyTime
     return new_busy_times
 
 
+@validated
 async def clear_busy_times(ports: Ports, actor: Actor) -> None:
     """Delete the imported busy times. Locks the companion."""
 

@@ -15,11 +15,13 @@ from staffbooking_core.domain.companions.portfolio import (
 )
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, invalid_field
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
+from staffbooking_core.validation import validated, validated_lookup
 
 _ORPHANED_FILE_BATCH_SIZE = 200
 """Names of orphaned files that are read at a time."""
 
 
+@validated
 async def upload_image(ports: Ports, actor: Actor, uploaded: bytes, media_type: str = "") -> Image:
     """Store an uploaded image, reduced to its pixels. `media_type` is the declared type, if any.
     Nothing is stored where an error is raised. Locks the user, so that concurrent uploads respect
@@ -56,6 +58,7 @@ async def upload_image(ports: Ports, actor: Actor, uploaded: bytes, media_type: 
     return image
 
 
+@validated
 async def list_own_images(ports: Ports, actor: Actor) -> Sequence[Image]:
     """The actor's images, the newest first."""
     async with ports.store.read_view() as view:
@@ -70,6 +73,7 @@ async def find_own_image(portfolio: PortfolioReadPort, actor: Actor, path: str) 
     return image if image is not None and image.owner_id == actor.user_id else None
 
 
+@validated
 async def remove_image(ports: Ports, actor: Actor, name: str) -> None:
     """Remove an image of the actor. Locks the user. Where the file storage fails, the file is
     removed later (`remove_orphaned_files`).
@@ -106,6 +110,7 @@ async def delete_unused_image(tx: Transaction, image: Image | None) -> Sequence[
     return [image.name]
 
 
+@validated
 async def remove_files(ports: Ports, names: Sequence[str]) -> None:
     """Remove the files of deleted images. Where the file storage or the store is unavailable, they
     stay listed as orphaned."""
@@ -131,6 +136,7 @@ async def remove_orphaned_files(ports: Ports) -> int:
         after, seen = names[-1], seen + len(names)
 
 
+@validated_lookup("Image")
 async def get_image_content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:
     """The content and kind of an image. Raises NotFound."""
     kind = image_kind_of(name)

@@ -22,6 +22,7 @@ from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError
 from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours, provided_fields
 from staffbooking_core.ports import ImportProgress, NewUser, Ports, SkippedRow, Transaction
 from staffbooking_core.usecases.companions.profiles import parse_hours, rate_faults
+from staffbooking_core.validation import validated
 
 MAX_REASON_LENGTH = 1_000
 NOT_STAFF_REASON = "email: belongs to an account that is not staff"
@@ -44,6 +45,7 @@ class ImportCounts:
     """Position of each refused row, and the reason."""
 
 
+@validated
 async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> ImportCounts:
     """Import a batch in one transaction. An e-mail address that exists is updated, also by a later
     row of the same batch. An invalid row is refused with its reason and does not affect the others.
@@ -68,6 +70,7 @@ class ImportRow:
     problem: str = ""
 
 
+@validated
 async def begin_import(ports: Ports, fingerprint: str, *, restart: bool = False) -> ImportProgress:
     """The progress of a file, created at line 0 if there is none; the import resumes after its
     line. With `restart`, it starts again at the first line. Locks the progress."""
@@ -84,6 +87,7 @@ async def begin_import(ports: Ports, fingerprint: str, *, restart: bool = False)
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def import_rows(
     ports: Ports, previous: ImportProgress, rows: Sequence[ImportRow]
 ) -> ImportProgress:
@@ -121,6 +125,7 @@ async def import_rows(
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def list_skipped_rows(
     ports: Ports, fingerprint: str, after_line: int = 0, limit: int = 500
 ) -> Sequence[SkippedRow]:
@@ -129,6 +134,7 @@ async def list_skipped_rows(
         return await view.imports.skipped_rows(fingerprint, after_line, limit)
 
 
+@validated
 async def finish_import(ports: Ports, fingerprint: str) -> None:
     """Delete the progress of a finished file. The same file can then be imported again."""
     await ports.store.run_transaction(lambda tx: tx.imports.delete_progress(fingerprint))

@@ -17,10 +17,9 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
     local_date,
     parse_hhmm,
-    with_override,
-    without_override,
 )
 from staffbooking_core.domain.companions.companion import Companion, draft_companion
+from staffbooking_core.domain.companions.overrides import with_override, without_override
 from staffbooking_core.domain.companions.portfolio import (
     MEDIA_PATH_PREFIX,
     NewPortfolioItem,
@@ -42,10 +41,12 @@ from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
+from staffbooking_core.validation import validated
 
 # Profile --------------------------------------------------------------------------------
 
 
+@validated
 async def get_profile(ports: Ports, actor: Actor) -> Companion:
     """The staff member's companion; a draft where none is stored. Raises NotFound."""
     async with ports.store.read_view() as view:
@@ -58,6 +59,7 @@ async def get_profile(ports: Ports, actor: Actor) -> Companion:
     return draft_companion(user)
 
 
+@validated
 async def update_profile(ports: Ports, actor: Actor, command: ChangeProfile) -> Companion:
     """Change the given fields of the profile; the approval stays. Locks the user, then the
     companion.
@@ -83,6 +85,7 @@ async def update_profile(ports: Ports, actor: Actor, command: ChangeProfile) -> 
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def set_profile_photo(ports: Ports, actor: Actor, path: str) -> None:
     """Show another photo, or none for an empty path. The previous upload is removed unless the
     portfolio shows it. Locks the user, then the companion.
@@ -121,6 +124,7 @@ def _with_changes(companion: Companion, changes: dict[str, Any]) -> Companion:
 # Hours ----------------------------------------------------------------------------------
 
 
+@validated
 async def set_availability(ports: Ports, actor: Actor, command: SetAvailability) -> Calendar:
     """Replace the given hours; other hours and imported busy times stay. Locks the user, then the
     companion.
@@ -142,6 +146,7 @@ async def set_availability(ports: Ports, actor: Actor, command: SetAvailability)
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def set_date_hours(ports: Ports, actor: Actor, command: DateHours) -> Calendar:
     """Replace the hours of one date, and drop those of past dates. Locks the user, then the
     companion.
@@ -167,6 +172,7 @@ async def set_date_hours(ports: Ports, actor: Actor, command: DateHours) -> Cale
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def clear_date_hours(ports: Ports, actor: Actor, day: date) -> None:
     """Remove the hours of one date, so that the weekly hours apply. Locks the companion."""
 
@@ -182,12 +188,14 @@ async def clear_date_hours(ports: Ports, actor: Actor, day: date) -> None:
 # Portfolio ------------------------------------------------------------------------------
 
 
+@validated
 async def list_portfolio_items(ports: Ports, actor: Actor) -> Sequence[PortfolioItem]:
     """All portfolio items of the staff member, the newest first."""
     async with ports.store.read_view() as view:
         return await view.portfolio.portfolio_items_of(actor.user_id)
 
 
+@validated
 async def add_portfolio_item(
     ports: Ports,
     actor: Actor,
@@ -223,6 +231,7 @@ async def add_portfolio_item(
         return await ports.store.run_transaction(unit)
 
 
+@validated
 async def remove_portfolio_item(ports: Ports, actor: Actor, item_id: int) -> None:
     """Remove a portfolio item of the actor; its image stays. Locks the companion. Raises
     NotFound."""
@@ -233,6 +242,7 @@ async def remove_portfolio_item(ports: Ports, actor: Actor, item_id: int) -> Non
     await ports.store.run_transaction(unit)
 
 
+@validated
 async def remove_portfolio_item_and_image(ports: Ports, actor: Actor, item_id: int) -> None:
     """Remove a portfolio item of the actor, and its image unless something else shows it. Locks the
     user, then the companion. Raises NotFound."""

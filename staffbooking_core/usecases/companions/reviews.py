@@ -26,8 +26,10 @@ from staffbooking_core.representations.events import review_event
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.usecases.booking_writes import to_booking_write
 from staffbooking_core.usecases.bookings.actions import require_party
+from staffbooking_core.validation import validated
 
 
+@validated
 async def list_reviews_of(
     ports: Ports, user_id: int, page: int, limit: int
 ) -> tuple[Sequence[Review], RatingTotals]:
@@ -40,12 +42,14 @@ async def list_reviews_of(
         return await view.reviews.reviews_of(user_id, page, limit), ratings
 
 
+@validated
 async def get_own_review(ports: Ports, actor: Actor, booking_id: int) -> Review | None:
     """The actor's review in a booking; None without one."""
     async with ports.store.read_view() as view:
         return await view.reviews.review_by(booking_id, actor.user_id)
 
 
+@validated
 async def authorize(ports: Ports, actor: Actor, booking_id: int) -> None:
     """Check that the actor may review a booking. Raises NotFound for a stranger, and Forbidden
     `wrong_party`."""
@@ -54,6 +58,7 @@ async def authorize(ports: Ports, actor: Actor, booking_id: int) -> None:
     check_reviewer(party)
 
 
+@validated
 async def submit_review(
     ports: Ports, actor: Actor, booking_id: int, command: SubmitReview
 ) -> Review:
@@ -89,15 +94,16 @@ async def submit_review(
 async def _save_review_event(
     tx: Transaction, ports: Ports, booking: Booking, review: Review, now: datetime
 ) -> None:
-    """Save the event with a new version of the booking, so that it is ordered among the booking's
+    """Save the event with a new revision of the booking, so that it is ordered among the booking's
     events."""
-    booking_after = evolve(booking, version=booking.version + 1, events=booking.events + 1)
+    booking_after = evolve(booking, revision=booking.revision + 1, events=booking.events + 1)
     event = review_event(ports.ids.event_id(), review, booking_after, now)
     await tx.bookings.save_booking(
         evolve(to_booking_write(ports, booking, TransitionResult(booking_after), now), event=event)
     )
 
 
+@validated
 async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> Review:
     """The review that the actor may respond to. Raises NotFound, also for a hidden review, and
     Forbidden `wrong_party`."""
@@ -105,6 +111,7 @@ async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> Revi
         return _for_responder(actor, await view.reviews.review(review_id))
 
 
+@validated
 async def respond_to_review(
     ports: Ports, actor: Actor, review_id: int, command: RespondToReview
 ) -> Review:
@@ -140,12 +147,14 @@ def _for_responder(actor: Actor, review: Review | None) -> Review:
 # For operators ----------------------------------------------------------------------------
 
 
+@validated
 async def list_all_reviews(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Review]:
     """A page of all reviews above `after_id`, hidden ones too, by id."""
     async with ports.store.read_view() as view:
         return await view.reviews.reviews(after_id, limit)
 
 
+@validated
 async def set_review_hidden(ports: Ports, review_id: int, hidden: bool) -> Review:
     """Hide a review or show it again. A hidden review is neither listed nor counted, but its author
     cannot submit another one. Repeating it changes nothing. Locks the companion. Raises

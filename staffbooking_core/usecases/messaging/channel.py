@@ -21,6 +21,7 @@ from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, Frame, ServerEvent
 from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.validation import validated
 
 _CHANNEL_BATCH_SIZE = 100
 """Expired nodes that are deleted, and messages that are read, at a time."""
@@ -29,6 +30,7 @@ _CONNECT_RETRY_DELAY = timedelta(seconds=5)
 """Retry delay for a user with too many connections."""
 
 
+@validated
 async def connect(ports: Ports, user_id: int, node: str) -> None:
     """Count a connection of a user on a node. Raises RateLimitExceeded above
     `policy.max_connections`."""
@@ -50,6 +52,7 @@ async def connect(ports: Ports, user_id: int, node: str) -> None:
         )
 
 
+@validated
 async def disconnect(ports: Ports, user_id: int, node: str) -> None:
     """Uncount a connection of a user on a node."""
     now = ports.clock.wall()
@@ -60,18 +63,21 @@ async def disconnect(ports: Ports, user_id: int, node: str) -> None:
     await ports.store.run_transaction(unit)
 
 
+@validated
 async def last_message_id(ports: Ports, user_id: int | None = None) -> int:
     """The id of the last message that a user may read, or of all messages; 0 without any."""
     async with ports.store.read_view() as view:
         return await view.messages.last_message_id(user_id)
 
 
+@validated
 async def messages_after(ports: Ports, after_id: int) -> Sequence[Message]:
     """The next messages of all conversations above `after_id`, by id."""
     async with ports.store.read_view() as view:
         return await view.messages.all_messages_after(after_id, _CHANNEL_BATCH_SIZE)
 
 
+@validated
 async def missed_messages(
     ports: Ports, user_id: int, after_id: int
 ) -> tuple[Sequence[Message], bool]:
@@ -85,6 +91,7 @@ async def missed_messages(
 # Events of clients ----------------------------------------------------------------------
 
 
+@validated
 async def broadcast_typing(ports: Ports, user_id: int, event: SetTyping) -> None:
     """Broadcast to the others in a conversation that a user started or stopped typing.
 
@@ -99,6 +106,7 @@ async def broadcast_typing(ports: Ports, user_id: int, event: SetTyping) -> None
     ports.pubsub.publish(Broadcast(others, ServerEvent.TYPING, data))
 
 
+@validated
 async def mark_read(ports: Ports, user_id: int, event: MarkReadUpTo) -> None:
     """Mark a conversation as read up to a message, and broadcast it. Raises NotFound."""
     await messages.mark_read(ports, user_id, event.conversation_id, event.message_id)
@@ -107,6 +115,7 @@ async def mark_read(ports: Ports, user_id: int, event: MarkReadUpTo) -> None:
 # Presence -------------------------------------------------------------------------------
 
 
+@validated
 async def query_presence(ports: Ports, user_id: int, event: QueryPresence) -> Sequence[Frame]:
     """One presence frame for each of the given users with whom a conversation is shared, and one
     error frame if there were any others."""
@@ -128,6 +137,7 @@ async def query_presence(ports: Ports, user_id: int, event: QueryPresence) -> Se
     return frames
 
 
+@validated
 async def broadcast_presence(ports: Ports, user_id: int) -> None:
     """Broadcast a user's presence to the online users who share a conversation with them."""
     now = ports.clock.wall()
@@ -153,6 +163,7 @@ class HeartbeatResult:
     """Users of nodes whose lease expired."""
 
 
+@validated
 async def heartbeat(
     ports: Ports, node: str, connections: Mapping[int, int], *, is_recount: bool
 ) -> HeartbeatResult:
@@ -171,6 +182,7 @@ async def heartbeat(
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def stop_node(ports: Ports, node: str, user_ids: Iterable[int]) -> None:
     """Remove a stopping node's connections at once, so that its users can connect elsewhere; its
     lease lasts for the grace period, within which users who reconnect stay online for others."""
@@ -184,6 +196,7 @@ async def stop_node(ports: Ports, node: str, user_ids: Iterable[int]) -> None:
     await ports.store.run_transaction(unit)
 
 
+@validated
 async def ended_sessions(ports: Ports, digests: Sequence[bytes]) -> frozenset[bytes]:
     """Those of the given sessions that are no longer valid."""
     now, policy = ports.clock.wall(), ports.policy

@@ -37,6 +37,7 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
+from staffbooking_core.validation import validated
 
 CONVERSATION_BATCH_SIZE = 500
 """Conversations that are opened in one transaction."""
@@ -44,6 +45,7 @@ CONVERSATION_BATCH_SIZE = 500
 # Conversations --------------------------------------------------------------------------
 
 
+@validated
 async def open_missing_conversations(ports: Ports, user_id: int) -> None:
     """Open the direct conversations with all users with whom the user shares a booking. They are
     opened when they are first needed."""
@@ -66,6 +68,7 @@ async def _open_conversations(
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def list_conversations(
     ports: Ports, actor: Actor, page: int, limit: int
 ) -> Sequence[ConversationOverview]:
@@ -77,6 +80,7 @@ async def list_conversations(
     return [overview_for_reader(each, actor.user_id) for each in found]
 
 
+@validated
 async def get_conversation(
     ports: Ports, actor: Actor, conversation_id: int
 ) -> ConversationOverview:
@@ -88,6 +92,7 @@ async def get_conversation(
     return overview_for_reader(found, actor.user_id)
 
 
+@validated
 async def authorize(ports: Ports, actor: Actor, conversation_id: int) -> None:
     """Check that the actor may write in a conversation.
 
@@ -98,6 +103,7 @@ async def authorize(ports: Ports, actor: Actor, conversation_id: int) -> None:
     check_can_write(member)
 
 
+@validated
 async def direct_conversation_with(ports: Ports, actor: Actor, user_id: int) -> int | None:
     """The id of the direct conversation with another user, opened if necessary; None for the actor.
 
@@ -122,6 +128,7 @@ async def direct_conversation_with(ports: Ports, actor: Actor, user_id: int) -> 
 # Reading --------------------------------------------------------------------------------
 
 
+@validated
 async def list_messages(
     ports: Ports,
     actor: Actor,
@@ -148,6 +155,7 @@ async def list_messages(
         return page[:limit], len(page) > limit
 
 
+@validated
 async def open_conversation(
     ports: Ports,
     actor: Actor,
@@ -169,6 +177,7 @@ async def open_conversation(
     return found, page, has_more
 
 
+@validated
 async def mark_read(ports: Ports, user_id: int, conversation_id: int, message_id: int) -> Broadcast:
     """Mark a conversation as read up to a message and broadcast the mark; returns the broadcast.
     Marks never go back: the stored mark is broadcast.
@@ -227,6 +236,7 @@ class ScreenedMessage:
     findings: ContentFindings
 
 
+@validated
 async def send_message(ports: Ports, draft: MessageDraft) -> Message:
     """Send a message: it is stored once, and announced to the subscribers, when this returns.
 
@@ -238,11 +248,13 @@ async def send_message(ports: Ports, draft: MessageDraft) -> Message:
     return result
 
 
+@validated
 async def screen_message(ports: Ports, draft: MessageDraft) -> ScreenedMessage:
     """Scan a draft with the content filter."""
     return ScreenedMessage(draft, await ports.content_filter.scan(draft.content))
 
 
+@validated
 async def send_messages(
     ports: Ports, screened_messages: Sequence[ScreenedMessage]
 ) -> Sequence[Message | StaffbookingError]:
@@ -309,6 +321,7 @@ async def _check_message(
     return new_message
 
 
+@validated
 async def send_to_user(ports: Ports, actor: Actor, user_id: int, content: str) -> Message:
     """Send a message to a user with whom the actor shares a booking of any status (SPECIFICATION
     4.8).

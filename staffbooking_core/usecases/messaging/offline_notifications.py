@@ -19,10 +19,12 @@ from staffbooking_core.domain.notifications.notifications import (
     new_message_notification,
 )
 from staffbooking_core.ports import Ports, Transaction, UnreadMessage
+from staffbooking_core.validation import validated
 
 MESSAGE_BATCH_SIZE = 200
 
 
+@validated
 async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZE) -> int:
     """Store notifications of unread messages, without their content; returns the number of messages
     processed. Locks the cursor."""

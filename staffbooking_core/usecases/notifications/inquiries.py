@@ -8,8 +8,10 @@ from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import inquiry_notification
 from staffbooking_core.inputs import SubmitInquiry
 from staffbooking_core.ports import Ports, Transaction
+from staffbooking_core.validation import validated
 
 
+@validated
 async def submit_inquiry(ports: Ports, command: SubmitInquiry) -> Inquiry:
     """Store an inquiry, and notify the operators in the same transaction."""
     new = NewInquiry(
@@ -30,6 +32,7 @@ async def submit_inquiry(ports: Ports, command: SubmitInquiry) -> Inquiry:
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def list_inquiries(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Inquiry]:
     """A page of inquiries above `after_id`, by id."""
     async with ports.store.read_view() as view:

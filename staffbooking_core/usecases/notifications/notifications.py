@@ -31,6 +31,7 @@ from staffbooking_core.ports import (
     Transaction,
 )
 from staffbooking_core.usecases.accounts import email_tokens
+from staffbooking_core.validation import validated
 
 _NOTIFICATION_BATCH_SIZE = 16
 
@@ -50,6 +51,7 @@ class NotificationsGivenUp(StaffbookingError):
         self.__cause__ = ExceptionGroup("given up", self.faults)
 
 
+@validated
 async def send_notifications(ports: Ports, limit: int = _NOTIFICATION_BATCH_SIZE) -> int:
     """Send due notifications, the longest due first, at most `limit`; returns their number. A
     failure does not block others.
@@ -198,6 +200,7 @@ def _unsubscribe_url(ports: Ports, user: User, kind: NotificationKind) -> str | 
 # Preferences ------------------------------------------------------------------------------
 
 
+@validated
 async def get_preferences(ports: Ports, user_id: int) -> dict[NotificationKind, bool]:
     """The optional notification kinds, and whether the user gets each."""
     async with ports.store.read_view() as view:
@@ -205,6 +208,7 @@ async def get_preferences(ports: Ports, user_id: int) -> dict[NotificationKind, 
     return {kind: kind not in mutes for kind in OPTIONAL_NOTIFICATION_KINDS}
 
 
+@validated
 async def set_preferences(
     ports: Ports, user_id: int, preferences: dict[NotificationKind, bool]
 ) -> dict[NotificationKind, bool]:
@@ -219,6 +223,7 @@ async def set_preferences(
     return await get_preferences(ports, user_id)
 
 
+@validated
 async def kind_of_token(ports: Ports, token_text: str) -> NotificationKind:
     """The notification kind that an unsubscribe token ends; changes nothing.
 
@@ -227,6 +232,7 @@ async def kind_of_token(ports: Ports, token_text: str) -> NotificationKind:
     return (await _parse_unsubscribe_token(ports, token_text))[1]
 
 
+@validated
 async def unsubscribe(ports: Ports, token_text: str) -> NotificationKind:
     """End a notification kind for the user of an unsubscribe token; returns the kind. Repeatable.
 

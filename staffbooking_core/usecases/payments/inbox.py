@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.ports import Ports, Transaction
+from staffbooking_core.validation import validated
 
 VISIT_SYNC_INTERVAL = timedelta(seconds=5)
 """Page visits within this period sync a subject once."""
 
 
+@validated
 async def add_events(
     ports: Ports, events: Sequence[ProcessorEvent], cursor: tuple[str, str] | None = None
 ) -> int:

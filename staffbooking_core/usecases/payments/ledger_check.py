@@ -12,6 +12,7 @@ from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, SandboxProcessor
+from staffbooking_core.validation import validated
 
 AUDIT_BATCH_SIZE = 500
 _CASH_ACCOUNT = Account.PROCESSOR_BALANCE
@@ -82,6 +83,7 @@ class BookingLedger:
     operations: tuple[Operation, ...]
 
 
+@validated
 async def get_booking_ledger(ports: Ports, code: str) -> BookingLedger:
     """The postings and operations of one booking, the oldest first. Raises NotFound."""
     async with ports.store.read_view() as view:

@@ -28,6 +28,7 @@ from staffbooking_core.domain.bookings.payout_lifecycle import (
     move_payout,
 )
 from staffbooking_core.domain.payments.processor import (
+    FAILED_OPERATION_STATUSES,
     CheckoutStatus,
     CloseCheckout,
     OpenCheckout,
@@ -43,6 +44,7 @@ from staffbooking_core.domain.payments.processor import (
     RefundPayment,
     RefusalCode,
     ReversePayout,
+    SettlementStatus,
     Snapshot,
     apply_operation_failure,
     backoff_delay,
@@ -53,6 +55,7 @@ from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import payees, reconciliation
+from staffbooking_core.validation import validated
 
 _LOOK_UP_RESEND_DELAY = timedelta(minutes=10)
 """Within this time after a call, the processor has finished it. Money is not sent under a new key
@@ -72,6 +75,7 @@ class _ClaimedOperation:
 _ALL_KINDS = frozenset(OperationKind)
 
 
+@validated
 async def run_due_operation(ports: Ports, kinds: frozenset[OperationKind] = _ALL_KINDS) -> int:
     """Run the earliest due operation of these kinds; returns 1 if there was one, else 0.
 
@@ -85,6 +89,7 @@ async def run_due_operation(ports: Ports, kinds: frozenset[OperationKind] = _ALL
     return len(claimed)
 
 
+@validated
 async def run_booking_operations(ports: Ports, booking_id: int) -> None:
     """Run the operations of one booking now, due or not, in their order, until all are finished or
     one has to be retried. For operators who wait for the outcome."""
@@ -98,6 +103,7 @@ async def run_booking_operations(ports: Ports, booking_id: int) -> None:
                     return
 
 
+@validated
 async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -> Booking:
     """Run the operations of a booking until its checkout page is open or none is left: the booking
     was paid meanwhile, or the page was refused. Returns the booking.
@@ -372,6 +378,8 @@ def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult 
         return None  # Alerted before, or frozen: there is nothing to send now.
     text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
     result = evolve(record_fact(booking), alerts=(text,))
+    if operation.status in FAILED_OPERATION_STATUSES:
+        result = result.with_refund_change(operation.n, status=SettlementStatus.FAILED)
     match operation.kind, booking.intent:
         case OperationKind.PAY_OUT, _:
             result = move_payout(result, PayoutTrigger.REFUSED)

@@ -41,6 +41,7 @@ from staffbooking_core.ports import (
     Transaction,
 )
 from staffbooking_core.usecases.payments import inbox
+from staffbooking_core.validation import validated
 
 REFUSED_MESSAGE = "The payment processor did not open the account; try another country, or ask us"
 """Shown instead of the processor's message, which may reveal the platform's settings."""
@@ -57,6 +58,7 @@ class _ClaimedPayee:
 # Actions of the owner -------------------------------------------------------------------
 
 
+@validated
 async def get_payee(ports: Ports, actor: Actor) -> Payee | None:
     """The staff member's payee as it is stored; None without one. An imported account is returned
     before it is stored.
@@ -72,6 +74,7 @@ async def get_payee(ports: Ports, actor: Actor) -> Payee | None:
     return None if ref is None else evolve(_new_payee(ports, user, None), ref=ref)
 
 
+@validated
 async def get_payee_on_return(ports: Ports, actor: Actor) -> Payee | None:
     """The payee when its owner returns from the processor's page: synced now, or as it was last
     known where the processor is unavailable. Synced at most once per VISIT_SYNC_INTERVAL."""
@@ -86,6 +89,7 @@ async def get_payee_on_return(ports: Ports, actor: Actor) -> Payee | None:
     return await get_payee(ports, actor)
 
 
+@validated
 async def open_onboarding(
     ports: Ports, actor: Actor, country: str | None
 ) -> tuple[Payee, OnboardingLink]:
@@ -208,6 +212,7 @@ async def run_due_payee(ports: Ports) -> int:
     return 1
 
 
+@validated
 async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
     """Read the state of a payee from the processor and save it; unknown references are ignored.
 

@@ -8,8 +8,10 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking, lock_by_code
 from staffbooking_core.usecases.payments import operations
+from staffbooking_core.validation import validated
 
 
+@validated
 async def hold_payout(ports: Ports, code: str, note: str | None = None) -> Booking:
     """Put a payout on hold that is not made yet. Locks the booking.
 
@@ -18,12 +20,14 @@ async def hold_payout(ports: Ports, code: str, note: str | None = None) -> Booki
     return await _apply_trigger(ports, code, Trigger.HOLD_PAYOUT, note)
 
 
+@validated
 async def release_payout(ports: Ports, code: str) -> Booking:
     """Release a payout from hold. Locks the booking. Raises NotFound, and RuleBroken
     `payout_not_on_hold`."""
     return await _apply_trigger(ports, code, Trigger.RESUME_PAYOUT)
 
 
+@validated
 async def retry_payout(ports: Ports, code: str) -> Booking:
     """Retry a payout now: a failed one as a new operation, one that waits for its next attempt
     ahead of its time. Returns the booking after the attempt.

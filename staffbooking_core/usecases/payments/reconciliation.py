@@ -26,11 +26,13 @@ from staffbooking_core.errors import Conflict, ConstraintViolated, RuleBroken
 from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import inbox, payees
+from staffbooking_core.validation import validated
 
 SYNC_RETRY_DELAY = timedelta(seconds=5)
 _SANDBOX_EVENT_BATCH_SIZE = 16
 
 
+@validated
 async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
     """Read one intent from the processor and apply what is new. Repeatable at any time.
 
@@ -45,6 +47,7 @@ async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> No
     await ports.store.run_transaction(unit)
 
 
+@validated
 async def sync_intent_on_visit(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
     """`sync_intent` for a user who waits on a page, at most once per
     `inbox.VISIT_SYNC_INTERVAL`."""
@@ -53,6 +56,7 @@ async def sync_intent_on_visit(ports: Ports, intent_id: int, time_limit: timedel
         await sync_intent(ports, intent_id, time_limit)
 
 
+@validated
 async def get_snapshot(
     ports: Ports, intent_id: int, time_limit: timedelta
 ) -> tuple[Snapshot, Booking | None]:
@@ -92,13 +96,12 @@ async def apply_snapshot(
         await tx.operations.lock_operation(operation_id, lease)
     if snapshot.chargebacks and before is not None and _chargeback_changed(before, booking):
         snapshot = evolve(snapshot, chargebacks=())
-        again = ProcessorEvent(f"stale:{booking.id}:{booking.version}", intent_id=booking.id)
+        again = ProcessorEvent(f"stale:{booking.id}:{booking.revision}", intent_id=booking.id)
         await tx.inbox.add_event(ports.payments.name, again, ports.clock.wall())
     operations = await tx.operations.operations_of(booking.id)
     postings = await tx.ledger.postings_of(booking.id)
     for found in reconcile(booking, operations, postings, snapshot, now, ports.policy):
-        await save_transition(tx, ports, booking, found.result, now)
-        booking = found.result.booking
+        booking = await save_transition(tx, ports, booking, found.result, now)
         if found.operation is not None:
             await tx.operations.save_operation(found.operation)
 
@@ -110,6 +113,7 @@ def _chargeback_changed(before: Booking, booking: Booking) -> bool:
     )
 
 
+@validated
 async def receive_webhook(ports: Ports, headers: Mapping[str, str], body: bytes) -> int:
     """Verify an event of the processor and add it to the inbox; returns the number of new events.
     The event is stored when this returns.
@@ -171,6 +175,7 @@ async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
         await sync_intent(ports, intent_id, time_limit)
 
 
+@validated
 async def deliver_sandbox_events(ports: Ports, limit: int = _SANDBOX_EVENT_BATCH_SIZE) -> int:
     """Deliver due events of the fake processor in the same way as real ones, and process them at
     once; returns their number. Returns 0 without a sandbox."""

@@ -11,8 +11,10 @@ from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.booking_writes import lock_by_code, save_transition
 from staffbooking_core.usecases.payments import operations
+from staffbooking_core.validation import validated
 
 
+@validated
 async def list_failed_refunds(
     ports: Ports, limit: int = 100
 ) -> Sequence[tuple[Booking, Operation]]:
@@ -22,6 +24,7 @@ async def list_failed_refunds(
         return await view.operations.failed_refunds(limit)
 
 
+@validated
 async def retry_refunds(ports: Ports, code: str) -> Booking:
     """Order each failed refund of a booking again, and run it now; returns the booking after that.
     Locks the booking.

@@ -28,6 +28,7 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import reconciliation
+from staffbooking_core.validation import validated
 
 STATEMENT_BATCH_SIZE = 1000
 _EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
@@ -57,6 +58,7 @@ class ReconciliationProgress:
         )
 
 
+@validated
 async def reconcile_statement(
     ports: Ports, *, apply: bool = False
 ) -> AsyncIterator[StatementDifference | ReconciliationProgress]:

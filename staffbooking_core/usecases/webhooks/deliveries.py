@@ -40,6 +40,7 @@ from staffbooking_core.ports import (
     Ports,
     Transaction,
 )
+from staffbooking_core.validation import validated
 
 WEBHOOK_SECRET_PURPOSE = "webhook-secrets"
 """The vault's purpose for webhook secrets."""
@@ -53,6 +54,7 @@ DELIVERY_BATCH_SIZE = 16
 ENDPOINT_PAGE_SIZE = 100
 
 
+@validated
 async def publish_events(ports: Ports, limit: int = _PUBLISH_BATCH_SIZE) -> int:
     """Give committed events their feed positions, and add the deliveries for the endpoints that
     subscribe; returns the number of events.
@@ -93,6 +95,7 @@ class DeliveryResult:
     outcome: AttemptOutcome
 
 
+@validated
 async def claim_batches(ports: Ports, limit: int, *, degraded: bool) -> Sequence[EndpointBatch]:
     """Claim up to `limit` endpoints with due deliveries under a lease; with `degraded`, endpoints
     whose last attempt failed or was slow, without it all others. The deliveries of an endpoint that
@@ -128,6 +131,7 @@ def unseal_secrets(ports: Ports, endpoint: WebhookEndpoint) -> tuple[str, ...]:
     )
 
 
+@validated
 async def attempt_delivery(
     ports: Ports, url: str, secrets: Sequence[str], due: DueDelivery
 ) -> AttemptOutcome:
@@ -146,6 +150,7 @@ async def attempt_delivery(
     return AttemptOutcome(at, ended_at, response_status=answer)
 
 
+@validated
 async def settle_results(
     ports: Ports,
     delivery_results: Iterable[DeliveryResult],
@@ -219,6 +224,7 @@ async def _save_results(
     return endpoints
 
 
+@validated
 async def renew_claims(ports: Ports, batches: Iterable[EndpointBatch]) -> None:
     """Extend the leases of batches that are still being sent."""
     tokens = sorted({turn.lease.token for turn in batches})

@@ -40,8 +40,10 @@ from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
+from staffbooking_core.validation import validated
 
 
+@validated
 async def register_endpoint(
     ports: Ports, user: User, command: CreateWebhook
 ) -> tuple[WebhookEndpoint, str]:
@@ -89,12 +91,14 @@ def _seal_secret(ports: Ports, secret: str, endpoint_id: int) -> bytes:
     return ports.vault.seal(WEBHOOK_SECRET_PURPOSE, secret.encode(), endpoint_id)
 
 
+@validated
 async def list_endpoints(ports: Ports, user: User) -> Sequence[WebhookEndpoint]:
     """The endpoints of a user, the oldest first."""
     async with ports.store.read_view() as view:
         return await view.webhooks.endpoints_of(user.id)
 
 
+@validated
 async def list_all_endpoints(
     ports: Ports, after_id: int, limit: int
 ) -> Sequence[EndpointSubscription]:
@@ -103,12 +107,14 @@ async def list_all_endpoints(
         return await view.webhooks.endpoints(after_id, limit)
 
 
+@validated
 async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
     """Check that an endpoint is the user's. Raises NotFound."""
     async with ports.store.read_view() as view:
         _require_owned(await view.webhooks.endpoint(endpoint_id), user)
 
 
+@validated
 async def update_endpoint(
     ports: Ports, user: User, endpoint_id: int, command: ChangeWebhook
 ) -> WebhookEndpoint:
@@ -127,6 +133,7 @@ async def update_endpoint(
     return await _update_endpoint(ports, user, endpoint_id, work)
 
 
+@validated
 async def enable_endpoint(ports: Ports, user: User | None, endpoint_id: int) -> WebhookEndpoint:
     """Activate an endpoint, reset its failure count, and resume held deliveries. Locks the
     endpoint. Raises NotFound."""
@@ -150,6 +157,7 @@ async def _set_active(
     return endpoint
 
 
+@validated
 async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:
     """Delete an endpoint: its pending deliveries are cancelled, its secrets are deleted. Locks the
     endpoint. Raises NotFound."""
@@ -174,6 +182,7 @@ def _deleted(endpoint: WebhookEndpoint, now: datetime) -> WebhookEndpoint:
     return evolve(endpoint, active=False, deleted_at=now, secrets=EndpointSecrets(b""))
 
 
+@validated
 async def rotate_secret(ports: Ports, user: User, endpoint_id: int) -> tuple[str, datetime]:
     """Create a new secret; returns it, shown only once, and until when the old one signs as well.
     The published signature header uses the old secret until then, or until `activate_secret`.
@@ -191,6 +200,7 @@ async def rotate_secret(ports: Ports, user: User, endpoint_id: int) -> tuple[str
     return secret, now + overlap
 
 
+@validated
 async def activate_secret(ports: Ports, user: User, endpoint_id: int) -> WebhookEndpoint:
     """End the rotation: only the new secret signs. Locks the endpoint.
 
@@ -218,6 +228,7 @@ class ResealResult:
     """Endpoints whose secrets cannot be unsealed; they are unchanged."""
 
 
+@validated
 async def reseal_secrets(ports: Ports, after_id: int, limit: int) -> ResealResult:
     """Seal the secrets of up to `limit` endpoints above `after_id` with the current key. Locks one
     endpoint at a time."""
@@ -265,6 +276,7 @@ class DeliveryLog:
     attempts: Sequence[DeliveryAttempt]
 
 
+@validated
 async def list_deliveries(
     ports: Ports, user: User | None, endpoint_id: int, page: int, limit: int
 ) -> tuple[Sequence[DeliveryLog], bool]:
@@ -276,6 +288,7 @@ async def list_deliveries(
     return [DeliveryLog(*each) for each in found[:limit]], len(found) > limit
 
 
+@validated
 async def redeliver(
     ports: Ports, user: User | None, delivery_id: int, endpoint_id: int | None = None
 ) -> DeliveryLog:
@@ -308,6 +321,7 @@ async def redeliver(
     return await ports.store.run_transaction(unit)
 
 
+@validated
 async def send_test_event(ports: Ports, user: User, endpoint_id: int) -> DeliveryLog:
     """Send a test event once (SPECIFICATION 6.1). It is not retried, and its failure does not
     count. The request is sent outside of transactions.
@@ -352,6 +366,7 @@ async def _save_test_result(
 # The pull feed ----------------------------------------------------------------------------
 
 
+@validated
 async def read_feed(
     ports: Ports, user: User, after_event_id: str | None, limit: int
 ) -> tuple[Sequence[bytes], bool]:

@@ -85,7 +85,9 @@ OTHERS = {
     "portfolios": companions_writer.LIST_PORTFOLIO_ITEMS,
     "people by e-mail": bulk_import.LOCK_USERS_BY_EMAIL,
     "people by id": bulk_import.LOCK_COMPANIONS_BY_ID,
-    "candidates": companions_reader.rebooking_candidates_page(51),
+    "candidates": companions_reader.candidates_page(
+        SearchVariant(has_service=True, has_date=True, size=51)
+    ),
     "timers": timers.claim_timers_statement(16),
     "credit": bookings_writer.USE_CREDIT,
     "review": reviews.GET_REVIEW,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+import json
+from datetime import UTC, date, datetime
 from itertools import product
 
 import pytest
@@ -18,12 +19,14 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_migrations,
     run_on_sqlalchemy_connection,
 )
+from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.stores import open_sql_store, read_store
 from tests.support.builders import (
     DAY,
     HOUR,
+    MINUTE,
     NOW,
     POLICY,
     TODAY,
@@ -250,3 +253,141 @@ def _named(record, last_name):
     """The record as it was before the upgrade: with the last name after the first."""
     (number, first, *others) = record.items()
     return dict([number, first, ("last_name", last_name), *others])
+
+
+def _order(number, **given):
+    """A refund's operation that settled, as a row of version 0016."""
+    row = {"id": number, "n": number, "kind": "refund", "settlement": "settled", "status": "done"}
+    given_command = {"payment_ref": "pay_1", "amount": 500, **given.pop("command", {})}
+    return {**row, **given, "command": json.dumps(given_command)}
+
+
+async def test_an_upgrade_to_versions_lists_refunds(empty_url):
+    """The upgrade numbers the rows by their versions, and lists each refund that no later order
+    replaces, with its reason and the time at which it settled."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0016")
+        for name in ("users", "companions"):
+            add_row(connection, name)
+        texts = {
+            "intent": json.dumps({"extra_payments": ["pay_2"]}),
+            "timeline": json.dumps([{"trigger": "cancel"}]),
+        }
+        add_row(connection, "bookings", version=7, **texts)
+        for row in (
+            _order(1),
+            _order(2, command={"payment_ref": "pay_2"}, settlement=None, status="pending"),
+            _order(3, settlement="failed"),
+            _order(4, command={"replaces": 3}, settlement=None, status="refused"),
+            _order(5, settlement=None, status="void"),
+        ):
+            add_row(connection, "payment_operations", **row)
+        for n, amount in enumerate((500, -500)):
+            add_row(connection, "ledger_legs", posting_key="refund:1:ok", n=n, amount=amount)
+        add_row(connection, "ledger_postings", key="refund:1:ok", at=stored(connection, NOW))
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        columns = select(bookings.c.version, bookings.c.revision, bookings.c.refunds)
+        ((version, revision, text),) = await store.database.fetch_all(Statement(columns))
+    refunds = codec.load(text, tuple[Refund, ...])
+    assert (version, revision) == (7, 7)
+    assert [(one.n, one.reason, one.status, one.settled_at) for one in refunds] == [
+        (1, "cancellation", "settled", NOW),
+        (2, "late_payment", "pending", None),
+        (4, "cancellation", "failed", None),
+    ]
+
+
+ENTRIES = {
+    "paid": '[{"to": "pending"}, {"to": "accepted"}, {"to": "paid"}]',
+    "disputed": '[{"to": "paid"}, {"to": "disputed"}]',
+    "completed": '[{"to": "disputed"}, {"to": "completed"}, {"to": "disputed"}]',
+}
+
+
+async def test_an_upgrade_to_disputes_keeps_disputes_and_sets_timers(empty_url):
+    """The upgrade makes the reason of a dispute its first statement, gives it a deadline, and lets
+    no reminder be sent whose time has passed."""
+    found: dict[str, list[tuple[object, ...]]] = {}
+    now = datetime.now(UTC).replace(microsecond=0)
+    starts = {1: now + 9 * DAY, 2: now + HOUR, 3: now - 9 * DAY, 4: now - DAY, 5: now - 9 * DAY}
+    statuses = {1: "paid", 2: "paid", 3: "paid", 4: "disputed", 5: "completed"}
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0015")
+        for number in (1, 2):
+            add_row(connection, "users", id=number, email_folded=f"user{number}")
+        add_row(connection, "companions", id=2)
+        for number, starts_at in starts.items():
+            status = statuses[number]
+            is_disputed = {
+                "disputed_at": stored(connection, starts_at + HOUR),
+                "dispute_reason": f"reason {number}",
+                "disputed_by": "staff" if number == 4 else "customer",
+            }
+            add_row(
+                connection,
+                "bookings",
+                id=number,
+                code=f"BK{number}",
+                customer_id=1,
+                companion_id=2,
+                status=status,
+                timeline=ENTRIES[status],
+                refunded_amount=5,
+                paid_at=stored(connection, starts_at - 9 * DAY),
+                starts_at=stored(connection, starts_at),
+                ends_at=stored(connection, starts_at + HOUR),
+                **(is_disputed if status != "paid" else {}),
+            )
+            if status == "paid":
+                due_at = stored(connection, starts_at + 73 * HOUR)
+                timer = {"kind": "auto_complete", "due_at": due_at, "attempts": 0}
+                add_row(connection, "timers", booking_id=number, **timer)
+
+    def look(connection: Connection) -> None:
+        described = MetaData()
+        for name in ("timers", "dispute_statements", "bookings"):
+            table = Table(name, described, autoload_with=connection)
+            found[name] = [tuple(row) for row in connection.execute(select(*columns(table)))]
+
+    def columns(table: Table):
+        names = {
+            "timers": ("booking_id", "kind", "due_at"),
+            "dispute_statements": ("booking_id", "dispute_number", "author_id", "party", "text"),
+            "bookings": ("id", "reminded_at", "dispute_respond_by", "dispute_refund"),
+        }
+        return [table.c[name] for name in names[table.name]]
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    await run_on_sqlalchemy_connection(empty_url, look)
+    written: dict[datetime, object] = {}
+    await run_on_sqlalchemy_connection(
+        empty_url,
+        lambda connection: written.update(
+            (at, stored(connection, at))
+            for start in starts.values()
+            for at in (start - DAY, start + 15 * MINUTE, start + 73 * HOUR)
+        ),
+    )
+    assert sorted(found["timers"]) == [
+        (1, "remind", written[starts[1] - DAY]),
+        (2, "ask_check_in", written[starts[2] + 15 * MINUTE]),
+        (3, "auto_complete", written[starts[3] + 73 * HOUR]),
+        (4, "dispute_overdue", written[starts[4] + 73 * HOUR]),
+    ]
+    assert sorted(found["dispute_statements"]) == [
+        (4, 1, 2, "staff", "reason 4"),
+        (5, 2, 1, "customer", "reason 5"),
+    ]
+    assert sorted(found["bookings"]) == [
+        (1, None, None, 0),
+        (2, written[starts[2] - DAY], None, 0),
+        (3, written[starts[3] + 15 * MINUTE], None, 0),
+        (4, None, written[starts[4] + 73 * HOUR], 0),
+        (5, None, written[starts[5] + 73 * HOUR], 5),
+    ]

@@ -16,7 +16,7 @@ from tests.support.builders import (
     make_booking_write,
     make_event,
     next_booking_id,
-    next_version,
+    next_revision,
 )
 from tests.support.webhooks import add_event, place_events, published_event
 
@@ -98,7 +98,7 @@ async def test_an_event_of_a_new_booking_is_unsequenced(store):
 async def test_a_rolled_back_event_is_not_stored(store):
     """An event of a rolled-back transaction is not unsequenced."""
     booking = await add_booking(store)
-    step = next_version(booking, events=1)
+    step = next_revision(booking, events=1)
 
     async def unit(tx):
         await tx.bookings.save_booking(make_booking_write(step, event=make_event(step)))

@@ -11,11 +11,10 @@ from staffbooking_core.domain.bookings.booking import (
     DueTimer,
     PayoutStatus,
     PriceBreakdown,
-    next_timer,
-    payout_deadline,
     quote_price,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
+from staffbooking_core.domain.bookings.timers import next_timer, payout_deadline
 from staffbooking_core.domain.shared.money import PARTS_PER_MILLION
 from tests.support.booking_journey import (
     BookingJourney,
@@ -25,7 +24,7 @@ from tests.support.booking_journey import (
     disputed_journey,
     paid_journey,
 )
-from tests.support.builders import DAY, HOUR, NOW, POLICY, make_booking
+from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY, SECOND, make_booking
 
 RATES = st.integers(1, 10_000_000)
 HOURS = st.integers(1, 24)
@@ -134,7 +133,7 @@ def test_an_accepted_booking_lapses_unpaid(window, expires):
 
 def test_a_paid_booking_completes_by_itself():
     """A paid booking is completed automatically 72 hours after its end."""
-    booking = paid_journey().booking
+    booking = evolve(paid_journey().booking, reminded_at=paid_journey().starts_at)
     assert next_timer(booking, POLICY) == DueTimer(
         TimerKind.AUTO_COMPLETE, booking.ends_at + 72 * HOUR
     )
@@ -202,9 +201,49 @@ def test_a_payout_is_promised_within_48_hours(delay):
     assert promised == journey.ends_at + 48 * HOUR
 
 
-def test_a_dispute_stops_the_clock():
-    """A disputed booking has no timer."""
-    assert next_timer(disputed_journey().booking, POLICY) is None
+def test_the_parties_are_reminded_a_day_before_the_start():
+    """The first timer of a paid booking is the reminder, 24 hours before the start."""
+    booking = paid_journey().booking
+    assert next_timer(booking, POLICY) == DueTimer(TimerKind.REMIND, booking.starts_at - DAY)
+
+
+def test_who_pays_late_is_not_reminded():
+    """A booking paid less than 24 hours before the start has no reminder."""
+    booking = paid_journey().booking
+    at_the_limit = evolve(booking, paid_at=booking.starts_at - DAY)
+    too_late = evolve(booking, paid_at=booking.starts_at - DAY + SECOND)
+    found = [next_timer(each, POLICY) for each in (at_the_limit, too_late)]
+    assert [timer and timer.kind for timer in found] == [TimerKind.REMIND, TimerKind.ASK_CHECK_IN]
+
+
+def test_a_missing_check_in_is_asked_for():
+    """After the reminder, the parties are asked 15 minutes after the start."""
+    booking = evolve(paid_journey().booking, reminded_at=paid_journey().starts_at - DAY)
+    question = DueTimer(TimerKind.ASK_CHECK_IN, booking.starts_at + 15 * MINUTE)
+    assert next_timer(booking, POLICY) == question
+
+
+def test_what_is_known_is_not_asked_for():
+    """Nobody is asked after a check-in or a dispute."""
+    booking = evolve(paid_journey().booking, reminded_at=paid_journey().starts_at - DAY)
+    checked_in = evolve(booking, checked_in_at=booking.starts_at)
+    disputed = evolve(booking, disputed_at=booking.starts_at)
+    found = [next_timer(each, POLICY) for each in (checked_in, disputed)]
+    assert [timer and timer.kind for timer in found] == [TimerKind.AUTO_COMPLETE] * 2
+
+
+def test_a_dispute_has_a_deadline():
+    """The timer of a disputed booking is its deadline, 72 hours after the dispute."""
+    booking = disputed_journey().booking
+    deadline = DueTimer(TimerKind.DISPUTE_OVERDUE, booking.starts_at + 72 * HOUR)
+    assert next_timer(booking, POLICY) == deadline
+
+
+def test_an_overdue_dispute_has_no_timer():
+    """After the deadline nothing happens by itself."""
+    journey = disputed_journey()
+    journey.pull(Trigger.DISPUTE_OVERDUE, Party.SYSTEM, journey.starts_at + 72 * HOUR)
+    assert next_timer(journey.booking, POLICY) is None
 
 
 def test_a_cancelled_request_has_nothing_due():

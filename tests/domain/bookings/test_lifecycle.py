@@ -36,7 +36,7 @@ ENDED, GONE, MET = (
 )
 
 PAYOUTS = {
-    T.HOLD_PAYOUT: {P.ADMIN},
+    T.HOLD_PAYOUT: {P.ADMIN, P.SYSTEM},
     T.RESUME_PAYOUT: {P.ADMIN},
     T.RETRY_PAYOUT: {P.ADMIN},
     T.PAYOUT_ALARM: {P.SYSTEM},
@@ -48,22 +48,30 @@ CONTRACT = {
     (S.PENDING, T.DECLINE): ({P.STAFF}, S.CANCELLED, GONE),
     (S.PENDING, T.LOSE_SLOT): ({P.SYSTEM}, S.CANCELLED, GONE),
     (S.PENDING, T.EXPIRE): ({P.SYSTEM}, S.CANCELLED, GONE),
+    (S.PENDING, T.PARTY_DISABLED): ({P.SYSTEM}, S.CANCELLED, GONE),
     (S.PENDING, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
     (S.ACCEPTED, T.CHECKOUT): ({P.CUSTOMER}, S.ACCEPTED, None),
     (S.ACCEPTED, T.PAYMENT): ({P.PROCESSOR}, S.PAID, MET),
     (S.ACCEPTED, T.EXPIRE): ({P.SYSTEM}, S.CANCELLED, GONE),
+    (S.ACCEPTED, T.PARTY_DISABLED): ({P.ADMIN}, S.CANCELLED, GONE),
     (S.ACCEPTED, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
+    (S.PAID, T.REMIND): ({P.SYSTEM}, S.PAID, None),
+    (S.PAID, T.ASK_CHECK_IN): ({P.SYSTEM}, S.PAID, None),
     (S.PAID, T.CHECK_IN): ({P.STAFF}, S.PAID, None),
+    (S.PAID, T.PARTY_DISABLED): ({P.ADMIN}, S.CANCELLED, GONE),
     (S.PAID, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
     (S.PAID, T.CONFIRM): ({P.CUSTOMER}, S.COMPLETED, ENDED),
     (S.PAID, T.AUTO_COMPLETE): ({P.SYSTEM}, S.COMPLETED, ENDED),
     (S.PAID, T.DISPUTE): (BOTH, S.DISPUTED, None),
+    (S.PAID, T.NO_SHOW): ({P.CUSTOMER}, S.DISPUTED, None),
     (S.PAID, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, None),
     (S.PAID, T.PAYMENT): ({P.PROCESSOR}, S.PAID, None),
     (S.COMPLETED, T.DISPUTE): ({P.CUSTOMER}, S.DISPUTED, None),
     (S.COMPLETED, T.RELEASE_PAYOUT): ({P.SYSTEM}, S.COMPLETED, None),
     (S.COMPLETED, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, None),
     (S.COMPLETED, T.PAYMENT): ({P.PROCESSOR}, S.COMPLETED, None),
+    (S.DISPUTED, T.WITHDRAW): (BOTH, S.PAID, None),
+    (S.DISPUTED, T.DISPUTE_OVERDUE): ({P.SYSTEM}, S.DISPUTED, None),
     (S.DISPUTED, T.RELEASE): ({P.ADMIN}, S.COMPLETED, ENDED),
     (S.DISPUTED, T.REFUND): ({P.ADMIN}, S.CANCELLED, GONE),
     (S.DISPUTED, T.SPLIT): ({P.ADMIN}, S.COMPLETED, ENDED),
@@ -92,6 +100,10 @@ NOTIFIED = {
     (S.ACCEPTED, T.PAYMENT): (N.CONFIRMATION_TO_STAFF, N.RECEIPT_TO_CUSTOMER),
     **{pair: CANCELLATION for pair, (_, _, event) in CONTRACT.items() if event is GONE},
     **{pair: DISPUTE for pair in CONTRACT if pair[1] is T.DISPUTE},
+    (S.PAID, T.REMIND): (N.REMINDER_TO_CUSTOMER, N.REMINDER_TO_STAFF),
+    (S.PAID, T.ASK_CHECK_IN): (N.QUESTION_TO_CUSTOMER, N.QUESTION_TO_STAFF),
+    (S.PAID, T.NO_SHOW): (N.DISPUTE_TO_CUSTOMER, N.NO_SHOW_TO_STAFF),
+    (S.DISPUTED, T.WITHDRAW): (N.WITHDRAWAL_TO_CUSTOMER, N.WITHDRAWAL_TO_STAFF),
     (S.PAID, T.CHARGEBACK): DISPUTE,
     (S.COMPLETED, T.CHARGEBACK): DISPUTE,
 }
@@ -101,9 +113,13 @@ PAYOUT_TIMERS = {TimerKind.PAY_OUT: T.RELEASE_PAYOUT, TimerKind.PAYOUT_ALARM: T.
 TIMERS = {
     S.PENDING: {TimerKind.EXPIRE: T.EXPIRE},
     S.ACCEPTED: {TimerKind.EXPIRE: T.EXPIRE},
-    S.PAID: {TimerKind.AUTO_COMPLETE: T.AUTO_COMPLETE},
+    S.PAID: {
+        TimerKind.REMIND: T.REMIND,
+        TimerKind.ASK_CHECK_IN: T.ASK_CHECK_IN,
+        TimerKind.AUTO_COMPLETE: T.AUTO_COMPLETE,
+    },
     S.COMPLETED: PAYOUT_TIMERS,
-    S.DISPUTED: {},
+    S.DISPUTED: {TimerKind.DISPUTE_OVERDUE: T.DISPUTE_OVERDUE},
     S.CANCELLED: PAYOUT_TIMERS,
 }
 """The timers of each status, with their triggers."""
@@ -112,11 +128,14 @@ REFUSALS = {
     T.ACCEPT: "booking_not_pending",
     T.DECLINE: "booking_not_pending",
     T.LOSE_SLOT: "booking_not_pending",
+    T.PARTY_DISABLED: "booking_not_cancellable",
     T.EXPIRE: "booking_not_expirable",
     T.CHECKOUT: "booking_not_accepted",
     T.PAYMENT: "booking_not_accepted",
     T.CHECK_IN: "booking_not_paid",
     T.CANCEL: "booking_not_cancellable",
+    T.REMIND: "booking_not_paid",
+    T.ASK_CHECK_IN: "booking_not_paid",
     T.CONFIRM: "booking_not_paid",
     T.AUTO_COMPLETE: "booking_not_paid",
     T.RELEASE_PAYOUT: "payout_not_scheduled",
@@ -125,6 +144,9 @@ REFUSALS = {
     T.RETRY_PAYOUT: "payout_not_failed",
     T.PAYOUT_ALARM: "payout_not_pending",
     T.DISPUTE: "booking_not_disputable",
+    T.NO_SHOW: "booking_not_paid",
+    T.WITHDRAW: "booking_not_disputed",
+    T.DISPUTE_OVERDUE: "booking_not_disputed",
     T.RELEASE: "booking_not_disputed",
     T.REFUND: "booking_not_disputed",
     T.SPLIT: "booking_not_disputed",
@@ -147,8 +169,14 @@ def situation(status, trigger, by):
     if trigger in WAITING and status in (S.COMPLETED, S.CANCELLED):
         journey.booking = evolve(journey.booking, payout_status=WAITING[trigger])
     now = journey.starts_at - HOUR
-    if trigger in (T.DISPUTE, T.CONFIRM, T.AUTO_COMPLETE):
+    if trigger in (T.DISPUTE, T.NO_SHOW, T.ASK_CHECK_IN, T.CONFIRM, T.AUTO_COMPLETE):
         now = journey.ends_at
+    if trigger is T.ASK_CHECK_IN and status is S.PAID:
+        journey.pull(T.REMIND, P.SYSTEM, journey.starts_at - DAY)
+    if trigger is T.WITHDRAW:
+        journey.booking = evolve(journey.booking, disputed_by=by)
+    if trigger is T.DISPUTE_OVERDUE:
+        now = journey.starts_at + 3 * DAY
     if trigger is T.RELEASE_PAYOUT:
         now = journey.booking.payout_due_at or journey.ends_at + 3 * DAY
     facts: dict[str, Any] = {
@@ -187,13 +215,13 @@ def test_the_product_is_whole():
 
 @pytest.mark.parametrize("status, trigger, by", LEGAL)
 def test_a_row_of_the_table_moves_the_booking(status, trigger, by):
-    """A transition of the contract leads to its status, with its event, in the next version."""
+    """A transition of the contract leads to its status, with its event, in the next revision."""
     journey, what = situation(status, trigger, by)
     before, (_, to, event) = journey.booking, CONTRACT[status, trigger]
     told = ENDED in journey.events and event is ENDED
     step = apply_transition(before, what, POLICY)
     assert step.booking.status is to
-    assert step.booking.version == before.version + 1
+    assert step.booking.revision == before.revision + 1
     assert step.event == (None if told else event)
     assert step.booking.events == before.events + (step.event is not None)
 

@@ -12,9 +12,11 @@ from staffbooking_core.domain.bookings.payment_lifecycle import PAYMENT_TRANSITI
 from staffbooking_core.domain.bookings.payout_lifecycle import PAYOUT_TRANSITIONS
 
 BOOKING_CHANGES = {
-    (was, trigger, row.to_status)
+    (was, trigger, to)
     for was, rows in TRANSITIONS.items()
     for trigger, row in rows.items()
+    for to in (row.to_status, row.returns_to)
+    if to is not None
 }
 PAYMENT_CHANGES = {
     (was, trigger, to) for was, rows in PAYMENT_TRANSITIONS.items() for trigger, to in rows.items()
@@ -38,7 +40,7 @@ def cells_of(lines, columns):
 def test_the_page_shows_every_row_of_a_booking():
     """The page has status, trigger and next status of each transition, including the request."""
     booking, _, _ = parts()
-    rows = {(row[0], row[1], row[4]) for row in cells_of(booking, 9)}
+    rows = {(row[0], row[1], to) for row in cells_of(booking, 9) for to in row[4].split(" or ")}
     assert rows == BOOKING_CHANGES | {("(none)", "request", "pending")}
 
 

@@ -163,6 +163,22 @@ def test_a_move_outside_the_table_is_found():
     assert found(change(journey, timeline=wrong), "can't become paid by confirm")
 
 
+def test_a_withdrawal_to_another_status_is_found():
+    """A dispute withdrawn to another status than the one before it is found."""
+    journey = disputed_journey()
+    journey.pull(Trigger.WITHDRAW, Party.CUSTOMER, journey.ends_at)
+    assert journey.faults == []
+    *entries, last = journey.booking.timeline
+    wrong = (*entries, evolve(last, to=BookingStatus.COMPLETED))
+    assert found(change(journey, timeline=wrong), "disputed can't become completed by withdraw")
+
+
+def test_a_dispute_without_deadline_is_found():
+    """A disputed booking without a deadline is found."""
+    journey = change(disputed_journey(), dispute_respond_by=None)
+    assert found(journey, "the dispute has no deadline")
+
+
 def test_an_empty_timeline_is_found():
     """The timeline must not be empty."""
     assert found(change(paid_journey(), timeline=()), "the timeline ends with None")

@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.notifications import notifications
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment
-from tests.support.builders import add_user
+from tests.support.builders import HOUR, add_booking, add_user
 from tests.support.ics import make_ics_calendar, make_ics_hour
+from tests.support.pdfs import make_pdf
 from tests.support.pictures import make_image_bytes
 
 
@@ -77,6 +79,37 @@ async def exercise_image_endpoints(world: HttpDeployment) -> None:
             await world.client().get(f"/media/{image['name']}", headers=known)
             for _ in range(2):
                 await browser.delete(f"{path}/{image['name']}")
+
+
+async def exercise_dispute_endpoints(world: HttpDeployment, path: str) -> None:
+    """Files, a dispute with statements, a resolution and a second dispute of a booking that was
+    accepted; and what nobody may."""
+    booking = await add_booking(
+        world.store,
+        world.companion,
+        world.customer,
+        status=BookingStatus.PAID,
+        starts_at=world.clock.now - HOUR,
+        ends_at=world.clock.now + HOUR,
+    )
+    people = (world.customer.id, world.companion.id, world.admin.id, world.stranger.id)
+    for target in (path, f"/bookings/{booking.id}"):
+        for who in people:
+            browser = await world.signed_in_client(who)
+            for content in (make_image_bytes(), make_pdf(), b"none"):
+                made = await browser.post(f"{target}/dispute/files", files={"file": content})
+                known = made.json().get("file", "none")
+                await browser.get(f"{target}/dispute/files/{known}")
+            for files in ([known], ["none"], 1):
+                said = {"reason": "late", "text": "sorry", "files": files}
+                await browser.post(f"{target}/dispute", json=said)
+                await browser.get(f"{target}/dispute")
+                await browser.post(f"{target}/dispute/statements", json=said)
+    for who in people:
+        browser = await world.signed_in_client(who)
+        await browser.post(f"/bookings/{booking.id}/dispute/withdraw")
+        await browser.post(f"/bookings/{booking.id}/no-show")
+        await browser.get(f"/bookings/{booking.id}/dispute")
 
 
 async def exercise_account_endpoints(world: HttpDeployment) -> None:

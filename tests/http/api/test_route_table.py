@@ -87,6 +87,8 @@ MATRIX: dict[str, dict[str, int]] = {
     "GET /api/v1/bookings": BY_READ,
     "GET /api/v1/bookings/{code}": BY_READ,
     "POST /api/v1/bookings": BY_BOOK,
+    "POST /api/v1/quotes": BY_READ,
+    "POST /quotes": BY_SESSION,
     "GET /bookings": BY_SESSION,
     "POST /bookings": {**BY_SESSION, "companion": 403, "admin": 403},
     "GET /bookings/{id}": OF_PARTIES,
@@ -98,6 +100,20 @@ MATRIX: dict[str, dict[str, int]] = {
     "POST /bookings/{id}/confirm": OF_CUSTOMER,
     "POST /bookings/{id}/cancel": OF_PARTIES,
     "POST /bookings/{id}/dispute": {**OF_PARTIES, "admin": 403},
+    "GET /bookings/{id}/dispute": {
+        name: 404 if met == 200 else met for name, met in OF_PARTIES.items()
+    },
+    "POST /bookings/{id}/dispute/statements": {**OF_PARTIES, "admin": 403},
+    "POST /bookings/{id}/dispute/withdraw": {**OF_PARTIES, "admin": 403},
+    "POST /bookings/{id}/dispute/files": {
+        **OF_PARTIES,
+        **dict.fromkeys(("customer", "companion"), 415),
+        "admin": 403,
+    },
+    "GET /bookings/{id}/dispute/files/{file}": {
+        name: 404 if met == 200 else met for name, met in OF_PARTIES.items()
+    },
+    "POST /bookings/{id}/no-show": OF_CUSTOMER,
     "POST /reviews/booking/{id}": {**OF_PARTIES, "admin": 403},
     "GET /reviews/user/{id}": BY_EITHER,
     "POST /reviews/{id}/respond": BY_STAFF,
@@ -260,7 +276,16 @@ async def test_every_answer_has_its_headers(world: HttpDeployment, row: Endpoint
 
 
 BY_SESSION_ALONE = (
-    *("/auth/", "/account/", "/api/keys", "/bookings", "/staff/", "/reviews/", "/messages"),
+    *(
+        "/auth/",
+        "/account/",
+        "/api/keys",
+        "/bookings",
+        "/quotes",
+        "/staff/",
+        "/reviews/",
+        "/messages",
+    ),
 )
 SIGNED_OUT = (
     *("/auth/login", "/auth/register", "/auth/forgot-password", "/auth/reset-password"),

@@ -15,6 +15,7 @@ from staffbooking_core.usecases.webhooks import deliveries
 from tests.http.api.endpoint_walks import (
     exercise_account_endpoints,
     exercise_calendar_endpoints,
+    exercise_dispute_endpoints,
     exercise_image_endpoints,
     exercise_staff_endpoints,
 )
@@ -72,6 +73,7 @@ async def _walk(world: HttpDeployment) -> None:
     path, customer, staff = await accepted(world)
     for given in ({}, {"companion_id": 999}, {"event_date": "2020-01-01"}, {"duration_hours": 99}):
         await program.post("/api/v1/bookings", json=world.request_body(**given))
+        await program.post("/api/v1/quotes", json=world.request_body(**given))
     await program.post("/api/v1/bookings", content=b"x" * 70_000)
     await program.post("/api/v1/bookings", content=b"{}")
     await program.get("/api/v1/bookings")
@@ -84,6 +86,7 @@ async def _walk(world: HttpDeployment) -> None:
         await client.get(f"/api/v1/bookings/{code}")
     for client in (customer, staff, await world.signed_in_client(world.stranger.id)):
         await _operations(client, path)
+    await exercise_dispute_endpoints(world, path)
     await _people(world)
     await _reviews(world)
     await _messages(world)
@@ -101,6 +104,7 @@ async def _operations(client: httpx.AsyncClient, path: str) -> None:
     await client.get(path)
     await client.get(f"{path}/cancellation-quote")
     await client.post("/bookings", json={})
+    await client.post("/quotes", json={})
     for word in ("accept", "decline", "checkout", "check-in", "confirm", "cancel", "dispute"):
         await client.post(f"{path}/{word}", json={"quote": "forged", "reason": "none"})
 

@@ -158,6 +158,16 @@ async def test_a_dispute_needs_its_reason(world: HttpDeployment) -> None:
     assert await status(customer, path) == "disputed"
 
 
+async def test_an_absence_is_reported_and_withdrawn_on_the_page(world: HttpDeployment) -> None:
+    """The page has a button to report an absence, and one to withdraw the dispute."""
+    path, customer, _ = await paid(world)
+    await set_clock(world, "2027-03-03T22:00:00Z")
+    for word, to in (("no_show", "disputed"), ("withdraw", "paid")):
+        assert f'value="{word}"' in (await customer.get(f"{path}/return")).text
+        assert (await press(customer, f"{path}/return", word)).status_code == 303
+        assert await status(customer, path) == to
+
+
 async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeployment) -> None:
     """The page and a form sent after the session ended lead to sign-in and back."""
     path, _, _ = await requested(world)

@@ -140,7 +140,7 @@ async def add_anyway(scene, ports, wanted):
         "event_date": wanted.event_date,
         "starts_at": booking.starts_at - 16 * DAY,
         "ends_at": booking.ends_at - 16 * DAY,
-        "version": booking.version + 1,
+        "revision": booking.revision + 1,
     }
     moved = evolve(booking, **moved_to)
 
@@ -294,7 +294,7 @@ async def test_who_booked_reads_and_does_not_act(scene):
     """The key's owner may read the booking and not act on it."""
     booking = await scene.request()
     agent = actor_of(await add_user(scene.ports.store))
-    changed = evolve(booking, booked_by=agent.user_id, version=2)
+    changed = evolve(booking, booked_by=agent.user_id, revision=2)
 
     async def unit(tx):
         await tx.bookings.save_booking(make_booking_write(changed))

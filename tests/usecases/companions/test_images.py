@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.portfolio import ImageKind, image_kind_of, image_name
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, StoreUnavailable
@@ -73,7 +74,7 @@ async def test_what_is_no_image_is_not_stored(scene: BookingScenario) -> None:
 async def test_too_many_bytes_are_not_looked_at(scene: BookingScenario) -> None:
     """The policy's size limit is exact."""
 
-    class Taking:
+    class Taking(PillowPictures):
         async def process(self, upload: bytes) -> ProcessedImage:
             return ProcessedImage(upload, ImageKind.PNG)
 

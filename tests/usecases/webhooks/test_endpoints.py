@@ -18,7 +18,7 @@ from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBrok
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import privacy
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from tests.support.builders import NOW, add_booking, add_companion, add_subscriber, add_user
@@ -74,7 +74,7 @@ async def test_an_unsafe_url_is_not_registered(post: WebhookScenario, url: str) 
 async def test_who_is_locked_out_meanwhile_registers_nothing(post: WebhookScenario) -> None:
     """A user disabled or erased since authentication is unauthenticated."""
     user, wanted = await add_subscriber(post.ports.store), CreateWebhook(url=URL)
-    await administration.disable_user(post.ports, user.email)
+    await disabling.disable_user(post.ports, user.email)
     with pytest.raises(Unauthenticated):
         await endpoints.register_endpoint(post.ports, user, wanted)
     await privacy.erase_person(post.ports, user.id)

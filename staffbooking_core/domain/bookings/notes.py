@@ -1,0 +1,46 @@
+"""Effects of transitions that record a fact and move no money."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import TransitionInput, TransitionResult
+from staffbooking_core.domain.bookings.timers import payout_deadline
+from staffbooking_core.policy import Policy
+
+
+def note_check_in(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    """Keep the time of the first check-in."""
+    first = result.booking.checked_in_at
+    return result.with_changes(checked_in_at=first or inputs.now)
+
+
+def note_reminder(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    """Keep the due time of the reminder."""
+    return result.with_changes(reminded_at=inputs.now)
+
+
+def note_overdue(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    """Alert the operators of an overdue dispute."""
+    text = f"the dispute of booking {result.booking.code} is overdue: resolve it"
+    return _with_alert(result.with_changes(dispute_alarmed_at=inputs.now), text)
+
+
+def note_alarm(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    """Alert the operators of a payout that is nearly late."""
+    booking = result.booking
+    deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
+    text = f"the payout of booking {booking.code} is not made yet: it is promised by {deadline}"
+    return _with_alert(result.with_changes(payout_alarmed_at=inputs.now), text)
+
+
+def alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    """Alert the operators of the transition."""
+    text = f"{inputs.trigger} of booking {result.booking.code} while {result.booking.status}"
+    return _with_alert(result, text)
+
+
+def _with_alert(result: TransitionResult, text: str) -> TransitionResult:
+    return evolve(result, alerts=(*result.alerts, text))

@@ -1,0 +1,160 @@
+"""Disputes as conversations: timers, payouts, credits, files and the author's data."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_core.domain.bookings.disputes import DisputeOutcome, DisputeStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.errors import InvalidField, RuleBroken
+from staffbooking_core.inputs import AddDisputeStatement
+from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.bookings import dispute_files, disputes
+from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
+from tests.support.memory_deployment import (
+    BookingScenario,
+    make_booking_scenario,
+    memory_ports,
+    with_another_companion,
+)
+from tests.support.pdfs import make_pdf
+
+pytestmark = pytest.mark.anyio
+
+
+async def disputed(scene):
+    """A booking that the customer disputes at its start."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.starts_at)
+    return await scene.dispute(booking)
+
+
+async def alerts(scene):
+    """The texts of all alerts that the operators got."""
+    await scene.drain()
+    return [text for _, text in scene.ports.notifier.alerts]
+
+
+# The deadline -----------------------------------------------------------------------------
+
+
+async def test_operators_are_alerted_of_an_overdue_dispute_once(scene):
+    """The deadline alerts the operators once, and the dispute stays open."""
+    booking = await disputed(scene)
+    await scene.jump_to(booking.starts_at + 72 * HOUR - SECOND)
+    assert await alerts(scene) == []
+    for days in (3, 30, 60):
+        await scene.jump_to(booking.starts_at + days * DAY)
+        expected = f"the dispute of booking {booking.code} is overdue: resolve it"
+        assert await alerts(scene) == [expected]
+    assert (await scene.booking(booking)).status is BookingStatus.DISPUTED
+
+
+async def test_an_overdue_dispute_heads_the_list(scene):
+    """The list begins with the dispute that is overdue longest, whenever its event was."""
+    first = await disputed(scene)
+    other = await with_another_companion(scene)
+    later = await other.paid(event_date=(await scene.now() + 3 * DAY).date())
+    await scene.jump_to(later.starts_at)
+    await other.dispute(later)
+    found = [booking.id for booking in await disputes.list_disputes(scene.ports)]
+    assert found == [first.id, later.id]
+
+
+# Withdrawing ------------------------------------------------------------------------------
+
+
+async def test_a_withdrawn_dispute_is_completed_by_its_timer(scene):
+    """A dispute withdrawn after the automatic completion was due completes at once."""
+    booking = await disputed(scene)
+    withdrawn_at = booking.ends_at + 9 * DAY
+    await scene.jump_to(withdrawn_at)
+    found = await disputes.withdraw_dispute(scene.ports, scene.customer, booking.id)
+    assert found.dispute.status is DisputeStatus.WITHDRAWN
+    await scene.drain()
+    completed = await scene.booking(booking)
+    assert (completed.status, completed.completed_at) == (BookingStatus.COMPLETED, withdrawn_at)
+
+
+async def test_a_withdrawn_dispute_lets_the_payout_go(scene):
+    """The payout of a completed booking is made after its dispute was withdrawn."""
+    booking = await scene.completed()
+    await scene.dispute(booking)
+    await scene.jump_to(booking.ends_at + 9 * DAY)
+    await disputes.withdraw_dispute(scene.ports, scene.customer, booking.id)
+    await scene.settle_down()
+    found = await scene.booking(booking)
+    assert (found.status, found.paid_out) == (BookingStatus.COMPLETED, 34_000)
+    assert await scene.faults() == []
+
+
+async def test_a_resolution_is_read_by_code(scene):
+    """Operators read the conversation by the booking's code, with its resolution."""
+    booking = await disputed(scene)
+    statement = AddDisputeStatement(text="It was the traffic")
+    await disputes.add_statement(scene.ports, scene.staff, booking.id, statement)
+    await scene.resolve(booking, Trigger.REFUND)
+    found = await disputes.get_dispute_by_code(scene.ports, booking.code)
+    assert [each.party for each in found.statements] == [Party.CUSTOMER, Party.STAFF]
+    assert found.dispute.resolution is not None
+    assert found.dispute.resolution.outcome is DisputeOutcome.REFUND
+
+
+# Reminders --------------------------------------------------------------------------------
+
+
+async def test_a_long_jump_reminds_in_order(scene):
+    """After a jump over the whole booking, the reminder, the question and the completion have
+    their own times."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.ends_at + 30 * DAY)
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert found.reminded_at == booking.starts_at + 15 * MINUTE
+    assert found.completed_at == booking.ends_at + 72 * HOUR
+
+
+# Files ------------------------------------------------------------------------------------
+
+
+def contents(scene: BookingScenario) -> dict[str, bytes]:
+    assert isinstance(scene.ports.files, MemoryFiles)
+    return scene.ports.files.contents
+
+
+async def test_a_refused_file_is_not_kept():
+    """A file that is refused leaves no content."""
+    scene = await make_booking_scenario(
+        ports=memory_ports(evolve(POLICY, max_dispute_files=0, max_image_bytes=2_000))
+    )
+    booking = await scene.paid()
+    for content, error in ((make_pdf(), RuleBroken), (make_pdf(b" " * 2_000), InvalidField)):
+        with pytest.raises(error):
+            await dispute_files.upload_file(scene.ports, scene.customer, booking.id, content)
+    assert contents(scene) == {}
+
+
+async def test_an_author_gets_their_statements_and_files(scene):
+    """The export has the user's own statements and files, and none of the other party's."""
+    booking = await scene.paid()
+    file = await dispute_files.upload_file(scene.ports, scene.staff, booking.id, make_pdf())
+    await scene.jump_to(booking.starts_at)
+    await scene.dispute(booking)
+    statement = AddDisputeStatement(text="I was there", files=(file.id,))
+    await disputes.add_statement(scene.ports, scene.staff, booking.id, statement)
+    record = await privacy.export_user_data(scene.ports, scene.staff.user_id)
+    [[mine]] = [page async for page in record["dispute_statements"]]
+    assert (mine["booking_id"], mine["text"]) == (booking.id, "I was there")
+    assert [each["file"] for each in record["dispute_files"]] == mine["files"] == [file.id]
+
+
+async def test_a_credit_of_an_absence_is_exported(scene):
+    """The export has the priority rebooking of a reported absence."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.starts_at + HOUR)
+    await disputes.report_no_show(scene.ports, scene.customer, booking.id)
+    record = await privacy.export_user_data(scene.ports, scene.customer.user_id)
+    [[credit]] = [page async for page in record["rebooking_credits"] if page]
+    assert (credit["booking_code"], credit["used"]) == (booking.code, False)
