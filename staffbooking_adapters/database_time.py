@@ -5,7 +5,7 @@
 
 What happens between the waits is not counted: password hashes, calls of other services, slow
 clients. Without a budget, each statement outside of a transaction and each transaction has
-DEFAULT_SECONDS.
+_DEFAULT_SECONDS.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from staffbooking_core.errors import StoreUnavailable
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
-DEFAULT_SECONDS = 30.0
+_DEFAULT_SECONDS = 30.0
 """Seconds for one unit of work of a process that serves no request."""
 
 
@@ -61,7 +61,7 @@ class DatabaseTime:
         """Subtract the time since `started`, a result of `time.monotonic`."""
         self.seconds -= monotonic() - started
 
-    async def wait_for(self, future: asyncio.Future[T]) -> T:
+    async def wait_for(self, future: asyncio.Future[_T]) -> _T:
         """Await a future that the database's progress resolves. When the budget is spent, the
         future gets StoreUnavailable."""
         started = monotonic()
@@ -73,7 +73,7 @@ class DatabaseTime:
             timer.cancel()
             self.spend_since(started)
 
-    def _time_out(self, future: asyncio.Future[T]) -> None:
+    def _time_out(self, future: asyncio.Future[_T]) -> None:
         if not future.done():
             reason = f"no response of the database within {self.total_seconds:g} s"
             future.set_exception(StoreUnavailable(reason))
@@ -85,14 +85,14 @@ _CURRENT: ContextVar[DatabaseTime | None] = ContextVar("database_time", default=
 def current_database_time() -> DatabaseTime:
     """The budget of the running request, or a new one outside of requests."""
     budget = _CURRENT.get()
-    return DatabaseTime(DEFAULT_SECONDS) if budget is None or budget.is_over else budget
+    return DatabaseTime(_DEFAULT_SECONDS) if budget is None or budget.is_over else budget
 
 
 def set_separate_database_time() -> DatabaseTime:
     """Give the running task a new budget, as large as that of the request which started it, for
     work that several requests share. The task belongs to the caller alone."""
     starter = _CURRENT.get()
-    budget = DatabaseTime(DEFAULT_SECONDS if starter is None else starter.total_seconds)
+    budget = DatabaseTime(_DEFAULT_SECONDS if starter is None else starter.total_seconds)
     _CURRENT.set(budget)
     return budget
 

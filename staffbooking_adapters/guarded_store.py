@@ -14,7 +14,7 @@ from staffbooking_core.errors import ClockWrong
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BookingWrite, Clock, ReadView, Store, Transaction
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @frozen
@@ -29,7 +29,7 @@ class GuardedStore:
     def read_view(self) -> AbstractAsyncContextManager[ReadView]:
         return self.store.read_view()
 
-    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[_T]]) -> _T:
         self._check_clock()
         return await self.store.run_transaction(work)
 

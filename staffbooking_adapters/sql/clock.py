@@ -18,15 +18,16 @@ from staffbooking_core.domain.shared.clock_skew import find_clock_fault, format_
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
 
-log = logging.getLogger("staffbooking.clock")
+_log = logging.getLogger("staffbooking.clock")
+_security_log = logging.getLogger("staffbooking.security")
 
-GET_TIME = Statement(postgresql=select(func.clock_timestamp()))
+_GET_TIME = Statement(postgresql=select(func.clock_timestamp()))
 
 CHECK_INTERVAL_SECONDS = 1.0
 """Seconds between comparisons with this machine's clock, and between tries to measure while the
 database is out of reach."""
-MEASURE_TIMEOUT_SECONDS = 2.0
-MAX_MISSED_MEASUREMENTS = 3
+_MEASURE_TIMEOUT_SECONDS = 2.0
+_MAX_MISSED_MEASUREMENTS = 3
 """A measurement counts until this many later ones have failed."""
 
 
@@ -36,7 +37,7 @@ class DatabaseClock(SystemClock):
     A measurement takes the middle of the round trip as the moment of the server's reading. Between
     measurements the monotonic clock counts, so that a change of this machine's clock changes
     nothing but `skew`, which shows it at once. Before the first measurement wall time is this
-    machine's, and the skew unknown; it is unknown again after MAX_MISSED_MEASUREMENTS, since the
+    machine's, and the skew unknown; it is unknown again after _MAX_MISSED_MEASUREMENTS, since the
     monotonic clock may stand still while a machine sleeps.
     """
 
@@ -56,8 +57,7 @@ class DatabaseClock(SystemClock):
         """Measure now if the database is in reach, and keep measuring until `close`."""
         with suppress(StoreUnavailable):
             await self.measure()
-            log.info("%s", format_skew(self.skew() or timedelta()))
-        self._log_changes()
+            _log.info("%s", format_skew(self.skew() or timedelta()))
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -72,14 +72,14 @@ class DatabaseClock(SystemClock):
 
     def skew(self) -> timedelta | None:
         now = monotonic()
-        max_age = self._interval_seconds * MAX_MISSED_MEASUREMENTS
-        if self._offset is None or now - self._measured_at > max_age:
+        max_age = self._interval_seconds * _MAX_MISSED_MEASUREMENTS
+        if self._offset is None or not 0 <= now - self._measured_at <= max_age:
             return None
         return timedelta(seconds=time() - (now + self._offset))
 
     async def measure(self) -> None:
         """Compare this machine's clocks with the server's. Raises StoreUnavailable."""
-        with DatabaseTime(MEASURE_TIMEOUT_SECONDS):
+        with DatabaseTime(_MEASURE_TIMEOUT_SECONDS):
             # A transaction, so that no wait for a connection is part of the round trip.
             self._offset = await self._database.run_transaction(_read_offset)
         self._measured_at = monotonic()
@@ -88,27 +88,28 @@ class DatabaseClock(SystemClock):
         while True:
             await asyncio.sleep(CHECK_INTERVAL_SECONDS)
             try:
-                if (
-                    self._offset is None
-                    or monotonic() - self._measured_at >= self._interval_seconds
-                ):
+                if self._is_measurement_due():
                     await self.measure()
             except StoreUnavailable as error:
-                log.debug("the database's clock can't be read: %s", error.reason)
+                _log.debug("the database's clock can't be read: %s", error.reason)
             except Exception:
-                log.exception("the database's clock can't be read")
+                _log.exception("the database's clock can't be read")
             self._log_changes()
+
+    def _is_measurement_due(self) -> bool:
+        age = monotonic() - self._measured_at
+        return self._offset is None or not 0 <= age < self._interval_seconds
 
     def _log_changes(self) -> None:
         fault = find_clock_fault(self.skew(), self._max_skew)
         if fault is not None and self._fault is None:
-            log.error("%s: nothing is changed until it is right", fault)
+            _security_log.error("clock_wrong", extra={"reason": fault})
         elif fault is None and self._fault is not None:
-            log.warning("this machine's clock is right again")
+            _security_log.warning("clock_right")
         self._fault = fault
 
 
 async def _read_offset(connection: Connection) -> float:
     before = monotonic()
-    server_time: datetime = await connection.fetch_value(GET_TIME)
+    server_time: datetime = await connection.fetch_value(_GET_TIME)
     return server_time.timestamp() - (before + monotonic()) / 2

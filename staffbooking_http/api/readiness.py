@@ -8,9 +8,9 @@ from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import health
 
-log = logging.getLogger("staffbooking.http")
+_log = logging.getLogger("staffbooking.http")
 
-CHECK_TIMEOUT_SECONDS = 1.5
+_CHECK_TIMEOUT_SECONDS = 1.5
 """Database time of one check; every caller has its answer within two seconds."""
 
 
@@ -30,11 +30,11 @@ class ReadinessCheck:
 
 async def _find_problem(ports: Ports) -> StoreUnavailable | None:
     try:
-        with DatabaseTime(CHECK_TIMEOUT_SECONDS):
+        with DatabaseTime(_CHECK_TIMEOUT_SECONDS):
             await health.check_readiness(ports)
     except StoreUnavailable as error:
         return error
     except Exception:
-        log.exception("the readiness check failed")
+        _log.exception("the readiness check failed")
         return StoreUnavailable("the check failed")
     return None

@@ -27,7 +27,7 @@ PASSWORD = "a-long-enough-password"
 
 @frozen
 class HangingDeployment:
-    """The application on a server whose processes may be stopped; a request has 0.2 s."""
+    """The application on a server whose processes may be stopped; a request has 0.3 s."""
 
     server: PostgresServer
     visitor: httpx.AsyncClient
@@ -40,7 +40,7 @@ async def hanging(hanging_postgres_server: PostgresServer) -> AsyncIterator[Hang
     url = await hanging_postgres_server.create_database()
     settings = load_settings({"STAFFBOOKING_DATABASE_URL": url})
     await upgrade_schema(settings)
-    policy = evolve(settings.policy, request_database_time=timedelta(seconds=0.2))
+    policy = evolve(settings.policy, request_database_time=timedelta(seconds=0.3))
     async with open_ports(evolve(settings, policy=policy)) as ports:
         hashed = await ports.hasher.hash(PASSWORD)
         user = await add_user(
@@ -92,6 +92,9 @@ async def test_requests_are_refused_until_the_database_goes_on(hanging: HangingD
                 for answer in await asyncio.gather(*calls()):
                     error_body(answer, 503, "unavailable")
                     assert answer.headers["retry-after"]
+    async with asyncio.timeout(20):
+        while any(answer.status_code == 503 for answer in await asyncio.gather(*calls())):
+            pass
     for answer in await asyncio.gather(*calls()):
         json_body(answer)
 
