@@ -119,6 +119,9 @@ class MemoryStore:
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
 
+    async def check_writable(self, now: datetime) -> None:
+        """Nothing to check: memory takes every change."""
+
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         async def work(tx: MemoryTransaction) -> int:
             return _sweep_expired(tx, now, policy)

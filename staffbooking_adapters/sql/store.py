@@ -29,9 +29,10 @@ from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, Port
 from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.engine.connection import Connection, Database
+from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.engine.types import Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.hints import create_hints
 from staffbooking_adapters.sql.idempotency import IdempotencyReader, IdempotencyWriter
 from staffbooking_adapters.sql.messaging.presence import PresenceReader, PresenceWriter
@@ -47,16 +48,28 @@ from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.schema.accounts import inquiries
-from staffbooking_adapters.sql.schema.bookings import answers, sessions
+from staffbooking_adapters.sql.schema.bookings import answers, counters, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.payments import processor_inbox
+from staffbooking_adapters.sql.schema.upgrade import HAS_VERSION_TABLE
 from staffbooking_adapters.sql.schema.webhooks import deliveries, is_finished_delivery
 from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
 from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BookingWrite, Hint, ReadView, Transaction
 
 T = TypeVar("T")
+
+_READINESS_ROW = {"name": "readiness", "value": bindparam("second", type_=BigInt)}
+SAVE_READINESS = Statement(
+    upsert(counters)
+    .values(_READINESS_ROW)
+    .on_conflict_do_update(
+        index_elements=["name"], set_={"value": bindparam("second", type_=BigInt)}
+    )
+)
+"""Writes the row of readiness checks: the Unix time of the newest one."""
 
 DELETE_EXPIRED_SESSIONS = Statement(
     delete(sessions).where(
@@ -184,6 +197,11 @@ class SqlStore:
                 self.hints.give(Hint.EVENTS)
         else:
             await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
+
+    async def check_writable(self, now: datetime) -> None:
+        if not await self.database.fetch_value(HAS_VERSION_TABLE):
+            raise StoreUnavailable("the database has no schema yet")
+        await self.database.execute(SAVE_READINESS, second=int(now.timestamp()))
 
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         idle, old = now - policy.session_idle, now - policy.session_lifetime

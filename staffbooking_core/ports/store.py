@@ -120,6 +120,14 @@ class Store(Protocol):
         """`Transaction.bookings.add_booking` as a transaction of its own, in one round trip."""
         ...
 
+    async def check_writable(self, now: datetime) -> None:
+        """Make one small change in a row of its own. `now` is wall time.
+
+        Raises StoreUnavailable where the store takes no changes: it is out of reach, has no
+        schema, is read-only or full.
+        """
+        ...
+
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         """Delete what has expired (sessions, stored responses, rate-limit windows, done processor
         events, done deliveries, old inquiries) and abandoned imports; the number of rows deleted.

@@ -6,12 +6,17 @@ from typing import TypeAlias
 
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.domain.shared import rate_limits
-from staffbooking_core.domain.shared.rate_limits import RateLimitDecision, RateLimitExceeded
+from staffbooking_core.domain.shared.rate_limits import (
+    RateLimit,
+    RateLimitDecision,
+    RateLimitExceeded,
+)
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_http.api.endpoint import Call, Header, Scope
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
+_ADDRESS_SCOPE_PREFIX = "general:addr:"
 _RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
 
 
@@ -27,13 +32,8 @@ def headers(verdict: RateLimitDecision) -> tuple[Header, Header, Header]:
 
 async def count(call: Call, subject: str) -> None:
     """Count the call for a user or an address. Raises RateLimitExceeded if a limit is reached."""
-    admission = call.ports.admission
     apply_verdicts(
-        call,
-        [
-            await admission.count_hit(f"{rule.name}:{subject}", rule, call.now)
-            for rule in call.rules
-        ],
+        call, [await _count_hit(call, f"{rule.name}:{subject}", rule) for rule in call.rules]
     )
 
 
@@ -45,9 +45,14 @@ async def count_user(call: Call, user_id: int) -> None:
 async def count_address(call: Call) -> None:
     """Count the call in the general window of the client's address. Raises RateLimitExceeded."""
     rule = call.ports.policy.limits.general
-    apply_verdicts(
-        call, [await call.ports.admission.count_hit(_general_window_key(call), rule, call.now)]
-    )
+    apply_verdicts(call, [await _count_hit(call, _general_window_key(call), rule)])
+
+
+async def _count_hit(call: Call, scope: str, rule: RateLimit) -> RateLimitDecision:
+    verdict = await call.ports.admission.count_hit(scope, rule, call.now)
+    if scope.startswith(_ADDRESS_SCOPE_PREFIX):
+        call.site.address_verdicts.add(scope, verdict)
+    return verdict
 
 
 def address_subject(call: Call) -> str:
@@ -74,6 +79,13 @@ async def current_verdict(call: Call) -> RateLimitDecision:
         return await call.ports.admission.peek(_general_window_key(call), rule, call.now)
     except StoreUnavailable:  # Headers must not fail the response.
         return rate_limits.peek(None, call.now, rule)
+
+
+def unmatched_verdict(call: Call) -> RateLimitDecision:
+    """The decision shown where no endpoint matches: the general window of the address, as this
+    process knows it. The store is not asked (CONTRACT 10)."""
+    known = call.site.address_verdicts.find(_general_window_key(call), call.now)
+    return known or rate_limits.peek(None, call.now, call.ports.policy.limits.general)
 
 
 def _general_window_key(call: Call) -> str:

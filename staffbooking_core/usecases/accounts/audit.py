@@ -72,6 +72,9 @@ class _AuditedStore:
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda tx: tx.bookings.add_booking(booking_write))
 
+    async def check_writable(self, now: datetime) -> None:
+        await self._store.check_writable(now)
+
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         return await self._store.delete_expired(now, policy)
 

@@ -10,6 +10,7 @@ import pytest
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import Admission
 from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.support.builders import HOUR, MINUTE, NOW, make_api_key_text
 
@@ -172,9 +173,26 @@ class UnreachableAdmission:
 async def test_headers_come_even_without_the_store(world: HttpDeployment) -> None:
     """A response has the headers of an unused window when the windows cannot be read."""
     world.restart(admission=UnreachableAdmission())
-    answer = await world.client().get("/nope")
-    error_body(answer, 404, "not_found")
+    answer = await world.client().get(SEARCH)
+    error_body(answer, 401, "unauthenticated")
     assert shown(answer) == (1000, 1000, RESET)
+
+
+class CountingAdmission:
+    """An admission that counts hits, and must not be asked for windows."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.count_hit = admission.count_hit
+
+
+@pytest.mark.parametrize("method, path", [("GET", "/nope"), ("PUT", SEARCH)])
+async def test_unmatched_calls_ask_no_store(world: HttpDeployment, method: str, path: str) -> None:
+    """An unknown path or method has the headers of the address as the process knows it."""
+    world.restart(admission=CountingAdmission(world.store.admission))
+    await world.client().post("/auth/login", json={})
+    answer = await world.client().request(method, path)
+    assert shown(answer) == (1000, 999, RESET)
+    assert shown(await world.client("198.51.100.7").request(method, path)) == (1000, 1000, RESET)
 
 
 # Client addresses -----------------------------------------------------------------------

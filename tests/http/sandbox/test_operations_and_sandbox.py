@@ -100,7 +100,7 @@ async def test_metrics_need_no_store(world: HttpDeployment) -> None:
     await world.client().get("/healthz")
     found = await samples(world)
     assert found["staffbooking_http_requests_total", "GET", "/healthz", "200"] == 1
-    of_process = ("staffbooking_http", "staffbooking_channel")
+    of_process = ("staffbooking_http", "staffbooking_channel", "staffbooking_clock")
     assert not [sample for sample in found if not sample[0].startswith(of_process)]
     world.restart(store=store)
     assert ("staffbooking_due_work", "open_checkout") in await samples(world)
