@@ -6,8 +6,9 @@ from typing import Annotated
 
 from attrs import field, frozen
 
+from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.inputs import EmailAddress, Name, Password, TextBounds
+from staffbooking_core.inputs import EmailAddress, Name, Password
 from staffbooking_core.usecases.accounts.administration import CreateUser
 
 

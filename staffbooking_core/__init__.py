@@ -24,6 +24,7 @@ __all__ = [
     "Ports",
     "Role",
     "__version__",
+    "bounds",
     "domain",
     "errors",
     "inputs",

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from attrs import frozen
 
-from staffbooking_core.inputs import AmountBounds, MultilineText
+from staffbooking_core.bounds import AmountBounds
+from staffbooking_core.inputs import MultilineText
 
 
 @frozen(kw_only=True)

@@ -22,11 +22,11 @@ from typing import Any, Protocol, TypeAlias
 from attrs import field, frozen
 
 from staffbooking_adapters.settings import IpNetwork
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import Actor, Session, User, csrf_token
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.idempotency import IdempotencyRequest

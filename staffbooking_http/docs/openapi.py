@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from attrs import asdict
 
 from staffbooking_core import __version__
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_core.representations.errors import (
     ErrorRecord,

@@ -13,12 +13,12 @@ import pytest
 from staffbooking_cli import options
 from staffbooking_cli.app import Commands
 from staffbooking_core import __version__
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts import api_keys
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings import lifecycle
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from tests.cli.deployment import CliDeployment
 
