@@ -1,5 +1,6 @@
 """Rate limits of HTTP calls: subjects, counting and response headers (CONTRACT 8)."""
 
+import re
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TypeAlias
@@ -125,8 +126,14 @@ def _client_address(call: Call) -> Address | None:
     return address_found
 
 
+_ADDRESS_WITH_PORT = re.compile(r"([0-9.]+)(?::[0-9]{1,5})?|\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?")
+
+
 def _parse_address(text: str) -> Address | None:
-    """Parse an address; an IPv4-mapped IPv6 address becomes the IPv4 address."""
+    """Parse an address, with a port or without; an IPv4-mapped IPv6 address becomes the IPv4
+    address."""
+    if match := _ADDRESS_WITH_PORT.fullmatch(text):
+        text = match[1] or match[2]
     try:
         parsed = ip_address(text)
     except ValueError:

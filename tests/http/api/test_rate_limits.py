@@ -238,6 +238,16 @@ async def test_a_trusted_ipv6_proxy_is_one_address(world: HttpDeployment) -> Non
     assert await remaining(world, "2001:db8::2", "2001:db8:0:7::3") == 999
 
 
+async def test_a_forwarded_address_may_have_a_port(world: HttpDeployment) -> None:
+    """A port after a forwarded address is ignored, also after an IPv6 address in brackets."""
+    world.restart(proxies=(ip_network("10.0.0.0/8"),))
+    assert await remaining(world, "10.0.0.1", "198.51.100.7:8443") == 999
+    assert await remaining(world, "10.0.0.1", "198.51.100.7:8444, 10.0.0.2:80") == 998
+    assert await remaining(world, "10.0.0.1", "[2001:db8:0:7::1]:443") == 999
+    assert await remaining(world, "10.0.0.1", "[2001:db8:0:7::2]") == 998
+    assert await remaining(world, "10.0.0.1", "2001:db8:0:7::3") == 997
+
+
 @pytest.mark.parametrize("forwarded", ["", "unknown", "10.0.0.2", "é", "1.2.3", "evil, 10.0.0.2"])
 async def test_an_invalid_forwarded_address_is_counted(
     world: HttpDeployment, forwarded: str
