@@ -6,8 +6,9 @@ from typing import Annotated
 
 from attrs import field, frozen
 
+from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.inputs import EmailAddress, Name, Password, TextBounds
+from staffbooking_core.inputs import EmailAddress, Name, Password
 from staffbooking_core.usecases.accounts.administration import CreateUser
 
 
@@ -34,14 +35,8 @@ class NewAccount:
 
 
 @frozen(kw_only=True)
-class OperatorReason:
-    """`users disable`: the operator's optional reason."""
+class OperatorWords:
+    """What an operator may say with each change."""
 
     reason: Annotated[str, TextBounds(300)] | None = None
-
-
-@frozen(kw_only=True)
-class OperatorNote:
-    """`disputes resolve`, `payouts hold`: the operator's optional note."""
-
-    note: Annotated[str, TextBounds(300)] | None = None
+    by: Name | None = None

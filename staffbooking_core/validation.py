@@ -26,8 +26,7 @@ from typing import (
 
 import attrs
 
-from staffbooking_core.errors import FieldError, InvalidField, NotFound
-from staffbooking_core.inputs import (
+from staffbooking_core.bounds import (
     MAX_ID,
     AllowedCharacters,
     IntegerBounds,
@@ -35,6 +34,7 @@ from staffbooking_core.inputs import (
     TextBounds,
     Unset,
 )
+from staffbooking_core.errors import FieldError, InvalidField, NotFound
 from staffbooking_core.value_checks import (
     BOUND_CHECKS,
     check_date,
@@ -168,7 +168,7 @@ def _check_of(hint: Any) -> Check | None:
     return _PLAIN_CHECKS.get(hint)
 
 
-_INPUTS = Unset.__module__
+_INPUTS = "staffbooking_core.inputs"
 
 
 @cache

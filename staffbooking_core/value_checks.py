@@ -12,18 +12,18 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from staffbooking_core.domain.accounts.users import is_email
-from staffbooking_core.domain.companions import availability
-from staffbooking_core.domain.companions.companion import normalize_text
-from staffbooking_core.domain.companions.portfolio import validate_image_path
-from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
-from staffbooking_core.inputs import (
+from staffbooking_core.bounds import (
     AllowedCharacters,
     AmountBounds,
     IntegerBounds,
     TextBounds,
     UtcInstant,
 )
+from staffbooking_core.domain.accounts.users import is_email
+from staffbooking_core.domain.companions import availability
+from staffbooking_core.domain.companions.companion import normalize_text
+from staffbooking_core.domain.companions.portfolio import validate_image_path
+from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 
 _MAX_DIGITS = 20
 _INSTANT_PATTERN = re.compile(

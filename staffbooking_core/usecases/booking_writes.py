@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput, TransitionResult
-from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
@@ -38,12 +38,18 @@ def to_booking_write(
     now: datetime,
     response: StoredResponse | None = None,
 ) -> BookingWrite:
-    """All rows of a transition, with the published version of the booking after it. `before` is
-    None for a new booking; `now` is business time. Generates the id of the event."""
-    booking = result.booking if before is None else _with_version(ports, before, result.booking)
-    event, credit = None, None
-    if result.event is not None:
-        event = booking_event(ports.ids.event_id(), result.event, booking, now, ports.policy)
+    """All rows of a transition, with the published version of the booking after it, and the event
+    that reports it: without one of its own, a new version is `booking.updated`. `before` is None
+    for a new booking; `now` is business time. Generates the id of the event."""
+    booking, name, event, credit = result.booking, result.event, None, None
+    if before is not None:
+        booking = _with_version(ports, before, booking)
+        if name is None and booking.version != before.version:
+            name = EventName.BOOKING_UPDATED
+        booking = evolve(booking, events=before.events + (name is not None))
+    if name is not None:
+        reported = evolve(result, booking=booking, event=name)
+        event = booking_event(ports.ids.event_id(), before, reported, now, ports.policy)
     if result.grants_credit:
         expires_at = now + ports.policy.rebooking_credit
         credit = RebookingCredit(booking.id, booking.customer_id, expires_at)

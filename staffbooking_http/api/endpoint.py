@@ -14,22 +14,24 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import format_datetime
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
 from attrs import field, frozen
 
 from staffbooking_adapters.settings import IpNetwork
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import Actor, Session, User, csrf_token
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_http.api.metrics import BacklogCache, ChannelMetrics, RequestMetrics
+from staffbooking_http.api.readiness import ReadinessCheck
 from staffbooking_http.api.upload_limits import UploadLimiter
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -38,6 +40,7 @@ Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
+BOOKING_CODE_LENGTH = 14
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
 """The key of the request's id in its scope."""
@@ -53,6 +56,30 @@ class Reply:
     media_type: bytes = _JSON_MEDIA_TYPE
     body_stream: AsyncGenerator[bytes] | None = None
     """Streamed instead of `body`; the response then has no Content-Length."""
+
+
+_MAX_ADDRESS_VERDICTS = 10_000
+
+
+class AddressVerdicts:
+    """The newest decision about each client address that this process knows."""
+
+    __slots__ = ("_verdicts",)
+
+    def __init__(self) -> None:
+        self._verdicts: dict[str, RateLimitDecision] = {}
+
+    def add(self, scope: str, verdict: RateLimitDecision) -> None:
+        """Store a decision; beyond _MAX_ADDRESS_VERDICTS the oldest one is removed."""
+        self._verdicts.pop(scope, None)
+        self._verdicts[scope] = verdict
+        if len(self._verdicts) > _MAX_ADDRESS_VERDICTS:
+            del self._verdicts[next(iter(self._verdicts))]
+
+    def find(self, scope: str, now: datetime) -> RateLimitDecision | None:
+        """The decision about an address, if its window has not ended."""
+        verdict = self._verdicts.get(scope)
+        return verdict if verdict is not None and verdict.reset > now.timestamp() else None
 
 
 @frozen(eq=False)
@@ -74,6 +101,10 @@ class AppContext:
     """Connection and message counts of the channel, for the metrics."""
     backlog_cache: BacklogCache = field(factory=BacklogCache)
     """The backlog of due work, for the metrics."""
+    readiness_check: ReadinessCheck = field(factory=ReadinessCheck)
+    """The running check of /readyz."""
+    address_verdicts: AddressVerdicts = field(factory=AddressVerdicts)
+    """Rate limit decisions, for responses that do not ask the store."""
     upload_limiters: dict[str, UploadLimiter] = field(factory=lambda: defaultdict(UploadLimiter))
     """The limiter of each endpoint that takes files, by path."""
 
@@ -159,6 +190,13 @@ class Call:
             raise NotFound(resource_name)
         return number
 
+    def path_code(self) -> str:
+        """The booking code in the path. Raises NotFound for a text that is none."""
+        code = self.params[0]
+        if len(code) != BOOKING_CODE_LENGTH or not (code.isascii() and code.isalnum()):
+            raise NotFound("Booking")
+        return code
+
 
 class Access(Protocol):
     """The authentication of an endpoint; `access.py` has the implementations."""
@@ -174,6 +212,31 @@ class Access(Protocol):
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
+
+_MINIMUM_NOTICE = timedelta(days=365)
+"""How long what is to go stays at least (docs/compatibility.md)."""
+
+
+@frozen
+class Deprecation:
+    """An endpoint that is to go. Raises ValueError where it would go within 12 months."""
+
+    since: datetime
+    sunset: datetime
+    """When it may stop to answer."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.sunset - self.since < _MINIMUM_NOTICE:
+            raise ValueError("an endpoint goes 12 months after its deprecation at the earliest")
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """`Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
+        since = b"@%d" % self.since.timestamp()
+        return (
+            (b"deprecation", since),
+            (b"sunset", format_datetime(self.sunset, usegmt=True).encode()),
+        )
 
 
 @frozen(kw_only=True)
@@ -220,6 +283,8 @@ class Endpoint:
     is_versioned: bool = False
     """Whether the endpoint reads a versioned resource, whose version is the ETag (never a 304), or
     changes it under If-Match."""
+    deprecation: Deprecation | None = None
+    """Set if it is to go: every response then has the headers that say so."""
     has_etag: bool = False
     """Whether a success has an ETag, so that If-None-Match gets a 304."""
 

@@ -13,6 +13,7 @@ from functools import partial
 
 from attrs import frozen
 
+from staffbooking_adapters.database_time import renew_database_time
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitExceeded
 from staffbooking_core.errors import InvalidInput
@@ -41,11 +42,13 @@ from staffbooking_http.api.security_log import log_refusal
 
 @frozen
 class Route:
-    """An endpoint in one application, with its rate limit rules and metrics."""
+    """An endpoint in one application, with its rate limit rules, metrics, and the headers of all
+    its responses."""
 
     endpoint: Endpoint
     rules: tuple[RateLimit, ...]
     metrics: RequestMetrics
+    headers: tuple[Header, ...]
 
 
 def allow_header(methods: Iterable[str]) -> bytes:
@@ -60,7 +63,10 @@ class Resource:
         limits_policy = site.ports.policy.limits
         self.routes = {
             row.method: Route(
-                row, row.rate_limit_rules(limits_policy), RequestMetrics(row.method, row.path)
+                row,
+                row.rate_limit_rules(limits_policy),
+                RequestMetrics(row.method, row.path),
+                () if row.deprecation is None else row.deprecation.headers,
             )
             for row in endpoints
         }
@@ -102,8 +108,15 @@ class Pipeline:
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
         own = (*self._default_headers(reply), (b"x-request-id", request_id.encode()))
+        if route is not None and route.headers:
+            own = (*own, *route.headers)
         if resource is None or resource.is_rate_limited:
-            own = (*own, *rate_limits.headers(await rate_limits.current_verdict(call)))
+            verdict = (
+                rate_limits.unmatched_verdict(call)
+                if route is None
+                else await rate_limits.current_verdict(call)
+            )
+            own = (*own, *rate_limits.headers(verdict))
         await send_reply(send, reply, own, omits_body=scope["method"] == "HEAD")
 
     def _default_headers(self, reply: Reply) -> Sequence[Header]:
@@ -135,6 +148,7 @@ async def send_reply(
         async with aclosing(reply.body_stream) as pieces:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
+                renew_database_time()
     await send({"type": "http.response.body", "body": b"" if omits_body else reply.body})
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from attrs import asdict
 
 from staffbooking_core import __version__
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_core.representations.errors import (
     ErrorRecord,
@@ -193,6 +193,8 @@ def _operation(
     }
     if endpoint.description:
         operation["description"] = endpoint.description.format_map(policy_values)
+    if endpoint.deprecation is not None:
+        operation["deprecated"] = True
     if parameters := list(_parameters(endpoint)):
         operation["parameters"] = parameters
     if endpoint.body is not None:
@@ -287,6 +289,12 @@ _VERSION_HEADER: JsonObject = {
 }
 
 
+_DEPRECATION_HEADERS: JsonObject = {
+    "Deprecation": {"description": "Since when it is to go (RFC 9745)", "schema": _STRING},
+    "Sunset": {"description": "From when it may be gone (RFC 8594)", "schema": _STRING},
+}
+
+
 def _takes_if_match(endpoint: Endpoint) -> bool:
     return endpoint.is_versioned and endpoint.method != "GET"
 
@@ -299,6 +307,8 @@ def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
             reply["headers"] = headers
         if status == 200 and endpoint.is_versioned and endpoint.method == "GET":
             reply["headers"] = {**headers, "ETag": _VERSION_HEADER}
+        if endpoint.deprecation is not None:
+            reply["headers"] = {**reply.get("headers", {}), **_DEPRECATION_HEADERS}
         if status == 400 and endpoint.rule_codes:
             reply["description"] += ": " + ", ".join(f"`{code}`" for code in endpoint.rule_codes)
         if status == 404 and endpoint.not_found_name:

@@ -12,6 +12,7 @@ from attrs import frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
+from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
@@ -24,17 +25,12 @@ from staffbooking_core.errors import (
     StaffbookingError,
     invalid_field,
 )
-from staffbooking_core.inputs import (
-    AllowedCharacters,
-    CancelBooking,
-    DisputeBooking,
-    LongText,
-    TextBounds,
-)
+from staffbooking_core.inputs import CancelBooking, DisputeBooking, LongText
 from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.usecases.bookings import actions, disputes
 from staffbooking_core.usecases.bookings.actions import RebookingOffer
 from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import Call, SignedInUser
@@ -143,6 +139,7 @@ async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, A
         "booking": booking_record(booking, party, call.ports.policy),
         "party": party,
         "other": _other_party(booking, party),
+        "group_id": await messages.find_event_group(call.ports, actor, booking),
         "steps": steps,
         "reviews_it": reviews_it,
         "review": await reviews.get_own_review(call.ports, actor, number) if reviews_it else None,

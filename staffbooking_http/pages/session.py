@@ -9,8 +9,8 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.response import Redirect, Template
 
+from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.errors import StaffbookingError, Unauthenticated
-from staffbooking_core.inputs import AllowedCharacters, TextBounds
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import query_string, rate_limits, request_body, uploads
 from staffbooking_http.api.access import authenticate_session, check_csrf, require_staff

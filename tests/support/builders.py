@@ -20,6 +20,7 @@ from staffbooking_core.domain.accounts.api_keys import (
     digest_api_key,
     mask_api_key,
 )
+from staffbooking_core.domain.accounts.audit import AuditSubject, NewAuditEntry
 from staffbooking_core.domain.accounts.users import (
     Role,
     Session,
@@ -31,6 +32,7 @@ from staffbooking_core.domain.bookings.booking import (
     Booking,
     CompanionRates,
     TimelineEntry,
+    TransitionResult,
     quote_price,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
@@ -259,9 +261,8 @@ def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingW
 
 def make_event(booking: Booking, **given: Any) -> DomainEvent:
     """The event `booking.created` of a booking at NOW."""
-    event = booking_event(
-        f"evt_{next(_sequence):026d}", EventName.BOOKING_CREATED, booking, NOW, POLICY
-    )
+    result = TransitionResult(booking, EventName.BOOKING_CREATED)
+    event = booking_event(f"evt_{next(_sequence):026d}", None, result, NOW, POLICY)
     return evolve(event, **given)
 
 
@@ -412,3 +413,18 @@ async def add_payee(store: Store, **given: Any) -> Payee:
     payee = make_payee(**given)
     await store.run_transaction(lambda unit: unit.payees.save_payee(payee))
     return payee
+
+
+def make_audit_entry(**given: Any) -> NewAuditEntry:
+    """An audit entry, by default of a disabled user 7 at the command line."""
+    values = {
+        "at": NOW,
+        "actor_id": None,
+        "actor": None,
+        "act": "disable",
+        "subject": AuditSubject.PERSON,
+        "subject_id": "7",
+        "reason": None,
+        "origin": "cli",
+    }
+    return NewAuditEntry(**{**values, **given})

@@ -19,6 +19,7 @@ from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
 from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import (
+    Approval,
     Companion,
     CompanionQuery,
     normalize_place,
@@ -96,9 +97,13 @@ class CompanionsReader:
         row = self.tx.state.companions.get(companion_id)
         return None if row is None else row.companion
 
-    async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
+    async def companions(
+        self, after_id: int, limit: int, offset: int = 0, approval: Approval | None = None
+    ) -> Sequence[Companion]:
         rows = self.tx.state.companions
-        return [rows[number].companion for number in sorted(rows) if number > after_id][:limit]
+        found = [rows[number].companion for number in sorted(rows) if number > after_id]
+        chosen = [each for each in found if approval in (None, each.approval)]
+        return chosen[offset : offset + limit]
 
     def _find_listed(self, companion_id: int) -> CompanionRow | None:
         row = self.tx.state.companions.get(companion_id)

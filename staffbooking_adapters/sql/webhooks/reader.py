@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -24,7 +24,7 @@ from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import sum_or_zero
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM, is_lease_free
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
@@ -38,6 +38,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_held_delivery,
     is_retry,
     is_unsequenced_event,
+    is_waiting_delivery,
 )
 from staffbooking_adapters.sql.webhooks import feed
 from staffbooking_core.domain.bookings.lifecycle import EventName
@@ -54,7 +55,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.ports import WebhookStats
 
 
-@cache  # Five event names have at most 32 combinations.
+@cache  # Eleven event names have at most 2,048 combinations.
 def _parse_event_names(text: str) -> frozenset[EventName]:
     return frozenset(map(EventName, filter(None, text.split(","))))
 
@@ -90,6 +91,7 @@ def endpoints_after(size: int) -> Statement:
         SELECT_SUBSCRIBERS.where(is_endpoint_not_deleted, after)
         .order_by(endpoints.c.id)
         .limit(size)
+        .offset(OFFSET_PARAM)
     )
 
 
@@ -202,7 +204,7 @@ GET_WEBHOOK_STATS = Statement(
             select(sum_or_zero(column)).scalar_subquery()
             for column in (endpoints.c.succeeded, endpoints.c.failed)
         ),
-        _count_deliveries(is_retry, is_first_try),
+        _count_deliveries(is_retry, is_first_try, is_waiting_delivery),
         _count_deliveries(is_held_delivery),
         _count_deliveries(is_unsequenced_event),
         select(func.min(first_pending_due_at(endpoints.c.id, is_clamped_to_now=False)))
@@ -226,8 +228,12 @@ class WebhooksReader:
         rows = await self.connection.fetch_all(ENDPOINTS_OF, owner=owner_id)
         return [to_endpoint(row) for row in rows]
 
-    async def endpoints(self, after_id: int, limit: int) -> Sequence[EndpointSubscription]:
-        rows = await self.connection.fetch_all(endpoints_after(page_size(limit)), after_id=after_id)
+    async def endpoints(
+        self, after_id: int, limit: int, offset: int = 0
+    ) -> Sequence[EndpointSubscription]:
+        rows = await self.connection.fetch_all(
+            endpoints_after(page_size(limit)), after_id=after_id, offset=offset
+        )
         return [to_subscriber(row) for row in rows[:limit]]
 
     async def delivery(self, delivery_id: int) -> Delivery | None:
@@ -259,9 +265,9 @@ class WebhooksReader:
         return await feed.find_event_position(self.connection, event_id, reader_id)
 
     async def feed_events_after(
-        self, reader_id: int | None, after_position: int, limit: int
+        self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
-        return await feed.read_feed(self.connection, reader_id, after_position, limit)
+        return await feed.read_feed(self.connection, reader_id, after_position, names, limit)
 
     async def has_unsequenced_events(self) -> bool:
         return await feed.has_unsequenced_events(self.connection)

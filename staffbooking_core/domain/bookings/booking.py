@@ -31,6 +31,7 @@ from staffbooking_core.domain.payments.processor import (
     OperationOrder,
     Payment,
     RefundPayment,
+    SettlementStatus,
 )
 from staffbooking_core.domain.shared.money import apply_rate, split_fee
 from staffbooking_core.policy import Policy
@@ -150,7 +151,8 @@ class Booking:
     revision: int = 1
     """Number of the row's last change, which concurrent writers are compared by."""
     events: int = 1
-    """Number of published events; the sequence of the last one."""
+    """Number of published events, the sequence of the last one; assigned where a transition is
+    saved."""
     timeline: tuple[TimelineEntry, ...] = ()
     checked_in_at: datetime | None = None
     accepted_at: datetime | None = None
@@ -348,6 +350,8 @@ class TransitionResult:
 
     booking: Booking
     event: EventName | None = None
+    settled_refund: Refund | None = None
+    """Of `payment.refunded`: the refund that succeeded."""
     postings: tuple[Posting, ...] = ()
     orders: tuple[OperationOrder, ...] = ()
     alerts: tuple[str, ...] = ()
@@ -380,6 +384,19 @@ class TransitionResult:
                 for refund in self.booking.refunds
             )
         )
+
+    def with_refund_settlement(
+        self, order_n: int, status: SettlementStatus, now: datetime
+    ) -> TransitionResult:
+        """Change the refund of this order, and publish it where it succeeded."""
+        is_settled = status is SettlementStatus.SETTLED
+        result = self.with_refund_change(
+            order_n, status=status, settled_at=now if is_settled else None
+        )
+        for refund in result.booking.refunds:
+            if is_settled and refund.n == order_n:
+                return evolve(result, event=EventName.PAYMENT_REFUNDED, settled_refund=refund)
+        return result
 
     def with_changes(self, **fields: object) -> TransitionResult:
         return evolve(self, booking=evolve(self.booking, **fields))  # type: ignore[arg-type]

@@ -158,13 +158,19 @@ class TimerKind(StrEnum):
 
 
 class EventName(StrEnum):
-    """Names of published events (SPECIFICATION 6.1)."""
+    """Names of events: the five of SPECIFICATION 6.1, then those by choice (CONTRACT 10)."""
 
     BOOKING_CREATED = "booking.created"
     BOOKING_COMPLETED = "booking.completed"
     BOOKING_CANCELLED = "booking.cancelled"
     PAYMENT_COMPLETED = "payment.completed"
     REVIEW_CREATED = "review.created"
+    BOOKING_ACCEPTED = "booking.accepted"
+    BOOKING_DISPUTED = "booking.disputed"
+    BOOKING_UPDATED = "booking.updated"
+    PAYMENT_REFUNDED = "payment.refunded"
+    PAYOUT_PAID = "payout.paid"
+    PAYOUT_FAILED = "payout.failed"
 
 
 @frozen
@@ -243,7 +249,8 @@ def _dispute(
     effects: tuple[Effect, ...] = (),
 ) -> Transition:
     notifications = (N.DISPUTE_TO_CUSTOMER, N.DISPUTE_TO_STAFF)
-    return Transition(parties, S.DISPUTED, guards, effects, notifications=notifications)
+    event = EventName.BOOKING_DISPUTED
+    return Transition(parties, S.DISPUTED, guards, effects, event, notifications)
 
 
 def _late_payment(status: BookingStatus) -> Transition:
@@ -290,7 +297,8 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             S.ACCEPTED,
             (G.BEFORE_START,),
             (E.OPEN_INTENT,),
-            notifications=(N.ACCEPTANCE_TO_CUSTOMER,),
+            EventName.BOOKING_ACCEPTED,
+            (N.ACCEPTANCE_TO_CUSTOMER,),
         ),
         T.DECLINE: _cancellation(_STAFF_ONLY),
         T.LOSE_SLOT: _cancellation(_SYSTEM_ONLY),
@@ -332,6 +340,7 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             S.DISPUTED,
             (G.NOT_CHECKED_IN, G.NO_SHOW_OPEN),
             (E.GRANT_CREDIT,),
+            event=EventName.BOOKING_DISPUTED,
             notifications=(N.DISPUTE_TO_CUSTOMER, N.NO_SHOW_TO_STAFF),
         ),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,

@@ -168,14 +168,12 @@ def _reason(inputs: TransitionInput) -> str | None:
 
 
 def _with_event(result: TransitionResult, event: EventName | None) -> TransitionResult:
-    """Add the event. `booking.completed` is published once, also after a dispute of a completed
-    booking."""
+    """Add the table's event, which goes before that of an effect. `booking.completed` is published
+    once, also after a dispute of a completed booking."""
     already_published = event is EventName.BOOKING_COMPLETED and any(
         entry.to is BookingStatus.COMPLETED for entry in result.booking.timeline[:-1]
     )
-    if event is None or already_published:
-        return result
-    return evolve(result.with_changes(events=result.booking.events + 1), event=event)
+    return result if event is None or already_published else evolve(result, event=event)
 
 
 # Guards -------------------------------------------------------------------------------

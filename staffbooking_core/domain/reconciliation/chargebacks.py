@@ -178,8 +178,8 @@ def _settle_refunds_by_bank(
             booking.id, operation.id, command.amount, reconciliation.now
         )
         result = record_fact(booking).with_postings(given)
-        result = result.with_refund_change(
-            operation.n, status=SettlementStatus.SETTLED, settled_at=reconciliation.now
+        result = result.with_refund_settlement(
+            operation.n, SettlementStatus.SETTLED, reconciliation.now
         )
         _count_losses(result, reconciliation)
         booking = result.booking

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
+from staffbooking_core.bounds import provided_fields
 from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -35,7 +36,6 @@ from staffbooking_core.inputs import (
     SetAvailability,
     SlotHours,
     WeeklyHours,
-    provided_fields,
 )
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 from staffbooking_core.usecases import idempotency

@@ -98,9 +98,8 @@ async def _save_review_event(
     events."""
     booking_after = evolve(booking, revision=booking.revision + 1, events=booking.events + 1)
     event = review_event(ports.ids.event_id(), review, booking_after, now)
-    await tx.bookings.save_booking(
-        evolve(to_booking_write(ports, booking, TransitionResult(booking_after), now), event=event)
-    )
+    write = to_booking_write(ports, booking, TransitionResult(booking_after), now)
+    await tx.bookings.save_booking(evolve(write, booking=booking_after, event=event))
 
 
 @validated
@@ -148,10 +147,13 @@ def _for_responder(actor: Actor, review: Review | None) -> Review:
 
 
 @validated
-async def list_all_reviews(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Review]:
-    """A page of all reviews above `after_id`, hidden ones too, by id."""
+async def list_all_reviews(
+    ports: Ports, after_id: int = 0, limit: int = 100, offset: int = 0
+) -> Sequence[Review]:
+    """A page of all reviews above `after_id`, after the first `offset` of them, hidden ones too, by
+    id."""
     async with ports.store.read_view() as view:
-        return await view.reviews.reviews(after_id, limit)
+        return await view.reviews.reviews(after_id, limit, offset)
 
 
 @validated

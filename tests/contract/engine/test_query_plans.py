@@ -39,6 +39,7 @@ from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.webhooks import (
     endpoint_claims,
     feed,
+    order as webhooks_order,
     reader as webhooks_reader,
     writer as webhooks_writer,
 )
@@ -117,7 +118,6 @@ MONEY = {
     "failed refunds": operations.failed_refunds_statement(101),
     "debts": bookings_reader.DEBTS_OF,
     "unsettled": bookings_reader.unsettled_bookings(501),
-    "pending": metrics.COUNT_PENDING,
     "backlog": metrics.GET_BACKLOG,
 }
 WEBHOOKS = {
@@ -144,6 +144,8 @@ WEBHOOKS = {
     "subscribers": webhooks_writer.LOCK_SUBSCRIBERS,
     "woken endpoints": webhooks_writer.SCHEDULE_ENDPOINTS,
     "held deliveries": webhooks_writer.HOLD_DELIVERIES,
+    "deliveries made to wait": webhooks_order.MAKE_DELIVERIES_WAIT,
+    "deliveries that wait no longer": webhooks_order.RELEASE_WAITING_DELIVERIES,
     "resumed deliveries": webhooks_writer.RESUME_DELIVERIES,
     "cancelled deliveries": webhooks_writer.CANCEL_DELIVERIES,
     "deliveries held for long": webhooks_writer.cancel_held_deliveries_statement(100),

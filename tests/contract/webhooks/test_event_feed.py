@@ -35,11 +35,11 @@ async def has_unsequenced(store):
     return await read_store(store, lambda view: view.webhooks.has_unsequenced_events())
 
 
-async def feed(store, reader=None, after=0, limit=100):
+async def feed(store, reader=None, after=0, limit=100, names=tuple(EventName)):
     reader_id = None if reader is None else reader.id
     return list(
         await read_store(
-            store, lambda view: view.webhooks.feed_events_after(reader_id, after, limit)
+            store, lambda view: view.webhooks.feed_events_after(reader_id, after, names, limit)
         )
     )
 
@@ -186,6 +186,19 @@ async def test_a_feed_is_read_from_a_position(store):
     assert await feed(store) == expected
     assert await feed(store, after=1, limit=3) == expected[1:4]
     assert [await feed(store, after=n) for n in (4, 5, 9)] == [expected[4:], [], []]
+
+
+async def test_a_feed_has_the_named_events(store):
+    """A feed has the events with the given names only, and the limit counts those."""
+    customer = await add_user(store)
+    booking = await add_booking(store, None, customer)
+    told, other = EventName.PAYOUT_PAID, EventName.BOOKING_UPDATED
+    events = [await add_event(store, booking, name=name) for name in (other, told) * 2]
+    await place_events(store)
+    wanted = await bodies(store, events[1], events[3])
+    for reader in (None, customer):
+        assert await feed(store, reader, limit=2, names=(told,)) == wanted
+        assert await feed(store, reader, names=(EventName.BOOKING_CREATED,)) == []
 
 
 async def test_a_readers_feed_has_its_own_events(store):

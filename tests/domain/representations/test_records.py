@@ -351,6 +351,7 @@ def test_a_webhook_shows_no_secret():
         "url": "https://x.example/in",
         "events": ["booking.created", "review.created"],
         "description": None,
+        "ordered": False,
         "active": False,
         "consecutive_failures": 10,
         "disabled_at": "2027-03-01T12:00:00Z",

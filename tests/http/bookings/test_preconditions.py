@@ -82,13 +82,17 @@ async def test_two_headers_are_one_list(world: HttpDeployment) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", ["accept", "decline", "checkout", "check-in", "confirm", "cancel", "dispute"]
+    "step",
+    [
+        *("accept", "decline", "checkout", "check-in", "confirm", "cancel"),
+        *("dispute", "no-show", "dispute/withdraw"),
+    ],
 )
 async def test_every_change_takes_if_match(world: HttpDeployment, step: str) -> None:
     """Each action on another version is 412, before any rule about the state."""
     booking, path, staff = await requested(world)
     customer = await world.signed_in_client(world.customer.id)
-    actor = customer if step in ("checkout", "confirm") else staff
+    actor = customer if step in ("checkout", "confirm", "no-show") else staff
     body = {"reason": "late"} if step == "dispute" else None
     answer = await actor.post(f"{path}/{step}", json=body, headers={"if-match": '"9"'})
     assert (answer.status_code, answer.json()["code"]) == (412, "version_mismatch")

@@ -14,6 +14,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
 from staffbooking_core.usecases.webhooks import deliveries
 from tests.http.api.endpoint_walks import (
     exercise_account_endpoints,
+    exercise_admin_endpoints,
     exercise_calendar_endpoints,
     exercise_dispute_endpoints,
     exercise_image_endpoints,
@@ -47,7 +48,7 @@ async def test_stored_events_have_the_documented_shape(world: HttpDeployment) ->
         item = document["webhooks"][name[1].decode()]["post"]
         schema = item["requestBody"]["content"]["application/json"]["schema"]
         validator(document, schema).validate(jsonschema_rs_value(body))
-    assert len(told) == 2
+    assert len(told) == 3
 
 
 async def test_responses_match_the_document(world: HttpDeployment, monkeypatch: Any) -> None:
@@ -92,6 +93,7 @@ async def _walk(world: HttpDeployment) -> None:
     await _messages(world)
     await _webhooks(world)
     await exercise_staff_endpoints(world)
+    await exercise_admin_endpoints(world)
     await exercise_account_endpoints(world)
     await exercise_calendar_endpoints(world)
     await exercise_image_endpoints(world)

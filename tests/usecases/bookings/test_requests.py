@@ -83,7 +83,7 @@ async def test_a_request_is_pending(scene):
 
 async def test_a_request_is_told(scene):
     """A request emits booking.created as the first event."""
-    assert await scene.events(await scene.request()) == [1]
+    assert await scene.events(await scene.request()) == ["booking.created"]
 
 
 async def test_insurance_is_priced(scene):

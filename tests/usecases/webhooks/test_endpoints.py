@@ -9,6 +9,7 @@ from attrs import evolve
 
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.users import Role, Subscription
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     DeliveryStatus,
     EndpointSecrets,
@@ -142,10 +143,9 @@ async def test_a_deleted_endpoint_forgets_its_secrets(
     await endpoints.delete_endpoint(post.ports, owner, endpoint.id)
     kept = await post.reload_endpoint(endpoint)
     assert (kept.secrets, kept.active, kept.deleted_at) == (EndpointSecrets(b""), False, NOW)
-    order = [PENDING, SUCCEEDED, FAILED, HELD, CANCELLED]
-    became = {PENDING: CANCELLED, HELD: CANCELLED}
+    ended = (SUCCEEDED, FAILED)
     assert await post.delivery_statuses(endpoint) == [
-        became.get(each, each) for each in order[::-1]
+        each if each in ended else CANCELLED for each in reversed(DeliveryStatus)
     ]
     assert await post.deliver() == 0
 
@@ -229,6 +229,22 @@ async def test_an_event_is_in_the_feed_once_it_is_placed(post: WebhookScenario) 
         (body,), has_more = await endpoints.read_feed(post.ports, user, None, 10)
         assert (event.id.encode() in body, has_more) == (True, False)
         assert await endpoints.read_feed(post.ports, user, event.id, 10) == ([], False)
+
+
+async def test_the_feed_has_the_events_that_an_endpoint_names(post: WebhookScenario) -> None:
+    """Besides the default events, a reader gets those that one of the reader's endpoints names,
+    those from before too; without one, they still are known positions."""
+    store = post.ports.store
+    customer, admin = await add_subscriber(store), await add_user(store, role=Role.ADMIN)
+    booking = await add_booking(store, await add_companion(store), customer)
+    event = await add_event(store, booking, name=EventName.BOOKING_ACCEPTED)
+    await deliveries.publish_events(post.ports)
+    for user in (customer, admin):
+        assert await endpoints.read_feed(post.ports, user, None, 10) == ([], False)
+        assert await endpoints.read_feed(post.ports, user, event.id, 10) == ([], False)
+        await add_endpoint(store, user, events=frozenset({EventName.BOOKING_ACCEPTED}))
+        ((body,), _) = await endpoints.read_feed(post.ports, user, None, 10)
+        assert event.id.encode() in body
 
 
 async def test_a_strangers_event_is_unknown(post: WebhookScenario) -> None:

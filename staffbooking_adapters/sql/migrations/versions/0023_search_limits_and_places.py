@@ -20,8 +20,8 @@ from sqlalchemy import (
 
 from staffbooking_adapters.sql.engine.types import BigInt
 
-revision = "0018"
-down_revision = "0017"
+revision = "0023"
+down_revision = "0021"
 
 _WITHOUT_STROKES = str.maketrans("đħıłøŧ", "dhilot")
 
