@@ -58,7 +58,7 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
         return await _search_by_hours(view, query, query.date, bounds, now)
 
 
-_CANDIDATE_BATCH_SIZE = 100
+_FIRST_BATCH_SIZE, _BATCH_SIZE = 100, 500
 MAX_CANDIDATES = 5_000
 """Companions whose hours are looked at for one page. Those ranked after them are not found."""
 
@@ -71,12 +71,12 @@ async def _search_by_hours(
     start, found = (query.page - 1) * query.limit, list[bytes]()
     end = start + query.limit + 1
     midnight = datetime.combine(day, time(), UTC)
-    for page in range(1, MAX_CANDIDATES // _CANDIDATE_BATCH_SIZE + 1):
+    offset = 0 if start < MAX_CANDIDATES else MAX_CANDIDATES
+    while offset < MAX_CANDIDATES:
+        size = _FIRST_BATCH_SIZE if offset < _BATCH_SIZE else _BATCH_SIZE
+        batch = evolve(query, page=offset // size + 1, limit=size)
         candidates = await view.companions.search_candidates(
-            evolve(query, page=page, limit=_CANDIDATE_BATCH_SIZE),
-            midnight - DAY,
-            midnight + 2 * DAY,
-            bounds,
+            batch, midnight - DAY, midnight + 2 * DAY, bounds
         )
         agendas = ((one.summary, one.availability) for one in candidates)
         found += [
@@ -84,8 +84,9 @@ async def _search_by_hours(
             for summary, agenda in agendas
             if has_free_hour(agenda.calendar, agenda.busy, day, now)
         ]
-        if len(candidates) < _CANDIDATE_BATCH_SIZE or len(found) >= end:
+        if len(candidates) < size or len(found) >= end:
             break
+        offset += size
     return found[start:end]
 
 
