@@ -26,7 +26,7 @@ def unavailability_reason(
     calendar: Calendar, booked: Iterable[Interval], interval: Interval, now: datetime
 ) -> UnavailabilityReason | None:
     """The first reason why the interval cannot be booked at `now`; None where it can. `booked` are
-    the bookings that hold their slot."""
+    the bookings that hold their slot. The horizon binds the day of the start alone."""
     limits, zone = calendar.limits, calendar.timezone
     day = local_date(zone, interval.starts_at)
     if day > limits.last_day(local_date(zone, now)):
