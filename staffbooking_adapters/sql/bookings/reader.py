@@ -114,8 +114,7 @@ GET_BOOKING_BY_CODE = Statement(
 )
 LOCK_BOOKING = Statement(_SELECT_BOOKING_BY_ID.with_for_update(key_share=True))
 
-_TARGET = bookings.alias("mine")
-_BUFFER = bindparam("buffer", type_=Duration)
+_TARGET, _BUFFER = bookings.alias("mine"), bindparam("buffer", type_=Duration)
 _OVERLAPS_TARGET = and_(
     bookings.c.status == BookingStatus.PENDING,
     bookings.c.starts_at < _TARGET.c.ends_at + _BUFFER,

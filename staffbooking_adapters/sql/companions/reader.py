@@ -23,6 +23,7 @@ from sqlalchemy import (
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.companions.search import (
     SearchVariant,
+    join_companions,
     ranked_companions_page,
     summaries_page,
 )
@@ -168,12 +169,15 @@ def candidates_page(variant: SearchVariant) -> Statement:
 
     def select_candidates(dialect: Any) -> Any:
         page = ranked_companions_page(variant, dialect)
-        rows = page.join(companions, companions.c.id == page.c.companion_id)
-        return (
-            select(*_CANDIDATE_COLUMNS, *_SLOT_COLUMNS)
-            .select_from(rows.outerjoin(bookings, holds_slot_of_companion(companions.c.id)))
-            .order_by(page.c.rank, page.c.companion_id, bookings.c.starts_at)
+        rows, columns = join_companions(
+            page,
+            dialect,
+            (*_CANDIDATE_COLUMNS, *_SLOT_COLUMNS),
+            lambda rows: rows.outerjoin(bookings, holds_slot_of_companion(companions.c.id)),
         )
+        starts_at = columns[-2]
+        ordered = select(*columns).select_from(rows)
+        return ordered.order_by(page.c.rank, page.c.companion_id, starts_at)
 
     return Statement(postgresql=select_candidates("postgresql"), sqlite=select_candidates("sqlite"))
 

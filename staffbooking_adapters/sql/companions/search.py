@@ -23,8 +23,9 @@ looking at a bounded number of rows. In order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 from attrs import frozen
 from sqlalchemy import (
@@ -41,6 +42,7 @@ from sqlalchemy import (
     case,
     cast,
     exists,
+    false,
     func,
     literal_column,
     not_,
@@ -92,11 +94,28 @@ def summaries_page(variant: SearchVariant) -> Statement:
 
     def select_summaries(dialect: Dialect) -> Select[tuple[bytes, bool]]:
         page = ranked_companions_page(variant, dialect)
-        rows = page.join(companions, companions.c.id == page.c.companion_id)
-        ordered = select(companions.c.summary, is_exact).select_from(rows)
+        rows, columns = join_companions(page, dialect, [companions.c.summary])
+        ordered = select(*columns, is_exact).select_from(rows)
         return ordered.order_by(page.c.rank, page.c.companion_id)
 
     return Statement(postgresql=select_summaries("postgresql"), sqlite=select_summaries("sqlite"))
+
+
+def join_companions(
+    page: Subquery,
+    dialect: Dialect,
+    columns: Sequence[ColumnElement[Any]],
+    join_more: Callable[[FromClause], FromClause] = lambda rows: rows,
+) -> tuple[FromClause, Sequence[ColumnElement[Any]]]:
+    """A page joined to its companions and what `join_more` joins to these, and its columns."""
+    is_companion = companions.c.id == page.c.companion_id
+    if dialect == "sqlite":
+        return join_more(page.join(companions, is_companion)), columns
+    # `OFFSET 0` keeps the planner from a scan of the table: it expects a page to cost so much that
+    # the scan makes no difference.
+    its = select(*columns).select_from(join_more(companions)).where(is_companion)
+    its_rows = its.offset(literal_column("0")).lateral("its")
+    return page.join(its_rows, true()), tuple(its_rows.c)
 
 
 def ranked_companions_page(variant: SearchVariant, dialect: Dialect) -> Subquery:
@@ -279,12 +298,14 @@ class _SearchBranches:
             mark = select(companion_days.c.free).where(
                 companion_days.c.companion_id == rows.c.companion_id, _IS_SEARCHED_DAY
             )
-            filters.append(func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows)))
-            # Not a join, as with locations.
-            allowed = select(_LIMITS_MAY_ALLOW).where(
+            limits = select(_LIMITS_MAY_ALLOW).where(
                 companion_limits.c.companion_id == rows.c.companion_id
             )
-            filters.append(func.coalesce(allowed.scalar_subquery(), true()))
+            # Not joins, as with locations; and one condition, for which the planner expects half of
+            # the rows, as for a single one.
+            is_free = func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows))
+            is_allowed = func.coalesce(limits.scalar_subquery(), true())
+            filters.append(case((is_allowed, is_free), else_=false()))
         return filters
 
 
