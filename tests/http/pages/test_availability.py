@@ -35,7 +35,7 @@ FORMS = {
     TAKE: {},
     FORGET: {},
 }
-SET = {
+SET: dict[str, Any] = {
     "timezone": "Europe/Zurich",
     "weekly": [
         {"weekday": 0, "start": "09:00", "end": "12:00"},
