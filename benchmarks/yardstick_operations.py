@@ -23,7 +23,8 @@ from benchmarks.yardstick_access import AdmissionRefused
 from staffbooking_adapters.sql.companions.search import SearchVariant, summaries_page
 from staffbooking_adapters.sql.engine.dialect import substring_pattern
 from staffbooking_adapters.sql.engine.postgres import CONNECT_OPTIONS, SERVER_SETTINGS
-from staffbooking_core.domain.companions.companion import normalize_text
+from staffbooking_core.domain.companions.booking_limits import ANY_DATE, date_bounds
+from staffbooking_core.domain.companions.companion import normalize_place, normalize_text
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -173,6 +174,7 @@ def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
         raise AdmissionRefused
     low, high = given.get("min_price"), given.get("max_price")
     day = date.fromisoformat(given["date"]) if "date" in given else None
+    bounds = ANY_DATE if day is None else date_bounds(day, datetime.now(UTC))
     sql, names = _search_sql(
         SearchVariant(
             has_location="location" in given,
@@ -184,12 +186,16 @@ def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
         )
     )
     values = {
-        "place": substring_pattern(normalize_text(given.get("location", ""))),
+        "place": substring_pattern(normalize_place(given.get("location", ""))),
         "service": normalize_text(given.get("service", "")),
         "low": 0 if low is None else round(float(low) * 100),
         "high": 2**63 - 1 if high is None else round(float(high) * 100),
         "day": day,
         "weekday_bit": 0 if day is None else 1 << day.weekday(),
+        "max_notice": bounds.max_notice_hours,
+        "sure_notice": bounds.sure_notice_hours,
+        "min_horizon": bounds.min_horizon_days,
+        "sure_horizon": bounds.sure_horizon_days,
         "offset": (page - 1) * limit,
     }
     return sql, [values[name] for name in names], page, limit

@@ -27,6 +27,11 @@ from staffbooking_core.bounds import (
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.companions.booking_limits import (
+    MAX_BUFFER_MINUTES,
+    MAX_HORIZON_DAYS,
+    MAX_NOTICE_HOURS,
+)
 from staffbooking_core.domain.companions.companion import Badge, Tier
 from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
 
@@ -283,6 +288,12 @@ class SetAvailability:
     timezone: TimezoneName
     weekly: WeeklyHoursList | Unset = Unset.UNSET
     overrides: DateHoursList | Unset = Unset.UNSET
+    buffer_minutes: Annotated[int, IntegerBounds(0, MAX_BUFFER_MINUTES)] | Unset = Unset.UNSET
+    """Free time kept before and after each booking."""
+    min_notice_hours: Annotated[int, IntegerBounds(0, MAX_NOTICE_HOURS)] | Unset = Unset.UNSET
+    """The least time from a request to the start of its booking."""
+    horizon_days: Annotated[int, IntegerBounds(1, MAX_HORIZON_DAYS)] | Unset = Unset.UNSET
+    """The last day on which a booking may start, counted from the current one."""
 
 
 @frozen(kw_only=True)

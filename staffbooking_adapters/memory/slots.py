@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from staffbooking_adapters.memory.state import MemoryState
 from staffbooking_core.domain.bookings.booking import Booking
@@ -37,9 +37,10 @@ def busy_intervals(
     return [span for span in spans if span.starts_at < last and first < span.ends_at]
 
 
-def overlaps(one: Booking, other: Booking) -> bool:
-    """Whether two bookings overlap; touching bookings do not."""
-    return one.starts_at < other.ends_at and other.starts_at < one.ends_at
+def overlaps(one: Booking, other: Booking, buffer: timedelta = timedelta()) -> bool:
+    """Whether two bookings overlap, or are less than the buffer apart; touching bookings do not
+    overlap."""
+    return one.starts_at < other.ends_at + buffer and other.starts_at < one.ends_at + buffer
 
 
 def require_free_slot(state: MemoryState, booking: Booking) -> None:

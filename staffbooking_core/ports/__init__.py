@@ -49,6 +49,7 @@ from staffbooking_core.ports.companions import (
     CompanionsReadPort,
     CompanionsWritePort,
     SearchCandidate,
+    SearchPage,
 )
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
 from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
@@ -223,6 +224,7 @@ __all__ = [
     "SandboxReadPort",
     "SandboxWritePort",
     "SearchCandidate",
+    "SearchPage",
     "SessionCaller",
     "SkippedRow",
     "Store",

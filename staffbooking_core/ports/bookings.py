@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Protocol
 
 from attrs import frozen
@@ -172,9 +172,12 @@ class BookingsWritePort(BookingsReadPort, Protocol):
         """A booking by id, locked until the transaction ends."""
         ...
 
-    async def lock_competing_bookings(self, booking_id: int) -> Sequence[Booking]:
-        """The booking and the pending ones of its companion that overlap it, all locked in the
-        order of ids; empty where there is no such booking."""
+    async def lock_competing_bookings(
+        self, booking_id: int, buffer: timedelta
+    ) -> Sequence[Booking]:
+        """The booking and the pending ones of its companion that overlap it or are less than the
+        buffer apart from it, all locked in the order of ids; empty where there is no such
+        booking."""
         ...
 
     async def save_booking(self, booking_write: BookingWrite) -> None:

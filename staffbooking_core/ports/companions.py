@@ -9,6 +9,7 @@ from typing import Protocol
 from attrs import frozen
 
 from staffbooking_core.domain.companions.availability import Calendar, Interval
+from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import Approval, Companion, CompanionQuery
 
 
@@ -31,12 +32,23 @@ class SearchCandidate:
     availability: CompanionAvailability
 
 
+@frozen
+class SearchPage:
+    """Encoded summaries of a search. If the page is not exact, the limits of some companions leave
+    open whether they can be booked on the date: the page may contain too many."""
+
+    summaries: Sequence[bytes]
+    is_exact: bool = True
+
+
 class CompanionsReadPort(Protocol):
     """Queries on companions. Listed companions are those that the public may see."""
 
-    async def search(self, query: CompanionQuery) -> Sequence[bytes]:
+    async def search(self, query: CompanionQuery, bounds: DateBounds = ANY_DATE) -> SearchPage:
         """Encoded summaries of listed companions in the order of CONTRACT 3: up to `limit + 1`
-        from the page's start, so that the caller sees whether another page follows."""
+        from the page's start, so that the caller sees whether another page follows. With a date,
+        of the companions with a free hour on it, those whose limits the bounds may allow; the
+        page is exact if they surely allow each of them, or it is empty."""
         ...
 
     async def detail(self, companion_id: int) -> bytes | None:
@@ -60,10 +72,15 @@ class CompanionsReadPort(Protocol):
         ...
 
     async def search_candidates(
-        self, query: CompanionQuery, first: datetime, last: datetime
+        self,
+        query: CompanionQuery,
+        first: datetime,
+        last: datetime,
+        bounds: DateBounds = ANY_DATE,
     ) -> Sequence[SearchCandidate]:
         """Up to `query.limit` companions of a page of a search, in its order, with the busy
-        intervals that touch [first, last]."""
+        intervals that touch [first, last]. Of companions with booking limits only those that the
+        bounds may allow."""
         ...
 
     async def companion(self, companion_id: int) -> Companion | None:

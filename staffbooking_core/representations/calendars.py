@@ -11,6 +11,11 @@ from staffbooking_core.domain.companions.availability import (
     Slot,
     format_hhmm,
 )
+from staffbooking_core.domain.companions.booking_limits import (
+    MAX_BUFFER_MINUTES,
+    MAX_HORIZON_DAYS,
+    MAX_NOTICE_HOURS,
+)
 from staffbooking_core.representations.json_types import (
     ClockEndTime,
     ClockTime,
@@ -49,15 +54,39 @@ class _DateOverrideRecord(TypedDict):
 
 
 class AvailabilityRecord(TypedDict):
-    """The working hours that the staff member set, without bookings."""
+    """The working hours and booking limits that the staff member set, without bookings."""
 
     timezone: Timezone
     weekly: list[_WeeklySlotRecord]
     overrides: list[_DateOverrideRecord]
+    buffer_minutes: Annotated[
+        int,
+        JsonSchema(
+            minimum=0,
+            maximum=MAX_BUFFER_MINUTES,
+            description="Free time kept before and after each booking",
+        ),
+    ]
+    min_notice_hours: Annotated[
+        int,
+        JsonSchema(
+            minimum=0,
+            maximum=MAX_NOTICE_HOURS,
+            description="The least time from a request to the start of its booking",
+        ),
+    ]
+    horizon_days: Annotated[
+        int,
+        JsonSchema(
+            minimum=1,
+            maximum=MAX_HORIZON_DAYS,
+            description="The last day on which a booking may start, counted from the current one",
+        ),
+    ]
 
 
 def availability_record(calendar: Calendar) -> AvailabilityRecord:
-    """The record of a calendar's hours."""
+    """The record of a calendar's hours and limits."""
     return {
         "timezone": calendar.timezone,
         "weekly": [
@@ -70,6 +99,9 @@ def availability_record(calendar: Calendar) -> AvailabilityRecord:
             }
             for override in calendar.overrides
         ],
+        "buffer_minutes": calendar.limits.buffer_minutes,
+        "min_notice_hours": calendar.limits.min_notice_hours,
+        "horizon_days": calendar.limits.horizon_days,
     }
 
 

@@ -11,7 +11,7 @@ from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigge
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
-from staffbooking_core.domain.companions.search_index import find_marks_on, local_days
+from staffbooking_core.domain.companions.search_index import booked_days, find_marks_on
 from staffbooking_core.domain.notifications.notifications import notifications_for
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import (
@@ -146,5 +146,5 @@ async def _save_day_marks(companions: CompanionsWritePort, booking: Booking) -> 
     busy = await companions.busy_intervals(
         companion.id, span.starts_at - LOCAL_DAY_MARGIN, span.ends_at + LOCAL_DAY_MARGIN
     )
-    marks = find_marks_on(hours, busy, local_days(hours.timezone, span))
+    marks = find_marks_on(hours, busy, booked_days(hours, span))
     await companions.save_day_marks(companion.id, marks)

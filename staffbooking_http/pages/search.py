@@ -18,7 +18,7 @@ from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.companions import availability
+from staffbooking_core.domain.companions import availability, booking_limits
 from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
@@ -170,7 +170,7 @@ async def _companion_context(call: Call) -> dict[str, Any]:
         "companion": companion,
         "services": companion["service_types"].split(","),
         "first": today,
-        "last": availability.add_years(today, policy.book_ahead_years),
+        "last": booking_limits.add_years(today, policy.book_ahead_years),
         "day_hours": policy.day_rate_from_hours,
     }
 

@@ -25,7 +25,9 @@ from staffbooking_http.api.response_schemas import (
     "/api/v1/companions",
     ApiKeyAccess(Permission.READ),
     summary="Search available staff members",
-    description="Ordered by rating, number of reviews, and id. Results match all given filters.",
+    description="Ordered by rating, number of reviews, and id. Results match all given filters: "
+    "`location` a part of the city or country, without case and accents; `date` an hour of that "
+    "local day that can be booked now.",
     query=SearchCompanions,
     response_schema=reply_schema(
         companions=list[CompanionSummaryRecord], page=int, limit=int, has_more=bool
@@ -66,7 +68,8 @@ async def read_companion(call: Call) -> Reply:
     ApiKeyAccess(Permission.READ),
     summary="Read the free slots of a staff member",
     description="Local days of the companion's timezone, both ends included, at most "
-    "{availability_days}.",
+    "{availability_days}. Only what can be booked now is free: ahead of now, within the notice "
+    "and horizon of the staff member, and outside the buffers of bookings.",
     query=ReadAvailability,
     check_target=_companion_reply,
     response_schema=type_schema(FreeDaysRecord),

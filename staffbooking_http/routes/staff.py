@@ -82,7 +82,8 @@ async def read_availability(call: Call) -> Reply:
     summary="Replace the hours that you set",
     description=(
         "Local times of the timezone. An override replaces the weekly hours of its date; "
-        "without slots it is a day off. Absent fields keep their values; bookings stay."
+        "without slots it is a day off. Absent fields keep their values; bookings stay. "
+        "Buffer, notice and horizon limit what can be requested."
     ),
     body=SetAvailability,
     response_schema=reply_schema(success=Success, availability=AvailabilityRecord),

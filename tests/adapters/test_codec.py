@@ -9,14 +9,13 @@ import pytest
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.companions.availability import (
-    MAX_CACHEABLE_SLOTS,
     Calendar,
     DateOverride,
     Interval,
     Slot,
     WeeklySlot,
-    is_cacheable,
 )
+from staffbooking_core.domain.companions.search_index import MAX_CACHEABLE_SLOTS, is_cacheable
 from tests.support.builders import DAY, HOUR, make_calendar
 
 START = datetime(2027, 3, 1, 9, tzinfo=UTC)

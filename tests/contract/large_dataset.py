@@ -50,6 +50,15 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         {"companion_id": "i", "day": "{day}", "free": "i % 20 = 0"},
     ),
     (
+        bookings.companion_limits,
+        ROW_COUNT // 2,
+        {
+            "companion_id": "2 * i",
+            "min_notice_hours": "i % 5 * 24",
+            "horizon_days": "CASE i % 3 WHEN 0 THEN 365 ELSE 1095 END",
+        },
+    ),
+    (
         bookings.bookings,
         ROW_COUNT,
         {

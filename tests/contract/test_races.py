@@ -327,4 +327,4 @@ async def test_searches_by_date_are_exact_after_a_race(processes):
 
 
 async def on(view, day):
-    return await view.companions.search(CompanionQuery(date=day, limit=50))
+    return (await view.companions.search(CompanionQuery(date=day, limit=50))).summaries

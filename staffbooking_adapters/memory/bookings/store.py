@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 
 from attrs import evolve, frozen
 
@@ -166,7 +166,9 @@ class BookingsWriter(BookingsReader):
     async def lock_booking(self, booking_id: int) -> Booking | None:
         return await self.booking(booking_id)
 
-    async def lock_competing_bookings(self, booking_id: int) -> Sequence[Booking]:
+    async def lock_competing_bookings(
+        self, booking_id: int, buffer: timedelta
+    ) -> Sequence[Booking]:
         booking = await self.booking(booking_id)
         if booking is None:
             return []
@@ -174,7 +176,7 @@ class BookingsWriter(BookingsReader):
             other
             for other in bookings_of(self.tx.state, booking.companion_id)
             if other.id == booking.id
-            or (other.status is BookingStatus.PENDING and overlaps(booking, other))
+            or (other.status is BookingStatus.PENDING and overlaps(booking, other, buffer))
         ]
         return sorted(rivals, key=lambda rival: rival.id)
 

@@ -17,13 +17,15 @@ from staffbooking_adapters.memory.companions.reviews import newest_reviews
 from staffbooking_adapters.memory.slots import all_busy_intervals, busy_intervals
 from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
+from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import (
     Approval,
     Companion,
     CompanionQuery,
+    normalize_place,
     normalize_text,
 )
-from staffbooking_core.ports import CompanionAvailability, SearchCandidate
+from staffbooking_core.ports import CompanionAvailability, SearchCandidate, SearchPage
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 
 
@@ -33,10 +35,14 @@ class CompanionsReader:
 
     tx: MemoryTransaction
 
-    async def search(self, query: CompanionQuery) -> Sequence[bytes]:
+    async def search(self, query: CompanionQuery, bounds: DateBounds = ANY_DATE) -> SearchPage:
         start = (query.page - 1) * query.limit
-        found = self._find_matching(query)[start : start + query.limit + 1]
-        return [row.summary for row in found]
+        matching = self._find_matching(query, bounds)
+        is_exact = query.date is None or all(
+            bounds.surely_allow(row.companion.calendar.limits) for row in matching
+        )
+        summaries = [row.summary for row in matching[start : start + query.limit + 1]]
+        return SearchPage(summaries, is_exact or not summaries)
 
     async def detail(self, companion_id: int) -> bytes | None:
         row = self._find_listed(companion_id)
@@ -69,10 +75,14 @@ class CompanionsReader:
         return [name for _, name in sorted(names.items())]
 
     async def search_candidates(
-        self, query: CompanionQuery, first: datetime, last: datetime
+        self,
+        query: CompanionQuery,
+        first: datetime,
+        last: datetime,
+        bounds: DateBounds = ANY_DATE,
     ) -> Sequence[SearchCandidate]:
         offset = (query.page - 1) * query.limit
-        rows = self._find_matching(query)[offset : offset + query.limit]
+        rows = self._find_matching(query, bounds)[offset : offset + query.limit]
         return [
             SearchCandidate(
                 row.summary,
@@ -106,11 +116,16 @@ class CompanionsReader:
         held_intervals = busy_intervals(self.tx.state, companion.id, first, last)
         return CompanionAvailability(companion.id, companion.calendar, tuple(held_intervals))
 
-    def _find_matching(self, query: CompanionQuery) -> list[CompanionRow]:
+    def _find_matching(self, query: CompanionQuery, bounds: DateBounds) -> list[CompanionRow]:
         rows: Iterable[CompanionRow] = self.tx.state.companions.values()
         rows = (row for row in rows if row.companion.is_listed and _matches_filters(row, query))
         if (day := query.date) is not None:
-            rows = (row for row in rows if self._is_free(row.companion, day))
+            rows = (
+                row
+                for row in rows
+                if bounds.may_allow(row.companion.calendar.limits)
+                and self._is_free(row.companion, day)
+            )
         return sorted(rows, key=lambda row: row.sort_key)
 
     def _is_free(self, companion: Companion, day: date) -> bool:
@@ -149,8 +164,8 @@ def put_companion(tx: MemoryTransaction, companion: Companion) -> None:
         detail=codec.encode(companion_detail(companion, currency, reviews, portfolio)),
         sort_key=(-companion.rating_avg, -companion.total_reviews, companion.id),
         locations=(
-            normalize_text(companion.location_city),
-            normalize_text(companion.location_country),
+            normalize_place(companion.location_city),
+            normalize_place(companion.location_country),
         ),
         services=frozenset(normalize_text(name) for name in companion.service_types),
     )
@@ -168,5 +183,5 @@ def _matches_filters(row: CompanionRow, query: CompanionQuery) -> bool:
         (query.min_price is None or query.min_price <= rate)
         and (query.max_price is None or rate <= query.max_price)
         and (service is None or normalize_text(service) in row.services)
-        and (location is None or any(normalize_text(location) in name for name in row.locations))
+        and (location is None or any(normalize_place(location) in name for name in row.locations))
     )

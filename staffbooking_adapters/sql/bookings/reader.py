@@ -37,7 +37,7 @@ from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
-from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Duration, Instant
 from staffbooking_adapters.sql.schema.bookings import (
     booking_numbers,
     bookings,
@@ -114,11 +114,11 @@ GET_BOOKING_BY_CODE = Statement(
 )
 LOCK_BOOKING = Statement(_SELECT_BOOKING_BY_ID.with_for_update(key_share=True))
 
-_TARGET = bookings.alias("mine")
+_TARGET, _BUFFER = bookings.alias("mine"), bindparam("buffer", type_=Duration)
 _OVERLAPS_TARGET = and_(
     bookings.c.status == BookingStatus.PENDING,
-    bookings.c.starts_at < _TARGET.c.ends_at,
-    bookings.c.ends_at > _TARGET.c.starts_at,
+    bookings.c.starts_at < _TARGET.c.ends_at + _BUFFER,
+    bookings.c.ends_at > _TARGET.c.starts_at - _BUFFER,
 )
 LOCK_CONTENDERS = Statement(
     select(*BOOKING_COLUMNS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -295,8 +296,11 @@ class BookingsWriter(BookingsReader):
             await self.connection.fetch_one(reading.LOCK_BOOKING, booking_id=booking_id)
         )
 
-    async def lock_competing_bookings(self, booking_id: int) -> Sequence[Booking]:
-        rows = await self.connection.fetch_all(reading.LOCK_CONTENDERS, booking_id=booking_id)
+    async def lock_competing_bookings(
+        self, booking_id: int, buffer: timedelta
+    ) -> Sequence[Booking]:
+        params = {"booking_id": booking_id, "buffer": buffer}
+        rows = await self.connection.fetch_all(reading.LOCK_CONTENDERS, **params)
         return [to_booking(row) for row in rows]
 
     async def save_booking(self, booking_write: BookingWrite) -> None:

@@ -23,10 +23,12 @@ from sqlalchemy import (
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.companions.search import (
     SearchVariant,
+    join_companions,
     ranked_companions_page,
     summaries_page,
 )
 from staffbooking_adapters.sql.companions.writer import mark_days, save_companions
+from staffbooking_adapters.sql.engine.composite import parameters_for
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, substring_pattern
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
@@ -46,16 +48,18 @@ from staffbooking_core.domain.companions.availability import (
     MIN_CALENDAR_DATE,
     Interval,
 )
+from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import (
     Approval,
     Badge,
     Companion,
     CompanionQuery,
     Tier,
+    normalize_place,
     normalize_text,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import CompanionAvailability, SearchCandidate
+from staffbooking_core.ports import CompanionAvailability, SearchCandidate, SearchPage
 
 MAX_PRICE = 2**63 - 1
 """The upper bound of prices if a search has none."""
@@ -165,12 +169,15 @@ def candidates_page(variant: SearchVariant) -> Statement:
 
     def select_candidates(dialect: Any) -> Any:
         page = ranked_companions_page(variant, dialect)
-        rows = page.join(companions, companions.c.id == page.c.companion_id)
-        return (
-            select(*_CANDIDATE_COLUMNS, *_SLOT_COLUMNS)
-            .select_from(rows.outerjoin(bookings, holds_slot_of_companion(companions.c.id)))
-            .order_by(page.c.rank, page.c.companion_id, bookings.c.starts_at)
+        rows, columns = join_companions(
+            page,
+            dialect,
+            (*_CANDIDATE_COLUMNS, *_SLOT_COLUMNS),
+            lambda rows: rows.outerjoin(bookings, holds_slot_of_companion(companions.c.id)),
         )
+        starts_at = columns[-2]
+        ordered = select(*columns).select_from(rows)
+        return ordered.order_by(page.c.rank, page.c.companion_id, starts_at)
 
     return Statement(postgresql=select_candidates("postgresql"), sqlite=select_candidates("sqlite"))
 
@@ -181,15 +188,16 @@ class CompanionsReader:
 
     connection: Connection
 
-    async def search(self, query: CompanionQuery) -> Sequence[bytes]:
+    async def search(self, query: CompanionQuery, bounds: DateBounds = ANY_DATE) -> SearchPage:
         if query.date is not None and not MIN_CALENDAR_DATE <= query.date <= MAX_CALENDAR_DATE:
-            return []
+            return SearchPage([])
         row_limit, offset = query.limit + 1, (query.page - 1) * query.limit
         variant = _search_variant(query, row_limit, offset)
         rows = await self.connection.fetch_all(
-            summaries_page(variant), **search_parameters(query, variant, offset)
+            summaries_page(variant), **search_parameters(query, variant, offset, bounds)
         )
-        return [summary for (summary,) in rows[:row_limit]]
+        summaries = [summary for summary, _ in rows[:row_limit]]
+        return SearchPage(summaries, is_exact=all(is_exact for _, is_exact in rows[:1]))
 
     async def detail(self, companion_id: int) -> bytes | None:
         found: bytes | None = await self.connection.fetch_value(
@@ -221,13 +229,19 @@ class CompanionsReader:
         return [name for _, name in rows if name is not None]
 
     async def search_candidates(
-        self, query: CompanionQuery, first: datetime, last: datetime
+        self,
+        query: CompanionQuery,
+        first: datetime,
+        last: datetime,
+        bounds: DateBounds = ANY_DATE,
     ) -> Sequence[SearchCandidate]:
         offset = (query.page - 1) * query.limit
         variant = _search_variant(query, query.limit, offset)
-        params = search_parameters(query, variant, offset)
+        params = search_parameters(query, variant, offset, bounds)
+        params |= {"first": first, "last": last}
+        statement = candidates_page(variant)
         rows = await self.connection.fetch_all(
-            candidates_page(variant), **params, first=first, last=last
+            statement, **parameters_for(statement, self.connection, params)
         )
         grouped = [list(some) for _, some in groupby(rows, key=itemgetter(0))]
         return [_to_candidate(some) for some in grouped[: query.limit]]
@@ -290,18 +304,27 @@ def _search_variant(query: CompanionQuery, row_limit: int, offset: int) -> Searc
     )
 
 
-def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int) -> dict[str, Any]:
+def search_parameters(
+    query: CompanionQuery, variant: SearchVariant, offset: int, bounds: DateBounds = ANY_DATE
+) -> dict[str, Any]:
     """The parameters of a search statement of this variant."""
     params: dict[str, Any] = {}
     if variant.has_location:
-        params["place"] = substring_pattern(normalize_text(query.location or ""))
+        params["place"] = substring_pattern(normalize_place(query.location or ""))
     if variant.has_service:
         params["service"] = normalize_text(query.service or "")
     if variant.has_price:
         params["low"] = query.min_price or 0
         params["high"] = MAX_PRICE if query.max_price is None else query.max_price
     if query.date is not None:
-        params["day"], params["weekday_bit"] = query.date, 1 << query.date.weekday()
+        params |= {
+            "day": query.date,
+            "weekday_bit": 1 << query.date.weekday(),
+            "max_notice": bounds.max_notice_hours,
+            "sure_notice": bounds.sure_notice_hours,
+            "min_horizon": bounds.min_horizon_days,
+            "sure_horizon": bounds.sure_horizon_days,
+        }
     if variant.has_offset:
         params["offset"] = offset
     return params

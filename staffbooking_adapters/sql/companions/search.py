@@ -23,8 +23,9 @@ looking at a bounded number of rows. In order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 from attrs import frozen
 from sqlalchemy import (
@@ -40,6 +41,8 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    exists,
+    false,
     func,
     literal_column,
     not_,
@@ -54,6 +57,7 @@ from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Dialect
 from staffbooking_adapters.sql.schema.bookings import (
     companion_days,
+    companion_limits,
     companion_search,
     companions,
     is_day_marked_free,
@@ -85,15 +89,33 @@ class SearchVariant:
 
 @cache
 def summaries_page(variant: SearchVariant) -> Statement:
-    """Statement for the stored summaries of a page."""
+    """Statement for the stored summaries of a page, each with whether the page is exact."""
+    is_exact = select(_ARE_LIMITS_CLEAR).scalar_subquery() if variant.has_date else true()
 
-    def select_summaries(dialect: Dialect) -> Select[tuple[bytes]]:
+    def select_summaries(dialect: Dialect) -> Select[tuple[bytes, bool]]:
         page = ranked_companions_page(variant, dialect)
-        rows = page.join(companions, companions.c.id == page.c.companion_id)
-        ordered = select(companions.c.summary).select_from(rows)
+        rows, columns = join_companions(page, dialect, [companions.c.summary])
+        ordered = select(*columns, is_exact).select_from(rows)
         return ordered.order_by(page.c.rank, page.c.companion_id)
 
     return Statement(postgresql=select_summaries("postgresql"), sqlite=select_summaries("sqlite"))
+
+
+def join_companions(
+    page: Subquery,
+    dialect: Dialect,
+    columns: Sequence[ColumnElement[Any]],
+    join_more: Callable[[FromClause], FromClause] = lambda rows: rows,
+) -> tuple[FromClause, Sequence[ColumnElement[Any]]]:
+    """A page joined to its companions and what `join_more` joins to these, and its columns."""
+    is_companion = companions.c.id == page.c.companion_id
+    if dialect == "sqlite":
+        return join_more(page.join(companions, is_companion)), columns
+    # `OFFSET 0` keeps the planner from a scan of the table: it expects a page to cost so much that
+    # the scan makes no difference.
+    its = select(*columns).select_from(join_more(companions)).where(is_companion)
+    its_rows = its.offset(literal_column("0")).lateral("its")
+    return page.join(its_rows, true()), tuple(its_rows.c)
 
 
 def ranked_companions_page(variant: SearchVariant, dialect: Dialect) -> Subquery:
@@ -276,7 +298,14 @@ class _SearchBranches:
             mark = select(companion_days.c.free).where(
                 companion_days.c.companion_id == rows.c.companion_id, _IS_SEARCHED_DAY
             )
-            filters.append(func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows)))
+            limits = select(_LIMITS_MAY_ALLOW).where(
+                companion_limits.c.companion_id == rows.c.companion_id
+            )
+            # Not joins, as with locations; and one condition, for which the planner expects half of
+            # the rows, as for a single one.
+            is_free = func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows))
+            is_allowed = func.coalesce(limits.scalar_subquery(), true())
+            filters.append(case((is_allowed, is_free), else_=false()))
         return filters
 
 
@@ -299,4 +328,21 @@ _MATCHES_LOCATION = or_(
     matches_pattern(locations.c.country_folded, "place"),
 )
 _LOCATIONS = select(locations.c.id).where(_MATCHES_LOCATION).cte("places")
+_LIMITS_MAY_ALLOW = and_(
+    companion_limits.c.min_notice_hours <= _bigint_param("max_notice"),
+    companion_limits.c.horizon_days >= _bigint_param("min_horizon"),
+)
+_ARE_LIMITS_CLEAR = not_(
+    or_(
+        exists().where(
+            companion_limits.c.min_notice_hours > _bigint_param("sure_notice"),
+            companion_limits.c.min_notice_hours <= _bigint_param("max_notice"),
+        ),
+        exists().where(
+            companion_limits.c.horizon_days >= _bigint_param("min_horizon"),
+            companion_limits.c.horizon_days < _bigint_param("sure_horizon"),
+        ),
+    )
+)
+"""Whether no limit of any companion leaves open if it allows the date."""
 _IS_SEARCHED_DAY = companion_days.c.day == bindparam("day", type_=CivilDate)

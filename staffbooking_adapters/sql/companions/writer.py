@@ -29,6 +29,7 @@ from staffbooking_adapters.sql.schema.accounts import portfolio_items
 from staffbooking_adapters.sql.schema.bookings import (
     bookings,
     companion_days,
+    companion_limits,
     companion_search,
     companions,
     holds_slot,
@@ -37,13 +38,14 @@ from staffbooking_adapters.sql.schema.bookings import (
     reviews,
     services,
 )
-from staffbooking_core.domain.companions.availability import Calendar, Interval, is_cacheable
-from staffbooking_core.domain.companions.companion import Companion, normalize_text
+from staffbooking_core.domain.companions.availability import Calendar, Interval
+from staffbooking_core.domain.companions.companion import Companion, normalize_place, normalize_text
 from staffbooking_core.domain.companions.portfolio import PortfolioItem
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.companions.search_index import (
     MarkedDays,
     find_marked_days,
+    is_cacheable,
     weekday_mask,
 )
 from staffbooking_core.policy import Policy
@@ -111,7 +113,14 @@ SAVE_COMPANIONS = BatchStatement(
         .on_conflict_do_nothing(index_elements=["name_folded"]),
         delete(companion_search).where(in_array(companion_search.c.companion_id, "known")),
         delete(companion_days).where(in_array(companion_days.c.companion_id, "known")),
+        delete(companion_limits).where(in_array(companion_limits.c.companion_id, "known")),
     ),
+)
+_LIMIT_ROWS = batch_rows("given", **{column.name: column.type for column in companion_limits.c})
+ADD_LIMITS = BatchStatement(
+    insert(companion_limits).from_select(
+        list(_LIMIT_ROWS.c.keys()), select(_LIMIT_ROWS).where(true())
+    )
 )
 
 
@@ -196,6 +205,18 @@ async def save_companions(
             row
             for companion, hours in companions_with_hours
             for row in _search_rows(companion, hours)
+        ],
+    )
+    await ADD_LIMITS.execute(
+        connection,
+        [
+            {
+                "companion_id": one.id,
+                "min_notice_hours": limits.min_notice_hours,
+                "horizon_days": limits.horizon_days,
+            }
+            for one in companions_to_save
+            if (limits := one.calendar.limits).restrict_dates
         ],
     )
     await mark_days(
@@ -354,7 +375,7 @@ def _search_rows(
 
 
 def _folded_location(companion: Companion) -> tuple[str, str]:
-    return normalize_text(companion.location_city), normalize_text(companion.location_country)
+    return normalize_place(companion.location_city), normalize_place(companion.location_country)
 
 
 def _search_rank(companion: Companion) -> int:

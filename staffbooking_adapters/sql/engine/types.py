@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import BigInteger, Boolean, Date, DateTime, Integer, LargeBinary, Text
+from sqlalchemy import BigInteger, Boolean, Date, DateTime, Integer, Interval, LargeBinary, Text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
@@ -29,6 +29,9 @@ type."""
 
 Instant: Final = DateTime(timezone=True).with_variant(Integer(), "sqlite")
 """A moment: takes an aware `datetime` (a naive one is refused), returns one in UTC."""
+
+Duration: Final = Interval().with_variant(Integer(), "sqlite")
+"""A `timedelta` that is added to an `Instant`; never the type of a column."""
 
 CivilDate: Final = Date().with_variant(Text(), "sqlite")
 """A calendar day without a time zone: a `date`."""
@@ -50,6 +53,8 @@ def parameter_converter(dialect: Dialect, column_type: TypeEngine[Any]) -> Conve
         return _require_aware if dialect == "postgresql" else _microseconds
     if dialect == "postgresql":
         return None
+    if isinstance(column_type, Interval):
+        return _duration_microseconds
     if isinstance(column_type, Date):
         return date.isoformat
     if isinstance(column_type, ARRAY):
@@ -77,6 +82,10 @@ def _require_aware(value: datetime) -> datetime:
 
 def _microseconds(value: datetime) -> int:
     return (_require_aware(value) - _EPOCH) // _MICROSECOND
+
+
+def _duration_microseconds(value: timedelta) -> int:
+    return value // _MICROSECOND
 
 
 def _instant(value: int) -> datetime:

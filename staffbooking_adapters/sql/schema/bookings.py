@@ -209,6 +209,17 @@ partial_index(
     where=is_day_marked_free,
 )
 
+companion_limits = Table(
+    "companion_limits",
+    metadata,
+    Column("companion_id", BigInt, primary_key=True, autoincrement=False),
+    Column("min_notice_hours", BigInt, nullable=False),
+    Column("horizon_days", BigInt, nullable=False),
+    Index("ix_companion_limits_notice", "min_notice_hours"),
+    Index("ix_companion_limits_horizon", "horizon_days"),
+)
+"""The notice and horizon of the companions who set one, for searches by date."""
+
 # Bookings ---------------------------------------------------------------------------------
 
 bookings = Table(

@@ -10,7 +10,9 @@ The free time of a range of days (`free_intervals`):
 1. Take each day's slots: its override, else the weekly ones, else the whole day if there are no
    weekly slots at all.
 2. Convert the slots to UTC intervals, and merge those that overlap or touch, also over midnight.
-3. Subtract the bookings, the external busy times, and the time that has passed.
+3. Subtract the bookings with their buffers, and the external busy times.
+4. If `now` is given, subtract what can no longer be booked (begun or within the notice), and the
+   days beyond the horizon.
 
 Search, availability and booking all call `free_intervals`. `daily_availability` converts it back to
 slots: a booking fits if and only if it is within a shown slot (CONTRACT 3 and 4), provided that
@@ -21,14 +23,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Protocol
 from zoneinfo import ZoneInfo, available_timezones
 
 from attrs import Attribute, field, frozen
+
+from staffbooking_core.domain.companions.booking_limits import NO_LIMITS, BookingLimits
 
 _MINUTES_PER_DAY = 24 * 60
 MINUTE = timedelta(minutes=1)
@@ -38,9 +41,6 @@ DAY = timedelta(days=1)
 MIN_CALENDAR_DATE = date(1900, 1, 1)
 MAX_CALENDAR_DATE = date(2999, 12, 31)
 """The days that a calendar supports; outside them nothing is open, and no arithmetic overflows."""
-
-MAX_CACHEABLE_SLOTS = 50
-"""Largest number of slots and dates of a calendar whose hours are cached."""
 
 _HHMM_PATTERN = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _EXCLUDED_TIMEZONES = {"Factory", "localtime"}
@@ -115,17 +115,6 @@ def _to_merged_tuple(spans: Iterable[Interval]) -> tuple[Interval, ...]:
     return tuple(merge_intervals(spans))
 
 
-class _HasSlots(Protocol):
-    @property
-    def slots(self) -> Sized: ...
-
-
-def is_cacheable(weekly: Sized, overrides: Iterable[_HasSlots]) -> bool:
-    """Whether the hours are short enough to be cached: long ones are rarely shared by several
-    companions, and would only fill memory."""
-    return len(weekly) + sum(1 + len(day.slots) for day in overrides) <= MAX_CACHEABLE_SLOTS
-
-
 @frozen
 class Calendar:
     """A companion's working hours. Slots may overlap or touch; the overlap counts once.
@@ -140,6 +129,7 @@ class Calendar:
     """External busy times, sorted and merged: no two of them overlap or touch."""
     busy_until: date | None = None
     """The last day for which external busy times are known; None without an external calendar."""
+    limits: BookingLimits = NO_LIMITS
 
     @timezone.validator
     def _check_timezone(self, _: Attribute[str], timezone: str) -> None:
@@ -193,15 +183,28 @@ def free_intervals(
     last: date,
     now: datetime | None = None,
 ) -> list[Interval]:
-    """The open intervals of the local days `first` to `last` without `busy` and external busy
-    times; with `now`, also without the time that has passed."""
+    """The open intervals of the local days `first` to `last` without `busy`, its buffers and
+    external busy times; with `now`, only what can be booked now."""
+    limits = calendar.limits
+    if now is not None:
+        last = min(last, limits.last_day(local_date(calendar.timezone, now)))
     spans = open_intervals(calendar, first, last)
     if not spans:
         return []
-    elsewhere = _overlapping(calendar.busy, spans[0].starts_at, spans[-1].ends_at)
-    past = () if now is None or now <= spans[0].starts_at else (Interval(spans[0].starts_at, now),)
-    blocks = merge_intervals((*busy, *elsewhere, *past))
+    starts_at = spans[0].starts_at
+    blocks = [*_overlapping(calendar.busy, starts_at, spans[-1].ends_at)]
+    blocks += (with_buffer(span, limits) for span in busy)
+    if now is not None and (earliest := limits.earliest_start(now)) > starts_at:
+        blocks.append(Interval(starts_at, earliest))
+    blocks = merge_intervals(blocks)
     return [part for span in spans for part in _subtract_busy(span, blocks)]
+
+
+def with_buffer(booked: Interval, limits: BookingLimits) -> Interval:
+    """The time of a booking with the free time that is kept before and after it."""
+    if not limits.buffer_minutes:
+        return booked
+    return Interval(booked.starts_at - limits.buffer, booked.ends_at + limits.buffer)
 
 
 def daily_availability(
@@ -212,7 +215,7 @@ def daily_availability(
     now: datetime | None = None,
 ) -> list[DayAvailability]:
     """The free slots of each local day from `start` to `end`, both included (CONTRACT 3); with
-    `now`, only those that have not begun.
+    `now`, only what can be booked now.
 
     A slot starts and ends at times that exist on that day and that a booking can specify. Of a time
     that occurs twice, a booking can specify only the first: free time around the second alone is
@@ -228,7 +231,7 @@ def has_free_hour(
     calendar: Calendar, busy: Iterable[Interval], day: date, now: datetime | None = None
 ) -> bool:
     """Whether the local day has 60 bookable minutes in one piece (search, CONTRACT 3); with `now`,
-    ahead of it."""
+    that can be booked now."""
     slots = daily_availability(calendar, busy, day, day, now)[0].slots
     spans = (slot_interval(calendar.timezone, day, slot) for slot in slots)
     return any(span is not None and span.ends_at - span.starts_at >= HOUR for span in spans)
@@ -271,14 +274,6 @@ def local_time_to_utc(timezone: str, day: date, minutes: int) -> datetime:
 def local_date(timezone: str, instant: datetime) -> date:
     """The local date of an instant in a time zone."""
     return instant.astimezone(_load_zone(timezone)).date()
-
-
-def add_years(day: date, years: int) -> date:
-    """The same day of a later year; 29 February becomes 28 February where it does not exist."""
-    try:
-        return day.replace(year=day.year + years)
-    except ValueError:
-        return day.replace(year=day.year + years, day=28)
 
 
 def parse_hhmm(text: str, *, ending: bool = False) -> int:

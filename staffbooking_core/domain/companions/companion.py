@@ -121,6 +121,20 @@ def normalize_text(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 
+def normalize_place(text: str) -> str:
+    """The form in which every store compares places: that of names, without accents."""
+    plain = normalize_text(text).translate(_LETTERS_WITHOUT_STROKES)
+    letters = unicodedata.normalize("NFD", plain)
+    kept = "".join(each for each in letters if unicodedata.combining(each) < _FIRST_ACCENT_CLASS)
+    return unicodedata.normalize("NFC", kept)
+
+
+_LETTERS_WITHOUT_STROKES = str.maketrans("đħıłøŧ", "dhilot")
+"""Letters whose accent Unicode does not separate from them."""
+_FIRST_ACCENT_CLASS = 200
+"""Unicode's combining class of the marks around a letter; lower classes change the letter."""
+
+
 def find_offered_service(service_types: Sequence[str], service: str) -> str | None:
     """The offered service that equals the text regardless of case; None without a match."""
     wanted = normalize_text(service)

@@ -8,15 +8,19 @@ for each companion, which together equal `availability.has_free_hour` for every 
 2. The marks (`find_marked_days`): the days whose `has_free_hour` differs from their bit, because of
    an override, a booking, an external busy time or a clock change.
 
+Booking limits depend on the current time, and are not part of the index (`booking_limits`), except
+for the buffers of bookings.
+
 A day is free by its mark if it has one, else by the bit of its weekday. After a change of bookings,
 `find_marks_on` recomputes the marks of the affected days only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from staffbooking_core.domain.companions.availability import (
@@ -28,6 +32,7 @@ from staffbooking_core.domain.companions.availability import (
     Slot,
     WeeklySlot,
     has_free_hour,
+    with_buffer,
 )
 
 _REFERENCE_MONDAY = date(2024, 1, 1)
@@ -37,7 +42,21 @@ _CLOCK_CHANGE_YEARS = (2024, 2050)
 _ROBUST_SLOT_LENGTH = 3 * HOUR
 """A slot of at least this length has a free hour whatever a clock change does to its day."""
 
+MAX_CACHEABLE_SLOTS = 50
+"""Largest number of slots and dates of a calendar whose hours are cached."""
+
 MarkedDays = dict[date, bool]
+
+
+class _HasSlots(Protocol):
+    @property
+    def slots(self) -> Sized: ...
+
+
+def is_cacheable(weekly: Sized, overrides: Iterable[_HasSlots]) -> bool:
+    """Whether the hours are short enough to be cached: long ones are rarely shared by several
+    companions, and would only fill memory."""
+    return len(weekly) + sum(1 + len(day.slots) for day in overrides) <= MAX_CACHEABLE_SLOTS
 
 
 def weekday_mask(calendar: Calendar) -> int:
@@ -61,7 +80,9 @@ def find_marked_days(calendar: Calendar, busy: Sequence[Interval]) -> MarkedDays
     availability."""
     mask = weekday_mask(calendar)
     days = {override.date for override in calendar.overrides}
-    for interval in (*busy, *calendar.busy):
+    for interval in busy:
+        days.update(booked_days(calendar, interval))
+    for interval in calendar.busy:
         days.update(local_days(calendar.timezone, interval))
     truth = {day: has_free_hour(calendar, _busy_near(busy, day), day) for day in days}
     candidates = {**_clock_change_marks(calendar.timezone, calendar.weekly), **truth}
@@ -77,6 +98,11 @@ def find_marks_on(
     return {
         day: free if free != _is_free_by_mask(mask, day) else None for day, free in truth.items()
     }
+
+
+def booked_days(calendar: Calendar, booked: Interval) -> Iterator[date]:
+    """The local days of which a booking takes time, with its buffers."""
+    return local_days(calendar.timezone, with_buffer(booked, calendar.limits))
 
 
 def local_days(timezone: str, interval: Interval) -> Iterator[date]:

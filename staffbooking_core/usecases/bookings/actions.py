@@ -12,9 +12,10 @@ from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.effects import cancellation_refund
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition, check_party
-from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval
-from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_text
+from staffbooking_core.domain.companions.booking_limits import NO_LIMITS, date_bounds
+from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_place
+from staffbooking_core.domain.companions.unavailability import unavailability_reason
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import (
     CompanionUnavailable,
@@ -106,7 +107,7 @@ async def _rebooking_offer(
     cancelled = await view.companions.companion(booking.companion_id)
     for place in ("location_city", "location_country"):
         if cancelled is not None and (
-            free := await _free_candidates(view, booking, place, getattr(cancelled, place))
+            free := await _free_candidates(view, booking, place, getattr(cancelled, place), now)
         ):
             suggested = free[: ports.policy.rebooking_suggestions]
             return RebookingOffer(credit.expires_at, tuple(suggested))
@@ -114,24 +115,27 @@ async def _rebooking_offer(
 
 
 async def _free_candidates(
-    view: ReadView, booking: Booking, place: str, name: str
+    view: ReadView, booking: Booking, place: str, name: str, now: datetime
 ) -> Sequence[bytes]:
     """Encoded summaries of other companions at the same place (`location_city` or
-    `location_country`) who are free at the time of the booking."""
+    `location_country`) who can be booked at the time of the booking."""
     query = CompanionQuery(
         location=name, service=booking.service_type, date=booking.event_date, limit=50
     )
     candidates = await view.companions.search_candidates(
-        query, booking.starts_at - LOCAL_DAY_MARGIN, booking.ends_at + LOCAL_DAY_MARGIN
+        query,
+        booking.starts_at - LOCAL_DAY_MARGIN,
+        booking.ends_at + LOCAL_DAY_MARGIN,
+        date_bounds(booking.event_date, now),
     )
     booked_interval = Interval(booking.starts_at, booking.ends_at)
     return [
         candidate.summary
         for candidate in candidates
         if candidate.availability.companion_id != booking.companion_id
-        and normalize_text(getattr(candidate, place)) == normalize_text(name)
-        and availability.fits(
-            candidate.availability.calendar, candidate.availability.busy, booked_interval
+        and normalize_place(getattr(candidate, place)) == normalize_place(name)
+        and not unavailability_reason(
+            candidate.availability.calendar, candidate.availability.busy, booked_interval, now
         )
     ]
 
@@ -226,7 +230,7 @@ async def accept(
     ports: Ports, actor: Actor, booking_id: int, allowed_versions: Versions = None
 ) -> Booking:
     """Accept a pending booking as its staff member (SPECIFICATION 3): holds the slot, orders the
-    payment intent, and cancels the pending bookings that overlap it.
+    payment intent, and cancels the pending bookings that overlap it or its buffers.
 
     Locks the booking and its competitors in the order of ids. Raises NotFound, Forbidden
     `wrong_party`, VersionMismatch, and RuleBroken `booking_not_pending`, `event_started`,
@@ -235,7 +239,9 @@ async def accept(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
-        contenders = await tx.bookings.lock_competing_bookings(booking_id)
+        own = await tx.companions.companion(actor.user_id)  # Others are refused below.
+        buffer = (NO_LIMITS if own is None else own.calendar.limits).buffer
+        contenders = await tx.bookings.lock_competing_bookings(booking_id, buffer)
         own_booking = next((booking for booking in contenders if booking.id == booking_id), None)
         booking, party = require_party(actor, own_booking)
         customer = await tx.accounts.user(booking.customer_id)
@@ -251,7 +257,7 @@ async def accept(
         if customer is None or customer.disabled_at is not None:
             raise RuleBroken("party_disabled", "The account of the customer is disabled")
         if await tx.companions.busy_intervals(
-            booking.companion_id, booking.starts_at, booking.ends_at
+            booking.companion_id, booking.starts_at - buffer, booking.ends_at + buffer
         ):
             raise _slot_taken()
         for rival in contenders:

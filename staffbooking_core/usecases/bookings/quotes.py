@@ -65,7 +65,7 @@ def _quote_record(
         lines.append({"kind": "daily_cap", "amount": money(price.price - hours)})
     if command.cancellation_insurance:
         lines.append({"kind": "insurance", "amount": money(price.insurance_premium)})
-    reason = unavailability_reason(companion.calendar, companion.busy, interval)
+    reason = unavailability_reason(companion.calendar, companion.busy, interval, now)
     tiers = refund_tiers(
         price=price.price,
         premium=price.insurance_premium,

@@ -18,6 +18,7 @@ from staffbooking_core.domain.bookings.booking import (
 from staffbooking_core.domain.bookings.lifecycle import REQUEST_TRANSITION, Party, Trigger
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval, NonexistentLocalTime
+from staffbooking_core.domain.companions.booking_limits import add_years
 from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.companions.unavailability import unavailability_reason
 from staffbooking_core.errors import (
@@ -130,7 +131,7 @@ def _price_booking(
 ) -> Booking:
     accepted = _validate_request(command, context, now, ports.policy)
     companion = accepted.companion
-    reason = unavailability_reason(companion.calendar, companion.busy, accepted.interval)
+    reason = unavailability_reason(companion.calendar, companion.busy, accepted.interval, now)
     if reason is not None:
         raise CompanionUnavailable(reason, "The companion is not free at that time")
     booking = _build_booking(ports, actor, command, accepted, context.booking_id, now)
@@ -178,7 +179,7 @@ def _parse_start(
     day, today = command.event_date, availability.local_date(timezone, now)
     if day < today:
         return None, [FieldError("event_date", "lies in the past")]
-    if day > (last := availability.add_years(today, years)):
+    if day > (last := add_years(today, years)):
         return None, [FieldError("event_date", f"must not be after {last}")]
     try:
         minutes = availability.parse_hhmm(command.start_time)

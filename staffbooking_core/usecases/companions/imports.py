@@ -15,8 +15,9 @@ from attrs import evolve, field, fields_dict, frozen
 
 from staffbooking_core.bounds import provided_fields
 from staffbooking_core.domain.accounts.users import Role, User, normalize_email
-from staffbooking_core.domain.companions.availability import Calendar, is_cacheable
+from staffbooking_core.domain.companions.availability import Calendar
 from staffbooking_core.domain.companions.companion import Approval, Companion
+from staffbooking_core.domain.companions.search_index import is_cacheable
 from staffbooking_core.domain.notifications.notifications import password_changed_notification
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError

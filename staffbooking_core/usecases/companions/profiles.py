@@ -126,8 +126,8 @@ def _with_changes(companion: Companion, changes: dict[str, Any]) -> Companion:
 
 @validated
 async def set_availability(ports: Ports, actor: Actor, command: SetAvailability) -> Calendar:
-    """Replace the given hours; other hours and imported busy times stay. Locks the user, then the
-    companion.
+    """Replace the given hours and booking limits (minutes, hours, days); others and imported busy
+    times stay. Locks the user, then the companion.
 
     Raises InvalidField for slots that do not start before they end and for repeated dates, and
     NotFound.
@@ -135,11 +135,13 @@ async def set_availability(ports: Ports, actor: Actor, command: SetAvailability)
     provided = provided_fields(command)
     weekly, overrides = parse_hours(provided.get("weekly", ()), provided.get("overrides", ()))
     hours: dict[str, Any] = {"timezone": command.timezone, "weekly": weekly, "overrides": overrides}
-    changes = {name: hours[name] for name in provided}
+    changes = {name: hours[name] for name in provided if name in hours}
+    new_limits = {name: value for name, value in provided.items() if name not in hours}
 
     async def unit(tx: Transaction) -> Calendar:
         _, companion = await lock_staff_member(tx, actor)
-        calendar = evolve(companion.calendar, **changes)
+        limits = evolve(companion.calendar.limits, **new_limits)
+        calendar = evolve(companion.calendar, limits=limits, **changes)
         await tx.companions.save_companion(evolve(companion, calendar=calendar))
         return calendar
 

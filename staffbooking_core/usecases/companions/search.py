@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 
 from attrs import evolve
 
@@ -11,15 +11,17 @@ from staffbooking_core.domain.companions.availability import (
     DAY,
     MAX_CALENDAR_DATE,
     MIN_CALENDAR_DATE,
-    DayAvailability,
-    add_years,
     daily_availability,
     has_free_hour,
-    local_date,
+)
+from staffbooking_core.domain.companions.booking_limits import (
+    NO_LIMITS,
+    DateBounds,
+    date_bounds,
 )
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
-from staffbooking_core.ports import Ports
+from staffbooking_core.ports import Ports, ReadView
 from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
 from staffbooking_core.validation import validated
 
@@ -29,58 +31,62 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
     """Encoded summaries of a page, up to `query.limit + 1`: one more means that another page
     follows (SPECIFICATION 4.2).
 
-    1. A date that is over everywhere, or beyond the days that can be booked, finds nobody.
-    2. A date that has begun somewhere is searched in the order of the result, and only companions
-       with a free hour ahead of now are found (`_search_current_day`).
-    3. All other searches are one query.
+    1. A date that is over everywhere, or beyond every horizon, finds nobody without a query.
+    2. A date on which companions without limits can be booked all day, in any time zone, is one
+       query of the index, unless the limits of a companion are close to that date.
+    3. Of other dates the index gives candidates, whose hours are looked at (`_search_by_hours`).
 
     Raises InvalidField on `min_price` above `max_price`.
     """
     low, high = query.min_price, query.max_price
     if low is not None and high is not None and low > high:
         raise invalid_field("min_price", "must not be above max_price")
-    if query.date is not None:
-        now = await ports.clock.business()
-        first_day = (now + _WESTERNMOST_OFFSET).date()
-        last_day = (now + _EASTERNMOST_OFFSET).date()
-        if not first_day <= query.date <= add_years(last_day, ports.policy.book_ahead_years):
-            return ()
-        if query.date <= last_day:
-            return await _search_current_day(ports, query, query.date, now)
+    if query.date is None:
+        async with ports.store.read_view() as view:
+            return (await view.companions.search(query)).summaries
+    if not MIN_CALENDAR_DATE <= query.date <= MAX_CALENDAR_DATE:
+        return ()
+    now = await ports.clock.business()
+    bounds = date_bounds(query.date, now)
+    if bounds.allow_nobody:
+        return ()
     async with ports.store.read_view() as view:
-        return await view.companions.search(query)
+        if bounds.surely_allow(NO_LIMITS):
+            page = await view.companions.search(query, bounds)
+            if page.is_exact:
+                return page.summaries
+        return await _search_by_hours(view, query, query.date, bounds, now)
 
 
-_WESTERNMOST_OFFSET, _EASTERNMOST_OFFSET = timedelta(hours=-12), timedelta(hours=14)
-_CANDIDATE_BATCH_SIZE = 100
-MAX_CURRENT_DAY_CANDIDATES = 5_000
-"""Companions whose hours are looked at for one page of a day that has begun. Those ranked after
-them are not found."""
+_FIRST_BATCH_SIZE, _BATCH_SIZE = 100, 500
+MAX_CANDIDATES = 5_000
+"""Companions whose hours are looked at for one page. Those ranked after them are not found."""
 
 
-async def _search_current_day(
-    ports: Ports, query: CompanionQuery, day: date, now: datetime
+async def _search_by_hours(
+    view: ReadView, query: CompanionQuery, day: date, bounds: DateBounds, now: datetime
 ) -> Sequence[bytes]:
-    """A page of the companions with a free hour ahead of `now` on a day that has begun somewhere:
-    the search index knows whole days only, so the hours of each candidate are looked at."""
+    """A page of the companions with an hour on a day that can be booked now: the hours of the
+    candidates are looked at in the order of the result."""
     start, found = (query.page - 1) * query.limit, list[bytes]()
     end = start + query.limit + 1
     midnight = datetime.combine(day, time(), UTC)
-    async with ports.store.read_view() as view:
-        for page in range(1, MAX_CURRENT_DAY_CANDIDATES // _CANDIDATE_BATCH_SIZE + 1):
-            candidates = await view.companions.search_candidates(
-                evolve(query, page=page, limit=_CANDIDATE_BATCH_SIZE),
-                midnight - DAY,
-                midnight + 2 * DAY,
-            )
-            agendas = ((one.summary, one.availability) for one in candidates)
-            found += [
-                summary
-                for summary, agenda in agendas
-                if has_free_hour(agenda.calendar, agenda.busy, day, now)
-            ]
-            if len(candidates) < _CANDIDATE_BATCH_SIZE or len(found) >= end:
-                break
+    offset = 0 if start < MAX_CANDIDATES else MAX_CANDIDATES
+    while offset < MAX_CANDIDATES:
+        size = _FIRST_BATCH_SIZE if offset < _BATCH_SIZE else _BATCH_SIZE
+        batch = evolve(query, page=offset // size + 1, limit=size)
+        candidates = await view.companions.search_candidates(
+            batch, midnight - DAY, midnight + 2 * DAY, bounds
+        )
+        agendas = ((one.summary, one.availability) for one in candidates)
+        found += [
+            summary
+            for summary, agenda in agendas
+            if has_free_hour(agenda.calendar, agenda.busy, day, now)
+        ]
+        if len(candidates) < size or len(found) >= end:
+            break
+        offset += size
     return found[start:end]
 
 
@@ -99,7 +105,7 @@ async def get_availability(
     ports: Ports, companion_id: int, start_date: date, end_date: date
 ) -> FreeDaysRecord:
     """The free slots of each local day, `start_date` and `end_date` included (SPECIFICATION 4.4,
-    CONTRACT 3). Time that has begun, and days that cannot be booked yet, are not free.
+    CONTRACT 3). Only what can be booked now is free.
 
     Raises InvalidField on `start_date` or `end_date`, and NotFound for a companion that is not
     listed.
@@ -113,9 +119,6 @@ async def get_availability(
         raise NotFound("Companion")
     now = await ports.clock.business()
     days = daily_availability(agenda.calendar, agenda.busy, start_date, end_date, now)
-    today = local_date(agenda.calendar.timezone, now)
-    last_day = add_years(today, ports.policy.book_ahead_years)
-    days = [day if day.date <= last_day else DayAvailability(day.date, ()) for day in days]
     return free_days_record(companion_id, agenda.calendar.timezone, start_date, end_date, days)
 
 

@@ -253,37 +253,6 @@ async def test_a_booking_does_not_overlap_itself(store):
     assert await find(store, booking) == paid
 
 
-async def test_competing_bookings_overlap(store):
-    """Competing bookings are the booking and the overlapping pending ones of its companion."""
-    companion = await add_companion(store)
-    first = await add_booking(store, companion, starts_at=START + HOUR)
-    mine = await add_booking(store, companion, starts_at=START)
-    last = await add_booking(store, companion, starts_at=START - 3 * HOUR)
-    await add_booking(store, companion, starts_at=START + 4 * HOUR)
-    await add_booking(store, companion, starts_at=START, status=BookingStatus.CANCELLED)
-    await add_booking(store, companion, starts_at=START, status=BookingStatus.ACCEPTED)
-    await add_booking(store, starts_at=START)
-    found = await store.run_transaction(lambda unit: unit.bookings.lock_competing_bookings(mine.id))
-    assert list(found) == [first, mine, last]
-
-
-async def test_a_booking_competes_in_any_status(store):
-    """The competing bookings include the booking itself in any status."""
-    booking = await add_booking(store, status=BookingStatus.PAID)
-    found = await store.run_transaction(
-        lambda unit: unit.bookings.lock_competing_bookings(booking.id)
-    )
-    assert list(found) == [booking]
-
-
-async def test_an_unknown_booking_has_no_competitors(store):
-    """An unknown booking has no competing bookings."""
-    assert (
-        list(await store.run_transaction(lambda unit: unit.bookings.lock_competing_bookings(404)))
-        == []
-    )
-
-
 # Lists ------------------------------------------------------------------------------------
 
 

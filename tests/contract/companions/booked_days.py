@@ -10,7 +10,7 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.domain.companions.search_index import find_marks_on, local_days
+from staffbooking_core.domain.companions.search_index import booked_days, find_marks_on
 from staffbooking_core.ports import Store, Transaction
 from tests.support.builders import (
     DAY,
@@ -65,5 +65,5 @@ async def _mark_days(tx: Transaction, booking: Booking) -> None:
     calendar, span = companion.calendar, Interval(booking.starts_at, booking.ends_at)
     first, last = span.starts_at - 2 * DAY, span.ends_at + 2 * DAY
     busy = await tx.companions.busy_intervals(companion.id, first, last)
-    marks = find_marks_on(calendar, busy, local_days(calendar.timezone, span))
+    marks = find_marks_on(calendar, busy, booked_days(calendar, span))
     await tx.companions.save_day_marks(companion.id, marks)

@@ -41,6 +41,11 @@ def fold_text(text):
     return unicodedata.normalize("NFC", text).casefold()
 
 
+def fold_place(text):
+    decomposed = unicodedata.normalize("NFD", fold_text(text))
+    return "".join(each for each in decomposed if unicodedata.combining(each) < 200)
+
+
 def make_companions(seed, count=60):
     """Generated companions, the same for the same seed."""
     rng = random.Random(seed)
@@ -91,12 +96,12 @@ def brute_force_search(companions, query):
 
 
 def matches_query(companion, query):
-    places = [fold_text(companion.location_city), fold_text(companion.location_country)]
+    places = [fold_place(companion.location_city), fold_place(companion.location_country)]
     services = [fold_text(name) for name in companion.service_types]
     return (
         companion.active
         and companion.approval is Approval.APPROVED
-        and (query.location is None or any(fold_text(query.location) in name for name in places))
+        and (query.location is None or any(fold_place(query.location) in name for name in places))
         and (query.service is None or fold_text(query.service) in services)
         and (query.min_price is None or companion.hourly_rate >= query.min_price)
         and (query.max_price is None or companion.hourly_rate <= query.max_price)

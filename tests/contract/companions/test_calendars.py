@@ -35,7 +35,7 @@ async def open_days(store, companion, days=WEEK):
     found = []
     for day in days:
         async with store.read_view() as view:
-            if await view.companions.search(CompanionQuery(date=day)):
+            if (await view.companions.search(CompanionQuery(date=day))).summaries:
                 found.append(day)
     return found
 

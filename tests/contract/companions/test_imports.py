@@ -319,7 +319,7 @@ async def seen(store, run, ids, emails):
     new = await users_by_email(store, *emails)
     async with store.read_view() as view:
         found = [
-            [json.loads(one)["id"] for one in await view.companions.search(query)]
+            [json.loads(one)["id"] for one in (await view.companions.search(query)).summaries]
             for given in QUERIES
             for query in [CompanionQuery(f"land{run}", limit=50, **given)]
         ]

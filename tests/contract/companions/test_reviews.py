@@ -272,7 +272,8 @@ async def test_a_better_rating_ranks_first(store):
     plain, other = await add_companion(store), await add_companion(store)
     await add_review(store, await add_booking(store, plain), rating=3)
     await add_review(store, await add_booking(store, other), rating=5)
-    first, second = await read_store(store, lambda view: view.companions.search(CompanionQuery()))
+    found = await read_store(store, lambda view: view.companions.search(CompanionQuery()))
+    first, second = found.summaries
     assert (json.loads(first)["id"], json.loads(first)["rating_avg"]) == (other.id, 5)
     assert (json.loads(second)["id"], json.loads(second)["total_reviews"]) == (plain.id, 1)
 

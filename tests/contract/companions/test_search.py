@@ -61,7 +61,7 @@ LOCATIONS = [
 
 async def search(view, **given):
     """The ids in the result of a search."""
-    summaries = await view.companions.search(CompanionQuery(**{"limit": 100, **given}))
+    summaries = (await view.companions.search(CompanionQuery(**{"limit": 100, **given}))).summaries
     return [msgspec.json.decode(summary)["id"] for summary in summaries]
 
 
@@ -81,7 +81,7 @@ async def test_combined_filters_give_the_brute_force_result(store):
             query = CompanionQuery(place, service, low, high, day, limit=100)
             found = [
                 msgspec.json.decode(summary)["id"]
-                for summary in await view.companions.search(query)
+                for summary in (await view.companions.search(query)).summaries
             ]
             if found != (expected := brute_force_search(companions, query)):
                 wrong[query] = (found, expected)
@@ -105,7 +105,8 @@ async def test_places_match_by_any_part_in_any_case(store, seed):
         ("são", True),
         ("SÃO PAULO", True),
         ("sa\N{COMBINING TILDE}o", True),
-        ("sao", False),
+        ("sao", True),
+        ("SAÓ p", True),
         ("pa", True),
         ("razil", False),
         ("brasil", True),
@@ -120,6 +121,17 @@ async def test_a_place_is_found(store, asked, found):
     companion = await add_companion(store, location_city="São Paulo", location_country="Brasil")
     ids = await read_store(store, lambda view: search(view, location=asked))
     assert ids == ([companion.id] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("city", "asked"),
+    [("Zurich", "Zürich"), ("Zürich", "zurich"), ("Łódź", "lodz"), ("Malmo", "MALMØ")],
+)
+async def test_accents_of_places_are_ignored(store, city, asked):
+    """A city is found without the accents of its name, and with accents that it does not have."""
+    companion = await add_companion(store, location_city=city)
+    ids = await read_store(store, lambda view: search(view, location=asked))
+    assert ids == [companion.id]
 
 
 @pytest.mark.parametrize(("low", "high"), [(5_000, 5_000), (None, 5_000), (5_000, None)])
@@ -144,7 +156,7 @@ async def test_a_search_gives_encoded_summaries(store):
     """A search gives encoded summary records."""
     companion = await add_companion(store, hourly_rate=12_345, daily_rate=None)
     found = await read_store(store, lambda view: view.companions.search(CompanionQuery()))
-    assert list(found) == [codec.encode(companion_summary(companion, POLICY.currency))]
+    assert list(found.summaries) == [codec.encode(companion_summary(companion, POLICY.currency))]
 
 
 # Order and pages --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import (
@@ -18,6 +19,7 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
     has_free_hour,
 )
+from staffbooking_core.domain.companions.booking_limits import BookingLimits, date_bounds
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from tests.contract.companions.booked_days import (
     add_accepted_booking,
@@ -40,7 +42,7 @@ async def open_days(store, companion, days=WEEK):
 
 async def found_on(view, day):
     """The ids in the result of a search by this date, sorted."""
-    summaries = await view.companions.search(CompanionQuery(date=day, limit=50))
+    summaries = (await view.companions.search(CompanionQuery(date=day, limit=50))).summaries
     return sorted(msgspec.json.decode(summary)["id"] for summary in summaries)
 
 
@@ -197,6 +199,74 @@ async def test_searches_by_date_match_has_free_hour(store):
         day: [n for n, calendar in calendars.items() if has_free_hour(calendar, busy[n], day)]
         for day in days
     }
+
+
+def random_limits(rng):
+    return BookingLimits(
+        rng.choice([0, 0, 30, 240]),
+        rng.choice([0, 0, 20, 24, 48, 72, 720]),
+        rng.choice([1095, 1095, 1, 2, 5, 30]),
+    )
+
+
+NOW = at(MONDAY, 10)
+
+
+async def test_searches_follow_the_bounds_of_a_date(store):
+    """Of random companions with limits and bookings, those are found that are free on the day and
+    whose limits the bounds may allow; a page that is not surely allowed is not exact."""
+    rng, customer = random.Random(5), await add_user(store)
+    agendas = {}
+    for _ in range(30):
+        calendar = evolve(random_calendar(rng), limits=random_limits(rng))
+        companion = await add_companion(store, calendar=calendar)
+        start = NOW + rng.randint(0, 7) * DAY
+        booking = await add_accepted_booking(
+            store, companion, customer.id, starts_at=start, duration_hours=rng.randint(1, 24)
+        )
+        agendas[companion.id] = calendar, [Interval(booking.starts_at, booking.ends_at)]
+    for day in (MONDAY + number * DAY for number in range(-1, 40)):
+        bounds, query = date_bounds(day, NOW), CompanionQuery(date=day, limit=50)
+        expected = [
+            number
+            for number, (calendar, busy) in agendas.items()
+            if bounds.may_allow(calendar.limits) and has_free_hour(calendar, busy, day)
+        ]
+        surely = all(bounds.surely_allow(agendas[number][0].limits) for number in expected)
+        async with store.read_view() as view:
+            page = await view.companions.search(query, bounds)
+            candidates = await view.companions.search_candidates(query, NOW, NOW, bounds)
+        found = sorted(msgspec.json.decode(summary)["id"] for summary in page.summaries)
+        assert found == expected, day
+        assert sorted(one.availability.companion_id for one in candidates) == expected
+        assert not page.is_exact or surely, day
+
+
+async def test_limits_are_read_back_and_can_be_removed(store):
+    """The limits of a saved companion are read back; without them it is found on every date."""
+    limits = BookingLimits(30, 48, 60)
+    companion = await add_companion(store, calendar=make_calendar(limits=limits))
+    bounds, query = date_bounds(MONDAY + 90 * DAY, NOW), CompanionQuery(date=MONDAY + 90 * DAY)
+    async with store.read_view() as view:
+        assert (await view.companions.companion(companion.id)).calendar.limits == limits
+        assert (await view.companions.search(query, bounds)).summaries == []
+    await change_companion(store, companion, calendar=make_calendar())
+    async with store.read_view() as view:
+        page = await view.companions.search(query, bounds)
+    assert (len(page.summaries), page.is_exact) == (1, True)
+
+
+async def test_a_buffer_is_kept_around_bookings(store):
+    """A day whose free hours all lie within the buffers of a booking is not found."""
+    customer = await add_user(store)
+    calendar = make_calendar(days=range(7), start=0, end=3, limits=BookingLimits(121))
+    companion = await add_companion(store, calendar=calendar)
+    await add_accepted_booking(
+        store, companion, customer.id, starts_at=at(WEEK[2], 0) - DAY / 24, duration_hours=1
+    )
+    assert await open_days(store, companion) == [day for day in WEEK if day != WEEK[2]]
+    await change_companion(store, companion, calendar=evolve(calendar, limits=BookingLimits(120)))
+    assert await open_days(store, companion) == WEEK
 
 
 def random_calendar(rng):

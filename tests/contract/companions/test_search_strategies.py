@@ -59,7 +59,7 @@ async def searched(database, query, offset, figures):
     rows = await database.fetch_all(
         summaries_page(shape), **search_parameters(query, shape, offset)
     )
-    return [msgspec.json.decode(summary)["id"] for (summary,) in rows]
+    return [msgspec.json.decode(summary)["id"] for summary, _ in rows]
 
 
 @pytest.mark.parametrize("sample", [1, 15, 1_000])

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 from staffbooking_adapters.sql.companions import writer
 from staffbooking_core.domain.companions.availability import (
-    MAX_CACHEABLE_SLOTS,
     Calendar,
     DateOverride,
     Interval,
     Slot,
     WeeklySlot,
 )
+from staffbooking_core.domain.companions.search_index import MAX_CACHEABLE_SLOTS
 from tests.support.builders import DAY, NOW
 
 

@@ -194,7 +194,7 @@ MESSAGES = {
 }
 STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY, **WEBHOOKS, **MESSAGES}
 BIG = (
-    "(companion_search|near|there|next|companions|companion_days|bookings|timers|users"
+    "(companion_search|near|there|next|companions|companion_(days|limits)|bookings|timers|users"
     "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"
     "|events|event_readers|webhook_(endpoints|deliveries|attempts)|notices"
     "|conversations|conversation_members|mine|theirs|messages|its|one|last|channel_connections"

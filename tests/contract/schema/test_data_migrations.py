@@ -392,3 +392,41 @@ async def test_an_upgrade_to_disputes_keeps_disputes_and_sets_timers(empty_url):
         (4, None, written[starts[4] + 73 * HOUR], 0),
         (5, None, written[starts[5] + 73 * HOUR], 5),
     ]
+
+
+async def test_an_upgrade_to_places_without_accents_joins_equal_places(empty_url):
+    """The upgrade folds the places of searches, and makes places one that differ by accents."""
+    before = {
+        1: ("zürich", "schweiz"),
+        2: ("zurich", "schweiz"),
+        3: ("são paulo", "brasil"),
+        4: ("york", "united kingdom"),
+        5: ("zúrich", "schweiz"),
+        6: ("łódź", "polska"),
+    }
+    found: dict[str, list[tuple[object, ...]]] = {}
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0021")
+        for number, (city, country) in before.items():
+            add_row(connection, "locations", id=number, city_folded=city, country_folded=country)
+            add_row(connection, "companion_search", companion_id=number, location_id=number)
+
+    def look(connection: Connection) -> None:
+        for table, columns in (
+            ("locations", "id, city_folded, country_folded"),
+            ("companion_search", "companion_id, location_id"),
+        ):
+            rows = connection.exec_driver_sql(f"SELECT {columns} FROM {table} ORDER BY 1")
+            found[table] = [tuple(row) for row in rows]
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    await run_on_sqlalchemy_connection(empty_url, look)
+    assert found["locations"] == [
+        (1, "zurich", "schweiz"),
+        (3, "sao paulo", "brasil"),
+        (4, "york", "united kingdom"),
+        (6, "lodz", "polska"),
+    ]
+    assert found["companion_search"] == [(1, 1), (2, 1), (3, 3), (4, 4), (5, 1), (6, 6)]

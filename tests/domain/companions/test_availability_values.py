@@ -12,11 +12,11 @@ from staffbooking_core.domain.companions.availability import (
     Interval,
     Slot,
     WeeklySlot,
-    add_years,
     format_hhmm,
     local_time_to_utc,
     parse_hhmm,
 )
+from staffbooking_core.domain.companions.booking_limits import add_years
 
 MONDAY = date(2026, 6, 1)
 MORNING = Slot(9 * 60, 10 * 60)

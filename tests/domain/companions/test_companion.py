@@ -13,6 +13,7 @@ from staffbooking_core.domain.companions.companion import (
     draft_companion,
     find_offered_service,
     missing_fields,
+    normalize_place,
     normalize_text,
     rating_average,
 )
@@ -94,6 +95,35 @@ def test_names_compare_without_case_and_form(one, other):
 def test_folding_is_done_once(text):
     """Folding a normalized text again does not change it."""
     assert normalize_text(text).casefold() == normalize_text(text)
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("São Paulo", "SAO PAULO"),
+        ("Zürich", "Zu\u0308rich"),
+        ("Łódź", "lodz"),
+        ("İzmir", "izmir"),
+        ("Đà Nẵng", "Da Nang"),
+        ("Αθήνα", "αθηνα"),
+        ("Straße", "STRASSE"),
+    ],
+)
+def test_places_compare_without_accents(one, other):
+    """Case, composition and accents of places do not matter."""
+    assert normalize_place(one) == normalize_place(other)
+
+
+@pytest.mark.parametrize("one, other", [("서", "석"), ("ぎ", "き"), ("दिल्ली", "दल्ला")])
+def test_marks_that_are_no_accents_stay(one, other):
+    """Marks and parts of letters that make another syllable are compared."""
+    assert normalize_place(one) not in normalize_place(other)
+
+
+@given(st.text(max_size=30))
+def test_places_are_normalized_once(text):
+    """Normalizing a place of the former form gives what normalizing its name gives."""
+    assert normalize_place(normalize_text(text)) == normalize_place(text)
 
 
 def test_a_service_is_named_as_it_is_offered():

@@ -261,9 +261,11 @@ async def test_the_document_says_where_null_empties(world: HttpDeployment) -> No
 async def test_hours_are_set_and_read_before_the_profile(each_world: HttpDeployment) -> None:
     """Hours can be set without a profile, and PUT replaces only the parts that are given."""
     client, _ = await newcomer(each_world)
-    nothing = {"timezone": "UTC", "weekly": [], "overrides": []}
+    limits = {"buffer_minutes": 0, "min_notice_hours": 0, "horizon_days": 1095}
+    nothing = {"timezone": "UTC", "weekly": [], "overrides": [], **limits}
     assert json_body(await client.get(HOURS)) == {"availability": nothing}
     given = {
+        **limits,
         "timezone": "Europe/Zurich",
         "weekly": [{"weekday": 6, "start": "20:00", "end": "24:00"}, *OFFICE],
         "overrides": [

@@ -35,7 +35,7 @@ FORMS = {
     TAKE: {},
     FORGET: {},
 }
-SET = {
+SET: dict[str, Any] = {
     "timezone": "Europe/Zurich",
     "weekly": [
         {"weekday": 0, "start": "09:00", "end": "12:00"},
@@ -46,6 +46,9 @@ SET = {
         {"date": "2027-03-05", "slots": [{"start": "10:00", "end": "12:00"}]},
         {"date": "2027-03-03", "slots": []},
     ],
+    "buffer_minutes": 30,
+    "min_notice_hours": 2,
+    "horizon_days": 400,
 }
 
 
@@ -133,17 +136,17 @@ async def test_who_has_set_none_is_told_what_that_means(world: HttpDeployment) -
 
 
 async def test_hours_are_saved_as_they_are_written(each_world: HttpDeployment) -> None:
-    """Saved weekly hours are returned by the API; hours of single dates stay."""
+    """Saved weekly hours are returned by the API; hours of single dates and booking limits stay."""
     staff = await set_up(each_world)
     given = {"timezone": "Asia/Tokyo", "tuesday": "09:00-12:00, 13:00-24:00", "sunday": ""}
     assert "Your hours are saved." in await done(staff, await send(staff, HOURS, **given))
     assert await kept(staff) == {
+        **SET,
         "timezone": "Asia/Tokyo",
         "weekly": [
             {"weekday": 1, "start": "09:00", "end": "12:00"},
             {"weekday": 1, "start": "13:00", "end": "24:00"},
         ],
-        "overrides": SET["overrides"],
     }
 
 

@@ -48,6 +48,17 @@ def slots(draw: st.DrawFn) -> dict[str, Any]:
     return {"start": start, "end": end}
 
 
+_DAYS_AHEAD = (DAYS[0] - NOW.date()).days
+limits = st.fixed_dictionaries(
+    {},
+    optional={
+        "buffer_minutes": st.integers(0, 240),
+        "min_notice_hours": st.integers(24 * (_DAYS_AHEAD - 1), 24 * (_DAYS_AHEAD + 3)),
+        "horizon_days": st.integers(_DAYS_AHEAD - 1, _DAYS_AHEAD + 3),
+    },
+)
+
+
 @st.composite
 def hours(draw: st.DrawFn) -> dict[str, Any]:
     """Availability input around the weekend of the change to summer time."""
@@ -59,6 +70,7 @@ def hours(draw: st.DrawFn) -> dict[str, Any]:
         "overrides": [
             {"date": day.isoformat(), "slots": draw(st.lists(slots(), max_size=2))} for day in days
         ],
+        **draw(limits),
     }
 
 
@@ -140,7 +152,8 @@ def test_hours_read_back_as_they_were_set(wanted: dict[str, Any]) -> None:
     async def look() -> None:
         looks = Looks()
         await looks.open(wanted)
-        assert availability_record(looks.kept) == wanted
+        defaults = {"buffer_minutes": 0, "min_notice_hours": 0, "horizon_days": 1095}
+        assert availability_record(looks.kept) == defaults | wanted
         found = await profiles.get_profile(looks.ports, looks.scene.staff)
         assert found.calendar == looks.kept
         again = structure(SetAvailability, availability_record(looks.kept))

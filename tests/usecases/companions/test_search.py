@@ -58,8 +58,8 @@ async def test_today_finds_who_has_an_hour_left(scene):
     """On the current day only companions with a free hour ahead of now are found, page by page."""
     now = await scene.now()
     minute = now.hour * 60 + now.minute
-    early = [WeeklySlot(day, Slot(0, minute + 59)) for day in range(7)]
-    late = [WeeklySlot(day, Slot(0, minute + 60)) for day in range(7)]
+    early = [WeeklySlot(day, Slot(0, minute + 60)) for day in range(7)]
+    late = [WeeklySlot(day, Slot(0, minute + 61)) for day in range(7)]
     ids = [scene.staff.user_id]
     for number in range(150):
         hours = late if number % 30 == 0 else early
@@ -83,7 +83,8 @@ async def test_hours_that_have_begun_are_not_free(scene):
         ][0]["slots"]
         for day in (today - timedelta(days=1), today, far)
     }
-    assert list(days.values()) == [[], [{"start": f"{now:%H:%M}", "end": "24:00"}], []]
+    begin = now + timedelta(minutes=1)
+    assert list(days.values()) == [[], [{"start": f"{begin:%H:%M}", "end": "24:00"}], []]
 
 
 async def test_a_page_shows_whether_more_follow(scene):
