@@ -21,7 +21,6 @@ from staffbooking_core.ports import (
     CompanionsWritePort,
     Ports,
     RebookingCredit,
-    StoredResponse,
     Transaction,
 )
 from staffbooking_core.representations.events import booking_event
@@ -32,11 +31,7 @@ LOCAL_DAY_MARGIN = timedelta(days=2)
 
 
 def to_booking_write(
-    ports: Ports,
-    before: Booking | None,
-    result: TransitionResult,
-    now: datetime,
-    response: StoredResponse | None = None,
+    ports: Ports, before: Booking | None, result: TransitionResult, now: datetime
 ) -> BookingWrite:
     """All rows of a transition. `before` is None for a new booking; `now` is business time.
     Generates the id of the event."""
@@ -56,7 +51,6 @@ def to_booking_write(
         alerts=result.alerts,
         notifications=notifications_for(before, result),
         rebooking_credit=credit,
-        response=response,
     )
 
 

@@ -2,9 +2,10 @@
 
 1. The path and method: 404, 405.
 2. Authentication and rate limits (`access`): 401, 403, 429.
-3. The input: 413, 415, 400, 422. Before such an error, `check_target` looks up the path's target,
+3. A stored response under an Idempotency-Key (`idempotency`).
+4. The input: 413, 415, 400, 422. Before such an error, `check_target` looks up the path's target,
    whose 404 and 403 take precedence.
-4. The use-case, which looks up the target itself.
+5. The use-case, which looks up the target itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -146,21 +147,30 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     call.rules = route.rules
     endpoint = route.endpoint
     await endpoint.access.admit(call)
-    if endpoint.check_target is None:
-        return await _run_handler(call, endpoint)
+    if endpoint.takes_idempotency_key and call.headers(idempotency.KEY_HEADER):
+        return await _handle(call, endpoint, _handle_idempotently)
+    return await _handle(call, endpoint)
+
+
+async def _handle(
+    call: Call, endpoint: Endpoint, handle: idempotency.EndpointHandler | None = None
+) -> Reply:
+    """Handle a call. Before an error in the input is raised, the path's target is looked up."""
     try:
-        return await _run_handler(call, endpoint)
+        return await (handle or _run_handler)(call, endpoint)
     except (InvalidInput, HttpError):
-        await endpoint.check_target(call)
+        if endpoint.check_target is not None:
+            await endpoint.check_target(call)
         raise
+
+
+_handle_idempotently = partial(idempotency.handle_idempotently, handle=_handle)
 
 
 async def _run_handler(call: Call, endpoint: Endpoint) -> Reply:
     if endpoint.is_upload_limited:
         turns, read = call.site.upload_limiters[endpoint.path], partial(_read_input, call, endpoint)
         return await turns.process(call, call.actor.user_id, read, endpoint.handler)
-    if endpoint.build_stored_reply is not None:
-        return await idempotency.handle_idempotently(call, endpoint, await request_body.read(call))
     return await endpoint.handler(await _read_input(call, endpoint))
 
 

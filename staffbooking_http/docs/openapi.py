@@ -38,6 +38,12 @@ from staffbooking_http.api.response_schemas import (
     reply_schema,
     type_schema,
 )
+from staffbooking_http.docs.idempotency import (
+    KEY_REFERENCE,
+    REPLAY_HEADER_COMPONENTS,
+    REPLAY_HEADERS,
+    key_components,
+)
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -118,7 +124,9 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             "headers": {
                 name: {"description": text, "schema": _INTEGER}
                 for name, text in _RATE_LIMIT_HEADERS.items()
-            },
+            }
+            | REPLAY_HEADER_COMPONENTS,
+            "parameters": key_components(policy_values["idempotency_lifetime"]),
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
@@ -323,13 +331,8 @@ def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
     if endpoint.query is not None:
         for name, (schema, required) in field_schemas(endpoint.query).items():
             yield {"name": name, "in": "query", "required": required, "schema": schema}
-    if endpoint.build_stored_reply is not None:
-        yield {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": False,
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-        }
+    if endpoint.takes_idempotency_key:
+        yield KEY_REFERENCE
 
 
 def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
@@ -338,6 +341,8 @@ def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
         reply: JsonObject = {"description": _STATUS_DESCRIPTIONS[status]}
         if endpoint.access.is_rate_limited:
             reply["headers"] = headers
+        if status == endpoint.status and endpoint.takes_idempotency_key:
+            reply["headers"] = headers | REPLAY_HEADERS
         if status == 400 and endpoint.rule_codes:
             reply["description"] += ": " + ", ".join(f"`{code}`" for code in endpoint.rule_codes)
         if status == 404 and endpoint.not_found_name:
@@ -354,19 +359,18 @@ def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]
     )
     sends = endpoint.body is not None or endpoint.has_file or bool(endpoint.raw_media_type)
     takes = sends or endpoint.query is not None
-    guarded = isinstance(endpoint.access, ApiKeyAccess | SessionAccess | ApiKeyOrSessionAccess)
     yield endpoint.status, endpoint.response_schema
     if endpoint.has_etag:
         yield 304, None
-    if takes or endpoint.rule_codes:
+    if takes or endpoint.rule_codes or endpoint.takes_idempotency_key:
         yield 400, faults
-    if guarded or "bad_credentials" in endpoint.rule_codes:
+    if endpoint.access.identifies_caller or "bad_credentials" in endpoint.rule_codes:
         yield 401, error
     if endpoint.access.is_rate_limited:
         yield 403, error
     if endpoint.not_found_name:
         yield 404, error
-    if sends or endpoint.max_raw_bytes is not None:
+    if sends or endpoint.max_raw_bytes is not None or endpoint.takes_idempotency_key:
         yield 413, error
     if sends:
         yield 415, error

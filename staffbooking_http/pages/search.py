@@ -4,7 +4,6 @@ They call the same use-cases as `/api/v1/companions` and `POST /bookings`, under
 limits.
 """
 
-import hashlib
 from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
@@ -23,9 +22,9 @@ from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
 from staffbooking_core.inputs import AllowedCharacters, RequestBooking, TextBounds
 from staffbooking_core.policy import HOUR
+from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.companions import search
-from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.access import require_customer
 from staffbooking_http.api.endpoint import Call, SignedInUser
@@ -40,6 +39,7 @@ from staffbooking_http.pages.session import (
     render,
     render_error,
     require_signed_in,
+    submit_once,
 )
 from staffbooking_http.routes.bookings import request_by_session
 
@@ -274,19 +274,12 @@ async def _request_booking(
     call: Call, visitor: SignedInUser, booking_form: _BookingForm, form: bytes
 ) -> str:
     """Request the booking; return the path of its page, also when the form was submitted before."""
-    fingerprint = hashlib.sha256(form).digest()
-    keep = IdempotencyRequest(
-        f"user:{visitor.user.id}", booking_form.key, fingerprint, _stored_response
-    )
-    try:
-        booking = await requests.request_booking(call.ports, visitor.actor, booking_form, keep)
-    except AlreadyAnswered as before:
-        return before.response.body.decode()
-    return _booking_path(booking)
 
+    async def submit(ports: Ports) -> str:
+        return _booking_path(await requests.request_booking(ports, visitor.actor, booking_form))
 
-def _stored_response(booking: Booking) -> tuple[int, bytes]:
-    return 303, _booking_path(booking).encode()
+    path, _ = await submit_once(call, visitor, booking_form.key, form, submit, _booking_path)
+    return path
 
 
 def _booking_path(booking: Booking) -> str:

@@ -40,8 +40,6 @@ _REQUEST_CODES = (
     "companion_unavailable",
     "amount_too_small",
     "rebooking_not_available",
-    "idempotency_mismatch",
-    "idempotency_key_invalid",
 )
 
 
@@ -62,16 +60,11 @@ def _created_reply(call: Call, booking: Booking) -> Reply:
 
 
 async def _request_booking(call: Call) -> Reply:
-    booking = await requests.request_booking(
-        call.ports, call.actor, call.parsed_input, call.idempotency_request
-    )
+    booking = await requests.request_booking(call.ports, call.actor, call.parsed_input)
     return _created_reply(call, booking)
 
 
-_CREATION_DESCRIPTION = (
-    "{bookings_limit} {bookings_rate}. An Idempotency-Key makes it safe to repeat for "
-    "{idempotency_lifetime}."
-)
+_CREATION_DESCRIPTION = "{bookings_limit} {bookings_rate}."
 
 request_by_key = endpoint(
     "POST",
@@ -82,7 +75,7 @@ request_by_key = endpoint(
     body=RequestBookingFor,
     status=201,
     rate_limit_name="bookings",
-    build_stored_reply=_created_reply,
+    build_booking_reply=_created_reply,
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=_REQUEST_CODES,
     not_found_name="Companion",
@@ -97,7 +90,7 @@ request_by_session = endpoint(
     body=RequestBooking,
     status=201,
     rate_limit_name="bookings",
-    build_stored_reply=_created_reply,
+    build_booking_reply=_created_reply,
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=(*_REQUEST_CODES, "customers_only"),
     not_found_name="Companion",
@@ -258,6 +251,7 @@ async def accept(call: Call) -> Reply:
     "/bookings/{id}/checkout",
     SessionAccess(),
     summary="Open the hosted checkout",
+    calls_services=True,
     description="Safe to repeat. 500 `processor_unavailable` if the processor is unavailable.",
     response_schema=reply_schema(
         success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp

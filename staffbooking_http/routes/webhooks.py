@@ -58,6 +58,7 @@ async def _check_owner(call: Call) -> Reply:
     "/api/webhooks",
     _WRITE_ACCESS,
     summary="Register a webhook endpoint",
+    shows_secret=True,
     description=(
         "An https URL of a public address. It gets the events of bookings that you are a party "
         "of or created: those in `events`, or all five. The secret is shown only in this "
@@ -131,6 +132,7 @@ async def delete_webhook(call: Call) -> Reply:
     "/api/webhooks/{id}/rotate-secret",
     _WRITE_ACCESS,
     summary="Create a new secret",
+    shows_secret=True,
     description=(
         "It is shown only in this response. Until `previous_valid_until`, or until it is "
         "activated, `X-Webhook-Signature` uses the old secret and `webhook-signature` both."
@@ -168,6 +170,7 @@ async def activate_secret(call: Call) -> Reply:
     "/api/webhooks/{id}/test",
     _WRITE_ACCESS,
     summary="Send a test event now",
+    calls_services=True,
     description=(
         "One attempt, even if the endpoint is paused or disabled; a failure is not counted. "
         "`success` says whether it was received."

@@ -70,9 +70,6 @@ class PostgresDatabase(Database):
         self._settings = SERVER_SETTINGS | durability_settings
         self._pool: Pool[AsyncpgConnection] = Pool(pool_size, self._connect, _disconnect, _is_alive)
 
-    async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await run_with_retries(self._run_transaction_once, work)
-
     async def close(self) -> None:
         await self._pool.close()
 
@@ -93,16 +90,20 @@ class PostgresDatabase(Database):
         except (OSError, PostgresError, InterfaceError) as error:
             raise StoreUnavailable(f"cannot connect: {error}") from error
 
-    async def _run_transaction_once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Connection]:
         driver = await self._pool.acquire()
         transaction = _PostgresTransaction(self, driver)
         try:
-            result = await transaction.run_work(work)
+            await transaction.begin()
+            yield transaction
+            await transaction.commit()
         except BaseException:
             await await_uninterrupted(self._roll_back(driver))
             raise
+        finally:
+            transaction.end()
         self._pool.release(driver)
-        return result
 
     async def call_driver(
         self,
@@ -201,15 +202,12 @@ class _PostgresTransaction(Connection):
     async def begin(self) -> None:
         await self._call_driver(_driver_execute, BEGIN, [()])
 
-    async def run_work(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Begin, run `work` and commit; the transaction cannot be used after that."""
-        try:
-            await self.begin()
-            result = await work(self)
-            await self._call_driver(_driver_execute, COMMIT, [()], is_autocommit=True)
-        finally:
-            self._failure = RuntimeError("this unit of work is over")
-        return result
+    async def commit(self) -> None:
+        await self._call_driver(_driver_execute, COMMIT, [()], is_autocommit=True)
+
+    def end(self) -> None:
+        """Refuse every later statement."""
+        self._failure = RuntimeError("this unit of work is over")
 
     async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
         return await self._call_driver(_driver_fetch, compiled, [arguments])

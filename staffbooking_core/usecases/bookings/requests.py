@@ -39,9 +39,7 @@ from staffbooking_core.ports import (
     Ports,
     Transaction,
 )
-from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.booking_writes import to_booking_write
-from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_core.validation import validated
 
 _UNKNOWN_CUSTOMER = FieldError("customer_email", "is not the address of a registered customer")
@@ -52,20 +50,17 @@ async def request_booking(
     ports: Ports,
     actor: Actor,
     command: RequestBooking,
-    idempotency_request: IdempotencyRequest[Booking] | None = None,
 ) -> Booking:
     """Create a pending booking: for the customer of an e-mail address (API), else for the actor.
 
     Reads the request's context in one round trip and saves the booking in another. Raises NotFound
     for a companion that is not listed; InvalidField with every invalid field; Forbidden
-    `customers_only`; RuleBroken `companion_unavailable`, `amount_too_small`,
-    `rebooking_not_available` or `idempotency_mismatch`; Unauthenticated where the actor was
-    disabled or erased meanwhile; AlreadyAnswered where the call has a stored response.
+    `customers_only`; RuleBroken `companion_unavailable`, `amount_too_small` or
+    `rebooking_not_available`; Unauthenticated where the actor was disabled or erased meanwhile.
     """
     email = command.customer_email if isinstance(command, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
-    await idempotency.check_replay(ports, idempotency_request)
     now = await ports.clock.business()
     # Validation refuses a day beyond every calendar; the query needs one that does not overflow.
     day = min(
@@ -79,7 +74,7 @@ async def request_booking(
         raise _unauthenticated(actor)
     booking = _price_booking(ports, actor, command, context, now)
     try:
-        return await _save_booking(ports, booking, command.rebooking_of, idempotency_request, now)
+        return await _save_booking(ports, booking, command.rebooking_of, now)
     except ConstraintViolated as error:
         if error.constraint != PARTY_DISABLED:
             raise
@@ -229,23 +224,16 @@ async def _save_booking(
     ports: Ports,
     booking: Booking,
     rebooking_of: str | None,
-    idempotency_request: IdempotencyRequest[Booking] | None,
     now: datetime,
 ) -> Booking:
-    response = (
-        None
-        if idempotency_request is None
-        else idempotency.response_for(ports, idempotency_request, booking)
-    )
     result = TransitionResult(
         booking, REQUEST_TRANSITION.event, notifications=REQUEST_TRANSITION.notifications
     )
-    booking_write = to_booking_write(ports, None, result, now, response)
-    async with idempotency.replay_on_conflict(ports, idempotency_request):
-        if rebooking_of is None:
-            await ports.store.add_booking(booking_write)
-        else:
-            await _add_rebooking(ports, booking_write, rebooking_of, now)
+    booking_write = to_booking_write(ports, None, result, now)
+    if rebooking_of is None:
+        await ports.store.add_booking(booking_write)
+    else:
+        await _add_rebooking(ports, booking_write, rebooking_of, now)
     return booking
 
 
@@ -255,7 +243,6 @@ async def _add_rebooking(
     """Add a priority request and use up the credit that the staff's cancellation granted."""
 
     async def unit(tx: Transaction) -> None:
-        # First, so that a concurrent call with the same key fails on its stored response.
         await tx.bookings.add_booking(booking_write)
         cancelled = await tx.bookings.booking_by_code(code)
         credit = None if cancelled is None else await tx.bookings.rebooking_credit(cancelled.id)
