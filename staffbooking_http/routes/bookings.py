@@ -199,6 +199,7 @@ def _transition_endpoint(
         f"/bookings/{{id}}/{path_segment}",
         SessionAccess(),
         summary=summary,
+        check_target=_authorization_check(trigger),
         response_schema=_BOOKING_REPLY_SCHEMA,
         rule_codes=codes,
         not_found_name=_RESOURCE_NAME,
@@ -237,6 +238,7 @@ confirm = _transition_endpoint(
     SessionAccess(),
     summary="Accept a request",
     description="Takes the slot; overlapping requests are cancelled.",
+    check_target=_authorization_check(Trigger.ACCEPT),
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=("booking_not_pending", "event_started", "companion_unavailable"),
     not_found_name=_RESOURCE_NAME,
@@ -252,6 +254,7 @@ async def accept(call: Call) -> Reply:
     SessionAccess(),
     summary="Open the hosted checkout",
     calls_services=True,
+    check_target=_authorization_check(Trigger.CHECKOUT),
     description="Safe to repeat. 500 `processor_unavailable` if the processor is unavailable.",
     response_schema=reply_schema(
         success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
@@ -328,6 +331,7 @@ async def dispute(call: Call) -> Reply:
     "/bookings/{id}/no-show",
     SessionAccess(),
     summary="Report that the staff member did not come",
+    check_target=_authorization_check(Trigger.NO_SHOW),
     description=(
         "A dispute with the reason `no_show`, from {no_show_after} after the start to "
         "{no_show_until} after the end. Grants a priority rebooking, which a withdrawal takes back."

@@ -81,6 +81,7 @@ async def add_statement(call: Call) -> Reply:
         "The booking becomes paid or completed, as it was before; what came due meanwhile is done "
         "next."
     ),
+    check_target=_check_party,
     response_schema=_DISPUTE_REPLY_SCHEMA,
     rule_codes=("booking_not_disputed", "chargeback_open", "rebooking_used"),
     not_found_name=_RESOURCE_NAME,

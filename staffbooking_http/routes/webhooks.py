@@ -132,6 +132,7 @@ async def delete_webhook(call: Call) -> Reply:
     "/api/webhooks/{id}/rotate-secret",
     _WRITE_ACCESS,
     summary="Create a new secret",
+    check_target=_check_owner,
     shows_secret=True,
     description=(
         "It is shown only in this response. Until `previous_valid_until`, or until it is "
@@ -153,6 +154,7 @@ async def rotate_secret(call: Call) -> Reply:
     "/api/webhooks/{id}/activate-secret",
     _WRITE_ACCESS,
     summary="Sign with the new secret only, from now on",
+    check_target=_check_owner,
     response_schema=_WEBHOOK_REPLY_SCHEMA,
     rule_codes=("no_rotation",),
     not_found_name=_RESOURCE_NAME,
@@ -170,6 +172,7 @@ async def activate_secret(call: Call) -> Reply:
     "/api/webhooks/{id}/test",
     _WRITE_ACCESS,
     summary="Send a test event now",
+    check_target=_check_owner,
     calls_services=True,
     description=(
         "One attempt, even if the endpoint is paused or disabled; a failure is not counted. "
@@ -210,6 +213,7 @@ async def list_deliveries(call: Call) -> Reply:
     "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver",
     _WRITE_ACCESS,
     summary="Redeliver an event",
+    check_target=_check_owner,
     description=(
         "The same id and bytes, with the usual retries, at once, or when the endpoint is active "
         "again. A failure is not counted. A delivery that is still pending is left unchanged."
