@@ -18,8 +18,9 @@ from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.store import open_store
 from staffbooking_core.domain.accounts.api_keys import digest_api_key, mask_api_key
 from staffbooking_core.domain.accounts.users import User, normalize_email
-from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry, next_timer
+from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.companions.companion import Companion, normalize_text
 from staffbooking_core.domain.companions.search_index import find_marked_days, weekday_mask
@@ -194,7 +195,11 @@ def _timer(booking: Booking) -> Row | None:
 
 def _event(booking: Booking) -> Row:
     event = booking_event(
-        f"evt_{booking.id:026d}", EventName.BOOKING_CREATED, booking, booking.created_at
+        f"evt_{booking.id:026d}",
+        None,
+        TransitionResult(booking, EventName.BOOKING_CREATED),
+        booking.created_at,
+        BENCHMARK_POLICY,
     )
     return {
         "booking_id": booking.id,

@@ -288,7 +288,7 @@ async def _measure_isolation(
             )
             await asyncio.sleep(2)
         async with scene.ports.store.read_view() as view:
-            bodies = await view.webhooks.feed_events_after(None, 1, len(asked))
+            bodies = await view.webhooks.feed_events_after(None, 1, WEBHOOK_EVENTS, len(asked))
     return _latencies(got, asked, bodies)
 
 

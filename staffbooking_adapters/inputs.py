@@ -22,9 +22,10 @@ from cattrs import Converter
 from cattrs.errors import ClassValidationError, IterableValidationError
 from cattrs.gen import make_dict_structure_fn
 
+from staffbooking_core.bounds import IntegerBounds, ListBounds, Unset
 from staffbooking_core.errors import FieldError, InvalidField, MissingField
-from staffbooking_core.inputs import IntegerBounds, ListBounds, SlotHours, Unset
-from staffbooking_core.validation import BOUND_CHECKS, check_date, uniqueness_key
+from staffbooking_core.inputs import SlotHours
+from staffbooking_core.value_checks import BOUND_CHECKS, check_date, uniqueness_key
 
 T = TypeVar("T")
 

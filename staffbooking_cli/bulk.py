@@ -12,8 +12,9 @@ from attrs import asdict, evolve
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.importing import ImportFile, ImportFileRow
+from staffbooking_core.bounds import Unset
 from staffbooking_core.errors import ConstraintViolated, InvalidInput
-from staffbooking_core.inputs import ImportedCompanion, Unset
+from staffbooking_core.inputs import ImportedCompanion
 from staffbooking_core.ports import ImportProgress, Ports
 from staffbooking_core.usecases.companions import imports
 from staffbooking_core.usecases.companions.imports import ImportRow

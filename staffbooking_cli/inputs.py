@@ -6,8 +6,9 @@ from typing import Annotated
 
 from attrs import field, frozen
 
+from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.inputs import EmailAddress, Name, Password, TextBounds
+from staffbooking_core.inputs import EmailAddress, Name, Password
 from staffbooking_core.usecases.accounts.administration import CreateUser
 
 
@@ -31,6 +32,13 @@ class NewAccount:
             password=self.password,
             subscription=self.subscription,
         )
+
+
+@frozen(kw_only=True)
+class OperatorReason:
+    """`users disable`: the operator's optional reason."""
+
+    reason: Annotated[str, TextBounds(300)] | None = None
 
 
 @frozen(kw_only=True)

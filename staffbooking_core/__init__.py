@@ -24,6 +24,7 @@ __all__ = [
     "Ports",
     "Role",
     "__version__",
+    "bounds",
     "domain",
     "errors",
     "inputs",
@@ -33,5 +34,6 @@ __all__ = [
     "request_context",
     "usecases",
     "validation",
+    "value_checks",
     "webhook_receiver",
 ]

@@ -5,6 +5,8 @@
     |  |- MissingField       a required field is absent or null
     |  `- InvalidField       a field has a wrong type, range, format or meaning
     |- RuleBroken            the input is valid, but the state or a business rule forbids it
+    |  `- CompanionUnavailable  the companion is not free at that time, with the reason
+    |- VersionMismatch       the resource has another version than the caller expects
     |- NotFound              the resource does not exist or is not the caller's
     |- Unauthenticated       credentials are missing or invalid
     |- Forbidden             wrong permission, role, tier or party
@@ -79,6 +81,24 @@ class RuleBroken(StaffbookingError):
     def __init__(self, code: str, message: str) -> None:
         self.code = code
         super().__init__(message)
+
+
+class CompanionUnavailable(RuleBroken):
+    """The companion cannot be booked at that time; `reason` is one of CONTRACT 4."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__("companion_unavailable", message)
+
+
+class VersionMismatch(StaffbookingError):
+    """The resource has another version than the caller expects: nothing was changed."""
+
+    code = "version_mismatch"
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        super().__init__(f"The version is {version} now: read it again")
 
 
 class NotFound(StaffbookingError):

@@ -9,96 +9,26 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from enum import Enum, StrEnum
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated
 
-from attrs import AttrsInstance, field, fields, frozen
+from attrs import field, frozen
 
+from staffbooking_core.bounds import (
+    MAX_ID,
+    AllowedCharacters,
+    AmountBounds,
+    IntegerBounds,
+    ListBounds,
+    TextBounds,
+    Unset,
+    UtcInstant,
+)
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.companion import Badge, Tier
 from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
-
-MAX_ID = 2**63 - 1
-
-# The bounds -----------------------------------------------------------------------------
-
-
-class AllowedCharacters(Enum):
-    """Which characters a text may hold besides printable characters of all scripts, emoji, joiners
-    and direction marks (U+200E, U+200F, U+061C). NUL and lone surrogates are never allowed."""
-
-    LINE = "line"
-    """None: the text stays on one line and can't change how surrounding text is displayed."""
-    LINES = "lines"
-    """Tabs and line breaks: U+000A, also after U+000D, and U+2028 and U+2029."""
-    CHAT = "chat"
-    """As LINES, and bidi embeddings and isolates (U+202A to U+202C, U+2066 to U+2069): phones
-    insert them around names and numbers, and a message is displayed on its own. Overrides
-    (U+202D, U+202E) are not allowed: they display characters in another order than the stored one,
-    which the content filter judges."""
-    OPAQUE = "opaque"
-    """Any: the text is compared and never displayed."""
-
-
-@frozen
-class TextBounds:
-    """Length in code points, form and characters of a text. With `min` above 0 the text must not
-    be blank."""
-
-    max: int = 100
-    min: int = 1
-    form: str | None = None
-    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (up to 24:00),
-    `image` (a relative path), `listed` (an element of a comma-separated list, so without commas)
-    or `webhook` (a receiver's URL, including those that only a sandbox allows)."""
-    characters: AllowedCharacters = AllowedCharacters.LINE
-
-
-@frozen
-class IntegerBounds:
-    """A JSON integer in this range; `"4"`, `4.0` and `true` are rejected."""
-
-    ge: int
-    le: int
-
-
-@frozen
-class AmountBounds:
-    """An amount of money as a finite JSON number; the currency's decimals are checked later."""
-
-    gt: Decimal = Decimal(0)
-    le: Decimal = Decimal(1_000_000)
-
-
-@frozen
-class ListBounds:
-    """The number of elements of a list. With `unique`, elements must be distinct, and names must
-    differ in more than letter case."""
-
-    max: int = 50
-    min: int = 0
-    unique: bool = True
-
-
-@frozen
-class UtcInstant:
-    """An ISO 8601 instant in UTC with Z."""
-
-
-class Unset(Enum):
-    """The value of a field that is absent from a change: the stored value stays. If the field may
-    also be None, null clears it."""
-
-    UNSET = "as is"
-
-
-def provided_fields(change: AttrsInstance) -> dict[str, Any]:
-    """The fields that a change contains, by name."""
-    every = ((field.name, getattr(change, field.name)) for field in fields(type(change)))
-    return {name: value for name, value in every if value is not Unset.UNSET}
-
 
 Id = Annotated[int, IntegerBounds(1, MAX_ID)]
 Name = Annotated[str, TextBounds(100)]
@@ -223,16 +153,23 @@ class CreateApiKey:
 
 
 @frozen(kw_only=True)
-class RequestBooking:
-    """A booking request by the customer (SPECIFICATION 4.5, without the customer fields)."""
+class RequestQuote:
+    """The input of a quote: that of a booking without its customer and its location
+    (CONTRACT 10)."""
 
     companion_id: Id
     event_date: date
     start_time: TimeOfDay
     duration_hours: Annotated[int, IntegerBounds(1, 24)]
     service_type: Name
-    location: MultilineText
     cancellation_insurance: bool = False
+
+
+@frozen(kw_only=True)
+class RequestBooking(RequestQuote):
+    """A booking request by the customer (SPECIFICATION 4.5, without the customer fields)."""
+
+    location: MultilineText
     event_ref: Annotated[str, TextBounds(64)] | None = None
     rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
 
@@ -361,18 +298,21 @@ class AddPortfolioItem:
 @frozen(kw_only=True)
 class CreateWebhook:
     url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, form="webhook")]
-    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
-    """The subscribed events; all five by default."""
+    events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None
+    """The subscribed events; by default the first five."""
     description: OptionalLongText | None = None
+    ordered: bool = False
+    """Whether the events of a booking are sent one after the other, in their sequence."""
 
 
 @frozen(kw_only=True)
 class ChangeWebhook:
-    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
+    events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None
     description: OptionalLongText | None = None
     active: bool | None = None
     """False pauses the endpoint; true enables it, even if it was disabled, and sends its held
     deliveries."""
+    ordered: bool | None = None
 
 
 # Events of the channel (CONTRACT 6) -----------------------------------------------------

@@ -32,7 +32,7 @@ from staffbooking_adapters.sql.bookings.reader import BOOKING_COLUMNS, to_bookin
 from staffbooking_adapters.sql.companions.reviews import REVIEW_COLUMNS, to_review
 from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import batch_rows
+from staffbooking_adapters.sql.engine.dialect import batch_rows, json_items_cleared
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
@@ -154,7 +154,10 @@ def _erase_booking_side(
     party: Party, is_of_user: ColumnElement[bool], **values: ColumnElement[str] | Null
 ) -> Update:
     """Erase the texts of one side of a booking, together with the name."""
-    erased_reasons = {
+    changed = {
+        "version": bookings.c.version + 1,
+        "revision": bookings.c.revision + 1,
+        "timeline": json_items_cleared(bookings.c.timeline, "reason", "actor", party),
         "cancel_reason": case(
             (bookings.c.cancelled_by == party, null()), else_=bookings.c.cancel_reason
         ),
@@ -162,7 +165,7 @@ def _erase_booking_side(
             (bookings.c.disputed_by == party, null()), else_=bookings.c.dispute_reason
         ),
     }
-    return update(bookings).where(is_of_user).values(**values, **erased_reasons)
+    return update(bookings).where(is_of_user).values(**values, **changed)
 
 
 def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | None]:

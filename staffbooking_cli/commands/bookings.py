@@ -9,7 +9,7 @@ import typer
 
 from staffbooking_cli import render
 from staffbooking_cli.options import AsJson, Code, Limit, Page, Status
-from staffbooking_cli.session import run_command
+from staffbooking_cli.session import read_settings, run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
@@ -28,7 +28,7 @@ COLUMNS = (
     "total=total_amount currency",
     "payment=payment_status",
 )
-TIMELINE_COLUMNS = ("at", "from", "to", "trigger", "actor")
+TIMELINE_COLUMNS = ("at", "from", "to", "trigger", "actor", "actor_id", "reason")
 
 
 def booking_record(booking: Booking) -> BookingRecord:
@@ -36,7 +36,7 @@ def booking_record(booking: Booking) -> BookingRecord:
     from staffbooking_core.domain.bookings.lifecycle import Party
     from staffbooking_core.representations import bookings
 
-    return bookings.booking_record(booking, Party.ADMIN)
+    return bookings.booking_record(booking, Party.ADMIN, read_settings().policy)
 
 
 def print_page(

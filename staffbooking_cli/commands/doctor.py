@@ -21,6 +21,8 @@ Check = dict[str, Any]
 
 _MAX_LISTED = 10_000
 """Maximum number of open payouts or failed refunds that are examined."""
+_MAX_NAMED = 20
+"""Maximum number of held payouts whose codes are printed."""
 _MAX_MISSED_ROUNDS = 3
 """Event polling counts as stopped after this many missed poll intervals."""
 PICKUP_TIMEOUT_SECONDS = 1.0
@@ -149,16 +151,16 @@ async def _check_events(ports: Ports) -> AsyncIterator[Check]:
 
 async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
     """Payouts past their deadline, or near it: past the time at which operators are alerted."""
-    from staffbooking_core.domain.bookings.booking import (
-        PayoutStatus,
-        payout_alarm_time,
-        payout_deadline,
-    )
+    from staffbooking_core.domain.bookings.booking import PayoutStatus
+    from staffbooking_core.domain.bookings.timers import payout_alarm_time, payout_deadline
 
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         pending_payouts = await view.bookings.open_payouts(_MAX_LISTED)
-    held = sum(booking.payout_status is PayoutStatus.FROZEN for booking in pending_payouts)
+        frozen = [one for one in pending_payouts if one.payout_status is PayoutStatus.FROZEN]
+        payees = {one.companion_id: await view.accounts.user(one.companion_id) for one in frozen}
+    disabled = {id for id, user in payees.items() if user is not None and user.disabled_at}
+    held = [one.code for one in frozen if one.companion_id in disabled]
     due = [
         booking.payout_due_at
         for booking in pending_payouts
@@ -166,7 +168,11 @@ async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
     ]
     near = sum(now >= payout_alarm_time(at, ports.policy) for at in due)
     past = sum(now >= payout_deadline(at, ports.policy) for at in due)
-    text = f"{len(due)} to be made, {held} frozen"
+    text = f"{len(due)} to be made, {len(frozen)} frozen"
+    if held:
+        more = f" and {len(held) - _MAX_NAMED} more" if len(held) > _MAX_NAMED else ""
+        text += f", of disabled accounts: {', '.join(held[:_MAX_NAMED])}{more}"
+        text += " (staffbooking payouts release)"
     if near:
         text += f"; {near - past} near their deadline, {past} past it: staffbooking payouts list"
     yield _make_check("payouts", text, ok=not near)

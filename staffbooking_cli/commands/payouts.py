@@ -35,7 +35,7 @@ COLUMNS = (
 
 def _payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
     """The payout of a booking; `left` is the amount not yet sent."""
-    from staffbooking_core.domain.bookings.booking import payout_deadline
+    from staffbooking_core.domain.bookings.timers import payout_deadline
     from staffbooking_core.domain.shared.money import Currency
     from staffbooking_core.representations.json_types import format_instant
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from staffbooking_cli import options, render
+from staffbooking_cli.commands.bookings import booking_record
 from staffbooking_cli.listing import iterate_pages
-from staffbooking_cli.options import AsJson, Email, Role, Tier
+from staffbooking_cli.options import AsJson, BookingsDecision, Email, Role, Tier
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.accounts.users import User
+    from staffbooking_core.domain.bookings.booking import Booking
     from staffbooking_core.ports import Ports
+    from staffbooking_core.usecases.bookings.disabling import Obligations
 
 app = typer.Typer(help="Accounts of customers, staff and admins.", no_args_is_help=True)
 
@@ -29,6 +32,19 @@ COLUMNS = (
     "until=subscription_expires_at",
     "created_at",
     "disabled_at",
+)
+
+
+OBLIGATION_COLUMNS = (
+    "booking_code",
+    "status",
+    "starts_at",
+    "companion=companion_name",
+    "customer=customer_name",
+    "total=total_amount currency",
+    "payout=payout_amount",
+    "payout_status",
+    "payout_due_at",
 )
 
 
@@ -123,11 +139,63 @@ def subscribe(
 
 
 @app.command()
-def disable(email: Email, as_json: AsJson = False) -> None:
-    """Disable an account: its sessions and keys stop working, search hides its companion."""
-    from staffbooking_core.usecases.accounts import administration
+def disable(
+    email: Email,
+    bookings: Annotated[
+        BookingsDecision | None,
+        typer.Option(help="What becomes of accepted and paid bookings that have not ended."),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="The reason, for alerts to operators alone.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Disable an account: its sessions and keys stop working, search hides its companion.
 
-    _run_and_show(lambda ports: administration.disable_user(ports, email), as_json)
+    Its requests end, its payouts are held until `payouts release`. Where accepted or paid bookings
+    are ahead, --bookings is needed: cancel (full refunds) or keep; without it they are listed and
+    nothing is changed.
+    """
+    from staffbooking_adapters.inputs import structure
+    from staffbooking_cli.inputs import OperatorReason
+    from staffbooking_core.usecases.bookings import disabling
+
+    decision = None if bookings is None else disabling.BookingsDecision(bookings)
+    checked = structure(OperatorReason, {"reason": reason})
+
+    async def work(ports: Ports) -> disabling.DisabledAccount:
+        try:
+            return await disabling.disable_user(ports, email, decision, checked.reason)
+        except disabling.BookingsAhead as error:
+            _print_obligations({}, error.obligations, {}, as_json)
+            raise
+
+    done = run_command(work)
+    _print_obligations(
+        {"user": _user_record(done.user)},
+        done.obligations,
+        {"cancelled": done.cancelled},
+        as_json,
+    )
+
+
+def _print_obligations(
+    head: dict[str, Any],
+    obligations: Obligations,
+    more: Mapping[str, Sequence[Booking]],
+    as_json: bool,
+) -> None:
+    """Print the bookings and payouts of an account, after a record or none."""
+    lists = {"bookings": obligations.bookings, "payouts": obligations.payouts, **more}
+    records = {name: [*map(booking_record, found)] for name, found in lists.items()}
+    if as_json:
+        render.print_json({**head, **records})
+        return
+    for record in head.values():
+        render.print_record(record)
+    for name, rows in records.items():
+        if rows:
+            render.print_table(OBLIGATION_COLUMNS, rows, title=name)
 
 
 @app.command()

@@ -31,6 +31,7 @@ COLUMNS = (
     "owner=owner_email",
     "url",
     "state",
+    "ordered",
     "failures=consecutive_failures",
     "created_at",
     "reason=disabled_reason",

@@ -65,8 +65,8 @@ def erase_companion(companion: Companion, user: User) -> Companion:
 
 
 def erase_party_from_booking(booking: Booking, user_id: int) -> Booking:
-    """The booking without the party's name and reasons; for a customer also without location and
-    event."""
+    """The next version of the booking, without the party's name and reasons; for a customer also
+    without location and event."""
     if user_id == booking.customer_id:
         booking = evolve(booking, customer_name=ERASED_NAME, location=ERASED_NAME, event_ref=None)
         party = Party.CUSTOMER
@@ -77,7 +77,12 @@ def erase_party_from_booking(booking: Booking, user_id: int) -> Booking:
         booking = evolve(booking, cancel_reason=None)
     if booking.disputed_by is party:
         booking = evolve(booking, dispute_reason=None)
-    return booking
+    timeline = tuple(
+        evolve(entry, reason=None) if entry.actor is party else entry for entry in booking.timeline
+    )
+    return evolve(
+        booking, timeline=timeline, version=booking.version + 1, revision=booking.revision + 1
+    )
 
 
 def erase_party_from_review(review: Review, user_id: int) -> Review:

@@ -47,7 +47,7 @@ from staffbooking_core.ports.companions import (
     CompanionAvailability,
     CompanionsReadPort,
     CompanionsWritePort,
-    RebookingCandidate,
+    SearchCandidate,
 )
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
 from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
@@ -216,13 +216,13 @@ __all__ = [
     "ProcessedImage",
     "PubSub",
     "ReadView",
-    "RebookingCandidate",
     "RebookingCredit",
     "ReviewsReadPort",
     "ReviewsWritePort",
     "SandboxProcessor",
     "SandboxReadPort",
     "SandboxWritePort",
+    "SearchCandidate",
     "SessionCaller",
     "SkippedRow",
     "Store",

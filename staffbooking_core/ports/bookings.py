@@ -148,6 +148,12 @@ class BookingsReadPort(Protocol):
         first, those without a due time last."""
         ...
 
+    async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        """Up to `limit` bookings above `after_id` by id that are open for a user
+        (`Booking.is_open_for`): pending, accepted or paid ones of the customer or companion, and
+        ones whose payout the companion still expects."""
+        ...
+
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         """The ids of bookings for which a companion owes money (`owed_by_staff`), ascending."""
         ...
@@ -174,7 +180,7 @@ class BookingsWritePort(BookingsReadPort, Protocol):
     async def save_booking(self, booking_write: BookingWrite) -> None:
         """Save a step of an existing booking; its timer is replaced, and a claim on it ends.
 
-        Raises Conflict unless the stored version is one below, and
+        Raises Conflict unless the stored revision is one below, and
         ConstraintViolated(BOOKING_OVERLAP) where the slot is taken.
         """
         ...

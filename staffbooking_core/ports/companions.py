@@ -22,10 +22,12 @@ class CompanionAvailability:
 
 
 @frozen
-class RebookingCandidate:
-    """A companion who could replace another one: encoded summary and agenda."""
+class SearchCandidate:
+    """A found companion: encoded summary, place and agenda."""
 
     summary: bytes
+    location_city: str
+    location_country: str
     availability: CompanionAvailability
 
 
@@ -57,11 +59,11 @@ class CompanionsReadPort(Protocol):
         """The names of the offered service types, each as its best-ranked companion spells it."""
         ...
 
-    async def rebooking_candidates(
-        self, service: str, day: date, first: datetime, last: datetime, limit: int
-    ) -> Sequence[RebookingCandidate]:
-        """Up to `limit` listed companions of a service with a free hour on a local day, best
-        first, with the busy intervals that touch [first, last]."""
+    async def search_candidates(
+        self, query: CompanionQuery, first: datetime, last: datetime
+    ) -> Sequence[SearchCandidate]:
+        """Up to `query.limit` companions of a page of a search, in its order, with the busy
+        intervals that touch [first, last]."""
         ...
 
     async def companion(self, companion_id: int) -> Companion | None:

@@ -7,7 +7,7 @@ enforces the limit of deliveries in flight. A claimed endpoint with some of its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
@@ -37,6 +37,7 @@ class NewWebhookEndpoint:
     events: frozenset[EventName]
     description: str | None
     created_at: datetime
+    ordered: bool = False
 
 
 @frozen
@@ -126,9 +127,10 @@ class WebhooksReadPort(Protocol):
         ...
 
     async def feed_events_after(
-        self, reader_id: int | None, after_position: int, limit: int
+        self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
-        """Up to `limit` encoded envelopes above a position of a reader's feed, by position."""
+        """Up to `limit` encoded envelopes of events with these names above a position of a reader's
+        feed, by position."""
         ...
 
     async def has_unsequenced_events(self) -> bool:
@@ -214,7 +216,11 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         `batch_size` pending deliveries that are due: retries before first attempts, each by
         `next_at`. An endpoint with nothing due is claimed and returned without deliveries. With
         `degraded`, claims endpoints whose last attempt failed or was slow, without it all
-        others."""
+        others.
+
+        Of an ordered endpoint, deliveries that come after an unfinished one of an earlier event of
+        their booking become waiting, and are left out; redeliveries neither wait nor are waited
+        for."""
         ...
 
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
@@ -242,6 +248,11 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         the caller also calls `schedule_endpoint`."""
         ...
 
+    async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:
+        """Make the next waiting delivery of each of these finished ones' bookings pending, unless
+        another one is unfinished before it. The caller has claimed their endpoints."""
+        ...
+
     async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
         """Insert attempts, each with the id of its delivery."""
         ...
@@ -255,20 +266,20 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
     # A store may process a limited number at a time, and leave the rest for the next call.
 
     async def hold_deliveries(self, endpoint_id: int, now: datetime) -> int:
-        """Hold pending deliveries of an endpoint, which the caller has locked; how many. What is
-        left makes the endpoint due, and the worker that claims it continues. A claim on it stays,
-        so that the results of deliveries in flight can be saved."""
+        """Hold pending and waiting deliveries of an endpoint, which the caller has locked; how
+        many. What is left makes the endpoint due, and the worker that claims it continues. A claim
+        on it stays, so that the results of deliveries in flight can be saved."""
         ...
 
     async def resume_deliveries(self, endpoint_id: int, now: datetime) -> int:
-        """Make held deliveries of an endpoint, which the caller has locked, pending again; how
-        many. Each is due when it was before, and the endpoint with the first of them. While any is
-        left, `endpoints_with_held_deliveries` returns the endpoint."""
+        """Make held and waiting deliveries of an endpoint, which the caller has locked, pending
+        again; how many. Each is due when it was before, and the endpoint with the first of them.
+        While any held one is left, `endpoints_with_held_deliveries` returns the endpoint."""
         ...
 
     async def cancel_deliveries(self, endpoint_id: int, now: datetime) -> int:
-        """Cancel pending and held deliveries of an endpoint, which the caller has locked; how many.
-        What is left is continued as by `hold_deliveries`."""
+        """Cancel pending, waiting and held deliveries of an endpoint, which the caller has locked;
+        how many. What is left is continued as by `hold_deliveries`."""
         ...
 
     async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:

@@ -1,14 +1,21 @@
 """Records of bookings, as each viewer may read them (CONTRACT 4)."""
 
+from datetime import datetime
 from typing import Annotated, NotRequired, TypedDict, cast
 
 from staffbooking_core.domain.bookings.booking import (
+    UNPAID_PAYOUT_STATUSES,
     Booking,
     PaymentStatus,
     PayoutStatus,
+    TimelineEntry,
 )
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
+from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
+from staffbooking_core.domain.bookings.timers import timer_time
+from staffbooking_core.domain.payments.processor import SettlementStatus
 from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.policy import Policy
 from staffbooking_core.representations.companions import CompanionSummaryRecord
 from staffbooking_core.representations.json_types import (
     BookingCode,
@@ -30,9 +37,22 @@ _TimelineEntryRecord = TypedDict(
         "to": BookingStatus,
         "trigger": Trigger,
         "actor": Party,
+        "reason": str | None,
+        "actor_id": NotRequired[Id | None],
     },
 )
-"""One change of a booking's status. (A class body cannot have a field named `from`.)"""
+"""One change of a booking's status. `actor_id` is for admins only. (A class body cannot have a
+field named `from`.)"""
+
+
+class RefundRecord(TypedDict):
+    """A refund of a booking; one that failed is still owed."""
+
+    amount: Money
+    reason: RefundReason
+    status: Annotated[str, JsonSchema(enum=["pending", "succeeded", "failed"])]
+    created_at: Timestamp
+    settled_at: Timestamp | None
 
 
 class BookingGlimpseRecord(TypedDict):
@@ -80,6 +100,10 @@ class EventBookingRecord(BookingGlimpseRecord):
         | None
     )
     cancel_reason: str | None
+    cancel_rule: str | None
+    payment_due_at: Timestamp | None
+    confirms_at: Timestamp | None
+    refunds: list[RefundRecord]
     disputed_at: Timestamp | None
     payment_status: PaymentStatus
     created_at: Timestamp
@@ -88,17 +112,47 @@ class EventBookingRecord(BookingGlimpseRecord):
 
 class BookingRecord(EventBookingRecord):
     """A booking, as its parties read it; fee and payout are for the staff member and admins
-    only."""
+    only.
+
+    `payment_due_at` is when an accepted booking lapses unpaid, `confirms_at` when a paid one
+    completes by itself, `payout_due_at` when a payout to come is due; else they are null.
+    """
 
     timeline: list[_TimelineEntryRecord]
     platform_fee: NotRequired[Money]
     payout_amount: NotRequired[Money]
     payout_status: NotRequired[PayoutStatus]
+    payout_due_at: NotRequired[Timestamp | None]
 
 
-def event_booking_record(booking: Booking) -> EventBookingRecord:
+_REFUND_STATUSES = {
+    SettlementStatus.PENDING: "pending",
+    SettlementStatus.SETTLED: "succeeded",
+    SettlementStatus.FAILED: "failed",
+}
+
+
+def refund_record(refund: Refund, currency: Currency) -> RefundRecord:
+    """The record of a refund."""
+    return {
+        "amount": currency.to_decimal(refund.amount),
+        "reason": refund.reason,
+        "status": _REFUND_STATUSES[refund.status],
+        "created_at": format_instant(refund.created_at),
+        "settled_at": format_instant(refund.settled_at),
+    }
+
+
+def _payment_due_at(booking: Booking, policy: Policy) -> datetime | None:
+    """When an accepted booking lapses unpaid; a pending one has nothing to pay yet."""
+    is_accepted = booking.status is BookingStatus.ACCEPTED
+    return timer_time(booking, TimerKind.EXPIRE, policy) if is_accepted else None
+
+
+def event_booking_record(booking: Booking, policy: Policy) -> EventBookingRecord:
     """The record of a booking inside an event."""
-    money = Currency(booking.currency).to_decimal
+    currency = Currency(booking.currency)
+    money = currency.to_decimal
     return {
         "id": booking.id,
         "booking_code": booking.code,
@@ -132,6 +186,10 @@ def event_booking_record(booking: Booking) -> EventBookingRecord:
         "cancelled_at": format_instant(booking.cancelled_at),
         "cancelled_by": booking.cancelled_by,
         "cancel_reason": booking.cancel_reason,
+        "cancel_rule": booking.cancel_rule,
+        "payment_due_at": format_instant(_payment_due_at(booking, policy)),
+        "confirms_at": format_instant(timer_time(booking, TimerKind.AUTO_COMPLETE, policy)),
+        "refunds": [refund_record(refund, currency) for refund in booking.refunds],
         "disputed_at": format_instant(booking.disputed_at),
         "payment_status": booking.payment_status,
         "created_at": format_instant(booking.created_at),
@@ -139,24 +197,32 @@ def event_booking_record(booking: Booking) -> EventBookingRecord:
     }
 
 
-def booking_record(booking: Booking, viewer: Party) -> BookingRecord:
-    """The record of a booking for a reader on the given side."""
-    record = cast(BookingRecord, event_booking_record(booking))
+def booking_record(booking: Booking, viewer: Party, policy: Policy) -> BookingRecord:
+    """The record of a booking for a reader on the given side; an admin's has every field."""
+    record = cast(BookingRecord, event_booking_record(booking, policy))
     if viewer in (Party.STAFF, Party.ADMIN):
         money = Currency(booking.currency).to_decimal
         record["platform_fee"] = money(booking.platform_fee)
         record["payout_amount"] = money(booking.payout_amount)
         record["payout_status"] = booking.payout_status
-    record["timeline"] = [
-        {
-            "at": format_instant(entry.at),
-            "from": entry.was,
-            "to": entry.to,
-            "trigger": entry.trigger,
-            "actor": entry.actor,
-        }
-        for entry in booking.timeline
-    ]
+        is_payout_to_come = booking.payout_status in UNPAID_PAYOUT_STATUSES
+        payout_due_at = booking.payout_due_at if is_payout_to_come else None
+        record["payout_due_at"] = format_instant(payout_due_at)
+    record["timeline"] = [_timeline_entry_record(entry, viewer) for entry in booking.timeline]
+    return record
+
+
+def _timeline_entry_record(entry: TimelineEntry, viewer: Party) -> _TimelineEntryRecord:
+    record: _TimelineEntryRecord = {
+        "at": format_instant(entry.at),
+        "from": entry.was,
+        "to": entry.to,
+        "trigger": entry.trigger,
+        "actor": entry.actor,
+        "reason": entry.reason,
+    }
+    if viewer is Party.ADMIN:
+        record["actor_id"] = entry.actor_id
     return record
 
 

@@ -34,6 +34,14 @@ class InvalidInputRecord(TypedDict):
     errors: list[FieldErrorRecord]
 
 
+class UnavailableRecord(TypedDict):
+    """The error of a booking at a time at which the companion cannot be booked."""
+
+    error: str
+    code: Literal["companion_unavailable"]
+    reason: str
+
+
 class RateLimitedRecord(TypedDict):
     """The error of an exceeded rate limit; `retry_after` is in seconds."""
 

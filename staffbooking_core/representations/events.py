@@ -3,12 +3,19 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.reviews import Review
-from staffbooking_core.representations.bookings import EventBookingRecord, event_booking_record
+from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.policy import Policy
+from staffbooking_core.representations.bookings import (
+    EventBookingRecord,
+    RefundRecord,
+    event_booking_record,
+    refund_record,
+)
 from staffbooking_core.representations.companions import ReviewRecord, review_record
 from staffbooking_core.representations.json_types import (
     EventId,
@@ -17,7 +24,12 @@ from staffbooking_core.representations.json_types import (
     Timestamp,
     format_instant,
 )
-from staffbooking_core.representations.payments import PaymentRecord, payment_record
+from staffbooking_core.representations.payments import (
+    PaymentRecord,
+    PayoutRecord,
+    payment_record,
+    payout_record,
+)
 
 API_VERSION: Literal["v1"] = "v1"
 
@@ -36,6 +48,18 @@ class _PaymentData(_BookingData):
     """The data of an event about a payment."""
 
     payment: PaymentRecord
+
+
+class _RefundData(_BookingData):
+    """The data of an event about a refund."""
+
+    refund: RefundRecord
+
+
+class _PayoutData(_BookingData):
+    """The data of an event about a payout."""
+
+    payout: PayoutRecord
 
 
 class _ReviewData(TypedDict):
@@ -98,6 +122,48 @@ class ReviewCreatedEvent(_BookingEnvelopeFields):
     data: _ReviewData
 
 
+class BookingAcceptedEvent(_BookingEnvelopeFields):
+    """The staff member has accepted a booking request"""
+
+    event: Literal[EventName.BOOKING_ACCEPTED]
+    data: _BookingData
+
+
+class BookingDisputedEvent(_BookingEnvelopeFields):
+    """A party has disputed a booking, or the card issuer a payment"""
+
+    event: Literal[EventName.BOOKING_DISPUTED]
+    data: _BookingData
+
+
+class BookingUpdatedEvent(_BookingEnvelopeFields):
+    """A booking has a new version that no other event reports"""
+
+    event: Literal[EventName.BOOKING_UPDATED]
+    data: _BookingData
+
+
+class PaymentRefundedEvent(_BookingEnvelopeFields):
+    """A refund has succeeded"""
+
+    event: Literal[EventName.PAYMENT_REFUNDED]
+    data: _RefundData
+
+
+class PayoutPaidEvent(_BookingEnvelopeFields):
+    """A payout has been made; for the staff member and admins only"""
+
+    event: Literal[EventName.PAYOUT_PAID]
+    data: _PayoutData
+
+
+class PayoutFailedEvent(_BookingEnvelopeFields):
+    """A payout was refused and is still owed; for the staff member and admins only"""
+
+    event: Literal[EventName.PAYOUT_FAILED]
+    data: _PayoutData
+
+
 class WebhookTestEvent(_EnvelopeFields):
     """A test of an endpoint by its owner: it reports no change, and is in no feed"""
 
@@ -112,6 +178,12 @@ EventRecord: TypeAlias = (
     | BookingCancelledEvent
     | PaymentCompletedEvent
     | ReviewCreatedEvent
+    | BookingAcceptedEvent
+    | BookingDisputedEvent
+    | BookingUpdatedEvent
+    | PaymentRefundedEvent
+    | PayoutPaidEvent
+    | PayoutFailedEvent
 )
 
 EVENT_RECORDS: dict[str, type] = {
@@ -120,6 +192,12 @@ EVENT_RECORDS: dict[str, type] = {
     EventName.BOOKING_CANCELLED: BookingCancelledEvent,
     EventName.PAYMENT_COMPLETED: PaymentCompletedEvent,
     EventName.REVIEW_CREATED: ReviewCreatedEvent,
+    EventName.BOOKING_ACCEPTED: BookingAcceptedEvent,
+    EventName.BOOKING_DISPUTED: BookingDisputedEvent,
+    EventName.BOOKING_UPDATED: BookingUpdatedEvent,
+    EventName.PAYMENT_REFUNDED: PaymentRefundedEvent,
+    EventName.PAYOUT_PAID: PayoutPaidEvent,
+    EventName.PAYOUT_FAILED: PayoutFailedEvent,
     TEST_EVENT_NAME: WebhookTestEvent,
 }
 """The body of each webhook event; the docstring of its class is its description in the
@@ -127,7 +205,9 @@ documents."""
 
 # Events in the core -----------------------------------------------------------------------
 
-EventData: TypeAlias = _BookingData | _PaymentData | _ReviewData
+EventData: TypeAlias = _BookingData | _PaymentData | _RefundData | _PayoutData | _ReviewData
+
+_PAYOUT_EVENTS = frozenset({EventName.PAYOUT_PAID, EventName.PAYOUT_FAILED})
 
 
 @frozen
@@ -155,12 +235,25 @@ class DomainEvent:
         }
 
 
-def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime) -> DomainEvent:
-    """The event of a change of a booking; the booking is as after the change."""
-    data: _BookingData = {"booking": event_booking_record(booking)}
+def booking_event(
+    event_id: str, before: Booking | None, result: TransitionResult, at: datetime, policy: Policy
+) -> DomainEvent:
+    """The event of a transition, which has one; `before` is None for a new booking. Events about a
+    payout have the staff member as their only party."""
+    booking, name = result.booking, result.event
+    assert name is not None, "the transition is published"
+    data: _BookingData = {"booking": event_booking_record(booking, policy)}
     if name is EventName.PAYMENT_COMPLETED:
         paid: _PaymentData = {**data, "payment": payment_record(booking)}
         return _make_event(event_id, name, booking, at, paid)
+    if result.settled_refund is not None:
+        refund = refund_record(result.settled_refund, Currency(booking.currency))
+        refunded: _RefundData = {**data, "refund": refund}
+        return _make_event(event_id, name, booking, at, refunded)
+    if name in _PAYOUT_EVENTS and before is not None:
+        payout: _PayoutData = {**data, "payout": payout_record(before, booking, at)}
+        event = _make_event(event_id, name, booking, at, payout)
+        return evolve(event, parties=(booking.companion_id,))
     return _make_event(event_id, name, booking, at, data)
 
 

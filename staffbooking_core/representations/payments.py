@@ -1,8 +1,9 @@
 """Records of payments and payout accounts (CONTRACT 3 and 7)."""
 
+from datetime import datetime
 from typing import Annotated, TypedDict
 
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.payments.payees import PayeeStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.representations.json_types import (
@@ -33,6 +34,29 @@ def payment_record(booking: Booking) -> PaymentRecord:
         "amount": Currency(booking.currency).to_decimal(booking.total_amount),
         "currency": booking.currency,
         "paid_at": format_instant(booking.paid_at),
+    }
+
+
+class PayoutRecord(TypedDict):
+    """The payout in `payout.paid` and `payout.failed`. The amount is what was sent, 0 if all of it
+    was withheld for debts; of a failed payout, what is still owed."""
+
+    amount: Money
+    currency: str
+    status: Annotated[PayoutStatus, JsonSchema(enum=[PayoutStatus.PAID, PayoutStatus.FAILED])]
+    at: Timestamp
+
+
+def payout_record(before: Booking, after: Booking, at: datetime) -> PayoutRecord:
+    """The record of the payout of a booking, from the booking before and after it was made or
+    failed."""
+    is_paid = after.payout_status is PayoutStatus.PAID
+    amount = max(after.paid_out - before.paid_out, 0) if is_paid else after.payout_left
+    return {
+        "amount": Currency(after.currency).to_decimal(amount),
+        "currency": after.currency,
+        "status": after.payout_status,
+        "at": format_instant(at),
     }
 
 

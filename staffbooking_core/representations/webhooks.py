@@ -1,7 +1,7 @@
 """Records of webhook endpoints and their deliveries (CONTRACT 7)."""
 
 from collections.abc import Iterable
-from typing import Annotated, TypedDict
+from typing import Annotated, TypeAlias, TypedDict
 
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
@@ -31,6 +31,7 @@ class WebhookRecord(TypedDict):
     url: Annotated[str, JsonSchema(description="as it was registered")]
     events: list[EventName]
     description: str | None
+    ordered: Annotated[bool, JsonSchema(description="whether events of one booking wait in line")]
     active: Annotated[bool, JsonSchema(description="false while it is paused or disabled")]
     consecutive_failures: Count
     disabled_at: Timestamp | None
@@ -45,6 +46,7 @@ def webhook_record(endpoint: WebhookEndpoint) -> WebhookRecord:
         "url": endpoint.url,
         "events": [event for event in WEBHOOK_EVENTS if event in endpoint.events],
         "description": endpoint.description,
+        "ordered": endpoint.ordered,
         "active": endpoint.active,
         "consecutive_failures": endpoint.consecutive_failures,
         "disabled_at": format_instant(endpoint.disabled_at),
@@ -79,28 +81,36 @@ def attempt_record(attempt: DeliveryAttempt) -> AttemptRecord:
     }
 
 
+_DeliveryStatusName: TypeAlias = Annotated[
+    str, JsonSchema(enum=[each for each in DeliveryStatus if each is not DeliveryStatus.WAITING])
+]
+"""A waiting delivery is published as pending."""
+
+
 class DeliveryRecord(TypedDict):
     """The delivery of an event to an endpoint, with its attempts."""
 
     id: Id
     event_id: EventId
     event: Annotated[str, JsonSchema(enum=[*WEBHOOK_EVENTS, TEST_EVENT_NAME])]
-    status: DeliveryStatus
+    status: _DeliveryStatusName
     attempts: list[AttemptRecord]
     next_attempt_at: Timestamp | None
     created_at: Timestamp
 
 
 def delivery_record(delivery: Delivery, attempts: Iterable[DeliveryAttempt]) -> DeliveryRecord:
-    """The record of a delivery. A held one has no `next_attempt_at`."""
-    pending = delivery.status is DeliveryStatus.PENDING
+    """The record of a delivery. One that is held or waits has no `next_attempt_at`."""
+    pending, waiting = DeliveryStatus.PENDING, delivery.status is DeliveryStatus.WAITING
     return {
         "id": delivery.id,
         "event_id": delivery.event_id,
         "event": delivery.event,
-        "status": delivery.status,
+        "status": pending if waiting else delivery.status,
         "attempts": [attempt_record(attempt) for attempt in attempts],
-        "next_attempt_at": format_instant(delivery.next_at) if pending else None,
+        "next_attempt_at": (
+            format_instant(delivery.next_at) if delivery.status is pending else None
+        ),
         "created_at": format_instant(delivery.created_at),
     }
 
@@ -109,7 +119,7 @@ class WebhookTestRecord(_OutcomeFields):
     """The one attempt to deliver a test event."""
 
     id: Id
-    status: DeliveryStatus
+    status: _DeliveryStatusName
 
 
 def webhook_test_record(delivery: Delivery, attempt: DeliveryAttempt) -> WebhookTestRecord:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from staffbooking_core.domain.bookings.booking import (
-    Booking,
-    TransitionInput,
-    TransitionResult,
-    next_timer,
-)
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput, TransitionResult
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.search_index import find_marks_on, local_days
@@ -23,6 +22,7 @@ from staffbooking_core.ports import (
     RebookingCredit,
     Transaction,
 )
+from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.representations.events import booking_event
 from staffbooking_core.usecases.messaging.messages import update_event_group
 
@@ -33,11 +33,18 @@ LOCAL_DAY_MARGIN = timedelta(days=2)
 def to_booking_write(
     ports: Ports, before: Booking | None, result: TransitionResult, now: datetime
 ) -> BookingWrite:
-    """All rows of a transition. `before` is None for a new booking; `now` is business time.
-    Generates the id of the event."""
-    booking, event, credit = result.booking, None, None
-    if result.event is not None:
-        event = booking_event(ports.ids.event_id(), result.event, booking, now)
+    """All rows of a transition, with the published version of the booking after it, and the event
+    that reports it: without one of its own, a new version is `booking.updated`. `before` is None
+    for a new booking; `now` is business time. Generates the id of the event."""
+    booking, name, event, credit = result.booking, result.event, None, None
+    if before is not None:
+        booking = _with_version(ports, before, booking)
+        if name is None and booking.version != before.version:
+            name = EventName.BOOKING_UPDATED
+        booking = evolve(booking, events=before.events + (name is not None))
+    if name is not None:
+        reported = evolve(result, booking=booking, event=name)
+        event = booking_event(ports.ids.event_id(), before, reported, now, ports.policy)
     if result.grants_credit:
         expires_at = now + ports.policy.rebooking_credit
         credit = RebookingCredit(booking.id, booking.customer_id, expires_at)
@@ -54,6 +61,14 @@ def to_booking_write(
     )
 
 
+def _with_version(ports: Ports, before: Booking, after: Booking) -> Booking:
+    """The booking after a change with its published version: the next one where an admin, who
+    reads every field of the record, sees a difference (CONTRACT 10)."""
+    after = evolve(after, version=before.version)
+    seen, shown = (booking_record(one, Party.ADMIN, ports.policy) for one in (before, after))
+    return after if seen == shown else evolve(after, version=before.version + 1)
+
+
 async def lock_by_code(bookings: BookingsWritePort, code: str) -> Booking:
     """A booking by its public code, locked until the transaction ends. Raises NotFound."""
     found = await bookings.booking_by_code(code)
@@ -68,25 +83,53 @@ async def advance_booking(
 ) -> Booking:
     """Apply a transition to a locked booking and save it; returns the booking after it.
 
-    Raises Forbidden `wrong_party`, and RuleBroken with the code of the refused transition or guard.
+    Raises Forbidden `wrong_party`, VersionMismatch, and RuleBroken with the code of the refused
+    transition or guard.
     """
     result = apply_transition(booking, transition_input, ports.policy)
-    await save_transition(tx, ports, booking, result, transition_input.now)
-    return result.booking
+    saved = await save_transition(tx, ports, booking, result, transition_input.now)
+    if saved.payout_status is not booking.payout_status:
+        return await hold_disabled_payout(tx, ports, saved, transition_input.now)
+    return saved
+
+
+_ACCOUNT_DISABLED = "the account of the staff member is disabled"
+
+
+async def hold_disabled_payout(
+    tx: Transaction, ports: Ports, booking: Booking, now: datetime
+) -> Booking:
+    """Put a payout on hold that waits for its due time, where the staff member's account is
+    disabled and no operator has released it (CONTRACT 10). Returns the booking after that."""
+    if not booking.awaits_payout_release or booking.payout_hold_lifted:
+        return booking
+    user = await tx.accounts.user(booking.companion_id)
+    if user is None or user.disabled_at is None:
+        return booking
+    transition_input = TransitionInput(
+        Trigger.HOLD_PAYOUT, Party.SYSTEM, now, reason=_ACCOUNT_DISABLED
+    )
+    result = apply_transition(booking, transition_input, ports.policy)
+    return await save_transition(tx, ports, booking, result, now)
 
 
 async def save_transition(
     tx: Transaction, ports: Ports, before: Booking, result: TransitionResult, now: datetime
-) -> None:
+) -> Booking:
     """Save a transition of a locked booking, the day marks of its companion where the slot is taken
-    or freed, and the members of the event's group conversation.
+    or freed, and the members of the event's group conversation. Returns the booking after it. A
+    transition that changed nothing is not saved.
 
     Locks the companion after the booking, and the group after the companion.
     """
-    await tx.bookings.save_booking(to_booking_write(ports, before, result, now))
+    if result == TransitionResult(evolve(before, revision=result.booking.revision)):
+        return before
+    write = to_booking_write(ports, before, result, now)
+    await tx.bookings.save_booking(write)
     if before.holds_slot != result.booking.holds_slot:
         await _save_day_marks(tx.companions, result.booking)
     await update_event_group(tx.messages, before, result.booking, now)
+    return write.booking
 
 
 async def _save_day_marks(companions: CompanionsWritePort, booking: Booking) -> None:

@@ -139,7 +139,7 @@ def _booking_records(ports: Ports, user: User) -> BookingsData:
     def record_of(booking: Booking) -> BookingRecord:
         party = booking.party_of(user.id)
         assert party is not None, "these are bookings of the person"
-        return booking_record(booking, party)
+        return booking_record(booking, party, ports.policy)
 
     return {
         "bookings": _to_records(bookings(), record_of),

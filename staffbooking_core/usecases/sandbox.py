@@ -17,7 +17,7 @@ from staffbooking_core.ports import (
     Transaction,
 )
 from staffbooking_core.usecases.payments import payees, reconciliation
-from staffbooking_core.validation import validated
+from staffbooking_core.validation import validated, validated_lookup
 
 _MAX_CLOCK_OFFSET = timedelta(days=3660)
 """Limit of the sandbox clock's offset: calendars and certificates have a last date."""
@@ -78,7 +78,7 @@ def require_sandbox(ports: Ports) -> SandboxProcessor:
     return get_processor(ports)
 
 
-@validated
+@validated_lookup("Checkout")
 async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPage:
     """Act on a checkout page as a customer would. A payment is applied to the booking when this
     returns, unless a fault delays the event.
@@ -93,7 +93,7 @@ async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPag
     return page
 
 
-@validated
+@validated_lookup("Payout account")
 async def complete_payee(ports: Ports, ref: str) -> PayeePage:
     """Complete an onboarding page as a staff member would. The payee is ready when this returns,
     unless a fault delays the event. Raises NotFound."""

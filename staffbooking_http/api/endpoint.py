@@ -14,18 +14,19 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import format_datetime
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
 from attrs import field, frozen
 
 from staffbooking_adapters.settings import IpNetwork
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import Actor, Session, User, csrf_token
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.api.metrics import BacklogCache, ChannelMetrics, RequestMetrics
@@ -177,6 +178,31 @@ class Access(Protocol):
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 
+_MINIMUM_NOTICE = timedelta(days=365)
+"""How long what is to go stays at least (docs/compatibility.md)."""
+
+
+@frozen
+class Deprecation:
+    """An endpoint that is to go. Raises ValueError where it would go within 12 months."""
+
+    since: datetime
+    sunset: datetime
+    """When it may stop to answer."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.sunset - self.since < _MINIMUM_NOTICE:
+            raise ValueError("an endpoint goes 12 months after its deprecation at the earliest")
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """`Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
+        since = b"@%d" % self.since.timestamp()
+        return (
+            (b"deprecation", since),
+            (b"sunset", format_datetime(self.sunset, usegmt=True).encode()),
+        )
+
 
 @frozen(kw_only=True)
 class Endpoint:
@@ -227,6 +253,11 @@ class Endpoint:
     """The resource name of a 404; empty if the endpoint has none."""
     response_media_type: str = "application/json"
     """The media type of a successful response, for the documents."""
+    is_versioned: bool = False
+    """Whether the endpoint reads a versioned resource, whose version is the ETag (never a 304), or
+    changes it under If-Match."""
+    deprecation: Deprecation | None = None
+    """Set if it is to go: every response then has the headers that say so."""
     has_etag: bool = False
     """Whether a success has an ETag, so that If-None-Match gets a 304."""
 

@@ -9,6 +9,7 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorError
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import (
+    CompanionUnavailable,
     Conflict,
     Forbidden,
     InvalidField,
@@ -20,12 +21,14 @@ from staffbooking_core.errors import (
     StaffbookingError,
     StoreUnavailable,
     Unauthenticated,
+    VersionMismatch,
 )
 from staffbooking_core.representations.errors import (
     ErrorRecord,
     InternalErrorRecord,
     InvalidInputRecord,
     RateLimitedRecord,
+    UnavailableRecord,
     field_error_records,
 )
 from staffbooking_http.api.endpoint import Header, Reply
@@ -39,6 +42,7 @@ _STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
     MissingField: 400,
     RuleBroken: 400,
     BadEventSignature: 400,
+    VersionMismatch: 412,
     Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,
@@ -80,6 +84,8 @@ ERROR_CODE_DESCRIPTIONS = {
     "staff_only": "only staff members have a profile and payouts, and respond to reviews",
     "bad_signature": "the signature of a processor event is wrong or too old",
     "not_found": "the path or resource does not exist, or belongs to another user",
+    "version_mismatch": "the resource has another version than If-Match names; nothing was changed",
+    "if_match_invalid": "If-Match is neither `*` nor a list of entity tags",
     "method_not_allowed": "the path has no such method; the Allow header lists its methods",
     "upgrade_required": "the path accepts WebSockets only",
     "bad_handshake": "the Socket.IO request is not Engine.IO 4, or is out of sequence",
@@ -175,6 +181,13 @@ def _status_of(error: StaffbookingError) -> int | None:
 
 
 def _error_body_of(error: StaffbookingError) -> bytes:
+    if isinstance(error, CompanionUnavailable):
+        record: UnavailableRecord = {
+            "error": error.message,
+            "code": "companion_unavailable",
+            "reason": error.reason,
+        }
+        return codec.encode(record)
     return error_body(error.code, error.message)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 
 from staffbooking_adapters.inputs import QueryPriceBound
-from staffbooking_core.inputs import (
+from staffbooking_core.bounds import (
     AmountBounds,
     IntegerBounds,
     ListBounds,

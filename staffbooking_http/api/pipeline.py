@@ -42,11 +42,13 @@ from staffbooking_http.api.security_log import log_refusal
 
 @frozen
 class Route:
-    """An endpoint in one application, with its rate limit rules and metrics."""
+    """An endpoint in one application, with its rate limit rules, metrics, and the headers of all
+    its responses."""
 
     endpoint: Endpoint
     rules: tuple[RateLimit, ...]
     metrics: RequestMetrics
+    headers: tuple[Header, ...]
 
 
 def allow_header(methods: Iterable[str]) -> bytes:
@@ -61,7 +63,10 @@ class Resource:
         limits_policy = site.ports.policy.limits
         self.routes = {
             row.method: Route(
-                row, row.rate_limit_rules(limits_policy), RequestMetrics(row.method, row.path)
+                row,
+                row.rate_limit_rules(limits_policy),
+                RequestMetrics(row.method, row.path),
+                () if row.deprecation is None else row.deprecation.headers,
             )
             for row in endpoints
         }
@@ -103,6 +108,8 @@ class Pipeline:
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
         own = (*self._default_headers(reply), (b"x-request-id", request_id.encode()))
+        if route is not None and route.headers:
+            own = (*own, *route.headers)
         if resource is None or resource.is_rate_limited:
             own = (*own, *rate_limits.headers(await rate_limits.current_verdict(call)))
         await send_reply(send, reply, own, omits_body=scope["method"] == "HEAD")
@@ -147,27 +154,28 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     call.rules = route.rules
     endpoint = route.endpoint
     await endpoint.access.admit(call)
-    if endpoint.takes_idempotency_key and call.headers(idempotency.KEY_HEADER):
-        return await _handle(call, endpoint, _handle_idempotently)
-    return await _handle(call, endpoint)
+    has_key = endpoint.takes_idempotency_key and call.headers(idempotency.KEY_HEADER)
+    return await _check_target_first(call, endpoint, _handle_once if has_key else _handle)
 
 
-async def _handle(
-    call: Call, endpoint: Endpoint, handle: idempotency.EndpointHandler | None = None
+async def _check_target_first(
+    call: Call, endpoint: Endpoint, handle: idempotency.EndpointHandler
 ) -> Reply:
     """Handle a call. Before an error in the input is raised, the path's target is looked up."""
     try:
-        return await (handle or _run_handler)(call, endpoint)
+        return await handle(call, endpoint)
     except (InvalidInput, HttpError):
         if endpoint.check_target is not None:
             await endpoint.check_target(call)
         raise
 
 
-_handle_idempotently = partial(idempotency.handle_idempotently, handle=_handle)
+async def _handle_once(call: Call, endpoint: Endpoint) -> Reply:
+    handle = partial(_check_target_first, handle=_handle)
+    return await idempotency.handle_idempotently(call, endpoint, handle)
 
 
-async def _run_handler(call: Call, endpoint: Endpoint) -> Reply:
+async def _handle(call: Call, endpoint: Endpoint) -> Reply:
     if endpoint.is_upload_limited:
         turns, read = call.site.upload_limiters[endpoint.path], partial(_read_input, call, endpoint)
         return await turns.process(call, call.actor.user_id, read, endpoint.handler)

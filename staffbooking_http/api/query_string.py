@@ -14,10 +14,11 @@ import attrs
 from attrs import frozen
 
 from staffbooking_adapters.inputs import QueryPriceBound, structure_query
+from staffbooking_core.bounds import MAX_ID, AllowedCharacters, IntegerBounds, TextBounds
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.domain.shared.money import Currency
-from staffbooking_core.inputs import MAX_ID, AllowedCharacters, Id, IntegerBounds, Name, TextBounds
+from staffbooking_core.inputs import Id, Name
 
 T = TypeVar("T")
 

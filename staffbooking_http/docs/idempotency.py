@@ -4,30 +4,21 @@ from typing import Any
 
 from staffbooking_http.api.idempotency import MAX_KEY_LENGTH
 
-KEY_REFERENCE = {"$ref": "#/components/parameters/IdempotencyKey"}
-REPLAY_HEADERS = {"Idempotent-Replay": {"$ref": "#/components/headers/Idempotent-Replay"}}
+KEY_PARAMETER: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": (
+        "Makes the call safe to repeat: the same key and body get the first response again, with "
+        "`Idempotent-Replay: true`. 401, 403, 412, 429 and 5xx are not stored. Another path or "
+        "body under the key is 400 `idempotency_mismatch`. Each caller has keys of its own."
+    ),
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
+}
 
-REPLAY_HEADER_COMPONENTS = {
+REPLAY_HEADERS: dict[str, Any] = {
     "Idempotent-Replay": {
         "description": "`true` on a response that was stored under an Idempotency-Key",
         "schema": {"type": "string", "const": "true"},
     }
 }
-
-
-def key_components(lifetime: str) -> dict[str, Any]:
-    """The component of the header, whose responses are stored for `lifetime`."""
-    return {
-        "IdempotencyKey": {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": False,
-            "description": (
-                f"Makes the call safe to repeat for {lifetime}: the same key and body get the "
-                "first response again, with `Idempotent-Replay: true`. 401, 403, 412, 429 and 5xx "
-                "are not stored. Another path or body under the key is 400 "
-                "`idempotency_mismatch`. Each caller has keys of its own."
-            ),
-            "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
-        }
-    }

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from attrs import asdict
 
 from staffbooking_core import __version__
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_core.representations.errors import (
     ErrorRecord,
@@ -20,7 +20,7 @@ from staffbooking_core.representations.errors import (
     RateLimitedRecord,
 )
 from staffbooking_core.representations.events import EVENT_RECORDS
-from staffbooking_core.representations.json_types import BookingCode, Success
+from staffbooking_core.representations.json_types import BookingCode
 from staffbooking_http.api.access import (
     SAFE_METHODS,
     SESSION_COOKIE_NAME,
@@ -31,19 +31,9 @@ from staffbooking_http.api.access import (
 from staffbooking_http.api.endpoint import Endpoint
 from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
 from staffbooking_http.api.input_schemas import class_schema, field_schemas
-from staffbooking_http.api.response_schemas import (
-    COMPONENT_SCHEMAS,
-    Schema,
-    object_schema,
-    reply_schema,
-    type_schema,
-)
-from staffbooking_http.docs.idempotency import (
-    KEY_REFERENCE,
-    REPLAY_HEADER_COMPONENTS,
-    REPLAY_HEADERS,
-    key_components,
-)
+from staffbooking_http.api.response_schemas import COMPONENT_SCHEMAS, Schema, type_schema
+from staffbooking_http.docs.hosted_pages import describe_hosted_pages
+from staffbooking_http.docs.idempotency import KEY_PARAMETER, REPLAY_HEADERS
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -53,14 +43,17 @@ _INTEGER = type_schema(int)
 DESCRIPTION = """\
 Search staff, request bookings and follow them from acceptance to payout.
 
-Errors are `{"error", "code"}`; `code` is stable, `x-codes` lists all. Missing fields are 400
+Errors are `{{"error", "code"}}`; `code` is stable, `x-codes` lists all. Missing fields are 400
 `missing_field`, invalid ones 422 `invalid_field`, both with `errors`, which names every faulty
 `field` at once. Where a field's schema does not allow null, null is the same as no field.
 Texts contain no control characters and no bidi controls; long ones (comments, responses,
 descriptions, messages) may have tabs and line breaks, messages also bidi embeddings and isolates.
 Limits are fixed windows from their first hit: {limits}. Every response has `X-RateLimit-Limit`,
 `X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
+Responses under an Idempotency-Key are kept for {idempotency_lifetime}.
 Money is a JSON number in {currency}; times are UTC with `Z`.
+The ETag of a booking is its `version`, which rises with each change of its record. A change with
+`If-Match` of another version is 412 `version_mismatch`, and changes nothing.
 """
 
 _RATE_LIMIT_HEADERS = {
@@ -78,6 +71,7 @@ _STATUS_DESCRIPTIONS = {
     401: "No or bad credentials",
     403: "Wrong permission, role, tier, side or CSRF token",
     404: "The resource does not exist, or belongs to another user",
+    412: "The version is not the one that If-Match names; nothing was changed",
     413: "The body is too large",
     415: "The body has the wrong content type",
     422: "Some fields are not valid; every one is named",
@@ -97,7 +91,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             operation = _operation(family, row, policy, policy_values)
             paths.setdefault(row.path, {})[row.method.lower()] = operation
     if "Sandbox" in families:
-        paths |= _HOSTED_PAGES
+        paths |= describe_hosted_pages(_STATUS_DESCRIPTIONS)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -124,69 +118,10 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             "headers": {
                 name: {"description": text, "schema": _INTEGER}
                 for name, text in _RATE_LIMIT_HEADERS.items()
-            }
-            | REPLAY_HEADER_COMPONENTS,
-            "parameters": key_components(policy_values["idempotency_lifetime"]),
+            },
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
-
-
-def _hosted_page_operation(
-    name: str, summary: str, request_schema: Schema, response_schema: Schema
-) -> JsonObject:
-    """Describe how a script acts on a page of the simulated processor. The endpoint belongs to
-    the pages, not to the table."""
-    return {
-        "tags": ["Sandbox"],
-        "operationId": f"post_sandbox_{name}",
-        "summary": summary,
-        "security": [],
-        "parameters": [
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": request_schema}},
-        },
-        "responses": {
-            "200": {
-                "description": _STATUS_DESCRIPTIONS[200],
-                "content": {"application/json": {"schema": response_schema}},
-            },
-            **{
-                str(status): {
-                    "description": _STATUS_DESCRIPTIONS[status],
-                    "content": {"application/json": {"schema": type_schema(ErrorRecord)}},
-                }
-                for status in (400, 404, 413, 415, 422)
-            },
-        },
-    }
-
-
-_CHECKOUT_OUTCOME_SCHEMA: JsonObject = {
-    "type": "string",
-    "enum": ["succeed", "decline", "expire", "challenge"],
-}
-_HOSTED_PAGES: JsonObject = {
-    "/sandbox/checkout/{id}": {
-        "post": _hosted_page_operation(
-            "checkout",
-            "Act on the hosted checkout page, as its form does",
-            object_schema({"outcome": _CHECKOUT_OUTCOME_SCHEMA}),
-            reply_schema(success=Success, state=str),
-        )
-    },
-    "/sandbox/payees/{id}": {
-        "post": _hosted_page_operation(
-            "payee",
-            "Complete a payout account, as its page does",
-            object_schema({}),
-            reply_schema(success=Success, ready=bool),
-        )
-    },
-}
 
 
 def _rule_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
@@ -211,7 +146,12 @@ def _format_description(policy: Policy) -> str:
     limits = policy.limits
     rules = (limits.general, limits.bookings, limits.webhooks)
     told = ", ".join(_format_rule(rule) for rule in rules)
-    return DESCRIPTION.replace("{limits}", told).replace("{currency}", policy.currency.code)
+    values = {
+        "limits": told,
+        "currency": policy.currency.code,
+        "idempotency_lifetime": format_duration(policy.idempotency_lifetime),
+    }
+    return DESCRIPTION.format_map(values)
 
 
 def _format_rule(rule: RateLimit) -> str:
@@ -260,6 +200,8 @@ def _operation(
     }
     if endpoint.description:
         operation["description"] = endpoint.description.format_map(policy_values)
+    if endpoint.deprecation is not None:
+        operation["deprecated"] = True
     if parameters := list(_parameters(endpoint)):
         operation["parameters"] = parameters
     if endpoint.body is not None:
@@ -331,8 +273,32 @@ def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
     if endpoint.query is not None:
         for name, (schema, required) in field_schemas(endpoint.query).items():
             yield {"name": name, "in": "query", "required": required, "schema": schema}
+    if _takes_if_match(endpoint):
+        yield {
+            "name": "If-Match",
+            "in": "header",
+            "required": False,
+            "description": "Refuse the change unless this is the booking's version (its ETag)",
+            "schema": _STRING,
+        }
     if endpoint.takes_idempotency_key:
-        yield KEY_REFERENCE
+        yield KEY_PARAMETER
+
+
+_VERSION_HEADER: JsonObject = {
+    "description": "The version, in quotes",
+    "schema": {"type": "string", "pattern": '^"[1-9][0-9]*"$'},
+}
+
+
+_DEPRECATION_HEADERS: JsonObject = {
+    "Deprecation": {"description": "Since when it is to go (RFC 9745)", "schema": _STRING},
+    "Sunset": {"description": "From when it may be gone (RFC 8594)", "schema": _STRING},
+}
+
+
+def _takes_if_match(endpoint: Endpoint) -> bool:
+    return endpoint.is_versioned and endpoint.method != "GET"
 
 
 def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
@@ -342,7 +308,11 @@ def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
         if endpoint.access.is_rate_limited:
             reply["headers"] = headers
         if status == endpoint.status and endpoint.takes_idempotency_key:
-            reply["headers"] = headers | REPLAY_HEADERS
+            reply["headers"] = {**headers, **REPLAY_HEADERS}
+        if status == 200 and endpoint.is_versioned and endpoint.method == "GET":
+            reply["headers"] = {**headers, "ETag": _VERSION_HEADER}
+        if endpoint.deprecation is not None:
+            reply["headers"] = {**reply.get("headers", {}), **_DEPRECATION_HEADERS}
         if status == 400 and endpoint.rule_codes:
             reply["description"] += ": " + ", ".join(f"`{code}`" for code in endpoint.rule_codes)
         if status == 404 and endpoint.not_found_name:
@@ -370,16 +340,24 @@ def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]
         yield 403, error
     if endpoint.not_found_name:
         yield 404, error
-    if sends or endpoint.max_raw_bytes is not None or endpoint.takes_idempotency_key:
-        yield 413, error
-    if sends:
-        yield 415, error
+    if _takes_if_match(endpoint):
+        yield 412, error
+    yield from _body_error_schemas(endpoint, sends, error)
     if takes:
         yield 422, type_schema(InvalidInputRecord)
     if endpoint.access.is_rate_limited:
         yield 429, type_schema(RateLimitedRecord)
     yield 500, type_schema(InternalErrorRecord)
     yield 503, error
+
+
+def _body_error_schemas(
+    endpoint: Endpoint, sends: bool, error: Schema
+) -> Iterator[tuple[int, Schema]]:
+    if sends or endpoint.max_raw_bytes is not None or endpoint.takes_idempotency_key:
+        yield 413, error
+    if sends:
+        yield 415, error
 
 
 _WEBHOOK_HEADERS: dict[str, tuple[str, Schema]] = {

@@ -24,9 +24,9 @@ from markupsafe import Markup, escape
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
+from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import TextBounds
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api import query_string, request_body

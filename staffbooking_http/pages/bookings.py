@@ -12,6 +12,7 @@ from attrs import frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
+from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
@@ -24,13 +25,7 @@ from staffbooking_core.errors import (
     StaffbookingError,
     invalid_field,
 )
-from staffbooking_core.inputs import (
-    AllowedCharacters,
-    CancelBooking,
-    DisputeBooking,
-    LongText,
-    TextBounds,
-)
+from staffbooking_core.inputs import CancelBooking, DisputeBooking, LongText
 from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.usecases.bookings import actions, disputes
 from staffbooking_core.usecases.bookings.actions import RebookingOffer
@@ -140,7 +135,7 @@ async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, A
     cancelling = Trigger.CANCEL in steps and has_flash_code(call, b"cancel")
     reviews_it = booking.status is BookingStatus.COMPLETED and party in REVIEWING_PARTIES
     return {
-        "booking": booking_record(booking, party),
+        "booking": booking_record(booking, party, call.ports.policy),
         "party": party,
         "other": _other_party(booking, party),
         "steps": steps,

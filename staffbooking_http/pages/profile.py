@@ -15,6 +15,7 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_adapters.inputs import structure
+from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.portfolio import Image
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -25,7 +26,6 @@ from staffbooking_core.inputs import (
     Name,
     Rate,
     ServiceTypes,
-    TextBounds,
     TimezoneName,
 )
 from staffbooking_core.ports import Ports

@@ -84,7 +84,7 @@ async def _booking_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     number = call.path_id("Booking")
     booking, party, _ = await actions.get_by_id(call.ports, visitor.actor, number)
     check_reviewer(party)
-    return {"booking": booking_record(booking, party), "party": party}
+    return {"booking": booking_record(booking, party, call.ports.policy), "party": party}
 
 
 # Responses ------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from attrs import asdict, evolve, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
+from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
-from staffbooking_core.inputs import AllowedCharacters, RequestBooking, TextBounds
+from staffbooking_core.inputs import RequestBooking
 from staffbooking_core.policy import HOUR
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests

@@ -10,9 +10,9 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.response import Redirect, Template
 
+from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.errors import StaffbookingError, Unauthenticated
-from staffbooking_core.inputs import AllowedCharacters, TextBounds
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.accounts import sessions

@@ -1,5 +1,8 @@
 """Bookings: requesting, reading, and the actions of the parties (CONTRACT 4)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from staffbooking_adapters import codec
 from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
@@ -11,6 +14,7 @@ from staffbooking_core.inputs import (
     DisputeBooking,
     RequestBooking,
     RequestBookingFor,
+    RequestQuote,
 )
 from staffbooking_core.representations.bookings import (
     BookingGlimpseRecord,
@@ -21,9 +25,11 @@ from staffbooking_core.representations.bookings import (
     booking_record,
 )
 from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
-from staffbooking_core.usecases.bookings import actions, disputes, requests
+from staffbooking_core.representations.quotes import QuoteRecord
+from staffbooking_core.usecases.bookings import actions, disputes, quotes, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Call, Endpoint, Handler, Reply, endpoint
+from staffbooking_http.api.preconditions import allowed_versions, version_etag
 from staffbooking_http.api.query_string import ListBookings, ListMyBookings
 from staffbooking_http.api.response_schemas import (
     reply_schema,
@@ -44,7 +50,7 @@ _REQUEST_CODES = (
 
 
 def _record_for_caller(call: Call, booking: Booking) -> BookingRecord:
-    return booking_record(*actions.require_party(call.actor, booking))
+    return booking_record(*actions.require_party(call.actor, booking), call.ports.policy)
 
 
 def _booking_reply(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:
@@ -97,6 +103,44 @@ request_by_session = endpoint(
 )(_request_booking)
 
 
+# Quotes ---------------------------------------------------------------------------------
+
+
+async def _quote_booking(call: Call) -> Reply:
+    quote = await quotes.quote_booking(call.ports, call.parsed_input)
+    return Reply(200, codec.encode({"quote": quote}))
+
+
+_QUOTE_DESCRIPTION = (
+    "The price with its lines, whether the companion is free, and what a cancellation would give "
+    "back. Nothing is kept; a booking spends its own limit."
+)
+
+quote_by_key = endpoint(
+    "POST",
+    "/api/v1/quotes",
+    ApiKeyAccess(Permission.READ),
+    summary="Quote a booking",
+    description=_QUOTE_DESCRIPTION,
+    changes_nothing=True,
+    body=RequestQuote,
+    response_schema=reply_schema(quote=QuoteRecord),
+    not_found_name="Companion",
+)(_quote_booking)
+
+quote_by_session = endpoint(
+    "POST",
+    "/quotes",
+    SessionAccess(),
+    summary="Quote a booking",
+    description=_QUOTE_DESCRIPTION,
+    changes_nothing=True,
+    body=RequestQuote,
+    response_schema=reply_schema(quote=QuoteRecord),
+    not_found_name="Companion",
+)(_quote_booking)
+
+
 # Reading --------------------------------------------------------------------------------
 
 
@@ -107,6 +151,7 @@ request_by_session = endpoint(
     summary="Read a booking by its code",
     description="Callers who are not a party get `booking_code`, `status` and `event_date` only.",
     response_schema=reply_schema(booking=BookingRecord | BookingGlimpseRecord),
+    is_versioned=True,
     not_found_name=_RESOURCE_NAME,
 )
 async def read_by_code(call: Call) -> Reply:
@@ -116,8 +161,10 @@ async def read_by_code(call: Call) -> Reply:
     booking = await actions.get_by_code(call.ports, code)
     viewer = actions.party_of(call.actor, booking)
     if viewer is None:
-        return Reply(200, codec.encode({"booking": booking_glimpse_record(booking)}))
-    return Reply(200, codec.encode({"booking": booking_record(booking, viewer)}))
+        record: Mapping[str, Any] = booking_glimpse_record(booking)
+    else:
+        record = booking_record(booking, viewer, call.ports.policy)
+    return Reply(200, codec.encode({"booking": record}), version_etag(booking.version))
 
 
 @endpoint(
@@ -127,6 +174,7 @@ async def read_by_code(call: Call) -> Reply:
     summary="Read a booking",
     description="Includes the customer's unused priority rebooking, if there is one.",
     response_schema=reply_schema(booking=BookingRecord, rebooking=RebookingRecord | None),
+    is_versioned=True,
     not_found_name=_RESOURCE_NAME,
 )
 async def read_by_id(call: Call) -> Reply:
@@ -137,7 +185,8 @@ async def read_by_id(call: Call) -> Reply:
         "expires_at": format_instant(rebooking.expires_at),
         "companions": [*map(RawJson, rebooking.companions)],
     }
-    return Reply(200, codec.encode({"booking": booking_record(booking, party), "rebooking": offer}))
+    answer = {"booking": booking_record(booking, party, call.ports.policy), "rebooking": offer}
+    return Reply(200, codec.encode(answer), version_etag(booking.version))
 
 
 async def _list_bookings(call: Call, role: str | None) -> Reply:
@@ -199,16 +248,18 @@ def _transition_endpoint(
         f"/bookings/{{id}}/{path_segment}",
         SessionAccess(),
         summary=summary,
+        is_versioned=True,
         check_target=_authorization_check(trigger),
         response_schema=_BOOKING_REPLY_SCHEMA,
         rule_codes=codes,
         not_found_name=_RESOURCE_NAME,
     )
     async def apply(call: Call) -> Reply:
-        booking_id = call.path_id(_RESOURCE_NAME)
-        return _booking_reply(
-            call, await actions.apply_trigger(call.ports, call.actor, booking_id, trigger)
+        booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
+        booking = await actions.apply_trigger(
+            call.ports, call.actor, booking_id, trigger, allowed_versions=versions
         )
+        return _booking_reply(call, booking)
 
     return apply
 
@@ -238,14 +289,16 @@ confirm = _transition_endpoint(
     SessionAccess(),
     summary="Accept a request",
     description="Takes the slot; overlapping requests are cancelled.",
+    is_versioned=True,
     check_target=_authorization_check(Trigger.ACCEPT),
     response_schema=_BOOKING_REPLY_SCHEMA,
-    rule_codes=("booking_not_pending", "event_started", "companion_unavailable"),
+    rule_codes=("booking_not_pending", "event_started", "party_disabled", "companion_unavailable"),
     not_found_name=_RESOURCE_NAME,
 )
 async def accept(call: Call) -> Reply:
-    booking_id = call.path_id(_RESOURCE_NAME)
-    return _booking_reply(call, await actions.accept(call.ports, call.actor, booking_id))
+    booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
+    booking = await actions.accept(call.ports, call.actor, booking_id, versions)
+    return _booking_reply(call, booking)
 
 
 @endpoint(
@@ -254,8 +307,9 @@ async def accept(call: Call) -> Reply:
     SessionAccess(),
     summary="Open the hosted checkout",
     calls_services=True,
-    check_target=_authorization_check(Trigger.CHECKOUT),
     description="Safe to repeat. 500 `processor_unavailable` if the processor is unavailable.",
+    is_versioned=True,
+    check_target=_authorization_check(Trigger.CHECKOUT),
     response_schema=reply_schema(
         success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
     ),
@@ -264,7 +318,7 @@ async def accept(call: Call) -> Reply:
 )
 async def checkout(call: Call) -> Reply:
     booking, url, expires_at = await actions.open_checkout(
-        call.ports, call.actor, call.path_id(_RESOURCE_NAME)
+        call.ports, call.actor, call.path_id(_RESOURCE_NAME), allowed_versions(call)
     )
     return _booking_reply(call, booking, checkout_url=url, expires_at=format_instant(expires_at))
 
@@ -292,16 +346,16 @@ async def read_cancellation_quote(call: Call) -> Reply:
     description="Refunds by the published table, or exactly as quoted.",
     body=CancelBooking,
     is_body_optional=True,
+    is_versioned=True,
     check_target=_authorization_check(Trigger.CANCEL),
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=("booking_not_cancellable", "quote_invalid"),
     not_found_name=_RESOURCE_NAME,
 )
 async def cancel(call: Call) -> Reply:
-    booking_id = call.path_id(_RESOURCE_NAME)
-    return _booking_reply(
-        call, await actions.cancel(call.ports, call.actor, booking_id, call.parsed_input)
-    )
+    booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
+    booking = await actions.cancel(call.ports, call.actor, booking_id, call.parsed_input, versions)
+    return _booking_reply(call, booking)
 
 
 @endpoint(
@@ -314,16 +368,18 @@ async def cancel(call: Call) -> Reply:
         "uploaded for this booking."
     ),
     body=DisputeBooking,
+    is_versioned=True,
     check_target=_authorization_check(Trigger.DISPUTE),
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=("booking_not_disputable", "event_not_started", "payout_released"),
     not_found_name=_RESOURCE_NAME,
 )
 async def dispute(call: Call) -> Reply:
-    booking_id = call.path_id(_RESOURCE_NAME)
-    return _booking_reply(
-        call, await disputes.open_dispute(call.ports, call.actor, booking_id, call.parsed_input)
+    booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
+    booking = await disputes.open_dispute(
+        call.ports, call.actor, booking_id, call.parsed_input, versions
     )
+    return _booking_reply(call, booking)
 
 
 @endpoint(
@@ -331,15 +387,17 @@ async def dispute(call: Call) -> Reply:
     "/bookings/{id}/no-show",
     SessionAccess(),
     summary="Report that the staff member did not come",
-    check_target=_authorization_check(Trigger.NO_SHOW),
     description=(
         "A dispute with the reason `no_show`, from {no_show_after} after the start to "
         "{no_show_until} after the end. Grants a priority rebooking, which a withdrawal takes back."
     ),
+    is_versioned=True,
+    check_target=_authorization_check(Trigger.NO_SHOW),
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=("booking_not_paid", "already_checked_in", "no_show_not_open"),
     not_found_name=_RESOURCE_NAME,
 )
 async def report_no_show(call: Call) -> Reply:
-    booking_id = call.path_id(_RESOURCE_NAME)
-    return _booking_reply(call, await disputes.report_no_show(call.ports, call.actor, booking_id))
+    booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
+    booking = await disputes.report_no_show(call.ports, call.actor, booking_id, versions)
+    return _booking_reply(call, booking)

@@ -10,6 +10,7 @@ from staffbooking_core.usecases.bookings import dispute_files, disputes
 from staffbooking_core.usecases.bookings.disputes import DisputeConversation
 from staffbooking_http.api.access import SessionAccess
 from staffbooking_http.api.endpoint import Call, Header, Reply, endpoint
+from staffbooking_http.api.preconditions import allowed_versions
 from staffbooking_http.api.response_schemas import reply_schema
 
 _RESOURCE_NAME = "Booking"
@@ -81,15 +82,16 @@ async def add_statement(call: Call) -> Reply:
         "The booking becomes paid or completed, as it was before; what came due meanwhile is done "
         "next."
     ),
+    is_versioned=True,
     check_target=_check_party,
     response_schema=_DISPUTE_REPLY_SCHEMA,
     rule_codes=("booking_not_disputed", "chargeback_open", "rebooking_used"),
     not_found_name=_RESOURCE_NAME,
 )
 async def withdraw_dispute(call: Call) -> Reply:
-    return _dispute_reply(
-        await disputes.withdraw_dispute(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
-    )
+    booking_id, versions = call.path_id(_RESOURCE_NAME), allowed_versions(call)
+    found = await disputes.withdraw_dispute(call.ports, call.actor, booking_id, versions)
+    return _dispute_reply(found)
 
 
 @endpoint(

@@ -7,8 +7,8 @@ from typing import Annotated
 from attrs import frozen
 
 from staffbooking_adapters import codec
+from staffbooking_core.bounds import IntegerBounds, TextBounds, UtcInstant
 from staffbooking_core.errors import FieldError, MissingField, invalid_field
-from staffbooking_core.inputs import IntegerBounds, TextBounds, UtcInstant
 from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api.access import PublicAccess

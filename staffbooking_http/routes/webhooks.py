@@ -61,8 +61,9 @@ async def _check_owner(call: Call) -> Reply:
     shows_secret=True,
     description=(
         "An https URL of a public address. It gets the events of bookings that you are a party "
-        "of or created: those in `events`, or all five. The secret is shown only in this "
-        "response. A user has at most {max_webhooks}."
+        "of or created: those in `events`, by default the first five. The secret is shown only "
+        "in this response. With `ordered`, an event waits until the earlier ones of its booking "
+        "are delivered, have failed or were cancelled. A user has at most {max_webhooks}."
     ),
     body=CreateWebhook,
     status=201,
@@ -237,8 +238,9 @@ async def redeliver(call: Call) -> Reply:
     ApiKeyOrSessionAccess(Permission.READ, check_subscription),
     summary="Read the events that webhooks deliver",
     description=(
-        "Your own events, for admins all; the oldest first. Pass the id of the last one as "
-        "`after` for the next page: no event is ever inserted before one that was returned."
+        "The events of your bookings, for admins of all; the oldest first: the first five kinds, "
+        "and those that one of your endpoints names. Pass the id of the last one as `after` for "
+        "the next page: no event is ever inserted before one that was returned."
     ),
     query=ReadEvents,
     response_schema=reply_schema(events=list[EventRecord], has_more=bool),

@@ -11,6 +11,7 @@ from attrs import fields, frozen
 from hypothesis import given, strategies as st
 
 from staffbooking_adapters.inputs import QueryPriceBound, structure, structure_query
+from staffbooking_core.bounds import IntegerBounds
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.errors import InvalidField, InvalidInput, MissingField
 from staffbooking_core.inputs import (
@@ -18,7 +19,6 @@ from staffbooking_core.inputs import (
     ChangeProfile,
     CreateApiKey,
     ImportedCompanion,
-    IntegerBounds,
     RequestBookingFor,
 )
 

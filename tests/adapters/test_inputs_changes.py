@@ -9,8 +9,9 @@ import pytest
 from attrs import asdict, frozen
 
 from staffbooking_adapters.inputs import structure
+from staffbooking_core.bounds import Unset
 from staffbooking_core.errors import InvalidField, MissingField
-from staffbooking_core.inputs import ChangeProfile, Name, Rate, Unset
+from staffbooking_core.inputs import ChangeProfile, Name, Rate
 
 
 @frozen(kw_only=True)

@@ -13,14 +13,13 @@ from hypothesis import example, given, strategies as st
 
 from staffbooking_adapters.inputs import structure, structure_query
 from staffbooking_core import inputs
+from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.errors import InvalidField
 from staffbooking_core.inputs import (
-    AllowedCharacters,
     ImportedCompanion,
     RequestBookingFor,
     RespondToReview,
     SubmitReview,
-    TextBounds,
 )
 from staffbooking_http.api.query_string import SearchCompanions
 from tests.adapters.test_inputs import REQUEST, ROW

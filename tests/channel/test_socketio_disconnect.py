@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from staffbooking_core.representations.channel import CloseCode
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio, socketio_client, socketio_engine
 from tests.channel.raw_clients import wait_until_offline
@@ -82,7 +82,7 @@ async def test_disabling_a_user_disconnects_all_clients(
         connect_client(site, world.customer, POLLING_ONLY) as polling,
         connect_client(site, world.customer, WEBSOCKET_ONLY) as websocket,
     ):
-        await administration.disable_user(world.ports, world.customer.email)
+        await disabling.disable_user(world.ports, world.customer.email)
         for client in (polling, websocket):
             assert await client.wait_closed() == client.client.reason.SERVER_DISCONNECT
 

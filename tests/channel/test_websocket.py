@@ -11,7 +11,8 @@ from attrs import evolve
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_core.domain.accounts.users import hash_session_token
 from staffbooking_core.ports import Store
-from staffbooking_core.usecases.accounts import administration, sessions
+from staffbooking_core.usecases.accounts import sessions
+from staffbooking_core.usecases.bookings import disabling
 from tests.contract.stores import STORES, open_sql_store, store_url
 from tests.http.deployment import HttpDeployment
 from tests.support.builders import SECOND
@@ -183,7 +184,7 @@ async def test_disabling_a_user_closes_connections(
             site.connect_client(world.customer) as ada,
             site.connect_client(world.companion) as mia,
         ):
-            await administration.disable_user(operator, world.customer.email)
+            await disabling.disable_user(operator, world.customer.email)
             assert await ada.wait_closed() == 1008
             answer, _ = await site.rejected_handshake(f"connect.sid={ada.token}")
             assert answer.status_code == 401

@@ -13,7 +13,7 @@ from attrs import evolve
 from websockets.exceptions import InvalidStatus
 
 from staffbooking_core.errors import StoreUnavailable
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_http.server import server
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body
 from tests.http.server.test_server import raw
@@ -98,7 +98,7 @@ async def test_an_ended_session_is_refused(world: HttpDeployment, site: ChannelS
         pass
     await browser.post("/auth/logout")
     disabled, idle = await site.sign_in(world.stranger), await site.sign_in(world.customer)
-    await administration.disable_user(world.ports, world.stranger.email)
+    await disabling.disable_user(world.ports, world.stranger.email)
     world.clock.advance(POLICY.session_idle)
     for token in (signed_out, disabled, idle):
         answer, body = await site.rejected_handshake(f"connect.sid={token}")

@@ -12,7 +12,7 @@ from tests.cli.deployment import (
     add_paid_booking,
     add_requested_booking,
 )
-from tests.support.builders import add_booking, make_posting, next_version, save_booking
+from tests.support.builders import add_booking, make_posting, next_revision, save_booking
 
 
 def test_bookings_are_listed(deployment: CliDeployment) -> None:
@@ -85,7 +85,9 @@ def test_a_fault_is_found(deployment: CliDeployment) -> None:
 
     async def cheat(ports):
         booking = (await ledger_use.get_booking_ledger(ports, party.booking.code)).booking
-        await save_booking(ports.store, next_version(booking), postings=(make_posting(booking.id),))
+        await save_booking(
+            ports.store, next_revision(booking), postings=(make_posting(booking.id),)
+        )
 
     deployment.run_on_ports(cheat)
     result = deployment.run_command("ledger", "check", "--json")
@@ -120,7 +122,7 @@ def test_a_book_has_running_balances(deployment: CliDeployment) -> None:
         booking = (await ledger_use.get_booking_ledger(ports, party.booking.code)).booking
         legs = (Leg(Account.ESCROW, 15_000), Leg(Account.STAFF_PAYABLE, -15_000))
         posting = evolve(make_posting(booking.id), key="settle:1:1", legs=legs)
-        await save_booking(ports.store, next_version(booking), postings=(posting,))
+        await save_booking(ports.store, next_revision(booking), postings=(posting,))
 
     deployment.run_on_ports(more)
     table = deployment.run_table("ledger", "show", party.booking.code)

@@ -20,7 +20,7 @@ from staffbooking_core.domain.payments.processor import ProcessorMisconfigured, 
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import CheckupFinding
-from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings import actions, disabling
 from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
 from tests.support.builders import HOUR, MINUTE, SECOND
 from tests.support.webhooks import add_delivery, add_endpoint, add_event, place_events
@@ -257,6 +257,21 @@ def test_payouts_on_hold_pass_the_check(deployment: CliDeployment) -> None:
     deployment.run_json("payouts", "hold", code)
     deployment.run_json("sandbox", "clock", "advance", "72h")
     assert check(deployment, "payouts") == (True, "0 to be made, 1 frozen")
+
+
+def test_payouts_of_disabled_accounts_are_named(deployment: CliDeployment) -> None:
+    """The detail names the payouts that are held since their payee is disabled."""
+
+    async def disabled(ports):
+        party = await add_completed_booking(ports)
+        async with ports.store.read_view() as view:
+            staff = await view.accounts.user(party.companion_id)
+        await disabling.disable_user(ports, staff.email)
+        return party.booking.code
+
+    code = deployment.run_on_ports(disabled)
+    detail = f"0 to be made, 1 frozen, of disabled accounts: {code} (staffbooking payouts release)"
+    assert check(deployment, "payouts") == (True, detail)
 
 
 def test_failed_refunds_fail_the_check(deployment: CliDeployment) -> None:

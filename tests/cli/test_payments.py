@@ -16,7 +16,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.usecases.bookings import actions
 from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
-from tests.support.builders import make_posting, next_version, save_booking
+from tests.support.builders import make_posting, next_revision, save_booking
 
 FOREIGN = 99_999
 """The id of an operation that the service did not create."""
@@ -86,7 +86,7 @@ def test_what_only_the_ledger_has_is_a_difference(deployment: CliDeployment, cod
         booking = await actions.get_by_code(ports, code)
         await save_booking(
             ports.store,
-            next_version(booking),
+            next_revision(booking),
             postings=(make_posting(booking.id, at=booking.created_at),),
         )
 

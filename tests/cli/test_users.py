@@ -7,7 +7,7 @@ import json
 import pytest
 
 from staffbooking_core.usecases.accounts import administration
-from tests.cli.deployment import CliDeployment
+from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
 from tests.support.builders import add_booking, add_companion, add_user
 
 ADA = ("ada@example.com", "--first-name", "Ada", "--last-name", "Okoro")
@@ -194,3 +194,68 @@ def test_a_user_with_open_bookings_is_not_erased(deployment: CliDeployment) -> N
     deployment.run_on_ports(lambda ports: add_booking(ports.store, customer=customer))
     line = "staffbooking: Bookings are open, or money is owed for them"
     assert deployment.run_refused("users", "erase", "ada@example.com") == line
+
+
+# Disabling with bookings ahead ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_bookings_ahead_need_a_decision(deployment: CliDeployment, flags: tuple[str, ...]) -> None:
+    """Without --bookings the command lists what is ahead, exits with 1 and changes nothing."""
+    party = deployment.run_on_ports(add_paid_booking)
+    result = deployment.run_command("users", "disable", "ada@example.com", *flags)
+    assert result.exit_code == 1
+    line = "staffbooking: Accepted or paid bookings are ahead: cancel them or keep them"
+    assert (result.stderr.strip(), party.booking.code in result.stdout) == (line, True)
+    shown = deployment.run_json("users", "show", "ada@example.com")["user"]
+    assert shown["disabled_at"] is None
+
+
+def test_the_refusal_is_one_document(deployment: CliDeployment) -> None:
+    """The list of a refusal is one JSON document of bookings and payouts."""
+    party = deployment.run_on_ports(add_paid_booking)
+    result = deployment.run_command("users", "disable", "ada@example.com", "--json")
+    document = json.loads(result.stdout)
+    assert [one["booking_code"] for one in document["bookings"]] == [party.booking.code]
+    assert document["payouts"] == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "status", "name"),
+    [("cancel", "cancelled", "cancelled"), ("keep", "paid", "bookings")],
+)
+def test_a_decision_is_carried_out(
+    deployment: CliDeployment, decision: str, status: str, name: str
+) -> None:
+    """With --bookings the account is disabled, and its bookings are cancelled or kept."""
+    deployment.run_on_ports(add_paid_booking)
+    command = ("users", "disable", "ada@example.com", "--bookings", decision)
+    document = deployment.run_json(*command, "--reason", "fraud")
+    assert document["user"]["disabled_at"] is not None
+    assert [one["status"] for one in document[name]] == [status]
+
+
+def test_held_payouts_are_shown(deployment: CliDeployment) -> None:
+    """The payouts that were put on hold are in the table."""
+
+    async def completed(ports):
+        party = await add_completed_booking(ports)
+        async with ports.store.read_view() as view:
+            return party.booking.code, (await view.accounts.user(party.companion_id)).email
+
+    code, email = deployment.run_on_ports(completed)
+    table = deployment.run_table("users", "disable", email)
+    assert code in table
+    assert "frozen" in table
+
+
+def test_an_unknown_decision_is_a_usage_error(deployment: CliDeployment) -> None:
+    """Another value of --bookings is a usage error."""
+    result = deployment.run_command("users", "disable", "ada@example.com", "--bookings", "end")
+    assert result.exit_code == 2
+
+
+def test_a_long_reason_is_refused(deployment: CliDeployment) -> None:
+    """A reason over 300 characters is refused by its name."""
+    line = deployment.run_refused("users", "disable", "ada@example.com", "--reason", "x" * 301)
+    assert line.startswith("staffbooking: reason: ")

@@ -84,7 +84,7 @@ def test_endpoints_are_listed_with_their_owners(
     [listed] = deployment.run_json("webhooks", "list")["webhooks"]
     assert (listed["id"], listed["url"], listed["state"]) == (endpoint.id, URL, "active")
     assert (listed["owner_id"], listed["owner_email"]) == (endpoint.owner_id, OWNER)
-    assert listed["consecutive_failures"] == 0
+    assert (listed["consecutive_failures"], listed["ordered"]) == (0, False)
     assert "secret" not in json.dumps(listed)
     table = deployment.run_table("webhooks", "list")
     assert (URL in table, OWNER in table, "active" in table) == (True, True, True)

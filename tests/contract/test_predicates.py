@@ -24,6 +24,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_held_delivery,
     is_pending_delivery,
     is_retry,
+    is_waiting_delivery,
 )
 from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.domain.bookings.booking import (
@@ -269,6 +270,7 @@ OPERATION_CONDITIONS = {
 DELIVERY_CONDITIONS = {
     "pending": (is_pending_delivery, lambda each: each.status is DeliveryStatus.PENDING),
     "held": (is_held_delivery, lambda each: each.status is DeliveryStatus.HELD),
+    "waiting": (is_waiting_delivery, lambda each: each.status is DeliveryStatus.WAITING),
     "finished": (is_finished_delivery, lambda each: each.is_finished),
     "retry": (is_retry, lambda each: each.status is DeliveryStatus.PENDING and each.tries > 0),
     "first try": (

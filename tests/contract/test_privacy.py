@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from attrs import evolve, fields
 
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry
 from staffbooking_core.domain.bookings.disputes import NewDisputeStatement
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.reviews import NewReview
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
 from staffbooking_core.domain.notifications.notifications import NotificationKind
@@ -151,6 +151,12 @@ async def test_a_party_is_erased_from_bookings(store, ada, mia, side):
         "cancel_reason": "rain",
         "dispute_reason": "late",
         "status": BookingStatus.CANCELLED,
+        "timeline": tuple(
+            TimelineEntry(
+                NOW, None, BookingStatus.CANCELLED, Trigger.CANCEL, by, "\u201crain\u201d", 7
+            )
+            for by in (Party.CUSTOMER, Party.STAFF, Party.ADMIN)
+        ),
     }
     parties = [(by, by) for by in (Party.CUSTOMER, Party.STAFF, Party.SYSTEM)]
     mine = [

@@ -35,6 +35,7 @@ from staffbooking_core.inputs import CreateApiKey, SubmitReview
 from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import reviews
 from tests.contract.companions.booked_days import add_accepted_booking, change_companion
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
@@ -51,7 +52,7 @@ from tests.support.builders import (
     make_lease,
     make_refund_order,
     make_stored_response,
-    next_version,
+    next_revision,
 )
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
@@ -262,13 +263,13 @@ async def test_no_write_of_a_booking_is_lost(processes):
     async def unit(tx):
         before = await tx.bookings.lock_booking(booking.id)
         await tx.bookings.save_booking(
-            make_booking_write(next_version(before, escrow=before.escrow + 1))
+            make_booking_write(next_revision(before, escrow=before.escrow + 1))
         )
 
     for _ in range(ROUNDS):
         await at_once([partial(store.run_transaction, unit) for store in alternate(processes)])
     found = await read_store(processes[1], lambda view: view.bookings.booking(booking.id))
-    assert (found.version, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
+    assert (found.revision, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
 
 
 async def test_no_change_of_a_companion_is_lost(ports):
@@ -278,7 +279,7 @@ async def test_no_change_of_a_companion_is_lost(ports):
         async with ports[0].store.read_view() as view:
             user = await view.accounts.user(companion.id)
         calls: list[Any] = [
-            partial(administration.disable_user, each, user.email) for each in alternate(ports, 5)
+            partial(disabling.disable_user, each, user.email) for each in alternate(ports, 5)
         ]
         calls += [
             partial(administration.set_approval, each, companion.id, Approval.SUSPENDED)

@@ -21,6 +21,7 @@ from typer.models import CommandInfo
 
 from staffbooking_adapters.codec import decode, encode
 from staffbooking_cli.commands import doctor, secrets, webhooks
+from staffbooking_core.domain.bookings.booking import TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     MAX_WEBHOOK_URL_LENGTH,
@@ -43,7 +44,9 @@ SECRET, OTHER = VECTORS[2]["secrets"]
 
 def body(event_id: str = "evt_1", sequence: int = 1) -> bytes:
     booking = make_booking(code="BK1")
-    event = events.booking_event(event_id, EventName.BOOKING_CREATED, booking, NOW)
+    event = events.booking_event(
+        event_id, None, TransitionResult(booking, EventName.BOOKING_CREATED), NOW, POLICY
+    )
     return encode({**event.envelope, "sequence": sequence})
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Subscription
-from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus, TimelineEntry
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.domain.privacy import (
@@ -105,13 +107,16 @@ def test_marks_are_left_of_a_companion():
 def test_a_booking_forgets_one_side(party):
     """The party's name and reasons are erased, a customer's location and event too; the other
     party's data stays."""
-    said = {"cancelled_by": party, "cancel_reason": "hush", "location": "hush"}
-    booking = make_booking(**said, disputed_by=party, dispute_reason="hush", event_ref="hush")
+    said: dict[str, Any] = {"cancelled_by": party, "cancel_reason": "hush", "location": "hush"}
+    entry = TimelineEntry(NOW, None, BookingStatus.CANCELLED, Trigger.CANCEL, party, "hush")
+    said |= {"disputed_by": party, "dispute_reason": "hush", "timeline": (entry,)}
+    booking = make_booking(**said, event_ref="hush")
     left = erase_party_from_booking(booking, 1 if party is Party.CUSTOMER else 2)
     names = (left.customer_name, left.companion_name)
     kept = ("Erased", "Mia Lindqvist") if party is Party.CUSTOMER else ("Ada Okoro", "Erased")
     assert names == kept
-    assert (left.cancel_reason, left.dispute_reason) == (None, None)
+    assert (left.cancel_reason, left.dispute_reason, left.timeline[0].reason) == (None,) * 3
+    assert left.version == booking.version + 1
     assert (left.location == "Erased") is (party is Party.CUSTOMER)
     assert (left.event_ref is None) is (party is Party.CUSTOMER)
     other = erase_party_from_booking(booking, 2 if party is Party.CUSTOMER else 1)

@@ -12,7 +12,7 @@ from random import Random
 from attrs import evolve
 from hypothesis import example, given, settings, strategies as st
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus, next_timer
+from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import (
     TRANSITIONS,
     BookingStatus,
@@ -21,6 +21,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
 )
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,

@@ -18,7 +18,8 @@ from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundStatus
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.ports import AuditedBooking
-from tests.simulation.deployment import SimulationWorld
+from staffbooking_core.representations.bookings import booking_record
+from tests.simulation.deployment import LONG_RETENTION, SimulationWorld
 
 
 class InvariantChecks:
@@ -37,12 +38,13 @@ class InvariantChecks:
             for one in everything
             if not _is_unchanged(one, self._checked_bookings.get(one.booking.id))
         ]
-        self._checked_bookings.update((one.booking.id, one) for one in new)
         bookings = [one.booking for one in everything]
         found = [fault for one in new for fault in _booking_faults(one)]
         if new:
             found += [*_double_booked(bookings), *_unbalanced_netting(bookings)]
             found += await self._credit_faults([one.booking for one in new])
+            found += self._unversioned_changes(new)
+        self._checked_bookings.update((one.booking.id, one) for one in new)
         return [*found, *await self._processor_faults(bookings)]
 
     async def _credit_faults(self, bookings: Sequence[Booking]) -> list[str]:
@@ -55,6 +57,15 @@ class InvariantChecks:
             if one.was_no_show and one.cancelled_by is not Party.STAFF
             if (credits[one.id] is None) is not _is_withdrawn(one)
         ]
+
+    def _unversioned_changes(self, new: Sequence[AuditedBooking]) -> Iterator[str]:
+        """Bookings whose record has changed, and their version has not risen (CONTRACT 10)."""
+        for one in new:
+            seen = self._checked_bookings.get(one.booking.id)
+            if seen is None or one.booking.version > seen.booking.version:
+                continue
+            if _visible(one.booking) != _visible(seen.booking):
+                yield f"booking {one.booking.id}: changed within version {one.booking.version}"
 
     async def _processor_faults(self, bookings: Sequence[Booking]) -> list[str]:
         found: list[str] = []
@@ -77,6 +88,11 @@ def _is_unchanged(one: AuditedBooking, seen: AuditedBooking | None) -> bool:
         and one.operations == seen.operations
         and one.postings == seen.postings
     )
+
+
+def _visible(booking: Booking) -> dict[str, object]:
+    """What an admin reads of a booking, without its version."""
+    return {**booking_record(booking, Party.ADMIN, LONG_RETENTION), "version": None}
 
 
 def _booking_faults(one: AuditedBooking) -> Iterator[str]:

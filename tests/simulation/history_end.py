@@ -94,9 +94,9 @@ async def _next_due_time(scene: SimulatedScenario) -> datetime | None:
 
 
 def _is_under_way(booking: Booking) -> bool:
-    return (
-        booking.status not in FINAL_BOOKING_STATUSES
-        or booking.payout_status is PayoutStatus.SCHEDULED
+    return booking.status not in FINAL_BOOKING_STATUSES or booking.payout_status in (
+        PayoutStatus.SCHEDULED,
+        PayoutStatus.FROZEN,
     )
 
 

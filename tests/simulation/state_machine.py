@@ -26,11 +26,15 @@ from staffbooking_core.domain.payments.processor import ProcessorError
 from staffbooking_core.errors import (
     Forbidden,
     InvalidField,
+    NotFound,
     ProcessorUnavailable,
     RuleBroken,
+    Unauthenticated,
 )
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.bookings import actions as acts, disputes
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import actions as acts, disabling, disputes
+from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from staffbooking_core.usecases.payments import payouts, refunds
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.deployment import (
@@ -47,7 +51,10 @@ from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 T = TypeVar("T")
 
 MAX_BOOKINGS = 6
-EXPECTED_ERRORS = (RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, ProcessorError)
+EXPECTED_ERRORS = (
+    *(RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, ProcessorError),
+    *(NotFound, Unauthenticated),  # A party's account is disabled.
+)
 """Errors that callers may receive."""
 
 INITIAL_STAGES = (
@@ -291,6 +298,28 @@ class MoneyMachine(RuleBasedStateMachine):
             await decide(scene.ports, booking.code)
 
         self.run_as_process(decided())
+
+    @rule(
+        number=PICK_NUMBERS,
+        side=st.sampled_from(["customer", "staff", "staff"]),
+        decision=st.sampled_from([None, *BookingsDecision]),
+        stays=st.booleans(),
+    )
+    def disable(
+        self, number: int, side: str, decision: BookingsDecision | None, stays: bool
+    ) -> None:
+        """Disable an account of a booking; in half of the cases it is enabled again at once."""
+        scene, _ = self.pick_booking(number, *FINAL_BOOKING_STATUSES)
+
+        async def disabled() -> None:
+            async with scene.ports.store.read_view() as view:
+                user = await view.accounts.user(getattr(scene, side).user_id)
+            assert user is not None
+            await disabling.disable_user(scene.ports, user.email, decision)
+            if not stays:
+                await administration.enable_user(scene.ports, user.email)
+
+        self.run_as_process(disabled())
 
     # The processor and the network ----------------------------------------------------------
 

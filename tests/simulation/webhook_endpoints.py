@@ -52,7 +52,9 @@ class StoredEvent:
 
     def is_for_endpoint(self, owner: Actor, endpoint: WebhookEndpoint) -> bool:
         booking = self.envelope["data"]["booking"]
-        parties = {booking["customer_id"], booking["companion_id"], booking["booked_by"]}
+        parties = {booking["companion_id"]}
+        if not self.envelope["event"].startswith("payout."):
+            parties |= {booking["customer_id"], booking["booked_by"]}
         may = owner.role is Role.ADMIN or owner.user_id in parties
         return may and self.envelope["event"] in endpoint.events
 
@@ -110,6 +112,9 @@ async def _find_faults(hooks: WebhookEndpoints, bookings: Sequence[int]) -> Any:
         due = [event.envelope["id"] for event in events if event.is_for_endpoint(owner, endpoint)]
         if sorted(delivery.event_id for delivery, _ in rows) != sorted(due):
             yield f"endpoint {endpoint.id} has not one delivery of each of its events"
+        if endpoint.ordered:
+            for fault in _order_faults(hooks.sender, endpoint):
+                yield fault
         for delivery, attempts in rows:
             for fault in _delivery_faults(delivery, attempts):
                 yield f"delivery {delivery.id}: {fault}"
@@ -136,6 +141,20 @@ def _position_faults(events: Sequence[StoredEvent]) -> Iterator[str]:
             yield f"booking {one.booking_id}: its events don't stand in their order"
 
 
+def _order_faults(sender: MemorySender, endpoint: WebhookEndpoint) -> Iterator[str]:
+    """Of each booking, no event is sent before the attempts of an earlier one are over."""
+    latest: dict[str, int] = {}
+    for sent in sender.sent:
+        if sent.url != endpoint.url:
+            continue
+        envelope = json.loads(sent.body)
+        data = envelope["data"]
+        code = data.get("booking_code") or data["booking"]["booking_code"]
+        if envelope["sequence"] < latest.get(code, 0):
+            yield f"event {envelope['sequence']} of {code} was sent after {latest[code]}"
+        latest[code] = envelope["sequence"]
+
+
 def _delivery_faults(delivery: Delivery, attempts: Sequence[DeliveryAttempt]) -> Iterator[str]:
     if delivery.status not in FINAL_DELIVERY_STATUSES:
         yield f"is {delivery.status}"
@@ -153,11 +172,11 @@ def _delivery_faults(delivery: Delivery, attempts: Sequence[DeliveryAttempt]) ->
 async def add_webhook_endpoints(
     ports: Ports, subscriber: Actor, other: Actor, admin: Actor
 ) -> WebhookEndpoints:
-    """Endpoints of a subscriber, of a user without a subscription, whose deliveries are held, and
-    of an admin, which is close to being disabled and omits one event."""
+    """Endpoints of a subscriber, which is ordered, of a user without a subscription, whose
+    deliveries are held, and of an admin, which is close to being disabled and omits one event."""
     assert isinstance(ports.webhook_sender, MemorySender)
     given: list[tuple[Actor, dict[str, Any]]] = [
-        (subscriber, {}),
+        (subscriber, {"ordered": True}),
         (other, {}),
         (admin, {"events": {*EventName} - {EventName.BOOKING_CREATED}, "consecutive_failures": 8}),
     ]

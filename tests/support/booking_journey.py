@@ -108,8 +108,8 @@ class BookingJourney:
         return found
 
     def keep(self, step: TransitionResult) -> TransitionResult:
-        """Save a transition as a store would; asserts its version, and that no posting repeats."""
-        assert step.booking.version == self.booking.version + 1
+        """Save a transition as a store would; asserts its revision, and that no posting repeats."""
+        assert step.booking.revision == self.booking.revision + 1
         for posting in step.postings:
             assert posting.key not in self.postings, f"{posting.key} is posted twice"
             self.postings[posting.key] = posting

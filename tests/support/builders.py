@@ -27,14 +27,15 @@ from staffbooking_core.domain.accounts.users import (
     User,
     hash_session_token,
 )
-from staffbooking_core.domain.bookings import booking as domain
 from staffbooking_core.domain.bookings.booking import (
     Booking,
     CompanionRates,
     TimelineEntry,
+    TransitionResult,
     quote_price,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval, Companion
 from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
@@ -251,7 +252,7 @@ def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingW
     booking = booking or make_booking()
     defaults = {
         "booking": booking,
-        "due": domain.next_timer(booking, POLICY),
+        "due": next_timer(booking, POLICY),
         "operations_due_at": NOW,
     }
     return BookingWrite(**_with_defaults(defaults, given))
@@ -259,7 +260,8 @@ def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingW
 
 def make_event(booking: Booking, **given: Any) -> DomainEvent:
     """The event `booking.created` of a booking at NOW."""
-    event = booking_event(f"evt_{next(_sequence):026d}", EventName.BOOKING_CREATED, booking, NOW)
+    result = TransitionResult(booking, EventName.BOOKING_CREATED)
+    event = booking_event(f"evt_{next(_sequence):026d}", None, result, NOW, POLICY)
     return evolve(event, **given)
 
 
@@ -293,9 +295,9 @@ async def add_booking(
     return booking
 
 
-def next_version(booking: Booking, **fields: Any) -> Booking:
-    """The next version of a booking."""
-    return evolve(booking, **{"version": booking.version + 1, **fields})
+def next_revision(booking: Booking, **fields: Any) -> Booking:
+    """The next revision of a booking."""
+    return evolve(booking, **{"revision": booking.revision + 1, **fields})
 
 
 async def save_booking(store: Store, booking: Booking, **change: Any) -> Booking:

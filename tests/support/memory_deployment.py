@@ -6,6 +6,7 @@ moved. `BookingScenario` has the actions of one customer, one companion and one 
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -143,9 +144,12 @@ class BookingScenario:
         assert self.ports.sandbox is not None
         return await self.ports.sandbox.balance()
 
-    async def events(self, booking: Booking) -> list[int]:
+    async def events(self, booking: Booking) -> list[str]:
+        """The names of a booking's events in their order; asserts that no number is missing."""
         async with self.ports.store.read_view() as view:
-            return [sequence for sequence, _ in await view.bookings.events_of(booking.id)]
+            found = await view.bookings.events_of(booking.id)
+        assert [sequence for sequence, _ in found] == [*range(1, len(found) + 1)]
+        return [json.loads(body)["event"] for _, body in found]
 
     # Actions --------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from staffbooking_core.usecases.payments.statement import (
     ReconciliationProgress,
     StatementDifference,
 )
-from tests.support.builders import make_booking_write, make_posting, next_version
+from tests.support.builders import make_booking_write, make_posting, next_revision
 from tests.support.memory_deployment import BookingScenario, make_booking_scenario, memory_ports
 
 StatementChange: TypeAlias = Callable[[list[Movement]], Sequence[Movement]]
@@ -94,5 +94,5 @@ async def slip(scene: BookingScenario, booking: Booking, key: str, amount: int =
     """Add a surplus posting."""
     legs = (Leg(Account.PROCESSOR_BALANCE, amount), Leg(Account.SUSPENSE, -amount))
     posting = make_posting(booking.id, key=key, legs=legs)
-    change = make_booking_write(next_version(await scene.booking(booking)), postings=(posting,))
+    change = make_booking_write(next_revision(await scene.booking(booking)), postings=(posting,))
     await scene.ports.store.run_transaction(lambda tx: tx.bookings.save_booking(change))

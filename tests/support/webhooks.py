@@ -33,7 +33,7 @@ from tests.support.builders import (
     make_event,
     make_lease,
     make_new_user,
-    next_version,
+    next_revision,
 )
 
 ENDPOINT_SECRET = "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50LCBvZiAzMiBieXRlcw=="
@@ -126,7 +126,7 @@ async def _add_booking_request(tx: Any) -> Booking:
 
 async def _next_booking_version(tx: Any, booking: Booking) -> Booking:
     found = await tx.bookings.lock_booking(booking.id)
-    return next_version(found, events=found.events + 1)
+    return next_revision(found, events=found.events + 1)
 
 
 def published_event(event: DomainEvent) -> PublishedEvent:

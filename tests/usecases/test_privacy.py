@@ -23,6 +23,7 @@ from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, sessions
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import calendars, images, reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries, notifications
@@ -425,7 +426,7 @@ async def test_by_a_password_of_yesterday_nobody_is_forgotten(scene: BookingScen
 async def test_who_is_disabled_meanwhile_forgets_nobody(scene: BookingScenario) -> None:
     """A user who is disabled meanwhile cannot erase the account."""
     user = await with_password(scene)
-    await not_forgotten(scene, user, partial(administration.disable_user, scene.ports, user.email))
+    await not_forgotten(scene, user, partial(disabling.disable_user, scene.ports, user.email))
 
 
 async def not_forgotten(

@@ -138,6 +138,10 @@ class BookingsReader:
         found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUT_STATUSES]
         return sorted(found, key=_payout_sort_key)[:limit]
 
+    async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        found = bookings_after(self.tx.state, after_id)
+        return [booking for booking in found if booking.is_open_for(user_id)][:limit]
+
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         return sorted(
             booking.id
@@ -176,7 +180,7 @@ class BookingsWriter(BookingsReader):
 
     async def save_booking(self, booking_write: BookingWrite) -> None:
         before = self.tx.state.bookings.get(booking_write.booking.id)
-        if before is None or before.version != booking_write.booking.version - 1:
+        if before is None or before.revision != booking_write.booking.revision - 1:
             raise Conflict("booking")
         self._put_change(booking_write)
 

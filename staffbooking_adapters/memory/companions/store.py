@@ -18,7 +18,7 @@ from staffbooking_adapters.memory.slots import all_busy_intervals, busy_interval
 from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
 from staffbooking_core.domain.companions.companion import Companion, CompanionQuery, normalize_text
-from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
+from staffbooking_core.ports import CompanionAvailability, SearchCandidate
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 
 
@@ -63,12 +63,19 @@ class CompanionsReader:
             names |= _services_by_folded_name(row.companion)
         return [name for _, name in sorted(names.items())]
 
-    async def rebooking_candidates(
-        self, service: str, day: date, first: datetime, last: datetime, limit: int
-    ) -> Sequence[RebookingCandidate]:
-        rows = self._find_matching(CompanionQuery(service=service, date=day))[:limit]
+    async def search_candidates(
+        self, query: CompanionQuery, first: datetime, last: datetime
+    ) -> Sequence[SearchCandidate]:
+        offset = (query.page - 1) * query.limit
+        rows = self._find_matching(query)[offset : offset + query.limit]
         return [
-            RebookingCandidate(row.summary, self._build_agenda(row, first, last)) for row in rows
+            SearchCandidate(
+                row.summary,
+                row.companion.location_city,
+                row.companion.location_country,
+                self._build_agenda(row, first, last),
+            )
+            for row in rows
         ]
 
     async def companion(self, companion_id: int) -> Companion | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from attrs import evolve
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.memory.state import EventRow, MemoryState, MemoryTransaction
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import PublishedEvent
 from staffbooking_core.ports import Hint
 from staffbooking_core.representations.events import DomainEvent
@@ -47,13 +48,20 @@ def position_in_feed(state: MemoryState, event_id: str, reader_id: int | None) -
     return row.position if row is not None and _can_read(row, reader_id) else None
 
 
-def read_feed(state: MemoryState, reader_id: int | None, after: int, limit: int) -> list[bytes]:
+def read_feed(
+    state: MemoryState,
+    reader_id: int | None,
+    after: int,
+    names: Collection[EventName],
+    limit: int,
+) -> list[bytes]:
     later = (
         state.events[event_id]
         for position, event_id in state.event_by_position.items()
         if position > after
     )
-    return [row.body for row in islice((r for r in later if _can_read(r, reader_id)), limit)]
+    read = (row for row in later if row.event.name in names and _can_read(row, reader_id))
+    return [row.body for row in islice(read, limit)]
 
 
 def _can_read(row: EventRow, reader_id: int | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from staffbooking_adapters.memory.state import (
 )
 from staffbooking_adapters.memory.webhooks import feed
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     Delivery,
     DeliveryAttempt,
@@ -90,9 +91,9 @@ class WebhooksReader:
         return feed.position_in_feed(self._tx.state, event_id, reader_id)
 
     async def feed_events_after(
-        self, reader_id: int | None, after_position: int, limit: int
+        self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
-        return feed.read_feed(self._tx.state, reader_id, after_position, limit)
+        return feed.read_feed(self._tx.state, reader_id, after_position, names, limit)
 
     async def has_unsequenced_events(self) -> bool:
         return any(feed.events_without_position(self._tx.state))
@@ -124,7 +125,7 @@ class WebhooksReader:
         return WebhookStats(
             succeeded=sum(endpoint.succeeded for endpoint in endpoints),
             failed=sum(endpoint.failed for endpoint in endpoints),
-            pending=len(due),
+            pending=len(due) + len(_waiting_deliveries(state.deliveries.values())),
             held=len(_held_deliveries(state.deliveries.values())),
             unplaced=sum(1 for _ in feed.events_without_position(state)),
             lag=(now - min(now, *due)).total_seconds() if due else 0.0,
@@ -194,6 +195,8 @@ class WebhooksWriter(WebhooksReader):
             row = state.endpoints[number] = evolve(state.endpoints[number], lease=lease)
             owner = state.users[row.endpoint.owner_id]
             parcels = _due_deliveries(state, number, now)[:batch_size]
+            if row.endpoint.ordered:
+                parcels = _leave_out_waiting(state, parcels)
             turns.append(EndpointBatch(row.endpoint, owner, lease, tuple(parcels)))
         return turns
 
@@ -229,6 +232,14 @@ class WebhooksWriter(WebhooksReader):
             due_at = delivery.next_at or rows[delivery.id].due_at
             rows[delivery.id] = evolve(rows[delivery.id], delivery=delivery, due_at=due_at)
 
+    async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:
+        state = self._tx.state
+        for number in finished_ids:
+            for row in _deliveries_of_booking(state, state.deliveries[number]):
+                is_waiting = row.delivery.status is DeliveryStatus.WAITING
+                if is_waiting and not _has_earlier_unfinished(state, row):
+                    _update_delivery(state, row, status=DeliveryStatus.PENDING)
+
     async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
         rows = self._tx.state.deliveries
         for number, attempt in attempts:
@@ -246,7 +257,8 @@ class WebhooksWriter(WebhooksReader):
 
     async def hold_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
-        pending = [row for _, row in _pending_deliveries(_deliveries_of(state, endpoint_id))]
+        rows = _deliveries_of(state, endpoint_id)
+        pending = [*(row for _, row in _pending_deliveries(rows)), *_waiting_deliveries(rows)]
         for row in pending:
             _update_delivery(state, row, status=DeliveryStatus.HELD, held_at=now)
         self._schedule_next_batch(endpoint_id, now)
@@ -254,7 +266,8 @@ class WebhooksWriter(WebhooksReader):
 
     async def resume_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
-        held = _held_deliveries(_deliveries_of(state, endpoint_id))
+        rows = _deliveries_of(state, endpoint_id)
+        held = [*_held_deliveries(rows), *_waiting_deliveries(rows)]
         for row in held:
             _update_delivery(state, row, status=DeliveryStatus.PENDING, held_at=None)
         self._schedule_next_batch(endpoint_id, now)
@@ -263,10 +276,11 @@ class WebhooksWriter(WebhooksReader):
     async def cancel_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
         rows = _deliveries_of(state, endpoint_id)
-        waiting = [*(row for _, row in _pending_deliveries(rows)), *_held_deliveries(rows)]
-        _cancel_deliveries(state, waiting)
+        pending = [row for _, row in _pending_deliveries(rows)]
+        unfinished = [*pending, *_waiting_deliveries(rows), *_held_deliveries(rows)]
+        _cancel_deliveries(state, unfinished)
         self._schedule_next_batch(endpoint_id, now)
-        return len(waiting)
+        return len(unfinished)
 
     async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:
         state = self._tx.state
@@ -357,6 +371,44 @@ def _pending_deliveries(rows: Iterable[DeliveryRow]) -> list[tuple[datetime, Del
 
 def _held_deliveries(rows: Iterable[DeliveryRow]) -> list[DeliveryRow]:
     return [row for row in rows if row.delivery.status is DeliveryStatus.HELD]
+
+
+def _waiting_deliveries(rows: Iterable[DeliveryRow]) -> list[DeliveryRow]:
+    return [row for row in rows if row.delivery.status is DeliveryStatus.WAITING]
+
+
+def _deliveries_of_booking(state: MemoryState, row: DeliveryRow) -> list[DeliveryRow]:
+    """The deliveries of the row's booking to the row's endpoint, in the order of their events."""
+    if (event := state.events.get(row.delivery.event_id)) is None:
+        return []
+    ids = sorted(
+        state.events_of[event.event.booking_id],
+        key=lambda event_id: state.events[event_id].event.sequence,
+    )
+    keys = [(row.delivery.endpoint_id, event_id) for event_id in ids]
+    numbers = [state.delivery_by_event.get(key) for key in keys]
+    return [state.deliveries[number] for number in numbers if number is not None]
+
+
+def _has_earlier_unfinished(state: MemoryState, row: DeliveryRow) -> bool:
+    """Whether the delivery comes after an unfinished one of its booking; redeliveries are outside
+    the order."""
+    in_order = _deliveries_of_booking(state, row)
+    place = next((n for n, each in enumerate(in_order) if each.delivery.id == row.delivery.id), 0)
+    return any(each.delivery.counts and not each.delivery.is_finished for each in in_order[:place])
+
+
+def _leave_out_waiting(state: MemoryState, due: Sequence[DueDelivery]) -> list[DueDelivery]:
+    """Make deliveries of an ordered endpoint wait for earlier ones of their bookings; returns the
+    others."""
+    kept = []
+    for each in due:
+        row = state.deliveries[each.delivery.id]
+        if row.delivery.counts and _has_earlier_unfinished(state, row):
+            _update_delivery(state, row, status=DeliveryStatus.WAITING)
+        else:
+            kept.append(each)
+    return kept
 
 
 def _due_deliveries(state: MemoryState, endpoint_id: int, now: datetime) -> list[DueDelivery]:

@@ -44,6 +44,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     companions,
     events,
     has_staff_debt,
+    is_cancellable,
     is_disputed,
     is_open_payout,
     is_unsettled,
@@ -61,6 +62,7 @@ from staffbooking_core.domain.bookings.booking import (
     TimelineEntry,
 )
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
+from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.ports import (
@@ -74,6 +76,12 @@ from staffbooking_core.ports import (
 @lru_cache(maxsize=2048)
 def _parse_timeline(text: str) -> tuple[TimelineEntry, ...]:
     return codec.load(text, tuple[TimelineEntry, ...])
+
+
+@lru_cache(maxsize=64)
+def _parse_refunds(text: str) -> tuple[Refund, ...]:
+    """Most bookings have none: their text is parsed once."""
+    return codec.load(text, tuple[Refund, ...])
 
 
 def _parse_intent(text: str) -> PaymentIntent:
@@ -93,6 +101,7 @@ to_booking = RowMapper(
     payout_status=PayoutStatus,
     chargeback_status=ChargebackStatus,
     intent=_parse_intent,
+    refunds=_parse_refunds,
 )
 to_credit = RowMapper(RebookingCredit, tuple(rebooking_credits.c))
 
@@ -269,6 +278,17 @@ def open_payouts(size: int) -> Statement:
 
 
 @cache
+def open_bookings_of_user(size: int) -> Statement:
+    is_customer = _IS_SIDE_OF_USER[Party.CUSTOMER]
+    is_companion = _IS_SIDE_OF_USER[Party.STAFF]
+    is_open = or_(
+        and_(is_customer, is_cancellable), and_(is_companion, or_(is_cancellable, is_open_payout))
+    )
+    rows = select(*BOOKING_COLUMNS).where(is_open, bookings.c.id > bindparam("after_id"))
+    return Statement(rows.order_by(bookings.c.id).limit(size))
+
+
+@cache
 def disputed_bookings(size: int) -> Statement:
     """A page of disputed bookings, the earliest deadline first."""
     page = select(*BOOKING_COLUMNS).where(is_disputed)
@@ -387,6 +407,11 @@ class BookingsReader:
         rows = await self.connection.fetch_all(open_payouts(page_size(limit)))
         return [to_booking(row) for row in rows[:limit]]
 
+    async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        params = {"user_id": user_id, "after_id": after_id}
+        rows = await self.connection.fetch_all(open_bookings_of_user(page_size(limit)), **params)
+        return [to_booking(row) for row in rows[:limit]]
+
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         rows = await self.connection.fetch_all(DEBTS_OF, companion_id=companion_id)
         return [booking_id for (booking_id,) in rows]
@@ -420,5 +445,6 @@ def booking_row(booking: Booking) -> dict[str, Any]:
     """The values of `BOOKING_COLUMNS` by name."""
     row = {column.name: getattr(booking, column.name) for column in BOOKING_COLUMNS}
     row["timeline"] = codec.dump(booking.timeline, tuple[TimelineEntry, ...])
+    row["refunds"] = codec.dump(booking.refunds, tuple[Refund, ...])
     row["intent"] = None if booking.intent is None else codec.dump(booking.intent)
     return row

@@ -78,7 +78,7 @@ _INSERT_BOOKING = insert(bookings).from_select(
 _UPDATE_BOOKING = (
     update(bookings)
     .values({name: value for name, value in _BOOKING_VALUES.items() if name != "id"})
-    .where(bookings.c.id == _BOOKING_ID, bookings.c.version == _BOOKING_VALUES["version"] - 1)
+    .where(bookings.c.id == _BOOKING_ID, bookings.c.revision == _BOOKING_VALUES["revision"] - 1)
 )
 
 _TIMER_VALUES = {
@@ -229,7 +229,7 @@ async def save_booking_write(
     """Save a transition with its rows; without postings it is one statement on PostgreSQL.
 
     Raises ConstraintViolated for a new booking with a disabled party, and Conflict for a changed
-    version.
+    revision.
     """
     variant = _BookingWriteVariant(
         is_new=is_new,

@@ -55,7 +55,7 @@ from staffbooking_core.domain.companions.companion import (
     normalize_text,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
+from staffbooking_core.ports import CompanionAvailability, SearchCandidate
 
 MAX_PRICE = 2**63 - 1
 """The upper bound of prices if a search has none."""
@@ -147,17 +147,24 @@ def companions_after(size: int) -> Statement:
     return Statement(select(*COMPANION_COLUMNS).where(after).order_by(companions.c.id).limit(size))
 
 
+_CANDIDATE_COLUMNS = (
+    companions.c.id,
+    companions.c.summary,
+    companions.c.location_city,
+    companions.c.location_country,
+    companions.c.calendar,
+)
+
+
 @cache
-def rebooking_candidates_page(size: int) -> Statement:
-    """Companions who offer a service and have a free hour on a day, with their busy slots."""
+def candidates_page(variant: SearchVariant) -> Statement:
+    """The companions of a page of a search, with their places, calendars and busy slots."""
 
     def select_candidates(dialect: Any) -> Any:
-        page = ranked_companions_page(
-            SearchVariant(has_service=True, has_date=True, size=size), dialect
-        )
+        page = ranked_companions_page(variant, dialect)
         rows = page.join(companions, companions.c.id == page.c.companion_id)
         return (
-            select(companions.c.id, companions.c.summary, companions.c.calendar, *_SLOT_COLUMNS)
+            select(*_CANDIDATE_COLUMNS, *_SLOT_COLUMNS)
             .select_from(rows.outerjoin(bookings, holds_slot_of_companion(companions.c.id)))
             .order_by(page.c.rank, page.c.companion_id, bookings.c.starts_at)
         )
@@ -175,14 +182,7 @@ class CompanionsReader:
         if query.date is not None and not MIN_CALENDAR_DATE <= query.date <= MAX_CALENDAR_DATE:
             return []
         row_limit, offset = query.limit + 1, (query.page - 1) * query.limit
-        variant = SearchVariant(
-            has_location=query.location is not None,
-            has_service=query.service is not None,
-            has_price=query.min_price is not None or query.max_price is not None,
-            has_date=query.date is not None,
-            size=page_size(row_limit),
-            has_offset=offset > 0,
-        )
+        variant = _search_variant(query, row_limit, offset)
         rows = await self.connection.fetch_all(
             summaries_page(variant), **search_parameters(query, variant, offset)
         )
@@ -217,15 +217,17 @@ class CompanionsReader:
         rows = sorted(await self.connection.fetch_all(LIST_SERVICE_NAMES))
         return [name for _, name in rows if name is not None]
 
-    async def rebooking_candidates(
-        self, service: str, day: date, first: datetime, last: datetime, limit: int
-    ) -> Sequence[RebookingCandidate]:
-        query = CompanionQuery(service=service, date=day)
-        params = search_parameters(query, SearchVariant(has_service=True, has_date=True), 0)
-        statement = rebooking_candidates_page(page_size(limit))
-        rows = await self.connection.fetch_all(statement, **params, first=first, last=last)
+    async def search_candidates(
+        self, query: CompanionQuery, first: datetime, last: datetime
+    ) -> Sequence[SearchCandidate]:
+        offset = (query.page - 1) * query.limit
+        variant = _search_variant(query, query.limit, offset)
+        params = search_parameters(query, variant, offset)
+        rows = await self.connection.fetch_all(
+            candidates_page(variant), **params, first=first, last=last
+        )
         grouped = [list(some) for _, some in groupby(rows, key=itemgetter(0))]
-        return [_to_candidate(some) for some in grouped[:limit]]
+        return [_to_candidate(some) for some in grouped[: query.limit]]
 
     async def companion(self, companion_id: int) -> Companion | None:
         return to_companion.map_optional(
@@ -270,6 +272,17 @@ class CompanionsWriter(CompanionsReader):
         await mark_days(self.connection, marked)
 
 
+def _search_variant(query: CompanionQuery, row_limit: int, offset: int) -> SearchVariant:
+    return SearchVariant(
+        has_location=query.location is not None,
+        has_service=query.service is not None,
+        has_price=query.min_price is not None or query.max_price is not None,
+        has_date=query.date is not None,
+        size=page_size(row_limit),
+        has_offset=offset > 0,
+    )
+
+
 def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int) -> dict[str, Any]:
     """The parameters of a search statement of this variant."""
     params: dict[str, Any] = {}
@@ -293,12 +306,12 @@ def _most_common_spelling(spellings: Sequence[Row]) -> tuple[str, int]:
     return most_common[1], sum(count for _, _, count in spellings)
 
 
-def _to_candidate(rows: Sequence[Row]) -> RebookingCandidate:
-    companion_id, summary, calendar, *_ = rows[0]
+def _to_candidate(rows: Sequence[Row]) -> SearchCandidate:
+    companion_id, summary, city, country, calendar, *_ = rows[0]
     agenda = CompanionAvailability(
         companion_id, codec.load_calendar(calendar), to_busy_intervals(rows)
     )
-    return RebookingCandidate(summary, agenda)
+    return SearchCandidate(summary, city, country, agenda)
 
 
 def to_busy_intervals(rows: Iterable[Row]) -> tuple[Interval, ...]:

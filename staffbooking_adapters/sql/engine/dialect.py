@@ -94,6 +94,38 @@ def _json_integer_on_sqlite(element: json_integer, compiler: SQLCompiler, **kw: 
     return f"json_extract({item}, '$.' || {key})"
 
 
+class json_items_cleared(FunctionElement[str]):  # noqa: N801 - reads as the operator it is
+    """A JSON array of objects that is stored as text, with `cleared` null in each object whose
+    `key` has the given text."""
+
+    type = Text()
+    inherit_cache = True
+
+    def __init__(self, column: ColumnElement[Any], cleared: str, key: str, value: str) -> None:
+        super().__init__(column, *(literal(one, Text()) for one in (cleared, key, value)))
+
+
+@compiles(json_items_cleared, "postgresql")
+def _json_items_cleared_on_postgresql(
+    element: json_items_cleared, compiler: SQLCompiler, **kw: Any
+) -> str:
+    items, cleared, key, value = (compiler.process(clause, **kw) for clause in element.clauses)
+    changed = f"jsonb_set(item, ARRAY[{cleared}], 'null')"
+    item = f"CASE WHEN item ->> {key} = {value} THEN {changed} ELSE item END"
+    rows = f"jsonb_array_elements(CAST({items} AS jsonb)) WITH ORDINALITY AS items (item, place)"
+    return f"(SELECT CAST(COALESCE(jsonb_agg({item} ORDER BY place), '[]') AS TEXT) FROM {rows})"
+
+
+@compiles(json_items_cleared, "sqlite")
+def _json_items_cleared_on_sqlite(
+    element: json_items_cleared, compiler: SQLCompiler, **kw: Any
+) -> str:
+    items, cleared, key, value = (compiler.process(clause, **kw) for clause in element.clauses)
+    changed = f"json_set(value, '$.' || {cleared}, NULL)"
+    item = f"CASE WHEN json_extract(value, '$.' || {key}) = {value} THEN {changed} ELSE value END"
+    return f"(SELECT json_group_array(json({item})) FROM json_each({items}))"
+
+
 class _UnnestedArrays(FunctionElement[Any]):
     inherit_cache = False
 

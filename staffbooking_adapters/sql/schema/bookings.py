@@ -33,7 +33,11 @@ from staffbooking_core.domain.bookings.booking import (
     UNPAID_PAYOUT_STATUSES,
     UNSETTLED_PAYMENT_STATUSES,
 )
-from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import (
+    CANCELLABLE_STATUSES,
+    SLOT_HOLDING_STATUSES,
+    BookingStatus,
+)
 
 
 def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
@@ -237,6 +241,7 @@ bookings = Table(
     Column("event_ref", Text),
     Column("priority", Boolean, nullable=False),
     Column("version", BigInt, nullable=False),
+    Column("revision", BigInt, nullable=False, server_default="0"),
     Column("events", BigInt, nullable=False),
     Column("timeline", Text, nullable=False),
     Column("checked_in_at", Instant),
@@ -247,6 +252,7 @@ bookings = Table(
     Column("cancelled_at", Instant),
     Column("cancelled_by", Text),
     Column("cancel_reason", Text),
+    Column("cancel_rule", Text),
     Column("disputed_at", Instant),
     Column("dispute_reason", Text),
     Column("disputed_by", Text),
@@ -260,6 +266,7 @@ bookings = Table(
     Column("payout_due_at", Instant),
     Column("payout_released_at", Instant),
     Column("payout_held", Boolean, nullable=False, server_default=text("false")),
+    Column("payout_hold_lifted", Boolean, nullable=False, server_default=false()),
     Column("payout_alarmed_at", Instant),
     Column("escrow", BigInt, nullable=False),
     Column("refunded_amount", BigInt, nullable=False),
@@ -273,6 +280,7 @@ bookings = Table(
     Column("chargeback_status", Text),
     Column("chargeback_amount", BigInt, nullable=False),
     Column("intent", Text),
+    Column("refunds", Text, nullable=False, server_default="[]"),
     UniqueConstraint("code"),
 )
 """One column for each field of the domain's `Booking`, with its name and in its order."""
@@ -288,6 +296,7 @@ counters = Table(
 )
 
 holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
+is_cancellable = bookings.c.status.in_(sorted(CANCELLABLE_STATUSES))
 is_urgent = and_(bookings.c.priority, bookings.c.status == BookingStatus.PENDING)
 is_open_payout = bookings.c.payout_status.in_(sorted(OPEN_PAYOUT_STATUSES))
 is_unpaid_payout = and_(  # The index of open payouts is used where a query repeats its condition.

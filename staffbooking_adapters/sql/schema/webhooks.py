@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    false,
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -47,6 +48,7 @@ endpoints = Table(
     Column("troubled", Boolean, nullable=False),
     Column("succeeded", BigInt, nullable=False),
     Column("failed", BigInt, nullable=False),
+    Column("ordered", Boolean, nullable=False, server_default=false()),
     Column("due_at", Instant),
     Column("lease_token", Text),
     Column("lease_until", Instant),
@@ -106,12 +108,14 @@ is_pending_delivery = deliveries.c.status == DeliveryStatus.PENDING
 is_retry = and_(is_pending_delivery, deliveries.c.tries > 0)
 is_first_try = and_(is_pending_delivery, deliveries.c.tries == 0)
 is_held_delivery = deliveries.c.status == DeliveryStatus.HELD
+is_waiting_delivery = deliveries.c.status == DeliveryStatus.WAITING
 is_finished_delivery = deliveries.c.status.in_(sorted(FINISHED_DELIVERY_STATUSES))
 
 _QUEUE_COLUMNS = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
 partial_index("ix_webhook_deliveries_retries", *_QUEUE_COLUMNS, where=is_retry)
 partial_index("ix_webhook_deliveries_first_tries", *_QUEUE_COLUMNS, where=is_first_try)
 partial_index("ix_webhook_deliveries_held", deliveries.c.endpoint_id, where=is_held_delivery)
+partial_index("ix_webhook_deliveries_waiting", deliveries.c.endpoint_id, where=is_waiting_delivery)
 partial_index(
     "ix_webhook_deliveries_held_since",
     deliveries.c.held_at,

@@ -40,6 +40,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_first_try,
     is_retry,
 )
+from staffbooking_adapters.sql.webhooks.order import make_deliveries_wait
 from staffbooking_adapters.sql.webhooks.reader import (
     DELIVERY_COLUMNS,
     ENDPOINT_COLUMNS,
@@ -157,6 +158,7 @@ async def claim_batches(
     rows.sort(key=lambda row: (row[-1], row[0]))
     claimed = [to_endpoint(row) for row in rows]
     due_by_endpoint = await _read_due_deliveries(connection, claimed, batch_size, now)
+    await _leave_out_waiting(connection, claimed, due_by_endpoint)
     owners = {endpoint.owner_id for endpoint in claimed}
     found = await connection.fetch_all(LIST_OWNERS, owner_ids=sorted(owners))
     owner_by_id = {user.id: user for user in map(to_user, found)}
@@ -181,6 +183,20 @@ async def _read_due_deliveries(
             DueDelivery(delivery, row[len(DELIVERY_COLUMNS)])
         )
     return due_by_endpoint
+
+
+async def _leave_out_waiting(
+    connection: Connection,
+    claimed: Sequence[WebhookEndpoint],
+    due_by_endpoint: dict[int, list[DueDelivery]],
+) -> None:
+    """Make deliveries of ordered endpoints wait for earlier ones of their bookings."""
+    ordered = [endpoint.id for endpoint in claimed if endpoint.ordered]
+    due_ids = [due.delivery.id for number in ordered for due in due_by_endpoint[number]]
+    waiting = await make_deliveries_wait(connection, due_ids) if due_ids else set()
+    for number in ordered:
+        due = due_by_endpoint[number]
+        due_by_endpoint[number] = [each for each in due if each.delivery.id not in waiting]
 
 
 async def renew_claims(connection: Connection, tokens: Sequence[str], until: datetime) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 from sqlalchemy import Text, bindparam, func, insert, select, true, update
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import advisory_lock, array_rows
+from staffbooking_adapters.sql.engine.dialect import advisory_lock, array_rows, in_array
 from staffbooking_adapters.sql.engine.leases import MAX_CLAIM_SIZE
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Statement
@@ -45,7 +45,8 @@ def feed_page(size: int, is_for_reader: bool) -> Statement:
     else:
         page, position = select(events.c.body), events.c.position
     after = bindparam("after", type_=BigInt)
-    return Statement(page.where(position > after).order_by(position).limit(size))
+    is_wanted = in_array(events.c.name, "names")
+    return Statement(page.where(position > after, is_wanted).order_by(position).limit(size))
 
 
 async def find_event_position(
@@ -59,12 +60,19 @@ async def find_event_position(
 
 
 async def read_feed(
-    connection: Connection, reader_id: int | None, after: int, limit: int
+    connection: Connection,
+    reader_id: int | None,
+    after: int,
+    names: Collection[EventName],
+    limit: int,
 ) -> list[bytes]:
-    """The envelopes after a position, in order of position."""
+    """The envelopes of events with these names after a position, in order of position."""
     reader_params = {} if reader_id is None else {"reader": reader_id}
     rows = await connection.fetch_all(
-        feed_page(page_size(limit), bool(reader_params)), after=after, **reader_params
+        feed_page(page_size(limit), bool(reader_params)),
+        after=after,
+        names=sorted(names),
+        **reader_params,
     )
     return [body for (body,) in rows[:limit]]
 

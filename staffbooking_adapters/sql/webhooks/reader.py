@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -38,6 +38,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_held_delivery,
     is_retry,
     is_unsequenced_event,
+    is_waiting_delivery,
 )
 from staffbooking_adapters.sql.webhooks import feed
 from staffbooking_core.domain.bookings.lifecycle import EventName
@@ -54,7 +55,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.ports import WebhookStats
 
 
-@cache  # Five event names have at most 32 combinations.
+@cache  # Eleven event names have at most 2,048 combinations.
 def _parse_event_names(text: str) -> frozenset[EventName]:
     return frozenset(map(EventName, filter(None, text.split(","))))
 
@@ -202,7 +203,7 @@ GET_WEBHOOK_STATS = Statement(
             select(sum_or_zero(column)).scalar_subquery()
             for column in (endpoints.c.succeeded, endpoints.c.failed)
         ),
-        _count_deliveries(is_retry, is_first_try),
+        _count_deliveries(is_retry, is_first_try, is_waiting_delivery),
         _count_deliveries(is_held_delivery),
         _count_deliveries(is_unsequenced_event),
         select(func.min(first_pending_due_at(endpoints.c.id, is_clamped_to_now=False)))
@@ -259,9 +260,9 @@ class WebhooksReader:
         return await feed.find_event_position(self.connection, event_id, reader_id)
 
     async def feed_events_after(
-        self, reader_id: int | None, after_position: int, limit: int
+        self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
-        return await feed.read_feed(self.connection, reader_id, after_position, limit)
+        return await feed.read_feed(self.connection, reader_id, after_position, names, limit)
 
     async def has_unsequenced_events(self) -> bool:
         return await feed.has_unsequenced_events(self.connection)

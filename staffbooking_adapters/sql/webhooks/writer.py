@@ -47,8 +47,9 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_first_try,
     is_held_delivery,
     is_retry,
+    is_waiting_delivery,
 )
-from staffbooking_adapters.sql.webhooks import endpoint_claims, feed
+from staffbooking_adapters.sql.webhooks import endpoint_claims, feed, order
 from staffbooking_adapters.sql.webhooks.reader import (
     ATTEMPT_COLUMNS,
     DELIVERY_COLUMNS,
@@ -205,17 +206,17 @@ _CANCELLED_VALUES = {"status": DeliveryStatus.CANCELLED, "held_at": None}
 HOLD_DELIVERIES = Statement(
     update(deliveries)
     .values(status=DeliveryStatus.HELD, held_at=NOW_PARAM)
-    .where(_is_in_first_batch_of(is_retry, is_first_try))
+    .where(_is_in_first_batch_of(is_retry, is_first_try, is_waiting_delivery))
 )
 RESUME_DELIVERIES = Statement(
     update(deliveries)
     .values(status=DeliveryStatus.PENDING, held_at=None)
-    .where(_is_in_first_batch_of(is_held_delivery))
+    .where(_is_in_first_batch_of(is_held_delivery, is_waiting_delivery))
 )
 CANCEL_DELIVERIES = Statement(
     update(deliveries)
     .values(_CANCELLED_VALUES)
-    .where(_is_in_first_batch_of(is_retry, is_first_try, is_held_delivery))
+    .where(_is_in_first_batch_of(is_retry, is_first_try, is_held_delivery, is_waiting_delivery))
 )
 
 
@@ -323,6 +324,11 @@ class WebhooksWriter(WebhooksReader):
     async def save_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         await self.connection.execute(
             SAVE_DELIVERIES, **_column_params(_PROGRESS_FIELDS, deliveries)
+        )
+
+    async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:
+        await self.connection.execute(
+            order.RELEASE_WAITING_DELIVERIES, delivery_ids=list(finished_ids)
         )
 
     async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:

@@ -6,7 +6,6 @@ Statuses change only in `transitions.apply_transition`, `payment_lifecycle.move_
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -14,8 +13,8 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.lifecycle import (
+    CANCELLABLE_STATUSES,
     SLOT_HOLDING_STATUSES,
-    TIMER_TRIGGERS,
     BookingNotification,
     BookingStatus,
     EventName,
@@ -23,6 +22,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     TimerKind,
     Trigger,
 )
+from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
 from staffbooking_core.domain.payments.ledger import Posting
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
@@ -30,6 +30,8 @@ from staffbooking_core.domain.payments.processor import (
     OperationCommand,
     OperationOrder,
     Payment,
+    RefundPayment,
+    SettlementStatus,
 )
 from staffbooking_core.domain.shared.money import apply_rate, split_fee
 from staffbooking_core.policy import Policy
@@ -85,6 +87,9 @@ class TimelineEntry:
     to: BookingStatus
     trigger: Trigger
     actor: Party
+    reason: str | None = None
+    actor_id: int | None = None
+    """Id of the user; None for the service, the processor and the command line."""
 
 
 @frozen
@@ -141,8 +146,13 @@ class Booking:
     event_ref: str | None = None
     priority: bool = False
     version: int = 1
+    """The published version: it rises with each change that a reader of the record sees, and is
+    assigned where a transition is saved."""
+    revision: int = 1
+    """Number of the row's last change, which concurrent writers are compared by."""
     events: int = 1
-    """Number of published events; the sequence of the last one."""
+    """Number of published events, the sequence of the last one; assigned where a transition is
+    saved."""
     timeline: tuple[TimelineEntry, ...] = ()
     checked_in_at: datetime | None = None
     accepted_at: datetime | None = None
@@ -152,6 +162,8 @@ class Booking:
     cancelled_at: datetime | None = None
     cancelled_by: Party | None = None
     cancel_reason: str | None = None
+    cancel_rule: str | None = None
+    """Name of the cancellation rule that was applied."""
     disputed_at: datetime | None = None
     dispute_reason: str | None = None
     disputed_by: Party | None = None
@@ -171,6 +183,8 @@ class Booking:
     payout_released_at: datetime | None = None
     payout_held: bool = False
     """Whether an operator put the payout on hold; a withdrawn dispute leaves it so."""
+    payout_hold_lifted: bool = False
+    """Whether an operator released the payout from a hold: a disabled account holds it no more."""
     payout_alarmed_at: datetime | None = None
     """When the operators were alerted that the payout is about to be late."""
     escrow: int = 0
@@ -192,6 +206,8 @@ class Booking:
     chargeback_status: ChargebackStatus | None = None
     chargeback_amount: int = 0
     intent: PaymentIntent | None = None
+    refunds: tuple[Refund, ...] = ()
+    """The refunds in the order in which they were decided."""
 
     @property
     def total_amount(self) -> int:
@@ -229,6 +245,12 @@ class Booking:
         return self.status in SLOT_HOLDING_STATUSES
 
     @property
+    def awaits_payout_release(self) -> bool:
+        """Whether the payout will be released at its due time, unless it is held before."""
+        is_scheduled = self.payout_status is PayoutStatus.SCHEDULED
+        return is_scheduled and self.payout_released_at is None
+
+    @property
     def is_urgent(self) -> bool:
         """Whether it is an unanswered priority request, which lists show first."""
         return self.priority and self.status is BookingStatus.PENDING
@@ -245,6 +267,14 @@ class Booking:
             return None
         due_at = self.payout_due_at
         return due_at if due_at is not None and due_at <= now else self.payout_released_at
+
+    def is_open_for(self, user_id: int) -> bool:
+        """Whether the user, as its customer or companion, has it ahead or expects its payout."""
+        is_ahead = self.status in CANCELLABLE_STATUSES
+        has_open_payout = self.payout_status in OPEN_PAYOUT_STATUSES
+        return (is_ahead and user_id == self.customer_id) or (
+            (is_ahead or has_open_payout) and user_id == self.companion_id
+        )
 
     def party_of(self, user_id: int) -> Party | None:
         """The user's side of this booking; None for a stranger."""
@@ -304,6 +334,12 @@ class TransitionInput:
     chargeback: Chargeback | None = None
     is_credit_used: bool = False
     """Of a withdrawal: whether the dispute granted a priority rebooking that was used since."""
+    disabled_party: Party | None = None
+    """Of a disabled party's booking: the side whose account was disabled."""
+    actor_id: int | None = None
+    """Id of the user who causes it, if a user does."""
+    allowed_versions: frozenset[int] | None = None
+    """The published versions that the caller accepts (If-Match); None for any."""
     customer_email: str = ""
     """Of an acceptance or a checkout: the customer's email address for the checkout page."""
 
@@ -314,6 +350,8 @@ class TransitionResult:
 
     booking: Booking
     event: EventName | None = None
+    settled_refund: Refund | None = None
+    """Of `payment.refunded`: the refund that succeeded."""
     postings: tuple[Posting, ...] = ()
     orders: tuple[OperationOrder, ...] = ()
     alerts: tuple[str, ...] = ()
@@ -330,90 +368,35 @@ class TransitionResult:
             self.with_changes(orders=n), orders=(*self.orders, OperationOrder(n, command))
         )
 
+    def with_refund(
+        self, command: RefundPayment, reason: RefundReason, now: datetime
+    ) -> TransitionResult:
+        """Add a refund and its order."""
+        result = self.with_order(command)
+        refund = Refund(result.booking.orders, command.amount, reason, now)
+        return result.with_changes(refunds=(*result.booking.refunds, refund))
+
+    def with_refund_change(self, order_n: int, **fields: object) -> TransitionResult:
+        """Change the refund that the order with this number sent last, if there is one."""
+        return self.with_changes(
+            refunds=tuple(
+                evolve(refund, **fields) if refund.n == order_n else refund  # type: ignore[arg-type]
+                for refund in self.booking.refunds
+            )
+        )
+
+    def with_refund_settlement(
+        self, order_n: int, status: SettlementStatus, now: datetime
+    ) -> TransitionResult:
+        """Change the refund of this order, and publish it where it succeeded."""
+        is_settled = status is SettlementStatus.SETTLED
+        result = self.with_refund_change(
+            order_n, status=status, settled_at=now if is_settled else None
+        )
+        for refund in result.booking.refunds:
+            if is_settled and refund.n == order_n:
+                return evolve(result, event=EventName.PAYMENT_REFUNDED, settled_refund=refund)
+        return result
+
     def with_changes(self, **fields: object) -> TransitionResult:
         return evolve(self, booking=evolve(self.booking, **fields))  # type: ignore[arg-type]
-
-
-def next_timer(booking: Booking, policy: Policy) -> DueTimer | None:
-    """The booking's next timer, by the lifecycle table. It is computed from the booking, so it
-    cannot become stale."""
-    for kind in TIMER_TRIGGERS[booking.status]:
-        at = _TIMER_TIMES[kind](booking, policy)
-        if at is not None:
-            return DueTimer(kind, at)
-    return None
-
-
-def _reminder_time(booking: Booking, policy: Policy) -> datetime | None:
-    """None where it was paid later than that."""
-    at = booking.starts_at - policy.reminder_lead
-    is_near = booking.paid_at is None or booking.paid_at > at or booking.disputed_at is not None
-    return None if is_near or booking.reminded_at is not None else at
-
-
-def _check_in_question_time(booking: Booking, policy: Policy) -> datetime | None:
-    """None where it was paid later than that, and after a dispute: the parties have told what they
-    know."""
-    at = booking.starts_at + policy.no_show_after
-    if booking.paid_at is None or booking.paid_at > at:
-        return None
-    is_asked = booking.reminded_at is not None and booking.reminded_at >= booking.starts_at
-    if is_asked or booking.checked_in_at is not None or booking.disputed_at is not None:
-        return None
-    return at
-
-
-def _completion_time(booking: Booking, policy: Policy) -> datetime:
-    """Not before the withdrawal of a dispute, if one was withdrawn."""
-    due_at = booking.ends_at + policy.auto_complete_after
-    withdrawals = (entry.at for entry in booking.timeline if entry.trigger is Trigger.WITHDRAW)
-    return max((due_at, *withdrawals))
-
-
-def _response_deadline(booking: Booking, _: Policy) -> datetime | None:
-    return None if booking.dispute_alarmed_at is not None else booking.dispute_respond_by
-
-
-def _payout_release_time(booking: Booking, _: Policy) -> datetime | None:
-    if booking.payout_status is PayoutStatus.SCHEDULED and booking.payout_released_at is None:
-        return booking.payout_due_at
-    return None
-
-
-def _pending_alarm_time(booking: Booking, policy: Policy) -> datetime | None:
-    if (
-        booking.payout_status not in UNPAID_PAYOUT_STATUSES
-        or booking.payout_due_at is None
-        or booking.payout_alarmed_at is not None
-    ):
-        return None
-    return payout_alarm_time(booking.payout_due_at, policy)
-
-
-def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
-    """The promised latest time of a payout with this due time (CONTRACT 4)."""
-    return due_at - policy.payout_delay + policy.payout_deadline
-
-
-def payout_alarm_time(due_at: datetime, policy: Policy) -> datetime:
-    """The time of the alert about a released payout that is not made yet."""
-    return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
-
-
-def payment_deadline(booking: Booking, policy: Policy) -> datetime:
-    """The time at which an unaccepted or unpaid booking expires."""
-    if policy.payment_window is None or booking.accepted_at is None:
-        return booking.starts_at
-    return min(booking.starts_at, booking.accepted_at + policy.payment_window)
-
-
-_TIMER_TIMES: dict[TimerKind, Callable[[Booking, Policy], datetime | None]] = {
-    TimerKind.EXPIRE: payment_deadline,
-    TimerKind.REMIND: _reminder_time,
-    TimerKind.ASK_CHECK_IN: _check_in_question_time,
-    TimerKind.AUTO_COMPLETE: _completion_time,
-    TimerKind.DISPUTE_OVERDUE: _response_deadline,
-    TimerKind.PAY_OUT: _payout_release_time,
-    TimerKind.PAYOUT_ALARM: _pending_alarm_time,
-}
-"""The time of each timer; None where it is not set."""

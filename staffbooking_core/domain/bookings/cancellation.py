@@ -51,6 +51,43 @@ def calculate_refund(
     return CancellationRefund(percent, amount, rule)
 
 
+@frozen
+class RefundTier:
+    """The refund of a customer's cancellation until an instant, inclusive; `amount` in minor
+    units."""
+
+    until: datetime
+    percent: int
+    amount: int
+
+
+def refund_tiers(
+    *, price: int, premium: int, starts_at: datetime, now: datetime, policy: Policy
+) -> tuple[RefundTier, ...]:
+    """The refunds of a customer's cancellations from `now` to the start, the earliest first."""
+    ends = (
+        starts_at - policy.full_refund_before,
+        starts_at - policy.half_refund_before,
+        starts_at,
+    )
+    tiers: list[RefundTier] = []
+    for until in ends:
+        if until < now:
+            continue
+        refund = calculate_refund(
+            party=Party.CUSTOMER,
+            price=price,
+            premium=premium,
+            starts_at=starts_at,
+            now=until,
+            policy=policy,
+        )
+        if tiers and tiers[-1].percent == refund.percent:
+            tiers.pop()
+        tiers.append(RefundTier(until, refund.percent, refund.amount))
+    return tuple(tiers)
+
+
 def _refund_tier(
     party: Party, is_insured: bool, starts_at: datetime, now: datetime, policy: Policy
 ) -> tuple[int, str]:

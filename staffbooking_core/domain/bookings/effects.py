@@ -18,7 +18,6 @@ from staffbooking_core.domain.bookings.booking import (
     PayoutStatus,
     TransitionInput,
     TransitionResult,
-    payment_deadline,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party, Trigger
 from staffbooking_core.domain.bookings.notes import (
@@ -30,6 +29,8 @@ from staffbooking_core.domain.bookings.notes import (
 )
 from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.bookings.refunds import RefundReason
+from staffbooking_core.domain.bookings.timers import payment_deadline
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Split
 from staffbooking_core.domain.payments.processor import (
@@ -133,7 +134,7 @@ def _refund_late(result: TransitionResult, inputs: TransitionInput, _: Policy) -
             ledger.payment_posting(booking.id, payment.ref, payment.amount, inputs.now),
             ledger.late_refund_posting(booking.id, payment.ref, payment.amount, inputs.now),
         )
-        .with_order(refund)
+        .with_refund(refund, RefundReason.LATE_PAYMENT, inputs.now)
     )
 
 
@@ -160,6 +161,9 @@ def _refund_by_rule(
     refund = inputs.quoted_refund or cancellation_refund(
         result.booking, inputs.party, inputs.now, policy
     )
+    result = result.with_changes(cancel_rule=refund.rule)
+    if not result.booking.escrow:
+        return result
     return _settle_escrow(result, inputs, policy, refund=refund.amount, is_full=refund.is_full)
 
 
@@ -231,12 +235,20 @@ def _distribute_escrow(
         payout_due_at=None,
         payout_released_at=None,
         payout_held=False,
+        payout_hold_lifted=False,
         payout_alarmed_at=None,
     )
     if split.refund:
         command = RefundPayment(_require_payment_ref(booking), split.refund, booking.currency)
-        result = move_payment(result, PaymentTrigger.REFUND_ORDERED).with_order(command)
+        result = move_payment(result, PaymentTrigger.REFUND_ORDERED).with_refund(
+            command, _refund_reason(inputs), inputs.now
+        )
     return _schedule_payout(result, inputs, policy)
+
+
+def _refund_reason(inputs: TransitionInput) -> RefundReason:
+    is_resolution = inputs.trigger in (Trigger.REFUND, Trigger.SPLIT)
+    return RefundReason.DISPUTE if is_resolution else RefundReason.CANCELLATION
 
 
 def _schedule_payout(
@@ -283,7 +295,8 @@ def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -
 
 def _hold_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     text = f"the payout of booking {result.booking.code} is on hold: {inputs.reason or 'no reason'}"
-    result = move_payout(result, PayoutTrigger.HELD).with_changes(payout_held=True)
+    result = move_payout(result, PayoutTrigger.HELD)
+    result = result.with_changes(payout_held=True, payout_hold_lifted=False)
     return evolve(result, alerts=(*result.alerts, text))
 
 
@@ -295,6 +308,7 @@ def _resume_payout(
         payout_due_at=due_at,
         payout_released_at=None,
         payout_held=False,
+        payout_hold_lifted=True,
         payout_alarmed_at=None,
     )
 
@@ -334,7 +348,7 @@ def claim_back_payout(result: TransitionResult, now: datetime) -> TransitionResu
     if reversible > 0 and booking.payout_n is not None:
         result = result.with_order(ReversePayout(booking.payout_n, reversible, booking.currency))
     return result.with_postings(
-        ledger.clawback_posting(booking.id, result.booking.version, claim, now)
+        ledger.clawback_posting(booking.id, result.booking.revision, claim, now)
     )
 
 
@@ -389,8 +403,8 @@ def _post_chargeback_loss(
 
 
 def _grant_credit(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
-    is_let_down = inputs.party is Party.STAFF or inputs.trigger is Trigger.NO_SHOW
-    return evolve(result, grants_credit=is_let_down)
+    is_let_down = Party.STAFF in (inputs.party, inputs.disabled_party)
+    return evolve(result, grants_credit=is_let_down or inputs.trigger is Trigger.NO_SHOW)
 
 
 def _require_intent(booking: Booking) -> PaymentIntent:

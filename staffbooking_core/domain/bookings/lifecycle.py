@@ -45,6 +45,7 @@ class Trigger(StrEnum):
     ACCEPT = "accept"
     DECLINE = "decline"
     LOSE_SLOT = "slot_taken"
+    PARTY_DISABLED = "party_disabled"
     EXPIRE = "expire"
     CHECKOUT = "checkout"
     PAYMENT = "payment_succeeded"
@@ -106,7 +107,7 @@ class Effect(StrEnum):
     NOTE_OVERDUE = "alert the operators that the dispute is overdue"
     EARN_AGAIN = "where it was completed: divide the escrow again, the payout resumes"
     EARN = "take the fee, schedule the payout"
-    REFUND_BY_RULE = "refund by the cancellation table, the rest is earned"
+    REFUND_BY_RULE = "refund what was paid by the cancellation table, the rest is earned"
     REFUND_FULL = "refund everything"
     REFUND_PART = "refund the part, the rest is earned"
     FREEZE = "freeze the payout, take the money back into escrow"
@@ -117,7 +118,9 @@ class Effect(StrEnum):
     HOLD_PAYOUT = "put the payout on hold"
     RESUME_PAYOUT = "reschedule the payout"
     NOTE_ALARM = "alert the operators that the payout is nearly late"
-    GRANT_CREDIT = "where the staff member cancels or is absent: grant a priority rebooking"
+    GRANT_CREDIT = (
+        "where the staff member cancels, is absent or is disabled: grant a priority rebooking"
+    )
     ALERT = "alert the operators"
 
 
@@ -155,13 +158,19 @@ class TimerKind(StrEnum):
 
 
 class EventName(StrEnum):
-    """Names of published events (SPECIFICATION 6.1)."""
+    """Names of events: the five of SPECIFICATION 6.1, then those by choice (CONTRACT 10)."""
 
     BOOKING_CREATED = "booking.created"
     BOOKING_COMPLETED = "booking.completed"
     BOOKING_CANCELLED = "booking.cancelled"
     PAYMENT_COMPLETED = "payment.completed"
     REVIEW_CREATED = "review.created"
+    BOOKING_ACCEPTED = "booking.accepted"
+    BOOKING_DISPUTED = "booking.disputed"
+    BOOKING_UPDATED = "booking.updated"
+    PAYMENT_REFUNDED = "payment.refunded"
+    PAYOUT_PAID = "payout.paid"
+    PAYOUT_FAILED = "payout.failed"
 
 
 @frozen
@@ -201,6 +210,7 @@ _CUSTOMER_OR_STAFF = _party_set(Party.CUSTOMER, Party.STAFF)
 _CUSTOMER_STAFF_OR_ADMIN = _CUSTOMER_OR_STAFF | _party_set(Party.ADMIN)
 _ADMIN_ONLY = _party_set(Party.ADMIN)
 _SYSTEM_ONLY = _party_set(Party.SYSTEM)
+_SYSTEM_OR_ADMIN = _SYSTEM_ONLY | _ADMIN_ONLY
 _PROCESSOR_ONLY = _party_set(Party.PROCESSOR)
 
 REQUEST_TRANSITION = Transition(
@@ -239,7 +249,8 @@ def _dispute(
     effects: tuple[Effect, ...] = (),
 ) -> Transition:
     notifications = (N.DISPUTE_TO_CUSTOMER, N.DISPUTE_TO_STAFF)
-    return Transition(parties, S.DISPUTED, guards, effects, notifications=notifications)
+    event = EventName.BOOKING_DISPUTED
+    return Transition(parties, S.DISPUTED, guards, effects, event, notifications)
 
 
 def _late_payment(status: BookingStatus) -> Transition:
@@ -263,7 +274,7 @@ def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
             (E.NOTE_ALARM,),
             timer=TimerKind.PAYOUT_ALARM,
         ),
-        T.HOLD_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
+        T.HOLD_PAYOUT: Transition(_SYSTEM_OR_ADMIN, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
         T.RESUME_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
         T.RETRY_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
     }
@@ -276,6 +287,9 @@ def _reminder(timer: TimerKind, *notifications: BookingNotification) -> Transiti
 
 _CHARGEBACK_TRANSITION = _dispute(_PROCESSOR_ONLY, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
 
+_UNPAID_CANCELLATION_EFFECTS = (E.VOID_INTENT, E.REFUND_BY_RULE, E.GRANT_CREDIT)
+_PAID_CANCELLATION_EFFECTS = (E.REFUND_BY_RULE, E.GRANT_CREDIT)
+
 TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
     S.PENDING: {
         T.ACCEPT: Transition(
@@ -283,12 +297,14 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             S.ACCEPTED,
             (G.BEFORE_START,),
             (E.OPEN_INTENT,),
-            notifications=(N.ACCEPTANCE_TO_CUSTOMER,),
+            EventName.BOOKING_ACCEPTED,
+            (N.ACCEPTANCE_TO_CUSTOMER,),
         ),
         T.DECLINE: _cancellation(_STAFF_ONLY),
         T.LOSE_SLOT: _cancellation(_SYSTEM_ONLY),
+        T.PARTY_DISABLED: _cancellation(_SYSTEM_ONLY),
         T.EXPIRE: _cancellation(_SYSTEM_ONLY, timer=TimerKind.EXPIRE),
-        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN),
+        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), (E.REFUND_BY_RULE,)),
     },
     S.ACCEPTED: {
         T.CHECKOUT: Transition(_CUSTOMER_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.RENEW_CHECKOUT,)),
@@ -301,7 +317,8 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             (N.CONFIRMATION_TO_STAFF, N.RECEIPT_TO_CUSTOMER),
         ),
         T.EXPIRE: _cancellation(_SYSTEM_ONLY, (), (E.VOID_INTENT,), TimerKind.EXPIRE),
-        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), (E.VOID_INTENT, E.GRANT_CREDIT)),
+        T.PARTY_DISABLED: _cancellation(_ADMIN_ONLY, (), _UNPAID_CANCELLATION_EFFECTS),
+        T.CANCEL: _cancellation(_CUSTOMER_STAFF_OR_ADMIN, (), _UNPAID_CANCELLATION_EFFECTS),
     },
     S.PAID: {
         T.REMIND: _reminder(TimerKind.REMIND, N.REMINDER_TO_CUSTOMER, N.REMINDER_TO_STAFF),
@@ -309,8 +326,9 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
         T.ASK_CHECK_IN: _reminder(
             TimerKind.ASK_CHECK_IN, N.QUESTION_TO_CUSTOMER, N.QUESTION_TO_STAFF
         ),
+        T.PARTY_DISABLED: _cancellation(_ADMIN_ONLY, (), _PAID_CANCELLATION_EFFECTS),
         T.CANCEL: _cancellation(
-            _CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), (E.REFUND_BY_RULE, E.GRANT_CREDIT)
+            _CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), _PAID_CANCELLATION_EFFECTS
         ),
         T.CONFIRM: _completion(_CUSTOMER_ONLY, (G.AFTER_END,), (E.EARN,)),
         T.AUTO_COMPLETE: _completion(
@@ -322,6 +340,7 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             S.DISPUTED,
             (G.NOT_CHECKED_IN, G.NO_SHOW_OPEN),
             (E.GRANT_CREDIT,),
+            event=EventName.BOOKING_DISPUTED,
             notifications=(N.DISPUTE_TO_CUSTOMER, N.NO_SHOW_TO_STAFF),
         ),
         T.CHARGEBACK: _CHARGEBACK_TRANSITION,
@@ -382,6 +401,7 @@ REFUSAL_CODES: dict[Trigger, str] = {
     T.ACCEPT: "booking_not_pending",
     T.DECLINE: "booking_not_pending",
     T.LOSE_SLOT: "booking_not_pending",
+    T.PARTY_DISABLED: "booking_not_cancellable",
     T.EXPIRE: "booking_not_expirable",
     T.CHECKOUT: "booking_not_accepted",
     T.PAYMENT: "booking_not_accepted",
@@ -418,6 +438,9 @@ def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
 
 SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
 """Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
+
+CANCELLABLE_STATUSES = frozenset({S.PENDING, S.ACCEPTED, S.PAID})
+"""Statuses that a cancellation ends."""
 
 CONFIRMED_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.COMPLETED, S.DISPUTED})
 """Statuses after the staff member's acceptance, unless the booking was cancelled."""

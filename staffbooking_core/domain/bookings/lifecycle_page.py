@@ -17,6 +17,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
 )
 from staffbooking_core.domain.bookings.payment_lifecycle import PAYMENT_TRANSITIONS
 from staffbooking_core.domain.bookings.payout_lifecycle import (
+    PAYOUT_EVENTS,
     PAYOUT_NOTIFICATIONS,
     PAYOUT_TRANSITIONS,
 )
@@ -102,6 +103,8 @@ def _render_money() -> Iterator[str]:
     yield ""
     for status, notifications in PAYOUT_NOTIFICATIONS.items():
         yield f"Becoming `{status}` notifies: {_join_names(notifications)}."
+    for status, event in PAYOUT_EVENTS.items():
+        yield f"Becoming `{status}` publishes `{event}`."
     yield ""
     yield from _render_statuses(PAYOUT_TRANSITIONS)
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import (
-    TransitionInput,
-    TransitionResult,
-    payout_deadline,
-)
+from staffbooking_core.domain.bookings.booking import TransitionInput, TransitionResult
+from staffbooking_core.domain.bookings.timers import payout_deadline
 from staffbooking_core.policy import Policy
 
 

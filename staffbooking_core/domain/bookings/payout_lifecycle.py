@@ -11,7 +11,11 @@ from enum import StrEnum
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus, TransitionResult
-from staffbooking_core.domain.bookings.lifecycle import BookingNotification, MissingTransition
+from staffbooking_core.domain.bookings.lifecycle import (
+    BookingNotification,
+    EventName,
+    MissingTransition,
+)
 
 
 class PayoutTrigger(StrEnum):
@@ -103,6 +107,12 @@ PAYOUT_NOTIFICATIONS: dict[PayoutStatus, tuple[BookingNotification, ...]] = {
 }
 """The notifications when a payout enters a status."""
 
+PAYOUT_EVENTS: dict[PayoutStatus, EventName] = {
+    S.PAID: EventName.PAYOUT_PAID,
+    S.FAILED: EventName.PAYOUT_FAILED,
+}
+"""The event when a payout enters a status."""
+
 
 def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionResult:
     """Move the payout status by a trigger. Raises MissingTransition."""
@@ -114,4 +124,5 @@ def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionR
     if to_status is status:
         return result
     notifications = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
-    return evolve(result, notifications=notifications)
+    event = PAYOUT_EVENTS.get(to_status, result.event)
+    return evolve(result, notifications=notifications, event=event)

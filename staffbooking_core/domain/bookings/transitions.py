@@ -23,8 +23,6 @@ from staffbooking_core.domain.bookings.booking import (
     TimelineEntry,
     TransitionInput,
     TransitionResult,
-    next_timer,
-    payment_deadline,
 )
 from staffbooking_core.domain.bookings.disputes import NO_SHOW_REASON, dispute_opener
 from staffbooking_core.domain.bookings.effects import EFFECTS
@@ -40,17 +38,21 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
     find_allowed_parties,
 )
+from staffbooking_core.domain.bookings.timers import next_timer, payment_deadline
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.domain.shared.durations import format_duration
-from staffbooking_core.errors import Forbidden, RuleBroken
+from staffbooking_core.errors import Forbidden, RuleBroken, VersionMismatch
 from staffbooking_core.policy import Policy
 
 
 def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) -> TransitionResult:
     """Apply a trigger to a booking.
 
-    Raises Forbidden for the wrong party, and RuleBroken for a wrong status or a failed guard.
+    Raises Forbidden for the wrong party, VersionMismatch, and RuleBroken for a wrong status or a
+    failed guard.
     """
+    check_party(booking.status, inputs.trigger, inputs.party)
+    _check_version(booking, inputs)
     transition = find_transition(booking.status, inputs.trigger, inputs.party)
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
@@ -71,6 +73,11 @@ def check_party(status: BookingStatus, trigger: Trigger, party: Party) -> None:
         find_allowed_parties(trigger) if transition is None else transition.allowed_parties
     ):
         raise Forbidden("wrong_party", f"The {party} may not do this to a booking")
+
+
+def _check_version(booking: Booking, inputs: TransitionInput) -> None:
+    if inputs.allowed_versions is not None and booking.version not in inputs.allowed_versions:
+        raise VersionMismatch(booking.version)
 
 
 def find_transition(status: BookingStatus, trigger: Trigger, party: Party) -> Transition:
@@ -97,8 +104,12 @@ def _enter_status(
 ) -> Booking:
     to_status = transition.next_status(booking.timeline[-1].was if booking.timeline else None)
     if to_status is booking.status:
-        return evolve(booking, version=booking.version + 1)
-    entry = TimelineEntry(inputs.now, booking.status, to_status, inputs.trigger, inputs.party)
+        return evolve(booking, revision=booking.revision + 1)
+    reason = _reason(inputs)
+    entry = TimelineEntry(
+        *(inputs.now, booking.status, to_status, inputs.trigger, inputs.party),
+        *(reason, inputs.actor_id),
+    )
     fields: dict[str, object] = {_TIMESTAMP_FIELDS[to_status]: inputs.now}
     match to_status:
         case BookingStatus.PAID if booking.paid_at is not None:
@@ -109,7 +120,7 @@ def _enter_status(
             del fields["completed_at"]
         case BookingStatus.CANCELLED:
             fields["cancelled_by"] = _ending_party(inputs)
-            fields["cancel_reason"] = _cancel_reason(inputs)
+            fields["cancel_reason"] = reason
             if not booking.escrow:
                 fields |= {"platform_fee": 0, "payout_amount": 0}
         case BookingStatus.DISPUTED:
@@ -117,7 +128,7 @@ def _enter_status(
     return evolve(
         booking,
         status=to_status,
-        version=booking.version + 1,
+        revision=booking.revision + 1,
         timeline=(*booking.timeline, entry),
         **fields,  # type: ignore[arg-type]
     )
@@ -141,12 +152,15 @@ def _ending_party(inputs: TransitionInput) -> Party:
     return Party.SYSTEM if inputs.party is Party.PROCESSOR else inputs.party
 
 
-def _cancel_reason(inputs: TransitionInput) -> str | None:
+def _reason(inputs: TransitionInput) -> str | None:
+    """The reason in the timeline, and of a cancelled booking."""
     match inputs.trigger:
         case Trigger.EXPIRE:
             return "expired"
         case Trigger.LOSE_SLOT:
             return "slot_taken"
+        case Trigger.PARTY_DISABLED:
+            return "party_disabled"
         case Trigger.CHARGEBACK_LOST:
             return "charged_back"
         case _:
@@ -154,14 +168,12 @@ def _cancel_reason(inputs: TransitionInput) -> str | None:
 
 
 def _with_event(result: TransitionResult, event: EventName | None) -> TransitionResult:
-    """Add the event. `booking.completed` is published once, also after a dispute of a completed
-    booking."""
+    """Add the table's event, which goes before that of an effect. `booking.completed` is published
+    once, also after a dispute of a completed booking."""
     already_published = event is EventName.BOOKING_COMPLETED and any(
         entry.to is BookingStatus.COMPLETED for entry in result.booking.timeline[:-1]
     )
-    if event is None or already_published:
-        return result
-    return evolve(result.with_changes(events=result.booking.events + 1), event=event)
+    return result if event is None or already_published else evolve(result, event=event)
 
 
 # Guards -------------------------------------------------------------------------------

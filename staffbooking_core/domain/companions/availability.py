@@ -10,7 +10,7 @@ The free time of a range of days (`free_intervals`):
 1. Take each day's slots: its override, else the weekly ones, else the whole day if there are no
    weekly slots at all.
 2. Convert the slots to UTC intervals, and merge those that overlap or touch, also over midnight.
-3. Subtract the bookings and the external busy times.
+3. Subtract the bookings, the external busy times, and the time that has passed.
 
 Search, availability and booking all call `free_intervals`. `daily_availability` converts it back to
 slots: a booking fits if and only if it is within a shown slot (CONTRACT 3 and 4), provided that
@@ -28,7 +28,7 @@ from operator import attrgetter
 from typing import Protocol
 from zoneinfo import ZoneInfo, available_timezones
 
-from attrs import Attribute, evolve, field, frozen
+from attrs import Attribute, field, frozen
 
 _MINUTES_PER_DAY = 24 * 60
 MINUTE = timedelta(minutes=1)
@@ -187,36 +187,49 @@ def open_intervals(calendar: Calendar, first: date, last: date) -> list[Interval
 
 
 def free_intervals(
-    calendar: Calendar, busy: Iterable[Interval], first: date, last: date
+    calendar: Calendar,
+    busy: Iterable[Interval],
+    first: date,
+    last: date,
+    now: datetime | None = None,
 ) -> list[Interval]:
     """The open intervals of the local days `first` to `last` without `busy` and external busy
-    times."""
+    times; with `now`, also without the time that has passed."""
     spans = open_intervals(calendar, first, last)
     if not spans:
         return []
     elsewhere = _overlapping(calendar.busy, spans[0].starts_at, spans[-1].ends_at)
-    blocks = merge_intervals((*busy, *elsewhere))
+    past = () if now is None or now <= spans[0].starts_at else (Interval(spans[0].starts_at, now),)
+    blocks = merge_intervals((*busy, *elsewhere, *past))
     return [part for span in spans for part in _subtract_busy(span, blocks)]
 
 
 def daily_availability(
-    calendar: Calendar, busy: Iterable[Interval], start: date, end: date
+    calendar: Calendar,
+    busy: Iterable[Interval],
+    start: date,
+    end: date,
+    now: datetime | None = None,
 ) -> list[DayAvailability]:
-    """The free slots of each local day from `start` to `end`, both included (CONTRACT 3).
+    """The free slots of each local day from `start` to `end`, both included (CONTRACT 3); with
+    `now`, only those that have not begun.
 
     A slot starts and ends at times that exist on that day and that a booking can specify. Of a time
     that occurs twice, a booking can specify only the first: free time around the second alone is
     not shown.
     """
-    free = free_intervals(calendar, busy, start, end)
+    free = free_intervals(calendar, busy, start, end, now)
     slots = {day.date: day.free_slots(free) for day in _local_days(calendar.timezone, start, end)}
     dates = (start + number * DAY for number in range((end - start).days + 1))
     return [DayAvailability(day, slots.get(day, ())) for day in dates]
 
 
-def has_free_hour(calendar: Calendar, busy: Iterable[Interval], day: date) -> bool:
-    """Whether the local day has 60 bookable minutes in one piece (search, CONTRACT 3)."""
-    slots = daily_availability(calendar, busy, day, day)[0].slots
+def has_free_hour(
+    calendar: Calendar, busy: Iterable[Interval], day: date, now: datetime | None = None
+) -> bool:
+    """Whether the local day has 60 bookable minutes in one piece (search, CONTRACT 3); with `now`,
+    ahead of it."""
+    slots = daily_availability(calendar, busy, day, day, now)[0].slots
     spans = (slot_interval(calendar.timezone, day, slot) for slot in slots)
     return any(span is not None and span.ends_at - span.starts_at >= HOUR for span in spans)
 
@@ -253,19 +266,6 @@ def local_time_to_utc(timezone: str, day: date, minutes: int) -> datetime:
     if first > second:
         raise NonexistentLocalTime(timezone, day, minutes)
     return first
-
-
-def with_override(calendar: Calendar, override: DateOverride, today: date) -> Calendar:
-    """The calendar with this override, and without the overrides of past dates."""
-    others = without_override(calendar, override.date).overrides
-    kept = (each for each in others if each.date >= today)
-    return evolve(calendar, overrides=(*kept, override))
-
-
-def without_override(calendar: Calendar, day: date) -> Calendar:
-    """The calendar without an override on that date."""
-    others = tuple(each for each in calendar.overrides if each.date != day)
-    return evolve(calendar, overrides=others)
 
 
 def local_date(timezone: str, instant: datetime) -> date:

@@ -261,6 +261,7 @@ def _confirmation_notification(_: Booking, booking: Booking) -> Notification:
 _SYSTEM_CANCEL_REASONS: Mapping[str | None, str] = {
     "expired": "it was not confirmed in time",
     "slot_taken": "the companion was booked by somebody else for that time",
+    "party_disabled": "the account of one of the parties was closed",
     "charged_back": "the bank of the customer took the payment back",
 }
 

@@ -158,10 +158,10 @@ def payout_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Po
     return _make_posting(f"payout:{op_id}", booking_id, at, legs)
 
 
-def clawback_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
-    """A sent payout is claimed back from the staff member, by this version of the booking."""
+def clawback_posting(booking_id: int, revision: int, amount: int, at: datetime) -> Posting:
+    """A sent payout is claimed back from the staff member, by this revision of the booking."""
     legs = {Account.STAFF_RECEIVABLE: amount, Account.STAFF_PAYABLE: -amount}
-    return _make_posting(f"claim:{booking_id}:{version}", booking_id, at, legs)
+    return _make_posting(f"claim:{booking_id}:{revision}", booking_id, at, legs)
 
 
 def debt_netting_posting(
@@ -184,16 +184,16 @@ def payout_reversal_posting(
     return _make_posting(f"reversal:{op_id}", booking_id, at, legs)
 
 
-def debt_withholding_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+def debt_withholding_posting(booking_id: int, revision: int, amount: int, at: datetime) -> Posting:
     """A part of a payout is withheld for the staff member's debt of another booking."""
     legs = {Account.STAFF_PAYABLE: amount, Account.STAFF_NETTING: -amount}
-    return _make_posting(f"kept:{booking_id}:{version}", booking_id, at, legs)
+    return _make_posting(f"kept:{booking_id}:{revision}", booking_id, at, legs)
 
 
-def debt_repayment_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+def debt_repayment_posting(booking_id: int, revision: int, amount: int, at: datetime) -> Posting:
     """The amount withheld from another booking's payout repays this booking's debt."""
     legs = {Account.STAFF_NETTING: amount, Account.STAFF_RECEIVABLE: -amount}
-    return _make_posting(f"made_good:{booking_id}:{version}", booking_id, at, legs)
+    return _make_posting(f"made_good:{booking_id}:{revision}", booking_id, at, legs)
 
 
 def processor_fee_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
@@ -230,7 +230,7 @@ def suspense_posting(booking_id: int, payment_ref: str, amount: int, at: datetim
 
 def chargeback_key(ref: str, end: str) -> str:
     """The key of a chargeback's posting; `end` is `out` (withdrawn), `in` (reinstated), `lost`
-    (written off), or a version of the booking (a changed verdict)."""
+    (written off), or a revision of the booking (a changed verdict)."""
     return f"cb:{ref}:{end}"
 
 
@@ -247,11 +247,11 @@ def chargeback_reinstated_posting(booking_id: int, ref: str, amount: int, at: da
 
 
 def chargeback_verdict_changed_posting(
-    booking_id: int, ref: str, version: int, balance_change: int, at: datetime
+    booking_id: int, ref: str, revision: int, balance_change: int, at: datetime
 ) -> Posting:
     """A verdict changed, and the money moved again: it waits in suspense."""
     legs = {Account.PROCESSOR_BALANCE: balance_change, Account.SUSPENSE: -balance_change}
-    return _make_posting(chargeback_key(ref, str(version)), booking_id, at, legs)
+    return _make_posting(chargeback_key(ref, str(revision)), booking_id, at, legs)
 
 
 def chargeback_lost_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:

@@ -32,6 +32,7 @@ from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OperationStatus,
     RefundPayment,
+    SettlementStatus,
 )
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from staffbooking_core.domain.reconciliation.state import (
@@ -106,9 +107,9 @@ def _reconcile_changed_verdict(
     won = chargeback.status is ChargebackStatus.WON
     balance_change = booking.chargeback_amount if won else -booking.chargeback_amount
     result = record_fact(booking, chargeback_status=chargeback.status)
-    version, ref, now = result.booking.version, chargeback.ref, reconciliation.now
+    revision, ref, now = result.booking.revision, chargeback.ref, reconciliation.now
     result = result.with_postings(
-        ledger.chargeback_verdict_changed_posting(booking.id, ref, version, balance_change, now)
+        ledger.chargeback_verdict_changed_posting(booking.id, ref, revision, balance_change, now)
     )
     if not won:
         result = move_payout(result, PayoutTrigger.APPEAL_LOST)
@@ -177,6 +178,9 @@ def _settle_refunds_by_bank(
             booking.id, operation.id, command.amount, reconciliation.now
         )
         result = record_fact(booking).with_postings(given)
+        result = result.with_refund_settlement(
+            operation.n, SettlementStatus.SETTLED, reconciliation.now
+        )
         _count_losses(result, reconciliation)
         booking = result.booking
         void = evolve(operation, status=OperationStatus.VOID)

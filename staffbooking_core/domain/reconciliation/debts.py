@@ -66,7 +66,7 @@ def net_debts(payer: Booking, debts: Sequence[Debt], now: datetime) -> list[Tran
 def _withhold_for_debt(payer: Booking, amount: int, now: datetime) -> TransitionResult:
     result = record_fact(payer, netted=payer.netted + amount)
     return result.with_postings(
-        ledger.debt_withholding_posting(payer.id, payer.version + 1, amount, now)
+        ledger.debt_withholding_posting(payer.id, payer.revision + 1, amount, now)
     )
 
 
@@ -76,7 +76,7 @@ def _repay_debt(debt: Debt, amount: int, now: datetime) -> TransitionResult:
     remaining_debt = booking.owed_by_staff - amount
     result = record_fact(booking, owed_by_staff=remaining_debt, netted=booking.netted - amount)
     result = result.with_postings(
-        ledger.debt_repayment_posting(booking.id, booking.version + 1, amount, now)
+        ledger.debt_repayment_posting(booking.id, booking.revision + 1, amount, now)
     )
     if remaining_debt and booking.payout_n is not None and debt.waits_for_reversal:
         result = result.with_order(

@@ -57,4 +57,7 @@ def reorder_refunds(booking: Booking, failed: Sequence[Operation]) -> Transition
         assert isinstance(command, RefundPayment)
         replacement = RefundPayment(command.payment_ref, command.amount, command.currency, one.n)
         step = step.with_order(replacement)
+        step = step.with_refund_change(
+            one.n, n=step.booking.orders, status=SettlementStatus.PENDING, settled_at=None
+        )
     return step

@@ -221,6 +221,7 @@ def _reconcile_refund(
             result = result.with_postings(failed)
         text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
         result = evolve(result, alerts=(text,))
+    result = result.with_refund_settlement(operation.n, settlement, now)
     done = reconciliation.finish_operation(operation, refund.ref, settlement)
     yield ReconciledFact(move_payment(result, _refund_trigger(booking, reconciliation)), done)
 

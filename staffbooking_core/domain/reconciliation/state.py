@@ -112,8 +112,8 @@ class ReconciliationState:
 
 
 def record_fact(booking: Booking, **fields: object) -> TransitionResult:
-    """A fact without a change of status: the next version of the booking with these fields."""
-    return TransitionResult(booking).with_changes(version=booking.version + 1, **fields)
+    """A fact without a change of status: the next revision of the booking with these fields."""
+    return TransitionResult(booking).with_changes(revision=booking.revision + 1, **fields)
 
 
 def find_result_ref(operation: Operation, snapshot: Snapshot) -> str | None:

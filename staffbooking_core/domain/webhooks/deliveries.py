@@ -20,6 +20,9 @@ from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 WEBHOOK_EVENTS = tuple(EventName)
 """All events that an endpoint can subscribe to, in the order of lists."""
 
+DEFAULT_WEBHOOK_EVENTS = frozenset(WEBHOOK_EVENTS[:5])
+"""The events of an endpoint that names none, which are in every feed (SPECIFICATION 6.1)."""
+
 MAX_WEBHOOK_URL_LENGTH = 2048
 
 
@@ -30,6 +33,8 @@ class DeliveryStatus(StrEnum):
     HELD = "held"
     """Kept while its endpoint is paused, disabled or without API access."""
     CANCELLED = "cancelled"
+    WAITING = "waiting"
+    """Pending, and waits for an earlier one of its booking: its endpoint is ordered."""
 
 
 FINISHED_DELIVERY_STATUSES = frozenset(
@@ -106,6 +111,9 @@ class WebhookEndpoint:
     succeeded: int = 0
     """Number of successful attempts, for metrics."""
     failed: int = 0
+    ordered: bool = False
+    """Whether a delivery waits until those of earlier events of its booking are finished;
+    redeliveries are outside the order (CONTRACT 10)."""
 
     def is_deliverable(self, owner: User, now: datetime) -> bool:
         """Whether deliveries to the endpoint are sent; otherwise they are held (CONTRACT 7)."""

@@ -91,19 +91,6 @@ async def set_subscription(
 
 
 @validated
-async def disable_user(ports: Ports, email: str) -> User:
-    """Disable an account: its sessions and API keys stop at once, its companion is not listed.
-    Raises NotFound."""
-    now = ports.clock.wall()
-
-    async def change(tx: Transaction, person: User) -> User:
-        await tx.accounts.end_sessions_of(person.id)
-        return evolve(person, disabled_at=person.disabled_at or now)
-
-    return await _update_user(ports, email, change)
-
-
-@validated
 async def enable_user(ports: Ports, email: str) -> User:
     """Enable a disabled account. Raises NotFound."""
 

@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from attrs import frozen
 
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.ports import Ports
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
-from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.effects import cancellation_refund
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition, check_party
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_text
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import (
+    CompanionUnavailable,
     ConstraintViolated,
     Forbidden,
     NotFound,
@@ -33,11 +30,9 @@ from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadVi
 from staffbooking_core.representations.bookings import CancellationQuoteRecord
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_booking
+from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote, sign_quote
 from staffbooking_core.usecases.payments import operations
-from staffbooking_core.validation import validated
-
-QUOTE_SIGNING_PURPOSE = "cancellation-quote"
-"""The vault's purpose for signatures of cancellation quotes."""
+from staffbooking_core.validation import validated, validated_lookup
 
 
 def party_of(actor: Actor, booking: Booking) -> Party | None:
@@ -59,7 +54,7 @@ def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party
 # Reading --------------------------------------------------------------------------------
 
 
-@validated
+@validated_lookup("Booking")
 async def get_by_code(ports: Ports, code: str) -> Booking:
     """A booking by its public code (SPECIFICATION 4.6). Raises NotFound.
 
@@ -74,7 +69,8 @@ async def get_by_code(ports: Ports, code: str) -> Booking:
 
 @frozen
 class RebookingOffer:
-    """An unused priority rebooking: when it expires, and companions who are free for it."""
+    """An unused priority rebooking: when it expires, and companions who are free for it in the same
+    city, else in the same country."""
 
     expires_at: datetime
     companions: tuple[bytes, ...]
@@ -107,23 +103,37 @@ async def _rebooking_offer(
         return None
     if booking.starts_at <= now:
         return RebookingOffer(credit.expires_at, ())
-    booked_interval = Interval(booking.starts_at, booking.ends_at)
-    candidates = await view.companions.rebooking_candidates(
-        booking.service_type,
-        booking.event_date,
-        booking.starts_at - LOCAL_DAY_MARGIN,
-        booking.ends_at + LOCAL_DAY_MARGIN,
-        limit=50,
+    cancelled = await view.companions.companion(booking.companion_id)
+    for place in ("location_city", "location_country"):
+        if cancelled is not None and (
+            free := await _free_candidates(view, booking, place, getattr(cancelled, place))
+        ):
+            suggested = free[: ports.policy.rebooking_suggestions]
+            return RebookingOffer(credit.expires_at, tuple(suggested))
+    return RebookingOffer(credit.expires_at, ())
+
+
+async def _free_candidates(
+    view: ReadView, booking: Booking, place: str, name: str
+) -> Sequence[bytes]:
+    """Encoded summaries of other companions at the same place (`location_city` or
+    `location_country`) who are free at the time of the booking."""
+    query = CompanionQuery(
+        location=name, service=booking.service_type, date=booking.event_date, limit=50
     )
-    free = [
+    candidates = await view.companions.search_candidates(
+        query, booking.starts_at - LOCAL_DAY_MARGIN, booking.ends_at + LOCAL_DAY_MARGIN
+    )
+    booked_interval = Interval(booking.starts_at, booking.ends_at)
+    return [
         candidate.summary
         for candidate in candidates
         if candidate.availability.companion_id != booking.companion_id
+        and normalize_text(getattr(candidate, place)) == normalize_text(name)
         and availability.fits(
             candidate.availability.calendar, candidate.availability.busy, booked_interval
         )
     ]
-    return RebookingOffer(credit.expires_at, tuple(free[: ports.policy.rebooking_suggestions]))
 
 
 _PARTIES_BY_ROLE = {
@@ -207,13 +217,20 @@ async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigge
     check_party(booking.status, trigger, party)
 
 
+Versions = frozenset[int] | None
+"""The published versions of a booking that a caller accepts (If-Match); None for any."""
+
+
 @validated
-async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
+async def accept(
+    ports: Ports, actor: Actor, booking_id: int, allowed_versions: Versions = None
+) -> Booking:
     """Accept a pending booking as its staff member (SPECIFICATION 3): holds the slot, orders the
     payment intent, and cancels the pending bookings that overlap it.
 
     Locks the booking and its competitors in the order of ids. Raises NotFound, Forbidden
-    `wrong_party`, and RuleBroken `booking_not_pending`, `event_started` or `companion_unavailable`.
+    `wrong_party`, VersionMismatch, and RuleBroken `booking_not_pending`, `event_started`,
+    `party_disabled` where the customer's account is disabled, or `companion_unavailable`.
     """
     now = await ports.clock.business()
 
@@ -222,9 +239,17 @@ async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
         own_booking = next((booking for booking in contenders if booking.id == booking_id), None)
         booking, party = require_party(actor, own_booking)
         customer = await tx.accounts.user(booking.customer_id)
-        email = "" if customer is None else customer.email
-        transition_input = TransitionInput(Trigger.ACCEPT, party, now, customer_email=email)
+        transition_input = TransitionInput(
+            Trigger.ACCEPT,
+            party,
+            now,
+            customer_email="" if customer is None else customer.email,
+            actor_id=actor.user_id,
+            allowed_versions=allowed_versions,
+        )
         apply_transition(booking, transition_input, ports.policy)
+        if customer is None or customer.disabled_at is not None:
+            raise RuleBroken("party_disabled", "The account of the customer is disabled")
         if await tx.companions.busy_intervals(
             booking.companion_id, booking.starts_at, booking.ends_at
         ):
@@ -245,48 +270,72 @@ async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
 
 
 def _slot_taken() -> RuleBroken:
-    return RuleBroken("companion_unavailable", "The slot is taken by another booking")
+    return CompanionUnavailable("booked", "The slot is taken by another booking")
 
 
 @validated
 async def apply_trigger(
-    ports: Ports, actor: Actor, booking_id: int, trigger: Trigger, reason: str | None = None
+    ports: Ports,
+    actor: Actor,
+    booking_id: int,
+    trigger: Trigger,
+    reason: str | None = None,
+    allowed_versions: Versions = None,
 ) -> Booking:
     """Apply a trigger that needs no input but an optional reason: decline, check in, confirm.
     Locks the booking.
 
-    Raises NotFound, Forbidden `wrong_party`, and RuleBroken with the code of the refused transition
-    or guard.
+    Raises NotFound, Forbidden `wrong_party`, VersionMismatch, and RuleBroken with the code of the
+    refused transition or guard.
     """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
         booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
-        return await advance_booking(
-            tx, ports, booking, TransitionInput(trigger, party, now, reason=reason)
+        transition_input = TransitionInput(
+            trigger,
+            party,
+            now,
+            reason=reason,
+            actor_id=actor.user_id,
+            allowed_versions=allowed_versions,
         )
+        return await advance_booking(tx, ports, booking, transition_input)
 
     return await ports.store.run_transaction(unit)
 
 
 @validated
-async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBooking) -> Booking:
+async def cancel(
+    ports: Ports,
+    actor: Actor,
+    booking_id: int,
+    command: CancelBooking,
+    allowed_versions: Versions = None,
+) -> Booking:
     """Cancel a booking (SPECIFICATION 3). The refund follows the refund table, or an unexpired
     quote. Locks the booking.
 
-    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_cancellable` or
-    `quote_invalid`.
+    Raises NotFound, Forbidden `wrong_party`, VersionMismatch, and RuleBroken
+    `booking_not_cancellable` or `quote_invalid`.
     """
     now = await ports.clock.business()
     reason = command.reason or None
 
     async def unit(tx: Transaction) -> Booking:
         booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
-        transition_input = TransitionInput(Trigger.CANCEL, party, now, reason=reason)
+        transition_input = TransitionInput(
+            Trigger.CANCEL,
+            party,
+            now,
+            reason=reason,
+            actor_id=actor.user_id,
+            allowed_versions=allowed_versions,
+        )
         apply_transition(booking, transition_input, ports.policy)
         if command.quote is not None:
-            quoted = _parse_quote(ports, command.quote, booking, actor, now)
-            transition_input = TransitionInput(Trigger.CANCEL, party, now, reason, quoted)
+            quoted = parse_quote(ports, command.quote, booking, actor, now)
+            transition_input = evolve(transition_input, quoted_refund=quoted)
         return await advance_booking(tx, ports, booking, transition_input)
 
     return await ports.store.run_transaction(unit)
@@ -314,64 +363,9 @@ async def quote_cancellation(
         "refund_percent": refund.percent,
         "refund_amount": Currency(booking.currency).to_decimal(refund.amount),
         "rule": refund.rule,
-        "quote": _sign_quote(ports, refund, booking, actor, expires_at),
+        "quote": sign_quote(ports, refund, booking, actor, expires_at),
         "expires_at": format_instant(expires_at),
     }
-
-
-def _sign_quote(
-    ports: Ports, refund: CancellationRefund, booking: Booking, actor: Actor, expires_at: datetime
-) -> str:
-    payload = {
-        "booking": booking.id,
-        "version": booking.version,
-        "user": actor.user_id,
-        "percent": refund.percent,
-        "amount": refund.amount,
-        "rule": refund.rule,
-        "until": expires_at.isoformat(),
-    }
-    message = json.dumps(payload).encode()
-    return f"{_b64(message)}.{_b64(ports.vault.sign(QUOTE_SIGNING_PURPOSE, message))}"
-
-
-def _parse_quote(
-    ports: Ports, text: str, booking: Booking, actor: Actor, now: datetime
-) -> CancellationRefund:
-    payload = _verify_quote(ports, text)
-    is_for_this_cancellation = (
-        payload.get("booking"),
-        payload.get("version"),
-        payload.get("user"),
-    ) == (
-        booking.id,
-        booking.version,
-        actor.user_id,
-    )
-    if not is_for_this_cancellation or now >= datetime.fromisoformat(payload["until"]):
-        raise _invalid_quote()
-    return CancellationRefund(payload["percent"], payload["amount"], payload["rule"])
-
-
-def _verify_quote(ports: Ports, text: str) -> dict[str, Any]:
-    message, _, signature = text.partition(".")
-    try:
-        raw = base64.urlsafe_b64decode(message.encode("ascii"))
-        signed = base64.urlsafe_b64decode(signature.encode("ascii"))
-    except (UnicodeEncodeError, binascii.Error):
-        raise _invalid_quote() from None
-    if not ports.vault.verify(QUOTE_SIGNING_PURPOSE, raw, signed):
-        raise _invalid_quote()
-    payload: dict[str, Any] = json.loads(raw)
-    return payload
-
-
-def _invalid_quote() -> RuleBroken:
-    return RuleBroken("quote_invalid", "The quote has lapsed, or is not for this cancellation")
-
-
-def _b64(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode()
 
 
 # Paying ---------------------------------------------------------------------------------
@@ -379,15 +373,15 @@ def _b64(raw: bytes) -> str:
 
 @validated
 async def open_checkout(
-    ports: Ports, actor: Actor, booking_id: int
+    ports: Ports, actor: Actor, booking_id: int, allowed_versions: Versions = None
 ) -> tuple[Booking, str, datetime]:
     """The address of the hosted page where the customer pays, and when it expires. Returns the open
     page if there is one; a lapsed page is closed and replaced.
 
     Locks the booking only to order the page; the processor is called outside of transactions.
-    Raises NotFound, Forbidden `wrong_party`, RuleBroken `booking_not_accepted` or the code of a
-    guard, and ProcessorUnavailable where the processor does not answer in time: the operation is
-    kept and finished later, so the call may be repeated.
+    Raises NotFound, Forbidden `wrong_party`, VersionMismatch, RuleBroken `booking_not_accepted` or
+    the code of a guard, and ProcessorUnavailable where the processor does not answer in time: the
+    operation is kept and finished later, so the call may be repeated.
     """
     now = await ports.clock.business()
     deadline = ports.clock.wall() + ports.policy.processor_inline_timeout
@@ -395,11 +389,15 @@ async def open_checkout(
     async def unit(tx: Transaction) -> Booking:
         booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
         customer = await tx.accounts.user(booking.customer_id)
-        email = "" if customer is None else customer.email
-        transition_input = TransitionInput(Trigger.CHECKOUT, party, now, customer_email=email)
-        if apply_transition(booking, transition_input, ports.policy).orders:
-            return await advance_booking(tx, ports, booking, transition_input)
-        return booking
+        transition_input = TransitionInput(
+            Trigger.CHECKOUT,
+            party,
+            now,
+            customer_email="" if customer is None else customer.email,
+            actor_id=actor.user_id,
+            allowed_versions=allowed_versions,
+        )
+        return await advance_booking(tx, ports, booking, transition_input)
 
     for _ in range(2):  # The processor refuses an order that waited too long: order once more.
         booking = await ports.store.run_transaction(unit)

@@ -29,10 +29,11 @@ from staffbooking_core.inputs import AddDisputeStatement, DisputeBooking
 from staffbooking_core.ports import DisputesReadPort, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import (
     advance_booking,
+    hold_disabled_payout,
     lock_by_code,
     save_transition,
 )
-from staffbooking_core.usecases.bookings.actions import require_party
+from staffbooking_core.usecases.bookings.actions import Versions, require_party
 from staffbooking_core.validation import validated
 
 
@@ -101,28 +102,37 @@ async def authorize_party(ports: Ports, actor: Actor, booking_id: int) -> None:
 
 @validated
 async def open_dispute(
-    ports: Ports, actor: Actor, booking_id: int, command: DisputeBooking
+    ports: Ports,
+    actor: Actor,
+    booking_id: int,
+    command: DisputeBooking,
+    allowed_versions: Versions = None,
 ) -> Booking:
     """Open a dispute (SPECIFICATION 3); the reason and its files are the first statement. The
     escrow is kept until the dispute ends. Locks the booking.
 
-    Raises NotFound, Forbidden `wrong_party`, InvalidField on `files`, and RuleBroken
-    `booking_not_disputable` or the code of a guard.
+    Raises NotFound, Forbidden `wrong_party`, InvalidField on `files`, VersionMismatch, and
+    RuleBroken `booking_not_disputable` or the code of a guard.
     """
+    files = tuple(command.files)
     return await _open(
-        ports, actor, booking_id, Trigger.DISPUTE, command.reason, tuple(command.files)
+        ports, actor, booking_id, Trigger.DISPUTE, command.reason, files, allowed_versions
     )
 
 
 @validated
-async def report_no_show(ports: Ports, actor: Actor, booking_id: int) -> Booking:
+async def report_no_show(
+    ports: Ports, actor: Actor, booking_id: int, allowed_versions: Versions = None
+) -> Booking:
     """Report that the staff member did not come (CONTRACT 10): a dispute with the reason `no_show`,
     and a priority rebooking for the customer. Locks the booking.
 
-    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_paid`,
+    Raises NotFound, Forbidden `wrong_party`, VersionMismatch, and RuleBroken `booking_not_paid`,
     `already_checked_in` or `no_show_not_open`.
     """
-    return await _open(ports, actor, booking_id, Trigger.NO_SHOW, NO_SHOW_REASON, ())
+    return await _open(
+        ports, actor, booking_id, Trigger.NO_SHOW, NO_SHOW_REASON, (), allowed_versions
+    )
 
 
 async def _open(
@@ -132,6 +142,7 @@ async def _open(
     trigger: Trigger,
     reason: str,
     files: tuple[str, ...],
+    allowed_versions: Versions,
 ) -> Booking:
     now = await ports.clock.business()
 
@@ -139,7 +150,14 @@ async def _open(
         booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
         check_party(booking.status, trigger, party)
         await _check_files(tx.disputes, booking, actor, files)
-        transition_input = TransitionInput(trigger, party, now, reason=reason)
+        transition_input = TransitionInput(
+            trigger,
+            party,
+            now,
+            reason=reason,
+            actor_id=actor.user_id,
+            allowed_versions=allowed_versions,
+        )
         booking = await advance_booking(tx, ports, booking, transition_input)
         await tx.disputes.add_statement(_statement(booking, actor, party, reason, files, now))
         return booking
@@ -176,12 +194,14 @@ async def add_statement(
 
 
 @validated
-async def withdraw_dispute(ports: Ports, actor: Actor, booking_id: int) -> DisputeConversation:
+async def withdraw_dispute(
+    ports: Ports, actor: Actor, booking_id: int, allowed_versions: Versions = None
+) -> DisputeConversation:
     """Withdraw the dispute that the actor opened: the booking becomes paid or completed, as it was
     before, and what came due meanwhile is done at its next timer. An absence that was reported
     takes its unused priority rebooking back. Locks the booking.
 
-    Raises NotFound, Forbidden `wrong_party` for the other party, and RuleBroken
+    Raises NotFound, Forbidden `wrong_party` for the other party, VersionMismatch, and RuleBroken
     `booking_not_disputed`, `chargeback_open` or `rebooking_used`.
     """
     now = await ports.clock.business()
@@ -192,7 +212,12 @@ async def withdraw_dispute(ports: Ports, actor: Actor, booking_id: int) -> Dispu
             await tx.bookings.take_back_rebooking_credit(booking.id)
         )
         transition_input = TransitionInput(
-            Trigger.WITHDRAW, party, now, is_credit_used=is_credit_used
+            Trigger.WITHDRAW,
+            party,
+            now,
+            is_credit_used=is_credit_used,
+            actor_id=actor.user_id,
+            allowed_versions=allowed_versions,
         )
         booking = await advance_booking(tx, ports, booking, transition_input)
         return await _read_conversation(tx.disputes, booking)
@@ -259,7 +284,7 @@ async def resolve_dispute(
         if note:  # The alerts keep the operator's reason on record.
             text = f"the dispute of booking {code} was resolved by {trigger}: {note}"
             result = evolve(result, alerts=(*result.alerts, text))
-        await save_transition(tx, ports, booking, result, now)
-        return result.booking
+        resolved = await save_transition(tx, ports, booking, result, now)
+        return await hold_disabled_payout(tx, ports, resolved, now)
 
     return await ports.store.run_transaction(unit)

@@ -19,7 +19,9 @@ from staffbooking_core.domain.bookings.lifecycle import REQUEST_TRANSITION, Part
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval, NonexistentLocalTime
 from staffbooking_core.domain.companions.companion import find_offered_service
+from staffbooking_core.domain.companions.unavailability import unavailability_reason
 from staffbooking_core.errors import (
+    CompanionUnavailable,
     ConstraintViolated,
     FieldError,
     Forbidden,
@@ -29,7 +31,7 @@ from staffbooking_core.errors import (
     StaffbookingError,
     Unauthenticated,
 )
-from staffbooking_core.inputs import RequestBooking, RequestBookingFor
+from staffbooking_core.inputs import RequestBooking, RequestBookingFor, RequestQuote
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     PARTY_DISABLED,
@@ -74,7 +76,7 @@ async def request_booking(
         raise _unauthenticated(actor)
     booking = _price_booking(ports, actor, command, context, now)
     try:
-        return await _save_booking(ports, booking, command.rebooking_of, now)
+        return await _save_booking(ports, actor, booking, command.rebooking_of, now)
     except ConstraintViolated as error:
         if error.constraint != PARTY_DISABLED:
             raise
@@ -121,8 +123,9 @@ def _price_booking(
 ) -> Booking:
     accepted = _validate_request(command, context, now, ports.policy)
     companion = accepted.companion
-    if not availability.fits(companion.calendar, companion.busy, accepted.interval):
-        raise RuleBroken("companion_unavailable", "The companion is not free at that time")
+    reason = unavailability_reason(companion.calendar, companion.busy, accepted.interval)
+    if reason is not None:
+        raise CompanionUnavailable(reason, "The companion is not free at that time")
     booking = _build_booking(ports, actor, command, accepted, context.booking_id, now)
     _check_amount(ports, booking)
     return booking
@@ -134,22 +137,35 @@ def _validate_request(
     companion, customer = context.companion, context.customer
     if companion is None:
         raise NotFound("Companion")
+    interval, faults = check_event(command, companion, now, policy)
+    service = find_offered_service(companion.service_types, command.service_type)
+    if customer is None or customer.role is not Role.CUSTOMER or customer.disabled_at:
+        faults.append(_UNKNOWN_CUSTOMER)
+    if faults or interval is None or service is None or customer is None:
+        raise InvalidField(faults)
+    return _AcceptedRequest(companion, customer, service, interval)
+
+
+def check_event(
+    command: RequestBooking | RequestQuote,
+    companion: BookableCompanion,
+    now: datetime,
+    policy: Policy,
+) -> tuple[Interval | None, list[FieldError]]:
+    """The time of the event, None where it has none, and the faults of the event and the
+    service."""
     starts_at, faults = _parse_start(
         command, companion.calendar.timezone, now, policy.book_ahead_years
     )
-    service = find_offered_service(companion.service_types, command.service_type)
-    if service is None:
+    if find_offered_service(companion.service_types, command.service_type) is None:
         faults.append(FieldError("service_type", "is not offered by this companion"))
-    if customer is None or customer.role is not Role.CUSTOMER or customer.disabled_at:
-        faults.append(_UNKNOWN_CUSTOMER)
-    if faults or starts_at is None or service is None or customer is None:
-        raise InvalidField(faults)
-    ends_at = starts_at + timedelta(hours=command.duration_hours)
-    return _AcceptedRequest(companion, customer, service, Interval(starts_at, ends_at))
+    if starts_at is None:
+        return None, faults
+    return Interval(starts_at, starts_at + timedelta(hours=command.duration_hours)), faults
 
 
 def _parse_start(
-    command: RequestBooking, timezone: str, now: datetime, years: int
+    command: RequestBooking | RequestQuote, timezone: str, now: datetime, years: int
 ) -> tuple[datetime | None, list[FieldError]]:
     """The start of the event, or the faults of its date or time."""
     day, today = command.event_date, availability.local_date(timezone, now)
@@ -208,7 +224,10 @@ def _build_booking(
         event_ref=command.event_ref,
         priority=command.rebooking_of is not None,
         timeline=(
-            TimelineEntry(now, None, REQUEST_TRANSITION.to_status, Trigger.REQUEST, requested_by),
+            TimelineEntry(
+                *(now, None, REQUEST_TRANSITION.to_status, Trigger.REQUEST, requested_by),
+                actor_id=actor.user_id,
+            ),
         ),
     )
 
@@ -222,6 +241,7 @@ def _check_amount(ports: Ports, booking: Booking) -> None:
 
 async def _save_booking(
     ports: Ports,
+    actor: Actor,
     booking: Booking,
     rebooking_of: str | None,
     now: datetime,
@@ -233,21 +253,25 @@ async def _save_booking(
     if rebooking_of is None:
         await ports.store.add_booking(booking_write)
     else:
-        await _add_rebooking(ports, booking_write, rebooking_of, now)
+        await _add_rebooking(ports, actor, booking_write, rebooking_of, now)
     return booking
 
 
 async def _add_rebooking(
-    ports: Ports, booking_write: BookingWrite, code: str, now: datetime
+    ports: Ports, actor: Actor, booking_write: BookingWrite, code: str, now: datetime
 ) -> None:
-    """Add a priority request and use up the credit that the staff's cancellation granted."""
+    """Add a priority request and use up the credit that the staff's cancellation granted. With an
+    API key, only whoever booked the cancelled booking may use it."""
 
     async def unit(tx: Transaction) -> None:
         await tx.bookings.add_booking(booking_write)
         cancelled = await tx.bookings.booking_by_code(code)
         credit = None if cancelled is None else await tx.bookings.rebooking_credit(cancelled.id)
-        mine = credit is not None and credit.customer_id == booking_write.booking.customer_id
-        if credit is None or not mine or now >= credit.expires_at:
+        if cancelled is None or credit is None or now >= credit.expires_at:
+            raise _rebooking_not_available()
+        was_booked_by = cancelled.booked_by or cancelled.customer_id
+        is_booker = actor.key_id is None or actor.user_id == was_booked_by
+        if credit.customer_id != booking_write.booking.customer_id or not is_booker:
             raise _rebooking_not_available()
         if not await tx.bookings.use_rebooking_credit(credit, booking_write.booking.id):
             raise _rebooking_not_available()

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from staffbooking_core.domain.bookings.booking import (
-    Booking,
-    TransitionInput,
-    next_timer as due_of,
-)
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, TimerKind
+from staffbooking_core.domain.bookings.timers import next_timer as due_of
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
@@ -22,7 +19,11 @@ from staffbooking_core.ports import (
     Timer,
     Transaction,
 )
-from staffbooking_core.usecases.booking_writes import advance_booking, to_booking_write
+from staffbooking_core.usecases.booking_writes import (
+    advance_booking,
+    hold_disabled_payout,
+    to_booking_write,
+)
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_core.validation import validated
 
@@ -60,6 +61,10 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
             until = ports.clock.wall() + (due.at - business_now)
             await tx.timers.defer_timer(timer.booking_id, lease, until)
             return
+        if timer.kind is TimerKind.PAY_OUT:
+            booking = await hold_disabled_payout(tx, ports, booking, due.at)
+            if not booking.awaits_payout_release:
+                return
         booking = await _net_debts(tx, ports, booking, debts, due.at)
         trigger = TIMER_TRIGGERS[booking.status][timer.kind]
         transition_input = TransitionInput(trigger, Party.SYSTEM, due.at)
@@ -110,8 +115,9 @@ async def _net_debts(
     known = {payer.id: payer, **{debt.booking.id: debt.booking for debt in debts}}
     for step in reconciliation_debts.net_debts(payer, debts, now):
         number = step.booking.id
-        await tx.bookings.save_booking(to_booking_write(ports, known[number], step, now))
-        known[number] = step.booking
+        write = to_booking_write(ports, known[number], step, now)
+        await tx.bookings.save_booking(write)
+        known[number] = write.booking
     return known[payer.id]
 
 

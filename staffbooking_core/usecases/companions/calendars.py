@@ -14,7 +14,7 @@ from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.errors import NotFound, invalid_field
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.companions.profiles import lock_staff_member
-from staffbooking_core.validation import validated
+from staffbooking_core.validation import validated, validated_lookup
 
 # The feed -------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ async def remove_feed(ports: Ports, actor: Actor) -> None:
     await ports.store.run_transaction(lambda tx: tx.portfolio.remove_calendar_feed(actor.user_id))
 
 
-@validated
+@validated_lookup("Calendar feed")
 async def render_feed(ports: Ports, secret: str) -> bytes:
     """The companion's bookings as an iCalendar file: recent and coming ones, without cancelled
     ones.

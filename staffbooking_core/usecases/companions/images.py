@@ -15,7 +15,7 @@ from staffbooking_core.domain.companions.portfolio import (
 )
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, invalid_field
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
-from staffbooking_core.validation import validated
+from staffbooking_core.validation import validated, validated_lookup
 
 _ORPHANED_FILE_BATCH_SIZE = 200
 """Names of orphaned files that are read at a time."""
@@ -136,7 +136,7 @@ async def remove_orphaned_files(ports: Ports) -> int:
         after, seen = names[-1], seen + len(names)
 
 
-@validated
+@validated_lookup("Image")
 async def get_image_content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:
     """The content and kind of an image. Raises NotFound."""
     kind = image_kind_of(name)

@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 
 from attrs import evolve, field, fields_dict, frozen
 
+from staffbooking_core.bounds import provided_fields
 from staffbooking_core.domain.accounts.users import Role, User, normalize_email
 from staffbooking_core.domain.companions.availability import Calendar, is_cacheable
 from staffbooking_core.domain.companions.companion import Approval, Companion
 from staffbooking_core.domain.notifications.notifications import password_changed_notification
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError
-from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours, provided_fields
+from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours
 from staffbooking_core.ports import ImportProgress, NewUser, Ports, SkippedRow, Transaction
 from staffbooking_core.usecases.companions.profiles import parse_hours, rate_faults
 from staffbooking_core.validation import validated

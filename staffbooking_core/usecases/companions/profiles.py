@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
+from staffbooking_core.bounds import provided_fields
 from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -17,10 +18,9 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
     local_date,
     parse_hhmm,
-    with_override,
-    without_override,
 )
 from staffbooking_core.domain.companions.companion import Companion, draft_companion
+from staffbooking_core.domain.companions.overrides import with_override, without_override
 from staffbooking_core.domain.companions.portfolio import (
     MEDIA_PATH_PREFIX,
     NewPortfolioItem,
@@ -36,7 +36,6 @@ from staffbooking_core.inputs import (
     SetAvailability,
     SlotHours,
     WeeklyHours,
-    provided_fields,
 )
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 from staffbooking_core.usecases.companions import images

@@ -94,13 +94,12 @@ async def submit_review(
 async def _save_review_event(
     tx: Transaction, ports: Ports, booking: Booking, review: Review, now: datetime
 ) -> None:
-    """Save the event with a new version of the booking, so that it is ordered among the booking's
+    """Save the event with a new revision of the booking, so that it is ordered among the booking's
     events."""
-    booking_after = evolve(booking, version=booking.version + 1, events=booking.events + 1)
+    booking_after = evolve(booking, revision=booking.revision + 1, events=booking.events + 1)
     event = review_event(ports.ids.event_id(), review, booking_after, now)
-    await tx.bookings.save_booking(
-        evolve(to_booking_write(ports, booking, TransitionResult(booking_after), now), event=event)
-    )
+    write = to_booking_write(ports, booking, TransitionResult(booking_after), now)
+    await tx.bookings.save_booking(evolve(write, booking=booking_after, event=event))
 
 
 @validated

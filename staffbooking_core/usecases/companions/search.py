@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 
-from staffbooking_core.domain.companions import availability as companions_availability
+from attrs import evolve
+
 from staffbooking_core.domain.companions.availability import (
     DAY,
     MAX_CALENDAR_DATE,
     MIN_CALENDAR_DATE,
+    DayAvailability,
+    add_years,
+    daily_availability,
+    has_free_hour,
+    local_date,
 )
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
@@ -23,13 +29,59 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
     """Encoded summaries of a page, up to `query.limit + 1`: one more means that another page
     follows (SPECIFICATION 4.2).
 
+    1. A date that is over everywhere, or beyond the days that can be booked, finds nobody.
+    2. A date that has begun somewhere is searched in the order of the result, and only companions
+       with a free hour ahead of now are found (`_search_current_day`).
+    3. All other searches are one query.
+
     Raises InvalidField on `min_price` above `max_price`.
     """
     low, high = query.min_price, query.max_price
     if low is not None and high is not None and low > high:
         raise invalid_field("min_price", "must not be above max_price")
+    if query.date is not None:
+        now = await ports.clock.business()
+        first_day = (now + _WESTERNMOST_OFFSET).date()
+        last_day = (now + _EASTERNMOST_OFFSET).date()
+        if not first_day <= query.date <= add_years(last_day, ports.policy.book_ahead_years):
+            return ()
+        if query.date <= last_day:
+            return await _search_current_day(ports, query, query.date, now)
     async with ports.store.read_view() as view:
         return await view.companions.search(query)
+
+
+_WESTERNMOST_OFFSET, _EASTERNMOST_OFFSET = timedelta(hours=-12), timedelta(hours=14)
+_CANDIDATE_BATCH_SIZE = 100
+MAX_CURRENT_DAY_CANDIDATES = 5_000
+"""Companions whose hours are looked at for one page of a day that has begun. Those ranked after
+them are not found."""
+
+
+async def _search_current_day(
+    ports: Ports, query: CompanionQuery, day: date, now: datetime
+) -> Sequence[bytes]:
+    """A page of the companions with a free hour ahead of `now` on a day that has begun somewhere:
+    the search index knows whole days only, so the hours of each candidate are looked at."""
+    start, found = (query.page - 1) * query.limit, list[bytes]()
+    end = start + query.limit + 1
+    midnight = datetime.combine(day, time(), UTC)
+    async with ports.store.read_view() as view:
+        for page in range(1, MAX_CURRENT_DAY_CANDIDATES // _CANDIDATE_BATCH_SIZE + 1):
+            candidates = await view.companions.search_candidates(
+                evolve(query, page=page, limit=_CANDIDATE_BATCH_SIZE),
+                midnight - DAY,
+                midnight + 2 * DAY,
+            )
+            agendas = ((one.summary, one.availability) for one in candidates)
+            found += [
+                summary
+                for summary, agenda in agendas
+                if has_free_hour(agenda.calendar, agenda.busy, day, now)
+            ]
+            if len(candidates) < _CANDIDATE_BATCH_SIZE or len(found) >= end:
+                break
+    return found[start:end]
 
 
 @validated
@@ -47,7 +99,7 @@ async def get_availability(
     ports: Ports, companion_id: int, start_date: date, end_date: date
 ) -> FreeDaysRecord:
     """The free slots of each local day, `start_date` and `end_date` included (SPECIFICATION 4.4,
-    CONTRACT 3).
+    CONTRACT 3). Time that has begun, and days that cannot be booked yet, are not free.
 
     Raises InvalidField on `start_date` or `end_date`, and NotFound for a companion that is not
     listed.
@@ -59,9 +111,11 @@ async def get_availability(
         agenda = await view.companions.availability(companion_id, first, last)
     if agenda is None:
         raise NotFound("Companion")
-    days = companions_availability.daily_availability(
-        agenda.calendar, agenda.busy, start_date, end_date
-    )
+    now = await ports.clock.business()
+    days = daily_availability(agenda.calendar, agenda.busy, start_date, end_date, now)
+    today = local_date(agenda.calendar.timezone, now)
+    last_day = add_years(today, ports.policy.book_ahead_years)
+    days = [day if day.date <= last_day else DayAvailability(day.date, ()) for day in days]
     return free_days_record(companion_id, agenda.calendar.timezone, start_date, end_date, days)
 
 

@@ -28,6 +28,7 @@ from staffbooking_core.domain.bookings.payout_lifecycle import (
     move_payout,
 )
 from staffbooking_core.domain.payments.processor import (
+    FAILED_OPERATION_STATUSES,
     CheckoutStatus,
     CloseCheckout,
     OpenCheckout,
@@ -43,6 +44,7 @@ from staffbooking_core.domain.payments.processor import (
     RefundPayment,
     RefusalCode,
     ReversePayout,
+    SettlementStatus,
     Snapshot,
     apply_operation_failure,
     backoff_delay,
@@ -376,6 +378,8 @@ def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult 
         return None  # Alerted before, or frozen: there is nothing to send now.
     text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
     result = evolve(record_fact(booking), alerts=(text,))
+    if operation.status in FAILED_OPERATION_STATUSES:
+        result = result.with_refund_change(operation.n, status=SettlementStatus.FAILED)
     match operation.kind, booking.intent:
         case OperationKind.PAY_OUT, _:
             result = move_payout(result, PayoutTrigger.REFUSED)

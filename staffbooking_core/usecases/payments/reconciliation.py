@@ -96,13 +96,12 @@ async def apply_snapshot(
         await tx.operations.lock_operation(operation_id, lease)
     if snapshot.chargebacks and before is not None and _chargeback_changed(before, booking):
         snapshot = evolve(snapshot, chargebacks=())
-        again = ProcessorEvent(f"stale:{booking.id}:{booking.version}", intent_id=booking.id)
+        again = ProcessorEvent(f"stale:{booking.id}:{booking.revision}", intent_id=booking.id)
         await tx.inbox.add_event(ports.payments.name, again, ports.clock.wall())
     operations = await tx.operations.operations_of(booking.id)
     postings = await tx.ledger.postings_of(booking.id)
     for found in reconcile(booking, operations, postings, snapshot, now, ports.policy):
-        await save_transition(tx, ports, booking, found.result, now)
-        booking = found.result.booking
+        booking = await save_transition(tx, ports, booking, found.result, now)
         if found.operation is not None:
             await tx.operations.save_operation(found.operation)
 

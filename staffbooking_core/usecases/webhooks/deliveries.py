@@ -214,6 +214,13 @@ async def _save_results(
         deliveries[after.id], endpoints[after.endpoint_id] = after, changed
         attempts.append((after.id, each.outcome.to_attempt(after.attempts)))
     await tx.webhooks.save_deliveries(list(deliveries.values()))
+    finished_ids = [
+        each.id
+        for each in deliveries.values()
+        if each.is_finished and endpoints[each.endpoint_id].ordered
+    ]
+    if finished_ids:
+        await tx.webhooks.release_waiting_deliveries(finished_ids)
     await tx.webhooks.add_attempts(attempts)
     touched = {delivery.endpoint_id for delivery in deliveries.values()}
     await tx.webhooks.save_endpoints([endpoints[number] for number in sorted(touched)])
@@ -284,23 +291,26 @@ async def deliver_all_due(ports: Ports) -> int:
     Raises SealBroken after all others were sent.
     """
     attempt_count, broken = 0, None
-    for degraded in (False, True):
-        while await _is_due(ports, degraded):
-            for batch in await claim_batches(ports, 1, degraded=degraded):
-                try:
-                    attempt_count += await _deliver_batch(ports, batch)
-                except SealBroken as error:
-                    broken = error  # The claim expires.
+    while (degraded := await _find_due_queue(ports)) is not None:
+        for batch in await claim_batches(ports, 1, degraded=degraded):
+            try:
+                attempt_count += await _deliver_batch(ports, batch)
+            except SealBroken as error:
+                broken = error  # The claim expires.
     if broken is not None:
         raise broken
     return attempt_count
 
 
-async def _is_due(ports: Ports, degraded: bool) -> bool:
+async def _find_due_queue(ports: Ports) -> bool | None:
+    """Whether the next due endpoint is a degraded one; None if none is due."""
     now = ports.clock.wall()
     async with ports.store.read_view() as view:
-        due = await view.webhooks.next_batch_due_at(now, degraded=degraded)
-    return due is not None and due <= now
+        for degraded in (False, True):
+            due_at = await view.webhooks.next_batch_due_at(now, degraded=degraded)
+            if due_at is not None and due_at <= now:
+                return degraded
+    return None
 
 
 async def _deliver_batch(ports: Ports, batch: EndpointBatch) -> int:

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.webhooks.deliveries import (
-    WEBHOOK_EVENTS,
+    DEFAULT_WEBHOOK_EVENTS,
     AttemptOutcome,
     Delivery,
     DeliveryAttempt,
@@ -60,9 +60,10 @@ async def register_endpoint(
     new = NewWebhookEndpoint(
         owner_id=user.id,
         url=command.url,
-        events=frozenset(command.events or WEBHOOK_EVENTS),
+        events=frozenset(command.events or DEFAULT_WEBHOOK_EVENTS),
         description=command.description or None,
         created_at=await ports.clock.business(),
+        ordered=command.ordered,
     )
 
     async def unit(tx: Transaction) -> WebhookEndpoint:
@@ -118,14 +119,17 @@ async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
 async def update_endpoint(
     ports: Ports, user: User, endpoint_id: int, command: ChangeWebhook
 ) -> WebhookEndpoint:
-    """Change the given fields. Deliveries of a paused endpoint are held until it is active again.
-    Locks the endpoint. Raises NotFound."""
+    """Change the given fields. Deliveries of a paused endpoint are held until it is active again;
+    those of an endpoint that is no longer ordered wait no longer. Locks the endpoint. Raises
+    NotFound."""
 
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:
         if command.events is not None:
             endpoint = evolve(endpoint, events=frozenset(command.events))
         if command.description is not None:
             endpoint = evolve(endpoint, description=command.description or None)
+        if command.ordered is not None and command.ordered != endpoint.ordered:
+            endpoint = await _set_ordered(ports, tx, endpoint, ordered=command.ordered)
         if command.active is None or command.active == endpoint.active:
             return endpoint
         return await _set_active(ports, tx, endpoint, active=command.active)
@@ -155,6 +159,16 @@ async def _set_active(
     if await _is_served(tx.accounts, endpoint, now):
         await tx.webhooks.resume_deliveries(endpoint.id, now)
     return endpoint
+
+
+async def _set_ordered(
+    ports: Ports, tx: Transaction, endpoint: WebhookEndpoint, *, ordered: bool
+) -> WebhookEndpoint:
+    now = ports.clock.wall()
+    if not ordered and await _is_served(tx.accounts, endpoint, now):
+        while await tx.webhooks.resume_deliveries(endpoint.id, now):
+            pass
+    return evolve(endpoint, ordered=ordered)
 
 
 @validated
@@ -371,9 +385,10 @@ async def read_feed(
     ports: Ports, user: User, after_event_id: str | None, limit: int
 ) -> tuple[Sequence[bytes], bool]:
     """The user's events after a given one, the oldest first, as encoded envelopes, and whether more
-    follow (CONTRACT 7). Admins read all events.
+    follow (CONTRACT 7): the five default events, and those that one of the user's endpoints names
+    now. Admins read those of all bookings.
 
-    Raises RuleBroken `unknown_event` where `after_event_id` is not in the user's feed.
+    Raises RuleBroken `unknown_event` where `after_event_id` is no event of the user's bookings.
     """
     reader_id = None if user.role is Role.ADMIN else user.id
     async with ports.store.read_view() as view:
@@ -384,7 +399,9 @@ async def read_feed(
         )
         if position is None:
             raise RuleBroken("unknown_event", "There is no such event in your feed")
-        found = await view.webhooks.feed_events_after(reader_id, position, limit + 1)
+        own = await view.webhooks.endpoints_of(user.id)
+        names = DEFAULT_WEBHOOK_EVENTS.union(*(endpoint.events for endpoint in own))
+        found = await view.webhooks.feed_events_after(reader_id, position, names, limit + 1)
     return found[:limit], len(found) > limit
 
 

@@ -20,7 +20,8 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Party,
     Trigger,
 )
-from staffbooking_core.domain.payments.processor import ChargebackStatus
+from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
+from staffbooking_core.domain.payments.processor import ChargebackStatus, SettlementStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery
 from tests.contract.stores import read_store
@@ -32,7 +33,7 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     add_user,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -45,7 +46,9 @@ START = NOW + 2 * DAY
 def optional_fields(booked_by):
     """Values for every optional field of a booking."""
     entry = TimelineEntry(
-        FINE, BookingStatus.PENDING, BookingStatus.ACCEPTED, Trigger.ACCEPT, Party.STAFF
+        *(FINE, BookingStatus.PENDING, BookingStatus.ACCEPTED, Trigger.ACCEPT, Party.STAFF),
+        reason="Straße",
+        actor_id=7,
     )
     return {
         "booked_by": booked_by,
@@ -63,6 +66,7 @@ def optional_fields(booked_by):
         "cancelled_at": FINE + 4 * SECOND,
         "cancelled_by": Party.CUSTOMER,
         "cancel_reason": "ill",
+        "cancel_rule": "24_to_48_hours",
         "disputed_at": FINE + 5 * SECOND,
         "dispute_reason": "late",
         "disputed_by": Party.STAFF,
@@ -70,6 +74,7 @@ def optional_fields(booked_by):
         "payout_status": PayoutStatus.FROZEN,
         "payout_due_at": FINE + 6 * SECOND,
         "payout_released_at": FINE + 7 * SECOND,
+        "payout_hold_lifted": True,
         "payout_alarmed_at": FINE + 8 * SECOND,
         "escrow": 1,
         "refunded_amount": 2,
@@ -84,6 +89,12 @@ def optional_fields(booked_by):
         "chargeback_amount": 8,
         "intent": PaymentIntent(
             1, FINE, "cs_1", "https://pay.example/1", "pay_1", ("pay_2", "pay_3")
+        ),
+        "refunds": (
+            Refund(
+                5, 900, RefundReason.LATE_PAYMENT, FINE, SettlementStatus.SETTLED, FINE + SECOND
+            ),
+            Refund(6, 100, RefundReason.CANCELLATION, FINE),
         ),
     }
 
@@ -152,21 +163,21 @@ async def test_a_saved_booking_replaces_the_stored_one(store):
     """Saving the next version of a booking can set and clear its fields."""
     agency, booking = await add_user(store), await add_booking(store)
     changed = await save_booking(
-        store, next_version(booking, status=BookingStatus.PAID, **optional_fields(agency.id))
+        store, next_revision(booking, status=BookingStatus.PAID, **optional_fields(agency.id))
     )
     assert await find(store, booking) == changed
     cleared = await save_booking(
-        store, next_version(changed, intent=None, payout_due_at=None, paid_at=None)
+        store, next_revision(changed, intent=None, payout_due_at=None, paid_at=None)
     )
     assert await find(store, booking) == cleared
 
 
-@pytest.mark.parametrize("version", [1, 3])
-async def test_a_stale_version_is_a_conflict(store, version):
-    """Saving a version that is not the next one raises Conflict and changes nothing."""
+@pytest.mark.parametrize("revision", [1, 3])
+async def test_a_stale_revision_is_a_conflict(store, revision):
+    """Saving a revision that is not the next one raises Conflict and changes nothing."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
-        await save_booking(store, next_version(booking, version=version))
+        await save_booking(store, next_revision(booking, revision=revision))
     assert await find(store, booking) == booking
 
 
@@ -174,7 +185,7 @@ async def test_saving_an_unknown_booking_is_a_conflict(store):
     """Saving a booking that was never added raises Conflict."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
-        await save_booking(store, next_version(booking, id=booking.id + 1, code="BKANOTHER00000"))
+        await save_booking(store, next_revision(booking, id=booking.id + 1, code="BKANOTHER00000"))
 
 
 # The slot ---------------------------------------------------------------------------------
@@ -191,7 +202,7 @@ async def test_a_held_slot_cannot_be_taken(store, status, hours):
         await add_booking(store, companion, status=BookingStatus.ACCEPTED, starts_at=starts_at)
     rival = await add_booking(store, companion, starts_at=starts_at)
     with pytest.raises(ConstraintViolated) as saved:
-        await save_booking(store, next_version(rival, status=BookingStatus.ACCEPTED))
+        await save_booking(store, next_revision(rival, status=BookingStatus.ACCEPTED))
     assert (added.value.constraint, saved.value.constraint) == (BOOKING_OVERLAP, BOOKING_OVERLAP)
     assert await find(store, rival) == rival
 
@@ -228,17 +239,17 @@ async def test_a_released_slot_may_be_taken(store):
     """The slot of a cancelled booking can be taken, and then the cancelled one cannot hold it."""
     companion = await add_companion(store)
     booking = await add_booking(store, companion, status=BookingStatus.ACCEPTED)
-    cancelled = await save_booking(store, next_version(booking, status=BookingStatus.CANCELLED))
+    cancelled = await save_booking(store, next_revision(booking, status=BookingStatus.CANCELLED))
     await add_booking(store, companion, status=BookingStatus.ACCEPTED)
     with pytest.raises(ConstraintViolated) as caught:
-        await save_booking(store, next_version(cancelled, status=BookingStatus.DISPUTED))
+        await save_booking(store, next_revision(cancelled, status=BookingStatus.DISPUTED))
     assert caught.value.constraint == BOOKING_OVERLAP
 
 
 async def test_a_booking_does_not_overlap_itself(store):
     """A booking can be saved with another status that holds the same slot."""
     booking = await add_booking(store, status=BookingStatus.ACCEPTED)
-    paid = await save_booking(store, next_version(booking, status=BookingStatus.PAID))
+    paid = await save_booking(store, next_revision(booking, status=BookingStatus.PAID))
     assert await find(store, booking) == paid
 
 
@@ -389,3 +400,48 @@ async def test_bookings_since_a_time_are_not_cancelled(store, status):
         store, lambda view: view.bookings.bookings_since(booking.companion_id, START, 5)
     )
     assert found == ([] if status is BookingStatus.CANCELLED else [booking])
+
+
+# Open bookings of a user ------------------------------------------------------------------
+
+
+async def open_ids(store, user_id, after_id=0, limit=100):
+    found = await read_store(
+        store, lambda view: view.bookings.open_bookings_of(user_id, after_id, limit)
+    )
+    return [booking.id for booking in found]
+
+
+@pytest.mark.parametrize("status", BookingStatus)
+async def test_a_booking_is_open_until_it_is_decided(store, status):
+    """Pending, accepted and paid bookings are open for the customer and the companion."""
+    booking = await add_booking(store, status=status)
+    ahead = status in (BookingStatus.PENDING, BookingStatus.ACCEPTED, BookingStatus.PAID)
+    for user_id in (booking.customer_id, booking.companion_id):
+        assert await open_ids(store, user_id) == ([booking.id] if ahead else [])
+
+
+@pytest.mark.parametrize("payout_status", PayoutStatus)
+async def test_a_booking_is_open_until_its_payout(store, payout_status):
+    """A completed booking is open for the companion while the payout is to come, and for nobody
+    else."""
+    given = {"status": BookingStatus.COMPLETED, "payout_status": payout_status}
+    booking = await add_booking(store, **given)
+    to_come = payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN)
+    assert await open_ids(store, booking.companion_id) == ([booking.id] if to_come else [])
+    assert await open_ids(store, booking.customer_id) == []
+
+
+async def test_a_booking_is_not_open_for_who_booked_it(store):
+    """Who booked it for another has nothing open."""
+    agency = await add_user(store)
+    await add_booking(store, booked_by=agency.id)
+    assert await open_ids(store, agency.id) == []
+
+
+async def test_open_bookings_come_in_pages(store):
+    """A page has up to the limit of bookings above an id, in the order of ids."""
+    customer = await add_user(store)
+    made = [(await add_booking(store, customer=customer)).id for _ in range(3)]
+    assert await open_ids(store, customer.id, limit=2) == made[:2]
+    assert await open_ids(store, customer.id, after_id=made[1]) == made[2:]

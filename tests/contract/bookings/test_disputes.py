@@ -22,7 +22,7 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     make_rebooking_credit,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -203,7 +203,7 @@ async def test_an_unused_credit_is_taken_back(store):
     bookings = [await add_booking(store, starts_at=NOW + day * DAY) for day in (2, 4)]
     for booking in bookings:
         credit = make_rebooking_credit(booking)
-        await save_booking(store, next_version(booking), rebooking_credit=credit)
+        await save_booking(store, next_revision(booking), rebooking_credit=credit)
 
     async def unit(tx):
         await tx.bookings.use_rebooking_credit(credit, bookings[0].id)

@@ -28,7 +28,7 @@ from tests.support.builders import (
     make_rebooking_credit,
     make_stored_response,
     next_booking_id,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -136,9 +136,9 @@ async def test_events_are_in_order(store):
     booking, other = await add_booking(store), await add_booking(store)
     second = make_event(booking, sequence=2)
     third = make_event(booking, sequence=3)
-    await save_booking(store, next_version(booking), event=second)
-    await save_booking(store, next_version(booking, version=3))
-    await save_booking(store, next_version(booking, version=4), event=third)
+    await save_booking(store, next_revision(booking), event=second)
+    await save_booking(store, next_revision(booking, revision=3))
+    await save_booking(store, next_revision(booking, revision=4), event=third)
     async with store.read_view() as view:
         assert list(await view.bookings.events_of(booking.id)) == [
             (2, codec.encode(second.envelope)),
@@ -179,7 +179,7 @@ async def test_a_credit_is_granted_with_a_cancellation(store):
     booking, other = await add_booking(store), await add_booking(store)
     credit = make_rebooking_credit(booking)
     await save_booking(
-        store, next_version(booking, status=BookingStatus.CANCELLED), rebooking_credit=credit
+        store, next_revision(booking, status=BookingStatus.CANCELLED), rebooking_credit=credit
     )
     async with store.read_view() as view:
         assert await view.bookings.rebooking_credit(booking.id) == credit
@@ -191,7 +191,7 @@ async def test_a_credit_is_used_once(store):
     booking, first, second = [await add_booking(store) for _ in range(3)]
     credit = make_rebooking_credit(booking)
     await save_booking(
-        store, next_version(booking, status=BookingStatus.CANCELLED), rebooking_credit=credit
+        store, next_revision(booking, status=BookingStatus.CANCELLED), rebooking_credit=credit
     )
     for user, expected in ((first, True), (second, False)):
         used = await store.run_transaction(

@@ -17,7 +17,7 @@ from tests.support.builders import (
     make_booking,
     make_booking_write,
     next_booking_id,
-    next_version,
+    next_revision,
 )
 
 
@@ -43,7 +43,7 @@ async def add_accepted_booking(
 
 async def cancel_booking(store: Store, booking: Booking) -> None:
     """Cancel a booking, and save the marks of its days."""
-    cancelled = next_version(booking, status=BookingStatus.CANCELLED)
+    cancelled = next_revision(booking, status=BookingStatus.CANCELLED)
 
     async def unit(tx: Transaction) -> None:
         await tx.bookings.save_booking(make_booking_write(cancelled))

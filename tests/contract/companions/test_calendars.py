@@ -116,8 +116,8 @@ async def test_rebooking_candidates_are_not_busy(store):
     service = companion.service_types[0]
     for day, found in ((WEEK[0], [companion.id]), (WEEK[1], [])):
         async with store.read_view() as view:
-            candidates = await view.companions.rebooking_candidates(
-                service, day, NOW, NOW + DAY, 10
+            candidates = await view.companions.search_candidates(
+                CompanionQuery(service=service, date=day, limit=10), NOW, NOW + DAY
             )
         assert [one.availability.companion_id for one in candidates] == found
 

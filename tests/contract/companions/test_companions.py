@@ -16,7 +16,7 @@ from staffbooking_core.domain.companions.availability import (
     Slot,
     WeeklySlot,
 )
-from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
+from staffbooking_core.domain.companions.companion import Approval, Badge, CompanionQuery, Tier
 from staffbooking_core.ports import CompanionAvailability
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.companions.booked_days import (
@@ -290,8 +290,8 @@ async def test_candidates_are_free_on_the_day(store):
     )
 
     async with store.read_view() as view:
-        found = await view.companions.rebooking_candidates(
-            "GALA dinner", day, NOW, NOW + 9 * DAY, 10
+        found = await view.companions.search_candidates(
+            CompanionQuery(service="GALA dinner", date=day, limit=10), NOW, NOW + 9 * DAY
         )
     busy = (Interval(taken.starts_at, taken.ends_at),)
     assert [candidate.availability for candidate in found] == [
@@ -310,8 +310,8 @@ async def test_candidates_have_a_limit(store):
     await add_accepted_booking(store, companions[0], customer.id, starts_at=NOW + 20 * DAY)
     async with store.read_view() as view:
         day = (NOW + 2 * DAY).date()
-        found = await view.companions.rebooking_candidates(
-            "gala dinner", day, NOW, NOW + 9 * DAY, 2
+        found = await view.companions.search_candidates(
+            CompanionQuery(service="gala dinner", date=day, limit=2), NOW, NOW + 9 * DAY
         )
     assert [candidate.availability.companion_id for candidate in found] == [
         companion.id for companion in companions[:2]

@@ -329,7 +329,7 @@ async def test_concurrent_reviews_of_a_party_store_one(ports):
     )
     found = await read_store(store, lambda view: view.bookings.booking(booking.id))
     stored_events = await read_store(store, lambda view: view.bookings.events_of(booking.id))
-    assert (found.version, found.events) == (booking.version + 2, booking.events + 2)
+    assert (found.revision, found.events) == (booking.revision + 2, booking.events + 2)
     assert [sequence for sequence, _ in stored_events] == [booking.events + 1, booking.events + 2]
 
 

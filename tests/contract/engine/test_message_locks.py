@@ -20,7 +20,7 @@ from tests.support.builders import (
     add_companion,
     add_user,
     make_booking_write,
-    next_version,
+    next_revision,
 )
 from tests.support.messages import (
     EVENT_REF,
@@ -57,7 +57,7 @@ def accept(booking):
 
     async def unit(tx):
         await tx.bookings.save_booking(
-            make_booking_write(next_version(booking, status=BookingStatus.ACCEPTED))
+            make_booking_write(next_revision(booking, status=BookingStatus.ACCEPTED))
         )
         group = await tx.messages.lock_group(booking.customer_id, EVENT_REF, NOW)
         booked = await tx.messages.booked_companions(booking.customer_id, EVENT_REF)

@@ -39,6 +39,7 @@ from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.webhooks import (
     endpoint_claims,
     feed,
+    order as webhooks_order,
     reader as webhooks_reader,
     writer as webhooks_writer,
 )
@@ -85,7 +86,9 @@ OTHERS = {
     "portfolios": companions_writer.LIST_PORTFOLIO_ITEMS,
     "people by e-mail": bulk_import.LOCK_USERS_BY_EMAIL,
     "people by id": bulk_import.LOCK_COMPANIONS_BY_ID,
-    "candidates": companions_reader.rebooking_candidates_page(51),
+    "candidates": companions_reader.candidates_page(
+        SearchVariant(has_service=True, has_date=True, size=51)
+    ),
     "timers": timers.claim_timers_statement(16),
     "credit": bookings_writer.USE_CREDIT,
     "review": reviews.GET_REVIEW,
@@ -142,6 +145,8 @@ WEBHOOKS = {
     "subscribers": webhooks_writer.LOCK_SUBSCRIBERS,
     "woken endpoints": webhooks_writer.SCHEDULE_ENDPOINTS,
     "held deliveries": webhooks_writer.HOLD_DELIVERIES,
+    "deliveries made to wait": webhooks_order.MAKE_DELIVERIES_WAIT,
+    "deliveries that wait no longer": webhooks_order.RELEASE_WAITING_DELIVERIES,
     "resumed deliveries": webhooks_writer.RESUME_DELIVERIES,
     "cancelled deliveries": webhooks_writer.CANCEL_DELIVERIES,
     "deliveries held for long": webhooks_writer.cancel_held_deliveries_statement(100),

@@ -30,7 +30,7 @@ from tests.support.builders import (
     make_refund_order,
     make_stored_response,
     next_booking_id,
-    next_version,
+    next_revision,
 )
 from tests.support.messages import add_direct, add_group, add_messages_by, make_new_message
 from tests.support.webhooks import (
@@ -74,7 +74,7 @@ async def test_a_booking_is_saved_in_one_round_trip(store):
     """Saving a booking with orders and alerts takes BEGIN, one round trip, and COMMIT."""
     booking = await add_booking(store)
     change = make_booking_write(
-        next_version(booking), orders=(make_refund_order(),), alerts=("look",)
+        next_revision(booking), orders=(make_refund_order(),), alerts=("look",)
     )
     saved = store.run_transaction(lambda unit: unit.bookings.save_booking(change))
     assert await count_round_trips(store.database, saved) == 3

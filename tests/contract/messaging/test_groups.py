@@ -24,7 +24,7 @@ from tests.support.builders import (
     add_companion,
     add_user,
     make_booking_write,
-    next_version,
+    next_revision,
 )
 from tests.support.messages import (
     EVENT_REF,
@@ -386,10 +386,10 @@ async def test_booked_companions_include_writes_of_the_transaction(store):
     async def unit(tx):
         await tx.messages.lock_group(customer.id, EVENT_REF, NOW)
         await tx.bookings.save_booking(
-            make_booking_write(next_version(one, status=BookingStatus.ACCEPTED))
+            make_booking_write(next_revision(one, status=BookingStatus.ACCEPTED))
         )
         await tx.bookings.save_booking(
-            make_booking_write(next_version(two, status=BookingStatus.CANCELLED))
+            make_booking_write(next_revision(two, status=BookingStatus.CANCELLED))
         )
         return await tx.messages.booked_companions(customer.id, EVENT_REF)
 

@@ -23,7 +23,7 @@ from tests.support.builders import (
     add_booking,
     add_user,
     make_booking_write,
-    next_version,
+    next_revision,
 )
 from tests.support.messages import (
     EVENT_REF,
@@ -76,7 +76,7 @@ async def move(store, booking, status):
     """Save a status of a booking with an event, and the group's members that follow from it."""
 
     async def unit(tx):
-        await tx.bookings.save_booking(make_booking_write(next_version(booking, status=status)))
+        await tx.bookings.save_booking(make_booking_write(next_revision(booking, status=status)))
         group = await tx.messages.lock_group(booking.customer_id, EVENT_REF, NOW)
         booked = await tx.messages.booked_companions(booking.customer_id, EVENT_REF)
         await tx.messages.save_group(
@@ -120,7 +120,7 @@ async def test_a_joining_member_does_not_restore_a_leaving_one(processes):
         await move(store, stays, BookingStatus.ACCEPTED)
         await move(store, leaves, BookingStatus.ACCEPTED)
         calls = [
-            partial(move, processes[0], next_version(leaves), BookingStatus.CANCELLED),
+            partial(move, processes[0], next_revision(leaves), BookingStatus.CANCELLED),
             partial(move, processes[1], comes, BookingStatus.ACCEPTED),
         ]
         assert await at_once(calls) == [None, None]

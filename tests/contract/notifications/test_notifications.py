@@ -17,7 +17,7 @@ from tests.support.builders import (
     add_user,
     make_booking_write,
     make_lease,
-    next_version,
+    next_revision,
 )
 from tests.support.notifications import add_notification, make_notification
 
@@ -166,7 +166,7 @@ async def test_notifications_are_saved_with_their_booking(store):
     """Notifications of a new and of a saved booking are stored in order and due at once."""
     expected = [make_notification(subject="one", link="/a"), make_notification(2, subject="two")]
     booking = await add_booking(store, change={"notifications": expected[:1]})
-    change = make_booking_write(next_version(booking), notifications=tuple(expected))
+    change = make_booking_write(next_revision(booking), notifications=tuple(expected))
     await store.run_transaction(lambda tx: tx.bookings.save_booking(change))
     assert [due.notification for due in await claim(store, NOW)] == [*expected[:1], *expected]
 
@@ -178,7 +178,7 @@ async def test_a_failed_transition_stores_no_notification(store):
 
     async def unit(tx):
         await tx.bookings.save_booking(
-            make_booking_write(next_version(booking), notifications=change.notifications)
+            make_booking_write(next_revision(booking), notifications=change.notifications)
         )
         raise LookupError
 

@@ -26,7 +26,7 @@ from tests.support.builders import (
     make_lease,
     make_payout_order,
     make_refund_order,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -343,7 +343,7 @@ async def test_a_booking_without_a_due_time_has_no_timer(store):
     """A booking without a due time has no timer, when added or after a saved transition."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await add_booking(store, change={"due": None})
-    await save_booking(store, next_version(booking), due=None)
+    await save_booking(store, next_revision(booking), due=None)
     assert await claim_timers(store) == []
 
 
@@ -351,14 +351,14 @@ async def test_a_transition_replaces_the_timer(store):
     """A saved transition replaces the timer and ends its claim; the new timer is a first try."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
-    await save_booking(store, next_version(booking), due=DueTimer(TimerKind.PAY_OUT, NOW))
+    await save_booking(store, next_revision(booking), due=DueTimer(TimerKind.PAY_OUT, NOW))
     assert await claim_timers(store) == [Timer(booking.id, TimerKind.PAY_OUT, NOW, 1)]
 
 
 async def test_a_transition_may_set_a_later_due_time(store):
     """A saved later due time replaces the earlier one."""
     booking = await add_booking(store, change=due_in(-HOUR))
-    await save_booking(store, next_version(booking), **due_in(HOUR))
+    await save_booking(store, next_revision(booking), **due_in(HOUR))
     assert await claim_timers(store) == []
     assert len(await claim_timers(store, NOW + HOUR)) == 1
 
@@ -367,7 +367,7 @@ async def test_a_transition_ends_the_claim_on_its_timer(store):
     """A saved transition ends the timer's claim, also with the same due time."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
-    await save_booking(store, next_version(booking), **due_in(-HOUR))
+    await save_booking(store, next_revision(booking), **due_in(-HOUR))
     assert len(await claim_timers(store)) == 1
 
 
@@ -394,7 +394,7 @@ async def test_a_lost_timer_cannot_be_deferred(store):
     await defer(store, booking, lost, NOW + DAY)
     (timer,) = await claim_timers(store, NOW, NOW + 2 * LEASE)
     assert timer.attempts == 3
-    await save_booking(store, next_version(booking), **due_in(-HOUR))
+    await save_booking(store, next_revision(booking), **due_in(-HOUR))
     await defer(store, booking, lease, NOW + DAY)
     assert len(await claim_timers(store)) == 1
 

@@ -38,7 +38,7 @@ from tests.support.builders import (
     make_posting,
     make_processor_event,
     make_refund_order,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -93,9 +93,9 @@ async def test_an_order_becomes_an_operation(store):
 async def test_operations_are_listed_by_number(store):
     """A booking's operations are listed by number; operation ids are unique over all bookings."""
     first, second = await add_booking(store), await add_booking(store)
-    await save_booking(store, next_version(first), orders=ORDERS[2:3])
-    await save_booking(store, next_version(second), orders=ORDERS[:1])
-    await save_booking(store, next_version(first, version=3), orders=ORDERS[:2])
+    await save_booking(store, next_revision(first), orders=ORDERS[2:3])
+    await save_booking(store, next_revision(second), orders=ORDERS[:1])
+    await save_booking(store, next_revision(first, revision=3), orders=ORDERS[:2])
     operations = await operations_of(store, first)
     assert [operation.n for operation in operations] == [1, 2, 3]
     ids = {operation.id for operation in [*operations, *await operations_of(store, second)]}
@@ -106,7 +106,7 @@ async def test_an_operation_number_is_used_once(store):
     """A repeated operation number of a booking is refused with its whole transition."""
     booking = await add_booking(store, change={"orders": ORDERS[:1]})
     with pytest.raises(ConstraintViolated) as caught:
-        await save_booking(store, next_version(booking), orders=(make_refund_order(1),))
+        await save_booking(store, next_revision(booking), orders=(make_refund_order(1),))
     assert caught.value.constraint == "uq_operations_order"
     assert await read_store(store, lambda view: view.bookings.booking(booking.id)) == booking
     assert len(await operations_of(store, booking)) == 1
@@ -145,7 +145,7 @@ async def test_a_posting_comes_back_as_it_was_made(store):
     )
     booking = await add_booking(store)
     posting = make_posting(booking.id, key="settle:1:1", at=FINE, legs=legs)
-    await save_booking(store, next_version(booking), postings=(posting,))
+    await save_booking(store, next_revision(booking), postings=(posting,))
     assert await postings_of(store, booking) == [posting]
 
 
@@ -156,9 +156,9 @@ async def test_postings_are_listed_in_insertion_order(store):
         make_posting(booking.id, key=key, at=NOW + minutes * MINUTE)
         for key, minutes in (("pay:z", 5), ("pay:a", 1), ("pay:m", 3))
     ]
-    await save_booking(store, next_version(booking), postings=tuple(made[:2]))
-    await save_booking(store, next_version(other), postings=(make_posting(other.id),))
-    await save_booking(store, next_version(booking, version=3), postings=tuple(made[2:]))
+    await save_booking(store, next_revision(booking), postings=tuple(made[:2]))
+    await save_booking(store, next_revision(other), postings=(make_posting(other.id),))
+    await save_booking(store, next_revision(booking, revision=3), postings=tuple(made[2:]))
     assert await postings_of(store, booking) == made
 
 
@@ -166,10 +166,10 @@ async def test_a_posting_key_is_used_once(store):
     """A posting key that is already used, for any booking, is refused with its transition."""
     booking, other = await add_booking(store), await add_booking(store)
     posting = make_posting(booking.id)
-    await save_booking(store, next_version(booking), postings=(posting,))
+    await save_booking(store, next_revision(booking), postings=(posting,))
     again = make_posting(other.id, key=posting.key)
     with pytest.raises(ConstraintViolated) as caught:
-        await save_booking(store, next_version(other), postings=(make_posting(other.id), again))
+        await save_booking(store, next_revision(other), postings=(make_posting(other.id), again))
     assert caught.value.constraint == "uq_ledger_postings_key"
     assert await postings_of(store, other) == []
     assert await read_store(store, lambda view: view.bookings.booking(other.id)) == other
@@ -181,7 +181,7 @@ async def test_the_books_balance(store):
     for amount in (1, 40_000, 99_999_999_999):
         booking = await add_booking(store)
         await save_booking(
-            store, next_version(booking), postings=(make_posting(booking.id, amount),)
+            store, next_revision(booking), postings=(make_posting(booking.id, amount),)
         )
     assert (before, await read_store(store, lambda view: view.ledger.imbalance())) == (
         0,
@@ -193,7 +193,7 @@ async def test_an_audit_sees_everything_of_a_booking(store):
     """An audit returns each booking with its postings and operations in order."""
     booking = await add_booking(store, change={"orders": ORDERS})
     postings = tuple(make_posting(booking.id, key=f"pay:{n}") for n in "zay")
-    booking = await save_booking(store, next_version(booking), postings=postings)
+    booking = await save_booking(store, next_revision(booking), postings=postings)
     bare = await add_booking(store)
     operations = tuple(await operations_of(store, booking))
     assert list(await read_store(store, lambda view: view.ledger.audited_bookings(0, 10))) == [
@@ -252,10 +252,10 @@ async def test_the_newest_alerts_come_first(store):
     """Alerts are listed newest first; of one moment the later one first."""
     first, second = await add_booking(store), await add_booking(store)
     await save_booking(
-        store, next_version(first), alerts=("one", "two \N{GRINNING FACE}"), operations_due_at=FINE
+        store, next_revision(first), alerts=("one", "two \N{GRINNING FACE}"), operations_due_at=FINE
     )
     await save_booking(
-        store, next_version(second), alerts=("three",), operations_due_at=FINE + HOUR
+        store, next_revision(second), alerts=("three",), operations_due_at=FINE + HOUR
     )
     async with store.read_view() as view:
         assert list(await view.alerts.alerts(10)) == [
@@ -269,7 +269,7 @@ async def test_the_newest_alerts_come_first(store):
 async def test_a_claimed_alert_is_not_claimed_again_under_its_lease(store):
     """Alerts are claimed oldest first, each by one lease, and stay in the list of newest alerts."""
     booking = await add_booking(store)
-    await save_booking(store, next_version(booking), alerts=("one", "two", "three"))
+    await save_booking(store, next_revision(booking), alerts=("one", "two", "three"))
     claimed = [await claim_alert(store, NOW) for _ in range(4)]
     assert [alert and (alert.booking_id, alert.text) for alert in claimed] == [
         (booking.id, "one"),
@@ -283,7 +283,7 @@ async def test_a_claimed_alert_is_not_claimed_again_under_its_lease(store):
 async def test_an_alert_that_was_not_sent_is_claimed_again_after_its_lease(store):
     """An alert whose holder died before it was sent is claimed once its lease has expired."""
     booking = await add_booking(store)
-    await save_booking(store, next_version(booking), alerts=("one",))
+    await save_booking(store, next_revision(booking), alerts=("one",))
     first = await claim_alert(store, NOW)
     assert await claim_alert(store, NOW + POLICY.lease_duration - SECOND) is None
     assert await claim_alert(store, NOW + POLICY.lease_duration) == first
@@ -292,7 +292,7 @@ async def test_an_alert_that_was_not_sent_is_claimed_again_after_its_lease(store
 async def test_a_sent_alert_is_not_claimed_again(store):
     """An alert that is marked as sent is not claimed after its lease has expired."""
     booking = await add_booking(store)
-    await save_booking(store, next_version(booking), alerts=("one",))
+    await save_booking(store, next_revision(booking), alerts=("one",))
     alert = await claim_alert(store, NOW)
     await store.run_transaction(lambda tx: tx.alerts.mark_alert_sent(alert.id))
     assert await claim_alert(store, NOW + DAY) is None

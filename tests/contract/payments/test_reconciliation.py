@@ -40,7 +40,7 @@ from tests.support.builders import (
     make_posting,
     make_processor_event,
     make_refund_order,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -94,7 +94,7 @@ async def test_a_balance_is_the_sum_of_the_legs(store):
         booking, _ = await add_accepted(store)
         settled = make_posting(booking.id, key=f"settle:{booking.id}", legs=SETTLE)
         await save_booking(
-            store, next_version(booking), postings=(make_posting(booking.id, amount), settled)
+            store, next_revision(booking), postings=(make_posting(booking.id, amount), settled)
         )
         sums.append(
             await read_store(
@@ -109,7 +109,7 @@ async def test_a_cash_book_has_the_cash_postings(store):
     booking, _ = await add_accepted(store)
     cash = [make_posting(booking.id, amount, key=f"pay:{amount}") for amount in (3, -1, 2)]
     settled = make_posting(booking.id, key="settle:1:1", legs=SETTLE)
-    await save_booking(store, next_version(booking), postings=(*cash[:2], settled, cash[2]))
+    await save_booking(store, next_revision(booking), postings=(*cash[:2], settled, cash[2]))
     posted = (("pay:3", 3), ("pay:-1", -1), ("pay:2", 2))
     assert await cash_books(store) == [
         CashPostings(booking.id, booking.code, posted, {}, False, changed_at=cash[0].at)
@@ -124,7 +124,7 @@ async def test_cash_books_cover_all_accepted_bookings(store):
         await add_booking(store)
         if n % 2:
             await save_booking(
-                store, next_version(booking), postings=(make_posting(booking.id, n),)
+                store, next_revision(booking), postings=(make_posting(booking.id, n),)
             )
         numbers.append((booking.id, n % 2 * n))
     seen, after = [], 0
@@ -338,7 +338,7 @@ async def test_due_operations_are_counted_by_kind(store):
         )
     booking, (operation,) = await add_accepted(store, make_refund_order())
     await change(store, operation, status=OperationStatus.DONE)
-    await save_booking(store, next_version(booking), due=None)
+    await save_booking(store, next_revision(booking), due=None)
     assert await backlog(store) == [Backlog("pay_out", 1, 90.0), Backlog("refund", 2, 90.0)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import UTC, date, datetime
 from itertools import product
 
@@ -19,6 +20,8 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_migrations,
     run_on_sqlalchemy_connection,
 )
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.stores import open_sql_store, read_store
@@ -89,9 +92,9 @@ async def test_an_upgrade_to_webhooks_keeps_events(empty_url):
     await run_migrations(empty_url)
     async with open_sql_store(empty_url) as store:
         assert [event.id for event in await place_events(store)] == ["evt_1"]
-        assert await read_store(store, lambda view: view.webhooks.feed_events_after(1, 0, 10)) == [
-            b"x"
-        ]
+        assert await read_store(
+            store, lambda view: view.webhooks.feed_events_after(1, 0, [*EventName], 10)
+        ) == [b"x"]
 
 
 BOOKINGS = (
@@ -252,6 +255,52 @@ def _named(record, last_name):
     """The record as it was before the upgrade: with the last name after the first."""
     (number, first, *others) = record.items()
     return dict([number, first, ("last_name", last_name), *others])
+
+
+def _order(number, **given):
+    """A refund's operation that settled, as a row of version 0016."""
+    row = {"id": number, "n": number, "kind": "refund", "settlement": "settled", "status": "done"}
+    given_command = {"payment_ref": "pay_1", "amount": 500, **given.pop("command", {})}
+    return {**row, **given, "command": json.dumps(given_command)}
+
+
+async def test_an_upgrade_to_versions_lists_refunds(empty_url):
+    """The upgrade numbers the rows by their versions, and lists each refund that no later order
+    replaces, with its reason and the time at which it settled."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0016")
+        for name in ("users", "companions"):
+            add_row(connection, name)
+        texts = {
+            "intent": json.dumps({"extra_payments": ["pay_2"]}),
+            "timeline": json.dumps([{"trigger": "cancel"}]),
+        }
+        add_row(connection, "bookings", version=7, **texts)
+        for row in (
+            _order(1),
+            _order(2, command={"payment_ref": "pay_2"}, settlement=None, status="pending"),
+            _order(3, settlement="failed"),
+            _order(4, command={"replaces": 3}, settlement=None, status="refused"),
+            _order(5, settlement=None, status="void"),
+        ):
+            add_row(connection, "payment_operations", **row)
+        for n, amount in enumerate((500, -500)):
+            add_row(connection, "ledger_legs", posting_key="refund:1:ok", n=n, amount=amount)
+        add_row(connection, "ledger_postings", key="refund:1:ok", at=stored(connection, NOW))
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        columns = select(bookings.c.version, bookings.c.revision, bookings.c.refunds)
+        ((version, revision, text),) = await store.database.fetch_all(Statement(columns))
+    refunds = codec.load(text, tuple[Refund, ...])
+    assert (version, revision) == (7, 7)
+    assert [(one.n, one.reason, one.status, one.settled_at) for one in refunds] == [
+        (1, "cancellation", "settled", NOW),
+        (2, "late_payment", "pending", None),
+        (4, "cancellation", "failed", None),
+    ]
 
 
 ENTRIES = {

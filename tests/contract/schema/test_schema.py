@@ -33,7 +33,7 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     make_posting,
-    next_version,
+    next_revision,
     save_booking,
 )
 
@@ -271,7 +271,7 @@ async def test_legs_need_their_posting(sql_store):
 async def test_the_ledger_is_append_only(sql_store, change, table, column):
     """An UPDATE or DELETE of ledger rows is refused as `ledger_append_only`."""
     booking = await add_booking(sql_store)
-    await save_booking(sql_store, next_version(booking), postings=(make_posting(booking.id),))
+    await save_booking(sql_store, next_revision(booking), postings=(make_posting(booking.id),))
     refused = await refusal(sql_store, change.format(table, column, column))
     assert refused == "ledger_append_only"
 
@@ -280,7 +280,7 @@ async def test_a_posting_takes_no_legs_later(sql_store):
     """A leg added to a stored posting is refused, and the ledger stays balanced."""
     booking = await add_booking(sql_store)
     posting = make_posting(booking.id)
-    await save_booking(sql_store, next_version(booking), postings=(posting,))
+    await save_booking(sql_store, next_revision(booking), postings=(posting,))
     await refusal(sql_store, LEG.format(posting.key, 7, 1))
     async with sql_store.read_view() as view:
         assert (

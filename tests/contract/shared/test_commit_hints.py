@@ -24,7 +24,7 @@ from tests.support.builders import (
     make_booking_write,
     make_event,
     next_booking_id,
-    next_version,
+    next_revision,
 )
 from tests.support.webhooks import (
     add_delivery,
@@ -66,7 +66,7 @@ async def test_an_event_gives_a_hint(store, new_hints):
 
 async def test_a_hint_is_given_after_the_commit(store, new_hints):
     """The hint of an event is given after the commit, not during the transaction."""
-    step = next_version(await add_booking(store), events=2)
+    step = next_revision(await add_booking(store), events=2)
 
     async def unit(tx):
         await tx.bookings.save_booking(make_booking_write(step, event=make_event(step)))
@@ -80,7 +80,7 @@ async def test_a_write_without_an_event_gives_no_hint(store, new_hints):
     """A booking write without an event gives no hint."""
     booking = await add_booking(store)
     await store.run_transaction(
-        lambda unit: unit.bookings.save_booking(make_booking_write(next_version(booking)))
+        lambda unit: unit.bookings.save_booking(make_booking_write(next_revision(booking)))
     )
     await add_endpoint(store)
     assert new_hints() == set()
@@ -89,7 +89,7 @@ async def test_a_write_without_an_event_gives_no_hint(store, new_hints):
 async def test_a_rollback_gives_no_hint(store, new_hints):
     """A rolled-back transaction gives no hint, and neither does the next commit for it."""
     endpoint = await add_endpoint(store)
-    step = next_version(await add_booking(store), events=2)
+    step = next_revision(await add_booking(store), events=2)
 
     async def unit(tx):
         await tx.bookings.save_booking(make_booking_write(step, event=make_event(step)))

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.webhooks.deliveries import WEBHOOK_EVENTS
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import Hint
 from tests.contract.stores import read_store
@@ -17,7 +16,7 @@ from tests.support.builders import (
     make_booking_write,
     make_event,
     make_stored_response,
-    next_version,
+    next_revision,
 )
 
 pytestmark = pytest.mark.anyio
@@ -116,8 +115,8 @@ async def test_a_conflict_repeats_the_work(store):
 async def test_hints_are_given_after_the_commit(store):
     """The hint of an event is given after the end of the context, and not after an error."""
     booking = await add_booking(store)
-    event = make_event(booking, sequence=2, name=WEBHOOK_EVENTS[0])
-    write = make_booking_write(next_version(booking), event=event)
+    event = make_event(booking, sequence=2)
+    write = make_booking_write(next_revision(booking), event=event)
     seen = store.hints.count(Hint.EVENTS)
     with pytest.raises(ValueError, match="end"):
         async with store.open_transaction(lambda tx: tx.bookings.save_booking(write)):

@@ -33,7 +33,7 @@ from tests.support.builders import (
     make_session,
     make_stored_response,
     next_booking_id,
-    next_version,
+    next_revision,
 )
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ async def add_everything(tx, booking):
     await tx.accounts.add_api_key(make_new_api_key(user.id))
     await tx.companions.save_companion(make_companion(id=user.id))
     change = make_booking_write(
-        next_version(booking, status=BookingStatus.CANCELLED),
+        next_revision(booking, status=BookingStatus.CANCELLED),
         event=make_event(booking),
         postings=(make_posting(booking.id),),
         orders=(make_refund_order(),),
@@ -205,7 +205,7 @@ async def test_a_refused_booking_leaves_nothing(store, constraint):
     companion, customer = await add_companion(store), await add_user(store)
     posting, answer = make_posting(1, key="pay:1"), make_stored_response(key="taken")
     first = await add_booking(store, companion, customer, starts_at=NOW + 9 * DAY)
-    paid = next_version(first, status=BookingStatus.PAID)
+    paid = next_revision(first, status=BookingStatus.PAID)
     posted = evolve(posting, booking_id=first.id)
     change = make_booking_write(paid, postings=(posted,), response=answer)
     await store.run_transaction(lambda unit: unit.bookings.save_booking(change))
@@ -290,10 +290,10 @@ async def test_a_stale_booking_is_retried(store):
 
     async def unit(tx):
         before = await tx.bookings.lock_booking(booking.id)
-        await tx.bookings.save_booking(make_booking_write(next_version(before)))
+        await tx.bookings.save_booking(make_booking_write(next_revision(before)))
 
     await asyncio.gather(*(store.run_transaction(unit) for _ in range(8)))
-    assert (await read_store(store, lambda view: view.bookings.booking(booking.id))).version == 9
+    assert (await read_store(store, lambda view: view.bookings.booking(booking.id))).revision == 9
 
 
 # Side by side -----------------------------------------------------------------------------
@@ -390,7 +390,7 @@ async def test_concurrent_uses_of_a_credit_succeed_once(store):
     bookings = [await add_booking(store) for _ in range(6)]
     credit = make_rebooking_credit(bookings[0])
     change = make_booking_write(
-        next_version(bookings[0], status=BookingStatus.CANCELLED), rebooking_credit=credit
+        next_revision(bookings[0], status=BookingStatus.CANCELLED), rebooking_credit=credit
     )
     await store.run_transaction(lambda unit: unit.bookings.save_booking(change))
     uses = [

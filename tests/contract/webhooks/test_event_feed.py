@@ -16,7 +16,7 @@ from tests.support.builders import (
     make_booking_write,
     make_event,
     next_booking_id,
-    next_version,
+    next_revision,
 )
 from tests.support.webhooks import add_event, place_events, published_event
 
@@ -35,11 +35,11 @@ async def has_unsequenced(store):
     return await read_store(store, lambda view: view.webhooks.has_unsequenced_events())
 
 
-async def feed(store, reader=None, after=0, limit=100):
+async def feed(store, reader=None, after=0, limit=100, names=tuple(EventName)):
     reader_id = None if reader is None else reader.id
     return list(
         await read_store(
-            store, lambda view: view.webhooks.feed_events_after(reader_id, after, limit)
+            store, lambda view: view.webhooks.feed_events_after(reader_id, after, names, limit)
         )
     )
 
@@ -98,7 +98,7 @@ async def test_an_event_of_a_new_booking_is_unsequenced(store):
 async def test_a_rolled_back_event_is_not_stored(store):
     """An event of a rolled-back transaction is not unsequenced."""
     booking = await add_booking(store)
-    step = next_version(booking, events=1)
+    step = next_revision(booking, events=1)
 
     async def unit(tx):
         await tx.bookings.save_booking(make_booking_write(step, event=make_event(step)))
@@ -186,6 +186,19 @@ async def test_a_feed_is_read_from_a_position(store):
     assert await feed(store) == expected
     assert await feed(store, after=1, limit=3) == expected[1:4]
     assert [await feed(store, after=n) for n in (4, 5, 9)] == [expected[4:], [], []]
+
+
+async def test_a_feed_has_the_named_events(store):
+    """A feed has the events with the given names only, and the limit counts those."""
+    customer = await add_user(store)
+    booking = await add_booking(store, None, customer)
+    told, other = EventName.PAYOUT_PAID, EventName.BOOKING_UPDATED
+    events = [await add_event(store, booking, name=name) for name in (other, told) * 2]
+    await place_events(store)
+    wanted = await bodies(store, events[1], events[3])
+    for reader in (None, customer):
+        assert await feed(store, reader, limit=2, names=(told,)) == wanted
+        assert await feed(store, reader, names=(EventName.BOOKING_CREATED,)) == []
 
 
 async def test_a_readers_feed_has_its_own_events(store):

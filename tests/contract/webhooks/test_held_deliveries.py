@@ -52,16 +52,20 @@ async def add_kinds(store, endpoint):
 
 
 async def test_holding_changes_only_pending_deliveries(store):
-    """Holding keeps the due times and tries, and changes only the endpoint's pending deliveries."""
+    """Holding keeps the due times and tries, and changes only the endpoint's pending and waiting
+    deliveries."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
     assert [await hold_endpoint(store, endpoint, FINE), await hold_endpoint(store, endpoint)] == [
-        1,
+        2,
         0,
     ]
     expected = {
         **kinds,
-        STATUS_PENDING: evolve(kinds[STATUS_PENDING], status=STATUS_HELD, held_at=FINE),
+        **{
+            status: evolve(kinds[status], status=STATUS_HELD, held_at=FINE)
+            for status in (STATUS_PENDING, DeliveryStatus.WAITING)
+        },
     }
     assert await find_deliveries(store, *kinds.values()) == list(expected.values())
     assert await find_delivery(store, elsewhere) == elsewhere
@@ -93,17 +97,20 @@ async def test_holding_keeps_the_claim(store):
 
 
 async def test_resumed_deliveries_are_pending(store):
-    """Resumed deliveries have the due times and tries that they had before."""
+    """Resumed deliveries, and those that waited, have the due times and tries that they had."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds = await add_kinds(store, endpoint)
     elsewhere = await add_delivery(store, other, status=STATUS_HELD)
     assert [await resume_endpoint(store, endpoint), await resume_endpoint(store, endpoint)] == [
-        1,
+        2,
         0,
     ]
     expected = {
         **kinds,
-        STATUS_HELD: evolve(kinds[STATUS_HELD], status=STATUS_PENDING, held_at=None),
+        **{
+            status: evolve(kinds[status], status=STATUS_PENDING, held_at=None)
+            for status in (STATUS_HELD, DeliveryStatus.WAITING)
+        },
     }
     assert await find_deliveries(store, *kinds.values()) == list(expected.values())
     assert await find_delivery(store, elsewhere) == elsewhere
@@ -145,7 +152,7 @@ def cancelled(delivery):
 
 
 async def test_pending_and_held_deliveries_are_cancelled(store):
-    """Cancelling ends an endpoint's pending and held deliveries, and no finished ones."""
+    """Cancelling ends an endpoint's pending, waiting and held deliveries, and no finished ones."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
     cancel = [
@@ -154,11 +161,8 @@ async def test_pending_and_held_deliveries_are_cancelled(store):
         )
         for _ in range(2)
     ]
-    assert cancel == [2, 0]
-    expected = [
-        cancelled(each) if status in (STATUS_PENDING, STATUS_HELD) else each
-        for status, each in kinds.items()
-    ]
+    assert cancel == [3, 0]
+    expected = [each if each.is_finished else cancelled(each) for each in kinds.values()]
     assert await find_deliveries(store, *kinds.values()) == expected
     assert await find_delivery(store, elsewhere) == elsewhere
     (batch,) = await claim_endpoint_batches(store, NOW + DAY)

@@ -20,6 +20,7 @@ from staffbooking_adapters.memory.doubles import SeededIds, VirtualClock
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
@@ -107,7 +108,9 @@ async def run_concurrently(stores, unit, call):
 
 async def feed(store):
     """The ids of the events, in the order of their positions."""
-    bodies = await read_store(store, lambda view: view.webhooks.feed_events_after(None, 0, 10_000))
+    bodies = await read_store(
+        store, lambda view: view.webhooks.feed_events_after(None, 0, [*EventName], 10_000)
+    )
     return [codec.decode(body)["id"] for body in bodies]
 
 

@@ -11,11 +11,10 @@ from staffbooking_core.domain.bookings.booking import (
     DueTimer,
     PayoutStatus,
     PriceBreakdown,
-    next_timer,
-    payout_deadline,
     quote_price,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
+from staffbooking_core.domain.bookings.timers import next_timer, payout_deadline
 from staffbooking_core.domain.shared.money import PARTS_PER_MILLION
 from tests.support.booking_journey import (
     BookingJourney,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus, next_timer
+from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.disputes import (
     Dispute,
     DisputeOutcome,
@@ -13,6 +13,7 @@ from staffbooking_core.domain.bookings.disputes import (
     newest_dispute,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.booking_journey import (

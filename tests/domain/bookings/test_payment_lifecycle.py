@@ -14,6 +14,7 @@ from staffbooking_core.domain.bookings.payment_lifecycle import (
     move_payment,
 )
 from staffbooking_core.domain.bookings.payout_lifecycle import (
+    PAYOUT_EVENTS,
     PAYOUT_TRANSITIONS,
     PayoutTrigger,
     move_payout,
@@ -102,7 +103,8 @@ def test_a_payment_moves_by_its_table_or_not_at_all(status, trigger):
 
 @pytest.mark.parametrize("status, trigger", list(product(PayoutStatus, PayoutTrigger)))
 def test_a_payout_moves_by_its_table_or_not_at_all(status, trigger):
-    """A transition changes the payout status; becoming paid notifies the staff member."""
+    """A transition changes the payout status; becoming paid notifies the staff member, becoming
+    paid or failed is published."""
     booking = make_booking(payout_status=status)
     to_status = PAYOUT_CASES[trigger].get(status)
     if to_status is None:
@@ -113,7 +115,8 @@ def test_a_payout_moves_by_its_table_or_not_at_all(status, trigger):
         is_news = to_status == PayoutStatus.PAID and status is not PayoutStatus.PAID
         told = (BookingNotification.PAYOUT_TO_STAFF,) if is_news else ()
         moved = move_payout(TransitionResult(booking), trigger)
-        assert moved == TransitionResult(expected, notifications=told)
+        event = None if to_status == status else PAYOUT_EVENTS.get(PayoutStatus(to_status))
+        assert moved == TransitionResult(expected, event, notifications=told)
 
 
 def test_a_missing_row_is_no_refusal():

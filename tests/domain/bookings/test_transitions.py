@@ -257,12 +257,6 @@ def test_a_dispute_of_a_paid_booking_publishes_its_completion():
     assert journey.booking.completed_by is P.ADMIN
 
 
-def test_events_are_numbered_without_a_gap():
-    """The booking's event count increases by one with each published event."""
-    journey = completed_journey()
-    assert journey.booking.events == 1 + len(journey.events)
-
-
 @pytest.mark.parametrize(
     "make, by, credits",
     [

@@ -76,7 +76,7 @@ def test_a_payment_makes_it_paid():
     apply_snapshot(journey, book)
     assert (journey.booking.status, journey.events) == (
         BookingStatus.PAID,
-        [EventName.PAYMENT_COMPLETED],
+        [EventName.BOOKING_ACCEPTED, EventName.PAYMENT_COMPLETED],
     )
 
 

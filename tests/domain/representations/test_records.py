@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
+from attrs import evolve
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
@@ -27,14 +28,18 @@ from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.representations.payments import payment_record
 from staffbooking_core.representations.webhooks import delivery_record, webhook_record
 from tests.support.booking_journey import (
+    BookingJourney,
     accepted_journey,
     cancelled_journey,
     completed_journey,
+    disputed_journey,
     paid_journey,
 )
 from tests.support.builders import (
     DAY,
+    HOUR,
     NOW,
+    POLICY,
     make_booking,
     make_companion,
     make_new_api_key,
@@ -52,9 +57,9 @@ PUBLISHED = {
     "insurance_premium", "total_amount", "refunded_amount", "cancellation_insurance", "event_ref",
     "priority", "checked_in_at", "accepted_at", "paid_at", "completed_at", "completed_by",
     "cancelled_at", "cancelled_by", "cancel_reason", "disputed_at", "payment_status",
-    "created_at", "version",
+    "created_at", "version", "cancel_rule", "payment_due_at", "confirms_at", "refunds",
 }  # fmt: skip
-INSIDE = {"platform_fee", "payout_amount", "payout_status"}
+INSIDE = {"platform_fee", "payout_amount", "payout_status", "payout_due_at"}
 
 
 @pytest.mark.parametrize(
@@ -121,35 +126,35 @@ def test_a_detail_is_the_summary_and_more():
 @pytest.mark.parametrize("viewer", [Party.STAFF, Party.ADMIN])
 def test_staff_and_admins_see_what_is_paid_out(viewer):
     """Staff members and admins see platform fee and payout."""
-    assert set(booking_record(make_booking(), viewer)) == PUBLISHED | INSIDE | {"timeline"}
+    assert set(booking_record(make_booking(), viewer, POLICY)) == PUBLISHED | INSIDE | {"timeline"}
 
 
 @pytest.mark.parametrize("viewer", [Party.CUSTOMER, Party.API])
 def test_customers_do_not_see_the_fee(viewer):
     """For customers fee and payout are absent, not null."""
-    assert set(booking_record(make_booking(), viewer)) == PUBLISHED | {"timeline"}
+    assert set(booking_record(make_booking(), viewer, POLICY)) == PUBLISHED | {"timeline"}
 
 
 def test_an_events_record_is_the_same_for_everybody():
     """An event's record has no timeline, fee and payout (CONTRACT 7)."""
-    assert set(event_booking_record(make_booking())) == PUBLISHED
+    assert set(event_booking_record(make_booking(), POLICY)) == PUBLISHED
 
 
 def test_a_record_names_amounts_in_the_currency():
     """Amounts have exactly the decimals of the booking's currency."""
-    record = booking_record(make_booking(currency="jpy", price=5000), Party.STAFF)
+    record = booking_record(make_booking(currency="jpy", price=5000), Party.STAFF, POLICY)
     assert str(record["price"]) == "5000"
-    assert str(booking_record(make_booking(price=5000), Party.STAFF)["price"]) == "50.00"
+    assert str(booking_record(make_booking(price=5000), Party.STAFF, POLICY)["price"]) == "50.00"
 
 
 def test_fee_and_payout_are_as_they_will_be_until_the_end():
     """Fee and payout are expected values before the end, and final ones after."""
-    before = booking_record(accepted_journey().booking, Party.STAFF)
-    after = booking_record(completed_journey().booking, Party.STAFF)
+    before = booking_record(accepted_journey().booking, Party.STAFF, POLICY)
+    after = booking_record(completed_journey().booking, Party.STAFF, POLICY)
     assert before["platform_fee"] == after["platform_fee"] == Decimal("60.00")
     full = paid_journey()
     full.pull(Trigger.CANCEL, Party.STAFF)
-    record = booking_record(full.booking, Party.STAFF)
+    record = booking_record(full.booking, Party.STAFF, POLICY)
     assert record["platform_fee"] == record["payout_amount"] == 0
 
 
@@ -157,13 +162,13 @@ def test_a_refund_shows_with_the_decision():
     """A refunded amount is shown with the decision, before it settles."""
     journey = paid_journey()
     journey.pull(Trigger.CANCEL, Party.STAFF)
-    record = booking_record(journey.booking, Party.CUSTOMER)
+    record = booking_record(journey.booking, Party.CUSTOMER, POLICY)
     assert (record["refunded_amount"], record["payment_status"]) == (Decimal(400), "refund_pending")
 
 
 def test_the_timeline_is_oldest_first():
     """The timeline is sorted by time, and its first entry has no previous status."""
-    entries = booking_record(cancelled_journey().booking, Party.CUSTOMER)["timeline"]
+    entries = booking_record(cancelled_journey().booking, Party.CUSTOMER, POLICY)["timeline"]
     assert [entry["trigger"] for entry in entries] == [
         "request",
         "accept",
@@ -177,7 +182,101 @@ def test_the_timeline_is_oldest_first():
         "to": "cancelled",
         "trigger": "cancel",
         "actor": "customer",
+        "reason": None,
     }
+
+
+def test_the_timeline_says_why():
+    """A timeline entry has the reason that the party gave."""
+    journey = paid_journey()
+    journey.pull(Trigger.CANCEL, Party.CUSTOMER, reason="rain")
+    timeline = booking_record(journey.booking, Party.STAFF, POLICY)["timeline"]
+    assert [entry["reason"] for entry in timeline] == [None, None, None, "rain"]
+
+
+def test_admins_see_who_acted():
+    """The id of the acting user is in the timeline for admins, and for nobody else."""
+    journey = BookingJourney()
+    journey.pull(Trigger.DECLINE, Party.STAFF, actor_id=2)
+    timeline = booking_record(journey.booking, Party.ADMIN, POLICY)["timeline"]
+    assert [entry["actor_id"] for entry in timeline] == [None, 2]
+    for viewer in (Party.CUSTOMER, Party.STAFF, Party.API):
+        timeline = booking_record(journey.booking, viewer, POLICY)["timeline"]
+        assert not any("actor_id" in entry for entry in timeline)
+
+
+DEADLINES = ("payment_due_at", "confirms_at", "payout_due_at")
+
+
+@pytest.mark.parametrize(
+    "reach, expected",
+    [
+        (BookingJourney, (None, None, None)),
+        (accepted_journey, (NOW + 2 * DAY, None, None)),
+        (paid_journey, (None, NOW + 5 * DAY + 4 * HOUR, None)),
+        (completed_journey, (None, None, NOW + 3 * DAY + 4 * HOUR)),
+        (cancelled_journey, (None, None, NOW + 3 * DAY - HOUR)),
+        (disputed_journey, (None, None, None)),
+    ],
+)
+def test_the_deadlines_are_those_of_the_status(reach, expected):
+    """Each deadline is shown while it applies, else it is null."""
+    record: dict[str, object] = {**booking_record(reach().booking, Party.STAFF, POLICY)}
+    assert tuple(record[name] for name in DEADLINES) == tuple(map(format_instant, expected))
+
+
+def test_a_short_payment_window_is_the_deadline():
+    """With a payment window the payment is due that long after the acceptance."""
+    policy = evolve(POLICY, payment_window=HOUR)
+    record = booking_record(accepted_journey(policy).booking, Party.CUSTOMER, policy)
+    assert record["payment_due_at"] == format_instant(NOW - DAY + HOUR)
+
+
+def test_a_payout_on_hold_has_no_due_time():
+    """A frozen payout is not due."""
+    journey = completed_journey()
+    journey.pull(Trigger.HOLD_PAYOUT, Party.ADMIN, journey.ends_at)
+    record = booking_record(journey.booking, Party.STAFF, POLICY)
+    assert (record["payout_status"], record["payout_due_at"]) == ("frozen", None)
+
+
+def test_a_refund_is_listed():
+    """A refund is listed with its amount in decimals, its reason, its status and its times."""
+    journey = paid_journey()
+    journey.pull(Trigger.CANCEL, Party.STAFF, NOW + HOUR)
+    assert booking_record(journey.booking, Party.CUSTOMER, POLICY)["refunds"] == [
+        {
+            "amount": Decimal(400),
+            "reason": "cancellation",
+            "status": "pending",
+            "created_at": format_instant(NOW + HOUR),
+            "settled_at": None,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "insured, rule", [(True, "under_24_hours_insured"), (False, "under_24_hours")]
+)
+def test_a_cancelled_booking_names_its_rule(insured, rule):
+    """A cancellation by a party shows the rule of the refund."""
+    given = {"cancellation_insurance": insured, "insurance_premium": 2_000 if insured else 0}
+    record = booking_record(cancelled_journey(**given).booking, Party.API, POLICY)
+    assert record["cancel_rule"] == rule
+
+
+def test_an_unpaid_cancellation_names_its_rule():
+    """The cancellation of an unpaid booking has the rule that its quote names."""
+    journey = BookingJourney()
+    journey.pull(Trigger.CANCEL, Party.CUSTOMER)
+    assert booking_record(journey.booking, Party.API, POLICY)["cancel_rule"] == "not_paid"
+
+
+def test_a_declined_booking_has_no_rule():
+    """A booking that ended otherwise has no cancellation rule."""
+    journey = BookingJourney()
+    journey.pull(Trigger.DECLINE, Party.STAFF)
+    assert booking_record(journey.booking, Party.API, POLICY)["cancel_rule"] is None
 
 
 def test_a_stranger_with_a_key_sees_a_glimpse():
@@ -252,6 +351,7 @@ def test_a_webhook_shows_no_secret():
         "url": "https://x.example/in",
         "events": ["booking.created", "review.created"],
         "description": None,
+        "ordered": False,
         "active": False,
         "consecutive_failures": 10,
         "disabled_at": "2027-03-01T12:00:00Z",

@@ -20,9 +20,9 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from tests.support.builders import HOUR, NOW, POLICY, SECOND
 from tests.support.webhooks import make_delivery, make_endpoint
 
-PENDING, SUCCEEDED, FAILED, HELD, CANCELLED = DeliveryStatus
+PENDING, SUCCEEDED, FAILED, HELD, CANCELLED, WAITING = DeliveryStatus
 MOMENT = SECOND / 1_000_000
-UNDER_WAY = [PENDING, HELD, CANCELLED]
+UNDER_WAY = [PENDING, HELD, CANCELLED, WAITING]
 DONE = [SUCCEEDED, FAILED, CANCELLED]
 ENDPOINT = make_endpoint()
 DELIVERY = make_delivery()

@@ -8,6 +8,7 @@ from attrs import evolve
 from staffbooking_core.domain.accounts.api_keys import Permission, is_well_formed_api_key
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment, error_body, json_body
 from tests.support.builders import DAY, HOUR, MINUTE
 
@@ -111,7 +112,7 @@ async def test_an_idle_session_ends(world: HttpDeployment) -> None:
 async def test_unknown_wrong_and_disabled_look_the_same(world: HttpDeployment) -> None:
     """Logins with an unknown address, a wrong password and a disabled account get the same 401."""
     client = world.client()
-    await administration.disable_user(world.ports, "sam@example.com")
+    await disabling.disable_user(world.ports, "sam@example.com")
     answers = [
         await client.post("/auth/login", json={"email": email, "password": password})
         for email, password in (
@@ -296,7 +297,7 @@ async def test_keys_follow_their_owner(world: HttpDeployment) -> None:
     error_body(
         await world.client_with_key().get("/api/v1/companions"), 403, "subscription_required"
     )
-    await administration.disable_user(world.ports, world.subscriber.email)
+    await disabling.disable_user(world.ports, world.subscriber.email)
     error_body(await world.client_with_key().get("/api/v1/companions"), 401, "invalid_api_key")
     of_admin = await world.add_api_key(world.admin, Permission.READ)
     json_body(

@@ -87,6 +87,8 @@ MATRIX: dict[str, dict[str, int]] = {
     "GET /api/v1/bookings": BY_READ,
     "GET /api/v1/bookings/{code}": BY_READ,
     "POST /api/v1/bookings": BY_BOOK,
+    "POST /api/v1/quotes": BY_READ,
+    "POST /quotes": BY_SESSION,
     "GET /bookings": BY_SESSION,
     "POST /bookings": {**BY_SESSION, "companion": 403, "admin": 403},
     "GET /bookings/{id}": OF_PARTIES,
@@ -274,7 +276,16 @@ async def test_every_answer_has_its_headers(world: HttpDeployment, row: Endpoint
 
 
 BY_SESSION_ALONE = (
-    *("/auth/", "/account/", "/api/keys", "/bookings", "/staff/", "/reviews/", "/messages"),
+    *(
+        "/auth/",
+        "/account/",
+        "/api/keys",
+        "/bookings",
+        "/quotes",
+        "/staff/",
+        "/reviews/",
+        "/messages",
+    ),
 )
 SIGNED_OUT = (
     *("/auth/login", "/auth/register", "/auth/forgot-password", "/auth/reset-password"),

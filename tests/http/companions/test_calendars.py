@@ -11,7 +11,7 @@ from attrs import evolve
 from vobject.base import readOne
 
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_http.api import upload_limits
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import HOUR, NOW, POLICY
@@ -136,7 +136,7 @@ async def test_a_disabled_users_feed_is_404(each_world: HttpDeployment) -> None:
         async with each_world.store.read_view() as view:
             user = await view.accounts.user(each_world.companion.id)
         assert user is not None
-        await administration.disable_user(each_world.ports, user.email)
+        await disabling.disable_user(each_world.ports, user.email)
         error_body(await program.get(path), 404, "not_found")
 
 

@@ -11,6 +11,7 @@ import pytest
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from tests.http.deployment import TEST_PASSWORD, HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of
 from tests.support.builders import add_user
@@ -380,7 +381,7 @@ async def test_a_disabled_member_is_signed_out(world: HttpDeployment) -> None:
     enabled."""
     client, number = await newcomer(world)
     await administration.set_password(world.ports, "maja@example.com", TEST_PASSWORD)
-    await administration.disable_user(world.ports, "maja@example.com")
+    await disabling.disable_user(world.ports, "maja@example.com")
     error_body(await client.get(PROFILE), 401, "unauthenticated")
     await administration.enable_user(world.ports, "maja@example.com")
     browser = await world.signed_in_client(number)

@@ -15,7 +15,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.representations.companions import review_record
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import reviews
 from tests.http.api.test_errors import JSON, Failing
 from tests.http.bookings.test_booking_flow import paid, set_clock
@@ -333,7 +333,7 @@ async def test_an_unknown_user_is_404(world: HttpDeployment, number: str) -> Non
 async def test_reviews_of_disabled_users_are_listed(world: HttpDeployment) -> None:
     """Reviews of a disabled user are listed."""
     await add_review(world.store, await completed(world), Party.STAFF, rating=2)
-    await administration.disable_user(world.ports, world.customer.email)
+    await disabling.disable_user(world.ports, world.customer.email)
     client = world.client_with_key()
     found = json_body(await client.get(f"/reviews/user/{world.customer.id}"))
     assert (found["rating_avg"], found["total_reviews"]) == (2, 1)

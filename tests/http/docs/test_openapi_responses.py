@@ -47,7 +47,7 @@ async def test_stored_events_have_the_documented_shape(world: HttpDeployment) ->
         item = document["webhooks"][name[1].decode()]["post"]
         schema = item["requestBody"]["content"]["application/json"]["schema"]
         validator(document, schema).validate(jsonschema_rs_value(body))
-    assert len(told) == 2
+    assert len(told) == 3
 
 
 async def test_responses_match_the_document(world: HttpDeployment, monkeypatch: Any) -> None:
@@ -73,6 +73,7 @@ async def _walk(world: HttpDeployment) -> None:
     path, customer, staff = await accepted(world)
     for given in ({}, {"companion_id": 999}, {"event_date": "2020-01-01"}, {"duration_hours": 99}):
         await program.post("/api/v1/bookings", json=world.request_body(**given))
+        await program.post("/api/v1/quotes", json=world.request_body(**given))
     await program.post("/api/v1/bookings", content=b"x" * 70_000)
     await program.post("/api/v1/bookings", content=b"{}")
     await program.get("/api/v1/bookings")
@@ -103,6 +104,7 @@ async def _operations(client: httpx.AsyncClient, path: str) -> None:
     await client.get(path)
     await client.get(f"{path}/cancellation-quote")
     await client.post("/bookings", json={})
+    await client.post("/quotes", json={})
     for word in ("accept", "decline", "checkout", "check-in", "confirm", "cancel", "dispute"):
         await client.post(f"{path}/{word}", json={"quote": "forged", "reason": "none"})
 

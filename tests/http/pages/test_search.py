@@ -292,7 +292,7 @@ async def test_only_customers_are_led_to_a_request(world: HttpDeployment) -> Non
     """Only customers see the link to the request form."""
     for who in (world.companion, world.admin):
         shown = (await (await world.signed_in_client(who.id)).get(page(world))).text
-        assert hours(shown) == ["00:00 to 24:00"] * 14
+        assert hours(shown) == ["12:00 to 24:00", *["00:00 to 24:00"] * 13]
         assert "/request" not in shown
 
 

@@ -10,7 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from staffbooking_core.domain.bookings.lifecycle import EventName, Trigger
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from staffbooking_core.usecases import due_work
+from staffbooking_core.usecases.bookings import disputes
+from staffbooking_core.usecases.payments import payouts
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
@@ -313,13 +317,25 @@ async def walk(world: HttpDeployment, chance: random.Random) -> None:
 
 
 async def finish(world: HttpDeployment) -> None:
-    """Complete a booking, with both reviews."""
+    """Cancel a paid booking, and complete another one, with check-in, both reviews, a dispute, and
+    a payout that is refused and made later."""
     path, customer, staff = await paid(world)
+    json_body(await staff.post(f"{path}/cancel"))
+    path, customer, staff = await paid(world)
+    await set_clock(world, "2027-03-03T17:00:00Z")
+    json_body(await staff.post(f"{path}/check-in"))
     await set_clock(world, "2027-03-03T22:00:00Z")
-    json_body(await customer.post(f"{path}/confirm"))
+    record = json_body(await customer.post(f"{path}/confirm"))["booking"]
     for side in (customer, staff):
         said = {"rating": 5, "comment": "Great", "punctuality": 4}
         json_body(await side.post(path.replace("bookings", "reviews/booking"), json=said), 201)
+    json_body(await customer.post(f"{path}/dispute", json={"reason": "Too short"}))
+    await disputes.resolve_dispute(world.ports, record["booking_code"], Trigger.RELEASE)
+    fault = {"op": "pay_out", "kind": "refuse"}
+    json_body(await world.client().post("/sandbox/payments/faults", json=fault))
+    await set_clock(world, "2027-03-05T22:00:00Z")
+    await due_work.run_all_due(world.ports)
+    await payouts.retry_payout(world.ports, record["booking_code"])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -330,7 +346,7 @@ async def test_requests_to_receivers_match_the_document(world: HttpDeployment, s
     set_receiver_status(world)
     document = await document_of(world)
     admin = await world.signed_in_client(world.admin.id)
-    record, secret = await register_endpoint(admin)
+    record, secret = await register_endpoint(admin, events=[*EventName])
     await finish(world)
     chance = random.Random(seed)
     for _ in range(6):

@@ -51,6 +51,7 @@ async def test_registering_answers_the_record_and_the_secret(world: HttpDeployme
             "url": RECEIVER_URL,
             "events": ALL,
             "description": None,
+            "ordered": False,
             "active": True,
             "consecutive_failures": 0,
             "disabled_at": None,
@@ -66,9 +67,11 @@ async def test_events_and_a_description_may_be_given(world: HttpDeployment) -> N
     ignored."""
     given = {"events": ["review.created", "booking.created"], "description": "CRM"}
     unknown = {"id": 77, "active": False, "owner_id": world.outsider.id, "secret": "mine"}
-    record, secret = await register_endpoint(world.client_with_key(), **given, **unknown)
+    record, secret = await register_endpoint(
+        world.client_with_key(), ordered=True, **given, **unknown
+    )
     assert record["events"] == ["booking.created", "review.created"]
-    assert (record["description"], record["active"]) == ("CRM", True)
+    assert (record["description"], record["active"], record["ordered"]) == ("CRM", True, True)
     assert (record["id"] != 77, secret != "mine") == (True, True)
 
 
@@ -135,7 +138,7 @@ async def test_a_sandbox_may_let_loopback_through(world: HttpDeployment) -> None
         ([], "events"),
         ("booking.created", "events"),
         (["booking.created", "booking.created"], "events"),
-        (["booking.created", "booking.accepted"], "events.1"),
+        (["booking.created", "booking.declined"], "events.1"),
         (["webhook.test"], "events.0"),
         ([7], "events.0"),
     ],
@@ -202,6 +205,8 @@ async def test_a_change_leaves_what_is_not_given(world: HttpDeployment) -> None:
     assert changed == {**record, "events": ["review.created"]}
     changed = json_body(await program.patch(path, json={"description": ""}))["webhook"]
     assert changed == {**record, "events": ["review.created"], "description": None}
+    changed = json_body(await program.patch(path, json={"ordered": True}))["webhook"]
+    assert changed == {**record, "events": changed["events"], "description": None, "ordered": True}
     assert json_body(await program.get(WEBHOOKS_PATH)) == {"webhooks": [changed]}
 
 

@@ -25,6 +25,7 @@ from staffbooking_core.ports import Email, Ports, Transaction
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts, administration, sessions
 from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import NOW, POLICY, SECOND, add_session, add_user, make_lease
 from tests.support.hashers import CountingHasher, SlowHasher
@@ -219,7 +220,7 @@ async def test_a_login_under_way_does_not_outlive_its_account(ports: Ports, ada:
     """A login of a user who is disabled meanwhile fails."""
 
     async def disable() -> None:
-        await administration.disable_user(ports, ada.email)
+        await disabling.disable_user(ports, ada.email)
 
     with pytest.raises(Unauthenticated):
         await guess_by_login(evolve(ports, hasher=SlowHasher(disable)), ada)

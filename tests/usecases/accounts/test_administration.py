@@ -11,6 +11,7 @@ from staffbooking_core.errors import InvalidField, NotFound, Unauthenticated
 from staffbooking_core.inputs import Login
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.accounts.administration import CreateUser
+from staffbooking_core.usecases.bookings import disabling
 from tests.support.builders import DAY, NOW, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +95,7 @@ async def test_an_account_is_found_by_any_spelling(scene):
     for call in (
         administration.get_user(ports, nobody),
         administration.set_subscription(ports, nobody, Subscription.BASIC),
-        administration.disable_user(ports, nobody),
+        disabling.disable_user(ports, nobody),
         administration.enable_user(ports, nobody),
         administration.set_password(ports, nobody, PASSWORD),
     ):
@@ -124,7 +125,7 @@ async def test_disabling_locks_at_once(scene):
         email = (await view.accounts.user(scene.staff.user_id)).email
     await administration.set_password(scene.ports, email, PASSWORD)
     _, token = await login(scene, email)
-    user = await administration.disable_user(scene.ports, email)
+    user = (await disabling.disable_user(scene.ports, email)).user
     assert user.disabled_at == scene.ports.clock.wall()
     digest, wall = hash_session_token(token), scene.ports.clock.wall()
     assert await scene.ports.admission.authenticate_session(digest, wall) is None
@@ -140,11 +141,10 @@ async def test_disabling_locks_at_once(scene):
 async def test_disabling_twice_keeps_the_first_time(scene):
     """Disabling again keeps the first time."""
     await create(scene)
-    first = await administration.disable_user(scene.ports, "ada@example.com")
+    first = await disabling.disable_user(scene.ports, "ada@example.com")
     scene.pass_time(DAY)
-    assert (
-        await administration.disable_user(scene.ports, "ada@example.com")
-    ).disabled_at == first.disabled_at
+    again = await disabling.disable_user(scene.ports, "ada@example.com")
+    assert again.user.disabled_at == first.user.disabled_at
 
 
 async def test_a_new_password_ends_all_sessions(scene):

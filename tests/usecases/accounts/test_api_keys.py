@@ -13,6 +13,7 @@ from staffbooking_core.inputs import CreateApiKey
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.bookings import disabling
 from tests.support.builders import DAY, HOUR, SECOND, add_subscriber, add_user
 
 pytestmark = pytest.mark.anyio
@@ -103,7 +104,7 @@ async def test_each_account_has_its_own_five(scene, owner):
 
 async def test_who_is_locked_out_meanwhile_gets_no_key(scene, owner):
     """A user disabled or erased since authentication is unauthenticated."""
-    await administration.disable_user(scene.ports, owner.email)
+    await disabling.disable_user(scene.ports, owner.email)
     with pytest.raises(Unauthenticated):
         await create(scene, owner)
     await administration.enable_user(scene.ports, owner.email)
@@ -185,6 +186,6 @@ async def test_a_lost_subscription_stops_the_keys(scene, owner):
 async def test_a_disabled_owner_stops_the_keys(scene, owner):
     """Keys of a disabled owner stop at once."""
     text, _ = await create(scene, owner)
-    await administration.disable_user(scene.ports, owner.email)
+    await disabling.disable_user(scene.ports, owner.email)
     with pytest.raises(Unauthenticated):
         await use(scene, text)

@@ -9,6 +9,7 @@ from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidField, Unauthenticated
 from staffbooking_core.inputs import Login, Register, RegistrationRole
 from staffbooking_core.usecases.accounts import administration, sessions
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 
@@ -109,7 +110,7 @@ async def test_every_wrong_login_looks_the_same(scene):
     error."""
     await register(scene)
     await register(scene, "closed@example.com")
-    await administration.disable_user(scene.ports, "closed@example.com")
+    await disabling.disable_user(scene.ports, "closed@example.com")
     await administration.create_user(
         scene.ports,
         administration.CreateUser(

@@ -13,7 +13,7 @@ from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import actions
-from tests.support.builders import HOUR, MINUTE, SECOND, add_user, next_version, save_booking
+from tests.support.builders import HOUR, MINUTE, SECOND, add_user, next_revision, save_booking
 from tests.support.memory_deployment import actor_of, with_another_customer
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +85,7 @@ async def test_who_booked_gets_no_quote(scene):
     """The key's owner cannot get a quote."""
     booking = await scene.request()
     agent = actor_of(await add_user(scene.ports.store))
-    await save_booking(scene.ports.store, next_version(booking, booked_by=agent.user_id))
+    await save_booking(scene.ports.store, next_revision(booking, booked_by=agent.user_id))
     with pytest.raises(Forbidden):
         await quote(scene, booking, agent)
 
@@ -162,7 +162,7 @@ def signed_by(vault, text, **changes):
     """A quote with changed fields, signed by this signer."""
     message = json.loads(base64.urlsafe_b64decode(text.partition(".")[0]))
     raw = json.dumps({**message, **changes}).encode()
-    parts = (raw, vault.sign(actions.QUOTE_SIGNING_PURPOSE, raw))
+    parts = (raw, vault.sign("cancellation-quote", raw))
     return ".".join(base64.urlsafe_b64encode(part).decode() for part in parts)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 
 import pytest
+from attrs import asdict, evolve
 
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.usecases.bookings import actions
-from tests.support.builders import DAY, SECOND
+from staffbooking_core.inputs import RequestBookingFor
+from staffbooking_core.usecases.bookings import actions, requests
+from tests.support.builders import DAY, SECOND, add_companion, add_user
 from tests.support.memory_deployment import (
+    actor_of,
     list_bookings,
+    make_booking_request,
     make_idempotent_call,
     with_another_companion,
     with_another_customer,
@@ -68,6 +73,27 @@ async def test_nobody_stands_in_for_what_is_past(scene):
     await scene.jump_to(booking.starts_at)
     rebooking = await rebooking_of(scene, booking)
     assert rebooking.companions == ()
+
+
+async def test_companions_of_the_same_city_are_suggested_else_of_the_country(scene):
+    """A rebooking suggests companions of the same city, else of the same country, else nobody."""
+    booking = await scene.accepted()
+    await scene.cancel(booking, scene.staff)
+    async with scene.ports.store.read_view() as view:
+        cancelled = await view.companions.companion(scene.staff.user_id)
+    place = {"location_city": "Elsewhere", "location_country": "Nowhere"}
+    await add_companion(scene.ports.store, **place)
+    assert (await rebooking_of(scene, booking)).companions == ()
+    place["location_country"] = cancelled.location_country
+    near = await add_companion(scene.ports.store, **place)
+    assert suggested(await rebooking_of(scene, booking)) == [near.id]
+    place["location_city"] = cancelled.location_city.upper()
+    same = await add_companion(scene.ports.store, **place)
+    assert suggested(await rebooking_of(scene, booking)) == [same.id]
+
+
+def suggested(offer):
+    return [json.loads(summary)["id"] for summary in offer.companions]
 
 
 async def test_a_rebooking_has_priority(scene):
@@ -145,3 +171,61 @@ async def test_priority_requests_come_first_for_staff(scene):
     assert await first(scene.customer) == newer.id
     await scene.move(urgent, Trigger.DECLINE, scene.staff)
     assert await first(scene.staff) == newer.id
+
+
+# Through the API ------------------------------------------------------------------------------
+
+
+async def through_api(scene, code, owner, key_id=9):
+    """A request for the scene's customer by an API key of a user."""
+    async with scene.ports.store.read_view() as view:
+        customer = await view.accounts.user(scene.customer.user_id)
+    wanted = {
+        **asdict(make_booking_request(scene.staff.user_id)),
+        "customer_email": customer.email,
+        "rebooking_of": code,
+    }
+    actor = evolve(owner, key_id=key_id)
+    return await requests.request_booking(scene.ports, actor, RequestBookingFor(**wanted))
+
+
+async def let_down_agency(scene):
+    """An agency, and a cancelled booking that it had booked for the customer."""
+    agency = actor_of(await add_user(scene.ports.store))
+    booking = await scene.accept(await through_api(scene, None, agency))
+    return agency, await scene.cancel(booking, scene.staff)
+
+
+async def test_who_booked_uses_the_credit_through_the_api(scene):
+    """The owner of the key that booked the cancelled booking may use its credit."""
+    agency, booking = await let_down_agency(scene)
+    assert (await through_api(scene, booking.code, agency, key_id=10)).priority
+
+
+async def test_a_strangers_key_has_no_credit(scene):
+    """A stranger who knows the e-mail and the code cannot use the credit up."""
+    _, booking = await let_down_agency(scene)
+    stranger = actor_of(await add_user(scene.ports.store))
+    with pytest.raises(RuleBroken) as caught:
+        await through_api(scene, booking.code, stranger)
+    assert caught.value.code == "rebooking_not_available"
+    assert (await rebooking_of(scene, booking)) is not None
+
+
+async def test_a_key_does_not_use_the_credit_of_a_session(scene):
+    """The credit of a booking that the customer made is not for another's key."""
+    booking = await let_down(scene)
+    with pytest.raises(RuleBroken):
+        await through_api(scene, booking.code, actor_of(await add_user(scene.ports.store)))
+
+
+async def test_a_customers_own_key_uses_the_credit(scene):
+    """The customer who booked the cancelled booking may use its credit by a key of their own."""
+    booking = await let_down(scene)
+    assert (await through_api(scene, booking.code, scene.customer)).priority
+
+
+async def test_the_customer_uses_the_credit_of_an_agencys_booking(scene):
+    """The customer may use the credit of a booking that an agency made for them."""
+    _, booking = await let_down_agency(scene)
+    assert (await scene.request(rebooking_of=booking.code)).priority

@@ -17,6 +17,7 @@ from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import ImportedCompanion, SetAvailability
 from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import calendars, imports, profiles, search
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_booking, add_user
 from tests.support.ics import make_ics_calendar, make_ics_hour
@@ -149,7 +150,7 @@ async def test_who_is_disabled_has_no_feed(scene):
     secret = await make(scene)
     async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
-    await administration.disable_user(scene.ports, email)
+    await disabling.disable_user(scene.ports, email)
     with pytest.raises(NotFound):
         await calendars.render_feed(scene.ports, secret)
     await administration.enable_user(scene.ports, email)

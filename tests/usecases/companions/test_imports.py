@@ -24,6 +24,7 @@ from staffbooking_core.inputs import DateHours, ImportedCompanion, Login, SlotHo
 from staffbooking_core.ports import SkippedRow
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.accounts.administration import CreateUser
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import imports
 from staffbooking_core.usecases.companions.imports import ImportRow
 from staffbooking_core.usecases.notifications import notifications
@@ -253,7 +254,7 @@ async def test_times_that_are_taken_elsewhere_stay(scene):
 async def test_a_disabled_companion_stays_so(scene):
     """An import does not enable an account."""
     await imported(scene, row(approved=True))
-    await administration.disable_user(scene.ports, "mia@example.com")
+    await disabling.disable_user(scene.ports, "mia@example.com")
     await imported(scene, row(approved=True))
     assert not (await companion(scene)).is_listed
 
@@ -261,7 +262,7 @@ async def test_a_disabled_companion_stays_so(scene):
 async def test_a_disabled_staff_user_without_a_profile_stays_hidden(scene):
     """The profile of a disabled user is created unlisted."""
     await create(scene, role=Role.STAFF)
-    await administration.disable_user(scene.ports, "mia@example.com")
+    await disabling.disable_user(scene.ports, "mia@example.com")
     assert await imported(scene, row(approved=True)) == (0, 1, ())
     assert not (await companion(scene)).is_listed
 

@@ -22,6 +22,7 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import reviews
 from tests.support.builders import HOUR, add_user
 from tests.support.memory_deployment import actor_of, with_another_companion
@@ -162,7 +163,7 @@ async def test_a_review_is_told_as_the_bookings_next_event(scene):
     assert second["data"]["review"]["reviewer_role"] == "staff"
     numbers = (booking.events + 1, booking.events + 2)
     assert (first["sequence"], second["sequence"]) == numbers
-    changed = {"version": booking.version + 2, "events": booking.events + 2}
+    changed = {"revision": booking.revision + 2, "events": booking.events + 2}
     assert await scene.booking(booking) == evolve(booking, **changed)
 
 
@@ -243,7 +244,7 @@ async def test_who_is_locked_out_meanwhile_says_nothing(scene):
     for actor in (scene.customer, scene.staff):
         async with scene.ports.store.read_view() as view:
             user = await view.accounts.user(actor.user_id)
-        await administration.disable_user(scene.ports, user.email)
+        await disabling.disable_user(scene.ports, user.email)
     await refused(submit(scene, second), Unauthenticated, "unauthenticated")
     await refused(respond(scene, review), Unauthenticated, "unauthenticated")
 
@@ -254,7 +255,7 @@ async def test_reviews_outlive_an_account(scene):
     review = await submit(scene, booking)
     async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
-    await administration.disable_user(scene.ports, email)
+    await disabling.disable_user(scene.ports, email)
     assert (await listed(scene, scene.staff))[0] == [review]
     await administration.enable_user(scene.ports, email)
     assert len((await profile(scene))["reviews"]) == 1

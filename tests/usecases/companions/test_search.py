@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from staffbooking_core.domain.companions.availability import Slot, WeeklySlot
+from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
 from staffbooking_core.errors import InvalidField, NotFound
 from staffbooking_core.usecases.companions import search
@@ -37,6 +37,53 @@ async def test_bounds_the_wrong_way_round_are_refused(scene):
     with pytest.raises(InvalidField) as caught:
         await found(scene, min_price=10_001, max_price=10_000)
     assert [fault.field for fault in caught.value.field_errors] == ["min_price"]
+
+
+async def test_a_date_that_is_over_or_too_far_finds_nobody(scene):
+    """Dates before today in every time zone, and beyond the days that can be booked, find
+    nobody."""
+    today = (await scene.now()).date()
+    for day, count in (
+        (today - timedelta(days=2), 0),
+        (date(2020, 1, 1), 0),
+        (today, 1),
+        (today + timedelta(days=3 * 365), 1),
+        (today + timedelta(days=3 * 366 + 2), 0),
+        (date.max, 0),
+    ):
+        assert len(await found(scene, date=day)) == count, day
+
+
+async def test_today_finds_who_has_an_hour_left(scene):
+    """On the current day only companions with a free hour ahead of now are found, page by page."""
+    now = await scene.now()
+    minute = now.hour * 60 + now.minute
+    early = [WeeklySlot(day, Slot(0, minute + 59)) for day in range(7)]
+    late = [WeeklySlot(day, Slot(0, minute + 60)) for day in range(7)]
+    ids = [scene.staff.user_id]
+    for number in range(150):
+        hours = late if number % 30 == 0 else early
+        companion = await add_companion(scene.ports.store, calendar=Calendar("UTC", tuple(hours)))
+        ids += [companion.id] * (hours is late)
+    assert sorted(await found(scene, date=now.date(), limit=50)) == sorted(ids)
+    pages = [await found(scene, date=now.date(), limit=2, page=page) for page in (1, 2, 3, 4)]
+    assert [len(page) for page in pages] == [3, 3, 2, 0]
+    assert sorted(number for page in pages for number in page[:2]) == sorted(ids)
+
+
+async def test_hours_that_have_begun_are_not_free(scene):
+    """Availability shows the rest of today, nothing of the past, and nothing beyond the days that
+    can be booked."""
+    now = await scene.now()
+    today = now.date()
+    far = today + timedelta(days=3 * 366 + 2)
+    days = {
+        day: (await search.get_availability(scene.ports, scene.staff.user_id, day, day))[
+            "availability"
+        ][0]["slots"]
+        for day in (today - timedelta(days=1), today, far)
+    }
+    assert list(days.values()) == [[], [{"start": f"{now:%H:%M}", "end": "24:00"}], []]
 
 
 async def test_a_page_shows_whether_more_follow(scene):

@@ -13,7 +13,14 @@ from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases import booking_writes
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import ledger_check, operations, payouts
-from tests.support.builders import DAY, HOUR, SECOND, make_booking_write, make_posting, next_version
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    SECOND,
+    make_booking_write,
+    make_posting,
+    next_revision,
+)
 from tests.support.memory_deployment import with_another_companion, with_another_customer
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +228,7 @@ async def owe(scene, booking):
         evolve(leg, account=account) for leg, account in zip(posting.legs, accounts, strict=True)
     )
     change = make_booking_write(
-        next_version(await scene.booking(booking), owed_by_staff=PAYOUT),
+        next_revision(await scene.booking(booking), owed_by_staff=PAYOUT),
         postings=(evolve(posting, legs=legs),),
     )
     await scene.ports.store.run_transaction(lambda tx: tx.bookings.save_booking(change))
@@ -328,7 +335,7 @@ async def test_the_check_finds_what_was_kept_and_not_made_good(scene):
         )
     )
     change = make_booking_write(
-        next_version(found, netted=found.netted - 5, platform_fee=found.platform_fee + 5),
+        next_revision(found, netted=found.netted - 5, platform_fee=found.platform_fee + 5),
         postings=(evolve(back, legs=legs),),
     )
     await scene.ports.store.run_transaction(lambda tx: tx.bookings.save_booking(change))

@@ -8,7 +8,7 @@ from attrs import evolve
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.errors import NotFound
 from staffbooking_core.usecases.payments import ledger_check
-from tests.support.builders import make_booking_write, make_posting, next_version
+from tests.support.builders import make_booking_write, make_posting, next_revision
 from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def test_a_fault_names_its_booking(scene):
     booking = await scene.paid()
 
     async def unit(tx):
-        await tx.bookings.save_booking(make_booking_write(next_version(booking, escrow=1)))
+        await tx.bookings.save_booking(make_booking_write(next_revision(booking, escrow=1)))
 
     await scene.ports.store.run_transaction(unit)
     faults = [one for one in await check(scene) if isinstance(one, ledger_check.LedgerFault)]
@@ -50,7 +50,7 @@ async def test_a_difference_to_the_processors_book_is_found(scene):
     posting = make_posting(booking.id, amount=1)
 
     async def unit(tx):
-        change = make_booking_write(next_version(booking, escrow=40_001), postings=(posting,))
+        change = make_booking_write(next_revision(booking, escrow=40_001), postings=(posting,))
         await tx.bookings.save_booking(change)
 
     await scene.ports.store.run_transaction(unit)

@@ -10,6 +10,7 @@ from attrs import evolve
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
+    WEBHOOK_EVENTS,
     DeliveryFailure,
     DeliveryStatus,
     EndpointSecrets,
@@ -204,7 +205,7 @@ async def test_the_stored_bytes_are_sent_each_time(post: WebhookScenario) -> Non
     await post.deliver()
 
     async with post.ports.store.read_view() as view:
-        [body] = await view.webhooks.feed_events_after(None, 0, 10)
+        [body] = await view.webhooks.feed_events_after(None, 0, WEBHOOK_EVENTS, 10)
     sent = post.sent
     assert [each.body for each in sent] == [body] * 5
     assert [each.headers["X-Webhook-Id"] for each in sent] == [event.id] * 5

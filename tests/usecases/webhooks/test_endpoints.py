@@ -9,6 +9,7 @@ from attrs import evolve
 
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.users import Role, Subscription
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     DeliveryStatus,
     EndpointSecrets,
@@ -18,7 +19,7 @@ from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBrok
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import privacy
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from tests.support.builders import NOW, add_booking, add_companion, add_subscriber, add_user
@@ -74,7 +75,7 @@ async def test_an_unsafe_url_is_not_registered(post: WebhookScenario, url: str) 
 async def test_who_is_locked_out_meanwhile_registers_nothing(post: WebhookScenario) -> None:
     """A user disabled or erased since authentication is unauthenticated."""
     user, wanted = await add_subscriber(post.ports.store), CreateWebhook(url=URL)
-    await administration.disable_user(post.ports, user.email)
+    await disabling.disable_user(post.ports, user.email)
     with pytest.raises(Unauthenticated):
         await endpoints.register_endpoint(post.ports, user, wanted)
     await privacy.erase_person(post.ports, user.id)
@@ -142,10 +143,9 @@ async def test_a_deleted_endpoint_forgets_its_secrets(
     await endpoints.delete_endpoint(post.ports, owner, endpoint.id)
     kept = await post.reload_endpoint(endpoint)
     assert (kept.secrets, kept.active, kept.deleted_at) == (EndpointSecrets(b""), False, NOW)
-    order = [PENDING, SUCCEEDED, FAILED, HELD, CANCELLED]
-    became = {PENDING: CANCELLED, HELD: CANCELLED}
+    ended = (SUCCEEDED, FAILED)
     assert await post.delivery_statuses(endpoint) == [
-        became.get(each, each) for each in order[::-1]
+        each if each in ended else CANCELLED for each in reversed(DeliveryStatus)
     ]
     assert await post.deliver() == 0
 
@@ -229,6 +229,22 @@ async def test_an_event_is_in_the_feed_once_it_is_placed(post: WebhookScenario) 
         (body,), has_more = await endpoints.read_feed(post.ports, user, None, 10)
         assert (event.id.encode() in body, has_more) == (True, False)
         assert await endpoints.read_feed(post.ports, user, event.id, 10) == ([], False)
+
+
+async def test_the_feed_has_the_events_that_an_endpoint_names(post: WebhookScenario) -> None:
+    """Besides the default events, a reader gets those that one of the reader's endpoints names,
+    those from before too; without one, they still are known positions."""
+    store = post.ports.store
+    customer, admin = await add_subscriber(store), await add_user(store, role=Role.ADMIN)
+    booking = await add_booking(store, await add_companion(store), customer)
+    event = await add_event(store, booking, name=EventName.BOOKING_ACCEPTED)
+    await deliveries.publish_events(post.ports)
+    for user in (customer, admin):
+        assert await endpoints.read_feed(post.ports, user, None, 10) == ([], False)
+        assert await endpoints.read_feed(post.ports, user, event.id, 10) == ([], False)
+        await add_endpoint(store, user, events=frozenset({EventName.BOOKING_ACCEPTED}))
+        ((body,), _) = await endpoints.read_feed(post.ports, user, None, 10)
+        assert event.id.encode() in body
 
 
 async def test_a_strangers_event_is_unknown(post: WebhookScenario) -> None:

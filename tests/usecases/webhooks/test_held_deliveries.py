@@ -16,6 +16,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 )
 from staffbooking_core.ports import NotificationKind
 from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_subscriber
@@ -170,7 +171,7 @@ async def test_a_locked_account_is_not_sent_to(
     """Deliveries of a disabled owner are held until the account is enabled."""
     owner = await post.owner_of(endpoint)
     await add_delivery(post.ports.store, endpoint)
-    await administration.disable_user(post.ports, owner.email)
+    await disabling.disable_user(post.ports, owner.email)
     assert await post.deliver() == 0
     assert (await post.newest_delivery(endpoint)).status is HELD
     await administration.enable_user(post.ports, owner.email)

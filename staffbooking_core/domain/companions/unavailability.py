@@ -1,0 +1,35 @@
+"""Why a companion cannot be booked at a time (CONTRACT 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from attrs import evolve
+
+from staffbooking_core.domain.companions.availability import Calendar, Interval, fits, local_date
+
+
+class UnavailabilityReason(StrEnum):
+    """Why an interval cannot be booked, in the order in which they are checked (CONTRACT 4)."""
+
+    DAY_OFF = "day_off"
+    OUTSIDE_HOURS = "outside_hours"
+    BOOKED = "booked"
+    BUSY = "busy"
+
+
+def unavailability_reason(
+    calendar: Calendar, booked: Iterable[Interval], interval: Interval
+) -> UnavailabilityReason | None:
+    """The first reason why the interval cannot be booked; None where it can (`fits`). `booked` are
+    the bookings that hold their slot."""
+    if fits(calendar, booked, interval):
+        return None
+    working = evolve(calendar, busy=())
+    if fits(working, (), interval):
+        is_booked = not fits(working, booked, interval)
+        return UnavailabilityReason.BOOKED if is_booked else UnavailabilityReason.BUSY
+    day = local_date(calendar.timezone, interval.starts_at)
+    has_hours = any(True for _ in calendar.slots_on(day))
+    return UnavailabilityReason.OUTSIDE_HOURS if has_hours else UnavailabilityReason.DAY_OFF
