@@ -61,7 +61,7 @@ _CLOSE_CODE_DESCRIPTIONS = {
 _CLIENT_EVENT_DESCRIPTIONS = {
     ClientEvent.SEND_MESSAGE: "Send a message to a conversation. An `ack` confirms that it is "
     "stored, an `error` that it is not; with a `client_message_id` it can be sent again and "
-    "is stored once",
+    "is stored once; with other content that is an `error` of code `idempotency_mismatch`",
     ClientEvent.TYPING: "Typing in a conversation has started or stopped; send it again while "
     "typing continues",
     ClientEvent.READ: "Mark a conversation as read up to a message",

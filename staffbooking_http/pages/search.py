@@ -88,6 +88,7 @@ class _BookingDraft:
     cancellation_insurance: DraftText = ""
     rebooking_of: DraftText = ""
     key: DraftText = ""
+    again: DraftText = ""
 
 
 @frozen(kw_only=True)
@@ -96,6 +97,9 @@ class _BookingForm(RequestBooking):
 
     key: Annotated[str, TextBounds(255)]
     """Idempotency key, new for each rendered form: a form submitted twice is applied once."""
+    again: bool = False
+    """Whether the visitor was told that they have requested the same before. A browser that goes
+    back loads the form anew, with a new key."""
 
 
 # Search ---------------------------------------------------------------------------------
@@ -255,6 +259,8 @@ async def submit_request(request: PageRequest) -> Template | Redirect:
             error, draft["key"] = _FORM_REUSED_ERROR, call.ports.ids.token()
         elif error.code == _REBOOKING_USED_ERROR.code:
             error, draft["rebooking_of"] = _REBOOKING_USED_ERROR, ""
+        elif error is _SAME_REQUEST_ERROR:
+            draft["again"] = "true"
         return render_error(
             _REQUEST_TEMPLATE, visitor, error, draft=draft, **await _request_context(call)
         )
@@ -263,6 +269,11 @@ async def submit_request(request: PageRequest) -> Template | Redirect:
 _FORM_REUSED_ERROR = RuleBroken(
     "idempotency_mismatch",
     "This form made a booking before, filled in otherwise: it is among your bookings. "
+    "Sent now, it makes another one",
+)
+_SAME_REQUEST_ERROR = RuleBroken(
+    "already_requested",
+    "You have requested just this before, and it waits for its answer: it is among your bookings. "
     "Sent now, it makes another one",
 )
 _REBOOKING_USED_ERROR = RuleBroken(
@@ -277,6 +288,10 @@ async def _request_booking(
     """Request the booking; return the path of its page, also when the form was submitted before."""
 
     async def submit(ports: Ports) -> str:
+        if not booking_form.again and await requests.has_same_request(
+            ports, visitor.actor, booking_form
+        ):
+            raise _SAME_REQUEST_ERROR
         return _booking_path(await requests.request_booking(ports, visitor.actor, booking_form))
 
     path, _ = await submit_once(call, visitor, booking_form.key, form, submit, _booking_path)

@@ -15,7 +15,12 @@ from staffbooking_core.domain.bookings.booking import (
     TransitionResult,
     quote_price,
 )
-from staffbooking_core.domain.bookings.lifecycle import REQUEST_TRANSITION, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    REQUEST_TRANSITION,
+    BookingStatus,
+    Party,
+    Trigger,
+)
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval, NonexistentLocalTime
 from staffbooking_core.domain.companions.companion import find_offered_service
@@ -36,6 +41,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     PARTY_DISABLED,
     BookableCompanion,
+    BookingQuery,
     BookingRequestContext,
     BookingWrite,
     Ports,
@@ -44,15 +50,16 @@ from staffbooking_core.ports import (
 from staffbooking_core.usecases.booking_writes import to_booking_write
 from staffbooking_core.validation import validated
 
+SAME_REQUEST_SEARCH_SIZE = 100
+_COMPARED_FIELDS = (
+    *("companion_id", "event_date", "start_time", "duration_hours", "location"),
+    *("cancellation_insurance", "event_ref"),
+)
 _UNKNOWN_CUSTOMER = FieldError("customer_email", "is not the address of a registered customer")
 
 
 @validated
-async def request_booking(
-    ports: Ports,
-    actor: Actor,
-    command: RequestBooking,
-) -> Booking:
+async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -> Booking:
     """Create a pending booking: for the customer of an e-mail address (API), else for the actor.
 
     Reads the request's context in one round trip and saves the booking in another. Raises NotFound
@@ -81,6 +88,29 @@ async def request_booking(
         if error.constraint != PARTY_DISABLED:
             raise
         raise await _refusal_error(ports, actor, booking) from None
+
+
+@validated
+async def has_same_request(ports: Ports, actor: Actor, command: RequestBooking) -> bool:
+    """Whether a booking that the actor requested with the same input is still pending. Looks at
+    SAME_REQUEST_SEARCH_SIZE pending bookings at most."""
+    query = BookingQuery(
+        user_id=actor.user_id,
+        sides=frozenset({Party.CUSTOMER}),
+        status=BookingStatus.PENDING,
+        limit=SAME_REQUEST_SEARCH_SIZE,
+    )
+    async with ports.store.read_view() as view:
+        pending = await view.bookings.bookings(query)
+    return any(_is_same_request(booking, command) for booking in pending)
+
+
+def _is_same_request(booking: Booking, command: RequestBooking) -> bool:
+    return (
+        all(getattr(booking, name) == getattr(command, name) for name in _COMPARED_FIELDS)
+        and find_offered_service([booking.service_type], command.service_type) is not None
+        and booking.priority == (command.rebooking_of is not None)
+    )
 
 
 async def _refusal_error(ports: Ports, actor: Actor, booking: Booking) -> StaffbookingError:
