@@ -216,7 +216,8 @@ async def _settle_error(
                 raise
         else:
             return answer
-    if answer is None and _is_fault(error):
+    is_known = answer is not None or isinstance(error, StaffbookingError)
+    if not is_known or isinstance(error, StoreUnavailable):
         raise error
     first = await find_response(ports, call)
     if first is not None:
@@ -226,11 +227,6 @@ async def _settle_error(
 
 def _is_key_taken(error: Exception) -> bool:
     return isinstance(error, ConstraintViolated) and error.constraint == IDEMPOTENCY_KEY_TAKEN
-
-
-def _is_fault(error: Exception) -> bool:
-    """Whether an error is one of the service, which says nothing about concurrent calls."""
-    return isinstance(error, StoreUnavailable) or not isinstance(error, StaffbookingError)
 
 
 async def _claim(ports: Ports, call: IdempotentCall) -> Lease | None:

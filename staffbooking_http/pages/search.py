@@ -259,7 +259,7 @@ async def submit_request(request: PageRequest) -> Template | Redirect:
             error, draft["key"] = _FORM_REUSED_ERROR, call.ports.ids.token()
         elif error.code == _REBOOKING_USED_ERROR.code:
             error, draft["rebooking_of"] = _REBOOKING_USED_ERROR, ""
-        elif error is _SAME_REQUEST_ERROR:
+        elif error.code == _SAME_REQUEST_CODE:
             draft["again"] = "true"
         return render_error(
             _REQUEST_TEMPLATE, visitor, error, draft=draft, **await _request_context(call)
@@ -271,10 +271,10 @@ _FORM_REUSED_ERROR = RuleBroken(
     "This form made a booking before, filled in otherwise: it is among your bookings. "
     "Sent now, it makes another one",
 )
-_SAME_REQUEST_ERROR = RuleBroken(
-    "already_requested",
+_SAME_REQUEST_CODE = "already_requested"
+_SAME_REQUEST_MESSAGE = (
     "You have requested just this before, and it waits for its answer: it is among your bookings. "
-    "Sent now, it makes another one",
+    "Sent now, it makes another one"
 )
 _REBOOKING_USED_ERROR = RuleBroken(
     "rebooking_not_available",
@@ -291,7 +291,7 @@ async def _request_booking(
         if not booking_form.again and await requests.has_same_request(
             ports, visitor.actor, booking_form
         ):
-            raise _SAME_REQUEST_ERROR
+            raise RuleBroken(_SAME_REQUEST_CODE, _SAME_REQUEST_MESSAGE)
         return _booking_path(await requests.request_booking(ports, visitor.actor, booking_form))
 
     path, _ = await submit_once(call, visitor, booking_form.key, form, submit, _booking_path)
