@@ -25,7 +25,8 @@ async def count_service_round_trips(
     """Round trips per request of each operation with `at_once` concurrent requests."""
     settings = load_settings(environ)
     async with open_ports(settings) as ports:
-        store: Any = ports.store
+        guarded: Any = ports.store
+        store = guarded.store
         databases = (store.database, store.admission.counter_database)
         application = create_app(ports, trusted_proxies=settings.trusted_proxies)
         return await _count_round_trips(

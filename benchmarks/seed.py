@@ -20,6 +20,7 @@ from staffbooking_core.domain.accounts.api_keys import digest_api_key, mask_api_
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.companions.companion import Companion, normalize_text
@@ -182,7 +183,11 @@ def _day_rows(world: BenchmarkDataset) -> Iterator[Row]:
 
 def _booking(booking: Booking) -> Row:
     row = {field.name: getattr(booking, field.name) for field in fields(Booking)}
-    return {**row, "timeline": codec.dump(booking.timeline, tuple[TimelineEntry, ...])}
+    return {
+        **row,
+        "timeline": codec.dump(booking.timeline, tuple[TimelineEntry, ...]),
+        "refunds": codec.dump(booking.refunds, tuple[Refund, ...]),
+    }
 
 
 def _timer(booking: Booking) -> Row | None:

@@ -6,6 +6,7 @@ Statements and arguments are separate functions, so that pgbench can run the sam
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
@@ -31,6 +32,9 @@ ONE_DAY = timedelta(days=1)
 CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 FEE_PPM = 150_000
 
+_ACTOR_ID = re.compile(r',"actor_id":(null|[0-9]+)')
+"""Only admins read who acted."""
+
 DETAIL_SQL = "SELECT detail FROM companions WHERE id = $1 AND active AND approval = 'approved'"
 NEW_BOOKING_COLUMNS = (
     "id,code,status,companion_id,companion_name,customer_id,customer_name,booked_by,"
@@ -43,7 +47,7 @@ NEW_BOOKING_COLUMNS = (
 """Columns of a new booking; all others are NULL."""
 LATER_COLUMNS = (
     "checked_in_at,accepted_at,paid_at,completed_at,completed_by,cancelled_at,cancelled_by,"
-    "cancel_reason,disputed_at"
+    "cancel_reason,cancel_rule,disputed_at"
 ).split(",")
 BOOKING_SQL = (
     f"SELECT {','.join((*NEW_BOOKING_COLUMNS, *LATER_COLUMNS))} FROM bookings WHERE code = $1"
@@ -222,7 +226,7 @@ async def booking_status(pool: StatementPool, code: str, user_id: int) -> bytes:
         record["platform_fee"] = _money(row["platform_fee"])
         record["payout_amount"] = _money(row["payout_amount"])
         record["payout_status"] = row["payout_status"]
-    timeline = row["timeline"].replace('"was":', '"from":').encode()
+    timeline = _ACTOR_ID.sub("", row["timeline"].replace('"was":', '"from":')).encode()
     return b'{"booking":%b,"timeline":%b}}' % (encode_json(record)[:-1], timeline)
 
 
@@ -294,7 +298,10 @@ def new_booking(
         price = min(price, found["daily_rate"])
     fee = (2 * price * FEE_PPM + 1_000_000) // 2_000_000
     at = _instant(now)
-    timeline = f'[{{"at":"{at}","%s":null,"to":"pending","trigger":"request","actor":"api"}}]'
+    timeline = (
+        f'[{{"at":"{at}","%s":null,"to":"pending","trigger":"request",'
+        '"actor":"api","reason":null}]'
+    )
     row = {
         "id": found["number"],
         "code": "BK" + _base32(randbits(60), 12),
@@ -387,6 +394,10 @@ def _record(row: Row, later: Row) -> dict[str, Any]:
         "cancelled_at": _instant(later["cancelled_at"]),
         "cancelled_by": later["cancelled_by"],
         "cancel_reason": later["cancel_reason"],
+        "cancel_rule": later["cancel_rule"],
+        "payment_due_at": _instant(row["starts_at"]) if row["status"] == "accepted" else None,
+        "confirms_at": _instant(row["ends_at"] + 3 * ONE_DAY) if row["status"] == "paid" else None,
+        "refunds": [],
         "disputed_at": _instant(later["disputed_at"]),
         "payment_status": row["payment_status"],
         "created_at": _instant(row["created_at"]),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from staffbooking_adapters.database_time import current_database_time, set_separate_database_time
 from staffbooking_core.errors import StoreUnavailable
 
 _Item = TypeVar("_Item")
@@ -39,12 +40,15 @@ class Batcher(Generic[_Item, _Result]):
 
     async def submit(self, item: _Item) -> _Result:
         """The result of the item, once it is flushed. Raises the error that `flush` returned or
-        raised for it, and StoreUnavailable when the flush was cancelled."""
+        raised for it, and StoreUnavailable when the flush was cancelled, or when the caller's
+        database time is spent: its item may still be flushed."""
+        budget = current_database_time()
+        budget.remaining()
         future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, future))
         if self._flush_task is None or self._flush_task.done():
             self._flush_task = asyncio.create_task(self._flush_pending())
-        return await future
+        return await budget.wait_for(future)
 
     async def close(self) -> None:
         """Wait until every item has its result."""
@@ -59,6 +63,7 @@ class Batcher(Generic[_Item, _Result]):
                 batch_size = 1 if one_by_one_count else self._max_batch_size
                 items = [item for item, _ in self._pending[:batch_size]]
                 results: Sequence[_Result | Exception]
+                budget = set_separate_database_time()
                 try:
                     results = await self._flush(items)
                 except StoreUnavailable as error:
@@ -73,6 +78,8 @@ class Batcher(Generic[_Item, _Result]):
                         # The flush may have changed something, so it is not repeated.
                         wrong = AssertionError("a flush returns one result per item")
                         results = [wrong] * len(items)
+                finally:
+                    budget.is_over = True
                 self._resolve_first(results)
                 one_by_one_count = max(0, one_by_one_count - len(results))
         finally:
@@ -85,7 +92,7 @@ class Batcher(Generic[_Item, _Result]):
         del self._pending[: len(results)]
         for (_, future), result in zip(resolved, results, strict=True):
             if future.done():
-                continue  # Its caller was cancelled.
+                continue  # Its caller waits no longer.
             if isinstance(result, Exception):
                 future.set_exception(result)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -30,16 +30,26 @@ class SystemClock:
     async def business(self) -> datetime:
         return self.wall()
 
+    def skew(self) -> timedelta | None:
+        return timedelta(0)
+
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
 
 
 class SandboxClock(SystemClock):
     """Business time is ahead of wall time by an offset in the store. The offset is read on each
-    call, so every process sees a change at once."""
+    call, so every process sees a change at once. Wall time is `real_clock`'s."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, real_clock: SystemClock) -> None:
         self._store = store
+        self._real_clock = real_clock
+
+    def wall(self) -> datetime:
+        return self._real_clock.wall()
+
+    def skew(self) -> timedelta | None:
+        return self._real_clock.skew()
 
     async def business(self) -> datetime:
         async with self._store.read_view() as view:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from staffbooking_adapters.files.local import LocalFiles, find_write_problem
+from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.settings import (
@@ -21,13 +22,22 @@ from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Clock, Email, PaymentProcessor, Ports, SandboxProcessor, Vault
+from staffbooking_core.ports import (
+    Clock,
+    Email,
+    PaymentProcessor,
+    Ports,
+    SandboxProcessor,
+    Store,
+    Vault,
+)
 
 if TYPE_CHECKING:
     from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
     from staffbooking_adapters.notify.smtp import SmtpNotifier
     from staffbooking_adapters.sql.engine.open import Database
+    from staffbooking_adapters.sql.store import SqlStore
     from staffbooking_adapters.stripe.processor import StripeProcessor
     from staffbooking_adapters.webhook.sender import HttpSender
 
@@ -47,7 +57,8 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
     async with AsyncExitStack() as stack:
         store = await open_store(settings.database_url, settings.policy)
         stack.push_async_callback(store.close)
-        clock = SandboxClock(store) if settings.policy.sandbox else SystemClock()
+        real_clock = await stack.enter_async_context(_open_real_clock(store, settings.policy))
+        clock = SandboxClock(store, real_clock) if settings.policy.sandbox else real_clock
         vault = KeyringVault(settings.secret_keys)
         sender = _LazySender(insecure=settings.policy.webhook_allow_insecure)
         stack.push_async_callback(sender.close)
@@ -77,7 +88,7 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
                 )
                 payments, sandbox = simulated, simulated.sandbox
         yield Ports(
-            store=store,
+            store=_guard_store(store, real_clock, settings.policy),
             admission=store.admission,
             payments=payments,
             clock=clock,
@@ -95,6 +106,29 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
             policy=settings.policy,
             sandbox=sandbox,
         )
+
+
+@asynccontextmanager
+async def _open_real_clock(store: SqlStore, policy: Policy) -> AsyncIterator[SystemClock]:
+    """The database's clock on PostgreSQL. All processes of a SQLite file are on one machine, whose
+    clock they share."""
+    if store.database.dialect == "sqlite":
+        yield SystemClock()
+        return
+    from staffbooking_adapters.sql.clock import DatabaseClock
+
+    clock = DatabaseClock(store.database, policy)
+    await clock.start()
+    try:
+        yield clock
+    finally:
+        await clock.close()
+
+
+def _guard_store(store: SqlStore, real_clock: SystemClock, policy: Policy) -> Store:
+    if store.database.dialect == "sqlite":
+        return store
+    return GuardedStore(store, real_clock, policy.max_clock_skew)
 
 
 class _LazySender:

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from staffbooking_cli.commands import (
+    audit,
     bookings,
     companions,
     db,
@@ -49,6 +50,29 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with _errors_as_one_line():
             return super().invoke(ctx)
+
+
+class FaultNamingCommand(TyperCommand):
+    """A command whose usage error names every wrong or missing option and argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter:
+            if len(faults := self._faults(ctx, given)) > 1:
+                ctx.fail(" ".join(faults))
+            raise
+
+    def _faults(self, ctx: Any, args: list[str]) -> list[str]:
+        options, rest, _ = self.make_parser(ctx).parse_args(args=args)
+        faults = []
+        for parameter in self.get_params(ctx):
+            try:
+                parameter.handle_parse_result(ctx, options, rest)
+            except typer.BadParameter as fault:
+                faults.append(fault.format_message())
+        return faults
 
 
 @contextmanager
@@ -110,9 +134,22 @@ app.add_typer(payouts.app, name="payouts")
 app.add_typer(refunds.app, name="refunds")
 app.add_typer(payments.app, name="payments")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(audit.app, name="audit")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(inquiries.app, name="inquiries")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(sandbox.app, name="sandbox")
 app.command("openapi")(openapi.openapi)
 app.command("doctor")(doctor.doctor)
+
+
+def _name_all_faults(group: typer.Typer) -> None:
+    """Make every command of a group and of its subgroups a `FaultNamingCommand`."""
+    for command in group.registered_commands:
+        command.cls = FaultNamingCommand
+    for subgroup in group.registered_groups:
+        if subgroup.typer_instance is not None:
+            _name_all_faults(subgroup.typer_instance)
+
+
+_name_all_faults(app)

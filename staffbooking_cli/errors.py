@@ -36,11 +36,13 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def _known_error_line(error: BaseException) -> str | None:
-    from staffbooking_core.errors import StaffbookingError, StoreUnavailable
+    from staffbooking_core.errors import ClockWrong, StaffbookingError, StoreUnavailable
 
     match error:
         case CommandRefused():
             return str(error)
+        case ClockWrong():
+            return f"nothing was changed: {error.reason}"
         case StoreUnavailable():
             return f"the database is unavailable: {error.reason or error.message}"
         case StaffbookingError():

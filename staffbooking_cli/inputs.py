@@ -35,14 +35,8 @@ class NewAccount:
 
 
 @frozen(kw_only=True)
-class OperatorReason:
-    """`users disable`: the operator's optional reason."""
+class OperatorWords:
+    """What an operator may say with each change."""
 
     reason: Annotated[str, TextBounds(300)] | None = None
-
-
-@frozen(kw_only=True)
-class OperatorNote:
-    """`disputes resolve`, `payouts hold`: the operator's optional note."""
-
-    note: Annotated[str, TextBounds(300)] | None = None
+    by: Name | None = None

@@ -16,6 +16,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The account's e-mail address.")]
 Id = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID)]
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The booking code: BK...")]
+Reason = Annotated[str | None, typer.Option("--reason", "--note", help="Why, for the audit.")]
+By = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Who, for the audit; the system's user name by default."),
+]
 Limit = Annotated[int, typer.Option(help="Rows per page.", min=1, max=1000)]
 Page = Annotated[int, typer.Option(help="The page number, from 1.", min=1, max=100_000)]
 

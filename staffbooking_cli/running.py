@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from staffbooking_adapters.settings import Settings
     from staffbooking_core.ports import Ports
 
-SHUTDOWN_GRACE_SECONDS = 18.0
+SHUTDOWN_GRACE_SECONDS = 17.0
 """Seconds for work in flight to finish after the signal; the contract allows 20 (CONTRACT 9)."""
 
 

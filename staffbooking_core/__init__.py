@@ -28,6 +28,7 @@ __all__ = [
     "domain",
     "errors",
     "inputs",
+    "operator_inputs",
     "policy",
     "ports",
     "representations",

@@ -71,7 +71,7 @@ class ListBounds:
 
 @frozen
 class UtcInstant:
-    """An ISO 8601 instant in UTC with Z."""
+    """An ISO 8601 instant with Z or an offset; the value is in UTC with Z."""
 
 
 class Unset(Enum):

@@ -13,6 +13,7 @@
     |- RateLimitExceeded     a rate limit is exceeded (in `domain.shared.rate_limits`)
     |- ProcessorUnavailable  the payment processor is temporarily unavailable
     |- StoreUnavailable      the store is temporarily unavailable
+    |  `- ClockWrong         it takes no changes from a process whose clock is wrong
     |- SealBroken            no known key opens a sealed secret
     |- ConstraintViolated    a change violates a named constraint of the store
     `- Conflict              the row was changed concurrently; retry the use-case
@@ -146,6 +147,11 @@ class StoreUnavailable(StaffbookingError):
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
         super().__init__("The service is temporarily unavailable")
+
+
+class ClockWrong(StoreUnavailable):
+    """The store takes no changes from this process while its clock is wrong (CONTRACT 10).
+    `reason` names the clock."""
 
 
 class SealBroken(StaffbookingError):

@@ -106,6 +106,8 @@ class Policy:
     """How long a past booking stays in its companion's calendar feed."""
     max_feed_bookings: int = 500
     import_retention: timedelta = timedelta(days=30)
+    inquiry_retention: timedelta = timedelta(days=180)
+    """From the inquiry on; answers are e-mails that the service does not see."""
     """How long the progress and skipped rows of an unfinished companion import are kept."""
 
     # Mail
@@ -170,5 +172,13 @@ class Policy:
     """Interval between session checks of open connections: a connection is closed within one
     or two intervals after logout."""
 
-    # Requests (CONTRACT 8)
+    # Requests (CONTRACT 8, 10)
+    request_database_time: timedelta = timedelta(seconds=2)
+    """Maximum time that one request waits for the store in all; of a streamed response, each
+    page."""
+
+    # Clocks (CONTRACT 10)
+    max_clock_skew: timedelta = timedelta(seconds=30)
+    """Beyond this difference from the store's clock a process changes nothing."""
+    clock_check_interval: timedelta = timedelta(seconds=10)
     limits: RateLimits = field(factory=RateLimits)

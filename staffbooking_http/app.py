@@ -27,6 +27,7 @@ from litestar.types import Middleware
 from litestar.utils import normalize_path
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
@@ -147,6 +148,7 @@ class StaffbookingApp(Litestar):
         self._socketio = socketio
         self.site = site
         self._base_path = base_path(policy)
+        self._database_seconds = policy.request_database_time.total_seconds()
         self._pipeline = Pipeline(site)
         self._page_security_headers = security_headers(policy, pages.PAGE_CONTENT_SECURITY_POLICY)
         handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None)
@@ -191,7 +193,14 @@ class StaffbookingApp(Litestar):
         """Handle a request or a WebSocket, or run the lifespan."""
         if scope["type"] == "lifespan":
             await super().__call__(scope, receive, send)
-            return
+        elif scope["type"] == "http":
+            with DatabaseTime(self._database_seconds):
+                await self._handle(scope, receive, send)
+        else:  # A WebSocket: each of its events has a limit of its own.
+            await self._handle(scope, receive, send)
+
+    async def _handle(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request or a WebSocket."""
         scope = strip_mount_path(scope, self._base_path)
         request_id = scope[REQUEST_ID_KEY] = find_request_id(self.site, scope)
         outer = CURRENT_REQUEST_ID.set(request_id)

@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 
-from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.errors import ClockWrong, StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
@@ -70,6 +70,8 @@ async def _run_job(ports: Ports, job: Job, stop: anyio.Event) -> None:
         hint_count = 0 if job.hint is None else ports.hints.count(job.hint)
         try:
             wait = 0.0 if await job.run(ports) else job.idle_seconds
+        except ClockWrong:  # The clock logs it.
+            wait = ERROR_DELAY_SECONDS
         except StoreUnavailable as error:
             logger.warning("%s: store unavailable: %s", job.name, error.reason)
             wait = ERROR_DELAY_SECONDS

@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from staffbooking_adapters.batcher import Batcher
-from staffbooking_core.errors import SealBroken, StoreUnavailable
+from staffbooking_core.errors import ClockWrong, SealBroken, StoreUnavailable
 from staffbooking_core.ports import DueDelivery, EndpointBatch, EndpointClaim, Hint, Ports
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.usecases.webhooks.deliveries import DeliveryResult
@@ -251,6 +251,8 @@ class _BatchRun:
 
 
 def _log_fault(error: Exception) -> None:
+    if isinstance(error, ClockWrong):
+        return  # The clock logs it.
     if isinstance(error, StoreUnavailable):
         logger.warning("deliveries: store unavailable: %s", error.reason)
     else:

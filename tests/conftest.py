@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, settings
 from tests.support import required_tools, watchdog
 from tests.support.budget import TierBudgetPlugin
 from tests.support.migrated_databases import migrated_database, migrated_file, other_loop
-from tests.support.postgres import postgres_server
+from tests.support.postgres import hanging_postgres_server, postgres_server
 from tests.support.redis import redis_server
 
 __all__ = [
+    "hanging_postgres_server",
     "migrated_database",
     "migrated_file",
     "other_loop",

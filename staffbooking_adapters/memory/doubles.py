@@ -30,6 +30,8 @@ class VirtualClock:
     ) -> None:
         self.now = now
         self.offset = offset
+        self.machine_skew: timedelta | None = timedelta(0)
+        """What `skew` returns."""
         self._store = store
 
     def wall(self) -> datetime:
@@ -40,6 +42,9 @@ class VirtualClock:
             return self.now + self.offset
         async with self._store.read_view() as view:
             return self.now + self.offset + await view.sandbox.clock_offset()
+
+    def skew(self) -> timedelta | None:
+        return self.machine_skew
 
     async def sleep(self, seconds: float) -> None:
         """Yield to other tasks and advance the clock at once."""

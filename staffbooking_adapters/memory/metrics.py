@@ -21,9 +21,6 @@ class MetricsReader:
 
     tx: MemoryTransaction
 
-    async def count_pending_work(self, now: datetime) -> int:
-        return sum(1 for _ in _due_ages(self.tx.state, now))
-
     async def backlog(self, now: datetime) -> Sequence[Backlog]:
         state, due = self.tx.state, defaultdict[str, list[timedelta]](list)
         for kind, age in chain(_due_ages(state, now), _due_payout_ages(state, now)):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.state import MemoryTransaction, PayeeRow
+from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.disputes import DisputeStatement
@@ -16,6 +17,7 @@ from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.payments.processor import OpenCheckout
 from staffbooking_core.domain.privacy import (
     ERASED_NAME,
+    erase_audit_entry,
     erase_checkout_command,
     erase_party_from_booking,
     erase_party_from_review,
@@ -99,6 +101,7 @@ class PersonalDataWriter(PersonalDataReader):
         for name, row in list(state.payees.items()):
             if row.payee.companion_id == user.id:
                 state.payees[name] = PayeeRow(erase_payee(row.payee))
+        self._forget_in_audit(user.id)
         self._forget_in_conversations(user.id)
         self._delete_owned_rows(user.id)
         if email is not None:
@@ -111,6 +114,37 @@ class PersonalDataWriter(PersonalDataReader):
             if operation.is_finished and isinstance(operation.command, OpenCheckout):
                 forgotten = evolve(operation, command=erase_checkout_command(operation.command))
                 operations[number] = evolve(operations[number], operation=forgotten)
+
+    def _forget_in_audit(self, user_id: int) -> None:
+        state, own = self.tx.state, {str(user_id)}
+        reviews, keys = state.reviews.values(), state.keys.values()
+        items = state.portfolio.values()
+        codes = {each.code for each in self._all_bookings_of(user_id)}
+        names = {
+            AuditSubject.PERSON: own,
+            AuditSubject.COMPANION: own,
+            AuditSubject.API_KEY: {str(each.id) for each in keys if each.owner_id == user_id},
+            AuditSubject.PORTFOLIO_ITEM: {
+                str(each.id) for each in items if each.companion_id == user_id
+            },
+            AuditSubject.REVIEW: {
+                str(each.id) for each in reviews if user_id in (each.reviewer_id, each.reviewee_id)
+            },
+            AuditSubject.WEBHOOK: {
+                str(row.endpoint.id)
+                for row in state.endpoints.values()
+                if row.endpoint.owner_id == user_id
+            },
+            AuditSubject.DELIVERY: {
+                str(row.delivery.id)
+                for row in state.deliveries.values()
+                if state.endpoints[row.delivery.endpoint_id].endpoint.owner_id == user_id
+            },
+            **dict.fromkeys(BOOKING_SUBJECTS, codes),
+        }
+        for entry in list(state.audit.values()):
+            if entry.actor_id == user_id or entry.subject_id in names[entry.subject]:
+                state.audit[entry.id] = erase_audit_entry(entry)
 
     def _forget_in_conversations(self, user_id: int) -> None:
         state = self.tx.state

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from attrs import define, field, fields, frozen
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey
+from staffbooking_core.domain.accounts.audit import AuditEntry
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.disputes import DisputeFile, DisputeStatement
@@ -225,6 +226,7 @@ class MemoryState:
     """By user and digest: the time of the last login."""
     keys: Table[int, ApiKey] = field(factory=Table)
     key_by_digest: Table[bytes, int] = field(factory=Table)
+    audit: Table[int, AuditEntry] = field(factory=Table)
     companions: Table[int, CompanionRow] = field(factory=Table)
     bookings: Table[int, Booking] = field(factory=Table)
     booking_by_code: Table[str, int] = field(factory=Table)
@@ -316,6 +318,7 @@ class SharedState:
 
     user_ids: Iterator[int] = field(factory=lambda: count(1))
     key_ids: Iterator[int] = field(factory=lambda: count(1))
+    audit_ids: Iterator[int] = field(factory=lambda: count(1))
     booking_ids: Iterator[int] = field(factory=lambda: count(1))
     operation_ids: Iterator[int] = field(factory=lambda: count(1))
     alert_ids: Iterator[int] = field(factory=lambda: count(1))

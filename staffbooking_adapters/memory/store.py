@@ -12,6 +12,7 @@ from attrs import frozen
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.memory.accounts.admission import MemoryAdmission
+from staffbooking_adapters.memory.accounts.audit import AuditReader, AuditWriter
 from staffbooking_adapters.memory.accounts.store import AccountsReader, AccountsWriter
 from staffbooking_adapters.memory.bookings.alerts import AlertsReader, AlertsWriter
 from staffbooking_adapters.memory.bookings.disputes import DisputesReader, DisputesWriter
@@ -112,6 +113,9 @@ class MemoryStore:
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
 
+    async def check_writable(self, now: datetime) -> None:
+        """Nothing to check: memory takes every change."""
+
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         async def work(tx: MemoryTransaction) -> int:
             return _sweep_expired(tx, now, policy)
@@ -149,6 +153,7 @@ async def _run_with_retries(attempt: Callable[[], Awaitable[T]]) -> T:
 def _view_of(tx: MemoryTransaction) -> ReadView:
     return ReadView(
         accounts=AccountsReader(tx),
+        audit=AuditReader(tx),
         companions=CompanionsReader(tx),
         reviews=ReviewsReader(tx),
         portfolio=PortfolioReader(tx),
@@ -174,6 +179,7 @@ def _view_of(tx: MemoryTransaction) -> ReadView:
 def _begin_transaction(tx: MemoryTransaction) -> Transaction:
     return Transaction(
         accounts=AccountsWriter(tx),
+        audit=AuditWriter(tx),
         companions=CompanionsWriter(tx),
         reviews=ReviewsWriter(tx),
         portfolio=PortfolioWriter(tx),
@@ -224,5 +230,13 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
     for scope in ended:
         del windows[scope]
     dropped = drop_deliveries(state, now - policy.webhook_delivery_retention)
+    dropped += _drop_inquiries(state, now - policy.inquiry_retention)
     dropped += drop_imports(state, now - policy.import_retention)
     return len(sessions) + len(answers) + len(done) + len(ended) + dropped
+
+
+def _drop_inquiries(state: MemoryState, older_than: datetime) -> int:
+    old = [each.id for each in state.inquiries.values() if each.created_at <= older_than]
+    for number in old:
+        state.inquiries.discard(number)
+    return len(old)

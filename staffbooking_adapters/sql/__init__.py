@@ -1,3 +1,3 @@
 """The store on PostgreSQL and SQLite: one schema, one set of statements, one seam."""
 
-__all__ = ["engine", "messaging", "sandbox", "schema", "store"]
+__all__ = ["clock", "engine", "messaging", "sandbox", "schema", "store"]

@@ -9,7 +9,6 @@ from attrs import frozen
 from sqlalchemy import (
     ColumnElement,
     Select,
-    Table,
     Text,
     and_,
     case,
@@ -34,8 +33,6 @@ from staffbooking_adapters.sql.schema.payments import (
     payment_operations,
     processor_inbox,
 )
-from staffbooking_adapters.sql.schema.upgrade import HAS_VERSION_TABLE
-from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Backlog
 
 _IS_PAYOUT_PAST_DUE = bookings.c.payout_due_at <= BUSINESS_NOW_PARAM
@@ -45,20 +42,6 @@ IS_PAYOUT_DUE = and_(
 )
 _PAYOUT_DUE_SINCE = case(
     (_IS_PAYOUT_PAST_DUE, bookings.c.payout_due_at), else_=bookings.c.payout_released_at
-)
-
-
-def _count_due(table: Table, is_due: ColumnElement[bool]) -> ColumnElement[int]:
-    return select(func.count()).select_from(table).where(is_due).scalar_subquery()
-
-
-COUNT_PENDING = Statement(
-    select(
-        _count_due(payment_operations, is_operation_due)
-        + _count_due(timers, IS_TIMER_DUE)
-        + _count_due(processor_inbox, IS_EVENT_DUE)
-        + _count_due(payees, is_payee_due)
-    )
 )
 
 
@@ -89,13 +72,6 @@ class MetricsReader:
     """Reads the backlog figures of health checks and metrics."""
 
     connection: Connection
-
-    async def count_pending_work(self, now: datetime) -> int:
-        if not await self.connection.fetch_value(HAS_VERSION_TABLE):
-            raise StoreUnavailable("the database has no schema yet")
-        business = now + await read_clock_offset(self.connection)
-        count: int = await self.connection.fetch_value(COUNT_PENDING, now=now, business=business)
-        return count
 
     async def backlog(self, now: datetime) -> Sequence[Backlog]:
         business = now + await read_clock_offset(self.connection)

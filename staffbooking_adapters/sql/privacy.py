@@ -17,7 +17,9 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    cast,
     delete,
+    exists,
     literal,
     null,
     or_,
@@ -40,6 +42,7 @@ from staffbooking_adapters.sql.messaging.conversations import MESSAGE_COLUMNS, t
 from staffbooking_adapters.sql.notifications.store import INQUIRY_COLUMNS, to_inquiry
 from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWriter, to_payee
 from staffbooking_adapters.sql.schema.accounts import (
+    audit,
     calendar_feeds,
     inquiries,
     login_addresses,
@@ -47,7 +50,13 @@ from staffbooking_adapters.sql.schema.accounts import (
     portfolio_items,
     skipped_rows,
 )
-from staffbooking_adapters.sql.schema.bookings import api_keys, bookings, reviews, sessions
+from staffbooking_adapters.sql.schema.bookings import (
+    api_keys,
+    bookings,
+    reviews,
+    sessions,
+    users,
+)
 from staffbooking_adapters.sql.schema.disputes import dispute_statements
 from staffbooking_adapters.sql.schema.messaging import (
     conversation_members,
@@ -56,6 +65,8 @@ from staffbooking_adapters.sql.schema.messaging import (
     messages,
 )
 from staffbooking_adapters.sql.schema.payments import is_unfinished, payees, payment_operations
+from staffbooking_adapters.sql.schema.webhooks import deliveries, endpoints
+from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.disputes import DisputeStatement
@@ -173,6 +184,41 @@ def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | 
 
 
 _ERASED_NAME = literal(ERASED_NAME, Text())
+
+
+def _audited_id(subject: AuditSubject) -> ColumnElement[int]:
+    """The id that an audit entry of this subject names; NULL for entries of others."""
+    return cast(case((audit.c.subject == subject, audit.c.subject_id)), BigInt)
+
+
+_IS_IN_AUDIT_OF_PERSON = or_(
+    audit.c.actor_id == _USER_ID,
+    exists().where(
+        endpoints.c.id == _audited_id(AuditSubject.WEBHOOK), endpoints.c.owner_id == _USER_ID
+    ),
+    exists().where(
+        deliveries.c.id == _audited_id(AuditSubject.DELIVERY),
+        deliveries.c.endpoint_id == endpoints.c.id,
+        endpoints.c.owner_id == _USER_ID,
+    ),
+    *(
+        and_(
+            audit.c.subject.in_(subjects),
+            audit.c.subject_id.in_(select(cast(subject_id, Text)).where(is_theirs)),
+        )
+        for subjects, subject_id, is_theirs in (
+            ((AuditSubject.PERSON, AuditSubject.COMPANION), users.c.id, users.c.id == _USER_ID),
+            ((AuditSubject.API_KEY,), api_keys.c.id, api_keys.c.owner_id == _USER_ID),
+            (
+                (AuditSubject.PORTFOLIO_ITEM,),
+                portfolio_items.c.id,
+                portfolio_items.c.companion_id == _USER_ID,
+            ),
+            ((AuditSubject.REVIEW,), reviews.c.id, _IS_REVIEW_OF_OWN_BOOKING),
+            (BOOKING_SUBJECTS, bookings.c.code, _IS_PARTY),
+        )
+    ),
+)
 _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER_ID),
     (login_addresses, login_addresses.c.user_id == _USER_ID),
@@ -185,6 +231,7 @@ _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
 ERASE_PERSON = tuple(
     Statement(part)
     for part in (
+        update(audit).where(_IS_IN_AUDIT_OF_PERSON).values(reason=null(), origin=null()),
         _erase_booking_side(
             Party.CUSTOMER,
             bookings.c.customer_id == _USER_ID,

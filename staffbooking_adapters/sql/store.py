@@ -15,6 +15,7 @@ from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.accounts import rate_limits
 from staffbooking_adapters.sql.accounts.admission import SqlAdmission
 from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
+from staffbooking_adapters.sql.accounts.audit import AuditReader, AuditWriter
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
 from staffbooking_adapters.sql.bookings.alerts import AlertsReader, AlertsWriter
@@ -28,9 +29,10 @@ from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, Port
 from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.engine.connection import Connection, Database
+from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.engine.types import Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.hints import create_hints
 from staffbooking_adapters.sql.idempotency import IdempotencyReader, IdempotencyWriter
 from staffbooking_adapters.sql.messaging.presence import PresenceReader, PresenceWriter
@@ -45,16 +47,29 @@ from staffbooking_adapters.sql.payments.operations import OperationsReader, Oper
 from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
-from staffbooking_adapters.sql.schema.bookings import answers, sessions
+from staffbooking_adapters.sql.schema.accounts import inquiries
+from staffbooking_adapters.sql.schema.bookings import answers, counters, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.payments import processor_inbox
+from staffbooking_adapters.sql.schema.upgrade import HAS_VERSION_TABLE
 from staffbooking_adapters.sql.schema.webhooks import deliveries, is_finished_delivery
 from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
 from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BookingWrite, Hint, OpenTransaction, ReadView, Transaction
 
 T = TypeVar("T")
+
+_READINESS_ROW = {"name": "readiness", "value": bindparam("second", type_=BigInt)}
+SAVE_READINESS = Statement(
+    upsert(counters)
+    .values(_READINESS_ROW)
+    .on_conflict_do_update(
+        index_elements=["name"], set_={"value": bindparam("second", type_=BigInt)}
+    )
+)
+"""Writes the row of readiness checks: the Unix time of the newest one."""
 
 DELETE_EXPIRED_SESSIONS = Statement(
     delete(sessions).where(
@@ -63,6 +78,9 @@ DELETE_EXPIRED_SESSIONS = Statement(
             sessions.c.created_at <= bindparam("old_since", type_=Instant),
         )
     )
+)
+DELETE_OLD_INQUIRIES = Statement(
+    delete(inquiries).where(inquiries.c.created_at <= bindparam("old_since", type_=Instant))
 )
 DELETE_EXPIRED_RESPONSES = Statement(
     delete(answers).where(answers.c.expires_at <= bindparam("now", type_=Instant))
@@ -112,6 +130,7 @@ class SqlStore:
     def _view_of(self, connection: Connection) -> ReadView:
         return ReadView(
             accounts=AccountsReader(connection, self._unwritten_key_uses),
+            audit=AuditReader(connection),
             companions=CompanionsReader(connection),
             reviews=ReviewsReader(connection),
             portfolio=PortfolioReader(connection),
@@ -166,6 +185,7 @@ class SqlStore:
         """The ports of a transaction; `hints` collects the hints to give after its commit."""
         return Transaction(
             accounts=AccountsWriter(connection, self._unwritten_key_uses, self.policy),
+            audit=AuditWriter(connection),
             companions=CompanionsWriter(connection, self.policy),
             reviews=ReviewsWriter(connection),
             portfolio=PortfolioWriter(connection),
@@ -196,6 +216,11 @@ class SqlStore:
         else:
             await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
 
+    async def check_writable(self, now: datetime) -> None:
+        if not await self.database.fetch_value(HAS_VERSION_TABLE):
+            raise StoreUnavailable("the database has no schema yet")
+        await self.database.execute(SAVE_READINESS, second=int(now.timestamp()))
+
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         idle, old = now - policy.session_idle, now - policy.session_lifetime
         ended = await self.database.execute(DELETE_EXPIRED_SESSIONS, idle_since=idle, old_since=old)
@@ -203,12 +228,16 @@ class SqlStore:
         forgotten = await self.database.execute(
             DELETE_OLD_PROCESSOR_EVENTS, old_since=now - policy.processor_event_retention
         )
+        answered = await self.database.execute(
+            DELETE_OLD_INQUIRIES, old_since=now - policy.inquiry_retention
+        )
         gone = await self._delete_old_deliveries(now - policy.webhook_delivery_retention)
         left = await delete_old_imports(self.database, now - policy.import_retention)
         return (
             ended
             + dropped
             + forgotten
+            + answered
             + gone
             + left
             + await self.admission.delete_ended_windows(now)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.listing import iterate_pages
-from staffbooking_cli.options import Approval, AsJson, Id
+from staffbooking_cli.listing import PAGE_SIZE
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import Approval, AsJson, By, Id, Reason
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.companions.companion import Companion
-    from staffbooking_core.domain.shared.money import Currency
     from staffbooking_core.ports import ImportProgress, Ports
 
 app = typer.Typer(help="Companions: approval and import.", no_args_is_help=True)
@@ -25,6 +24,7 @@ COLUMNS = (
     "status",
     "active",
     "name=first_name last_name",
+    "email",
     "city=location_city",
     "hourly=hourly_rate",
     "daily=daily_rate",
@@ -34,35 +34,28 @@ COLUMNS = (
 _SKIPPED_COLUMNS = ("line", "email", "reason")
 
 
-def _companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
-    """The published profile, the approval status and whether search lists it."""
-    from staffbooking_core.representations.companions import companion_detail
-
-    profile = companion_detail(companion, currency)["companion"]
-    hidden = ("reviews", "portfolio")
-    return {
-        **{name: value for name, value in profile.items() if name not in hidden},
-        "last_name": companion.last_name,
-        "status": companion.approval,
-        "active": companion.active,
-    }
-
-
 @app.command("list")
 def list_(
     status: Annotated[Approval | None, typer.Option(help="Only with this status.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List all companions, ordered by id, including those that search does not show."""
+    from staffbooking_core.domain.companions import companion as companions_companion
+    from staffbooking_core.representations.administration import admin_companion_record
     from staffbooking_core.usecases.accounts import administration
 
+    wanted = None if status is None else companions_companion.Approval(status)
+
     async def work(ports: Ports) -> None:
-        async def found() -> AsyncIterator[dict[str, Any]]:
-            async for one in iterate_pages(
-                lambda after, limit: administration.list_companions(ports, after, limit)
+        async def found() -> AsyncIterator[Mapping[str, Any]]:
+            last_id = 0
+            while page := await administration.list_companions(
+                ports, last_id, PAGE_SIZE, approval=wanted
             ):
-                if status in (None, one.approval):
-                    yield _companion_record(one, ports.policy.currency)
+                emails = await administration.emails_of(ports, [each.id for each in page])
+                for each in page:
+                    yield admin_companion_record(each, ports.policy.currency, emails)
+                last_id = page[-1].id
 
         await render.print_list("companions", COLUMNS, found(), as_json)
 
@@ -70,27 +63,41 @@ def list_(
 
 
 @app.command()
-def approve(companion_id: Id, as_json: AsJson = False) -> None:
+def approve(
+    companion_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False
+) -> None:
     """Approve a companion: search shows it and it can be booked."""
-    _decide(companion_id, "approved", as_json)
+    _decide(companion_id, "approve", "approved", reason, by, as_json)
 
 
 @app.command()
-def suspend(companion_id: Id, as_json: AsJson = False) -> None:
+def suspend(
+    companion_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False
+) -> None:
     """Suspend a companion: search hides it; accepted bookings stay."""
-    _decide(companion_id, "suspended", as_json)
+    _decide(companion_id, "suspend", "suspended", reason, by, as_json)
 
 
-def _decide(companion_id: int, approval: Approval, as_json: bool) -> None:
+def _decide(
+    companion_id: int,
+    act: str,
+    approval: Approval,
+    reason: str | None,
+    by: str | None,
+    as_json: bool,
+) -> None:
     from staffbooking_core.domain.companions import companion as companions_companion
+    from staffbooking_core.representations.administration import admin_companion_record
     from staffbooking_core.usecases.accounts import administration
 
-    async def work(ports: Ports) -> dict[str, Any]:
+    async def work(ports: Ports) -> Mapping[str, Any]:
         decided = companions_companion.Approval(approval)
         changed = await administration.set_approval(ports, companion_id, decided)
-        return _companion_record(changed, ports.policy.currency)
+        emails = await administration.emails_of(ports, [companion_id])
+        return admin_companion_record(changed, ports.policy.currency, emails)
 
-    render.print_result("companion", run_command(work), as_json)
+    record = run_operator_command(work, act, "companion", companion_id, reason=reason, by=by)
+    render.print_result("companion", record, as_json)
 
 
 @app.command("import")

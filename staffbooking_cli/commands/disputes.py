@@ -10,12 +10,12 @@ import typer
 from staffbooking_cli import options, render
 from staffbooking_cli.commands.bookings import TIMELINE_COLUMNS, booking_record, print_page
 from staffbooking_cli.errors import CommandRefused
-from staffbooking_cli.options import AsJson, Code, Limit, Page
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import AsJson, By, Code, Limit, Page, Reason
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
-    from staffbooking_core.domain.payments.processor import Operation
     from staffbooking_core.ports import Ports
     from staffbooking_core.usecases.bookings.disputes import DisputeConversation
     from staffbooking_core.usecases.payments.ledger_check import BookingLedger
@@ -60,27 +60,6 @@ def _dispute_record(booking: Booking) -> dict[str, Any]:
         "chargeback_ref": booking.chargeback_ref,
         "chargeback_status": booking.chargeback_status,
         "chargeback_amount": None if booking.chargeback_ref is None else charged,
-    }
-
-
-def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
-    """One payment operation, with the fields that operators need."""
-    from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.json_types import format_instant
-
-    minor = getattr(operation.command, "amount", None)
-    return {
-        "id": operation.id,
-        "n": operation.n,
-        "kind": operation.kind,
-        "amount": None if minor is None else Currency(currency).to_decimal(minor),
-        "status": operation.status,
-        "settlement": operation.settlement,
-        "attempts": operation.attempts,
-        "created_at": format_instant(operation.created_at),
-        "last_sent_at": format_instant(operation.last_sent_at),
-        "result_ref": operation.result_ref,
-        "last_error": operation.last_error,
     }
 
 
@@ -133,6 +112,7 @@ def _conversation_record(found: DisputeConversation) -> dict[str, Any]:
 
 def _evidence_record(book: BookingLedger) -> dict[str, Any]:
     from staffbooking_core.domain.shared.money import Currency
+    from staffbooking_core.representations.administration import operation_record
 
     booking, currency = book.booking, book.booking.currency
     money = Currency(currency).to_decimal
@@ -164,12 +144,11 @@ def resolve(
             parser=options.amount, metavar="AMOUNT", help="Refund this amount, pay out on the rest."
         ),
     ] = None,
-    note: Annotated[str | None, typer.Option(help="The reason, kept on record.")] = None,
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Resolve a dispute: exactly one of --release, --refund, --split."""
-    from staffbooking_adapters.inputs import structure
-    from staffbooking_cli.inputs import OperatorNote
     from staffbooking_core.domain.bookings.lifecycle import Trigger
     from staffbooking_core.usecases.bookings import disputes
 
@@ -177,13 +156,12 @@ def resolve(
         raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")
     trigger = Trigger.RELEASE if release else Trigger.REFUND if refund else Trigger.SPLIT
 
-    checked_note = structure(OperatorNote, {"note": note})
-
     async def work(ports: Ports) -> Booking:
         amount = _to_minor(ports, split)
-        return await disputes.resolve_dispute(ports, code, trigger, amount, checked_note.note)
+        return await disputes.resolve_dispute(ports, code, trigger, amount, reason)
 
-    render.print_result("booking", booking_record(run_command(work)), as_json)
+    booking = run_operator_command(work, "resolve", "dispute", code, reason=reason, by=by)
+    render.print_result("booking", booking_record(booking), as_json)
 
 
 def _to_minor(ports: Ports, amount: Decimal | None) -> int:

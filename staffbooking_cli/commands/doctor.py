@@ -110,10 +110,8 @@ async def _check_ports() -> AsyncIterator[Check]:
 
 
 async def _check_database(ports: Ports) -> AsyncIterator[Check]:
-    from staffbooking_core.usecases import health
-
-    ready = await health.is_ready(ports)
-    yield _make_check("database", "answers" if ready else "does not answer", ok=ready)
+    await ports.store.check_writable(ports.clock.wall())
+    yield _make_check("database", "answers and takes changes")
 
 
 async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
@@ -127,13 +125,18 @@ async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
+    """Business time, and the difference between this machine's clock and the database's."""
+    from staffbooking_core.domain.shared.clock_skew import find_clock_fault, format_skew
     from staffbooking_core.representations.json_types import format_instant
 
+    skew = ports.clock.skew()
+    fault = find_clock_fault(skew, ports.policy.max_clock_skew)
     business = (await ports.clock.business()).replace(microsecond=0)
     ahead = business - ports.clock.wall().replace(microsecond=0)
-    yield _make_check(
-        "clock", f"{format_instant(business)}, {_format_span(ahead)} ahead of the real time"
-    )
+    text = f"{format_instant(business)}, {_format_span(ahead)} ahead of the real time"
+    if skew is None or skew:  # With SQLite there is one clock.
+        text += f"; {fault or format_skew(skew or timedelta())}"
+    yield _make_check("clock", text, ok=fault is None)
 
 
 async def _check_events(ports: Ports) -> AsyncIterator[Check]:

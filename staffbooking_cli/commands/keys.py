@@ -9,7 +9,8 @@ import typer
 
 from staffbooking_cli import options, render
 from staffbooking_cli.listing import iterate_records
-from staffbooking_cli.options import AsJson, Email, Id, PermissionOption
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import AsJson, By, Email, Id, PermissionOption, Reason
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def create(
         datetime | None,
         typer.Option(parser=options.instant, metavar="INSTANT", help="No expiry by default."),
     ] = None,
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a key. It is shown only once: the service stores a hash of it."""
@@ -60,7 +63,7 @@ def create(
         )
         return key, api_key_record(made)
 
-    key, record = run_command(work)
+    key, record = run_operator_command(work, "create", "api_key", None, reason=reason, by=by)
     if as_json:
         render.print_json({"key": key, "api_key": record})
     else:
@@ -82,11 +85,18 @@ def list_(email: Email, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def revoke(key_id: Id, as_json: AsJson = False) -> None:
+def revoke(key_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Revoke a key permanently; every process rejects it within seconds."""
     from staffbooking_core.usecases.accounts import api_keys
 
-    run_command(lambda ports: api_keys.revoke(ports, None, key_id))
+    run_operator_command(
+        lambda ports: api_keys.revoke(ports, None, key_id),
+        "revoke",
+        "api_key",
+        key_id,
+        reason=reason,
+        by=by,
+    )
     if as_json:
         render.print_json({"success": True})
     else:

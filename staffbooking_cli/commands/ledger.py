@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.commands.disputes import OPERATION_COLUMNS, operation_record
+from staffbooking_cli.commands.disputes import OPERATION_COLUMNS
 from staffbooking_cli.options import AsJson, Code
 from staffbooking_cli.session import run_command
 
@@ -56,10 +56,11 @@ async def _find_faults(ports: Ports) -> tuple[list[dict[str, Any]], int]:
 def show(code: Code, as_json: AsJson = False) -> None:
     """Show one booking's postings with running balances, its operations and its account
     balances: debits are positive, credits negative."""
+    from staffbooking_core.representations.administration import ledger_record
     from staffbooking_core.usecases.payments import ledger_check
 
     book = run_command(lambda ports: ledger_check.get_booking_ledger(ports, code))
-    record = _book_record(book)
+    record = ledger_record(book.booking, book.postings, book.operations)
     if as_json:
         render.print_json({"ledger": record})
         return
@@ -67,33 +68,6 @@ def show(code: Code, as_json: AsJson = False) -> None:
     render.print_table(_LEG_COLUMNS, [*_leg_rows(book)], title=title)
     render.print_table(OPERATION_COLUMNS, record["operations"], title="operations")
     render.print_table(_BALANCE_COLUMNS, [*_balance_rows(book)], title="balances")
-
-
-def _book_record(book: BookingLedger) -> dict[str, Any]:
-    from staffbooking_core.domain.payments.ledger import account_balances
-    from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.json_types import format_instant
-
-    currency = book.booking.currency
-    money = Currency(currency).to_decimal
-    return {
-        "booking_code": book.booking.code,
-        "currency": currency,
-        "postings": [
-            {
-                "key": posting.key,
-                "at": format_instant(posting.at),
-                "legs": [
-                    {"account": leg.account, "amount": money(leg.amount)} for leg in posting.legs
-                ],
-            }
-            for posting in book.postings
-        ],
-        "balances": {
-            str(account): money(sum_) for account, sum_ in account_balances(book.postings).items()
-        },
-        "operations": [operation_record(operation, currency) for operation in book.operations],
-    }
 
 
 def _leg_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.commands.disputes import OPERATION_COLUMNS, operation_record
-from staffbooking_cli.options import AsJson, Code
+from staffbooking_cli.commands.disputes import OPERATION_COLUMNS
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import AsJson, By, Code, Reason
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
-    from staffbooking_core.domain.payments.processor import Operation
-    from staffbooking_core.policy import Policy
     from staffbooking_core.ports import Ports
+    from staffbooking_core.representations.administration import AdminPayoutRecord
 
 app = typer.Typer(help="Open payouts: list, hold, release, retry.", no_args_is_help=True)
 
@@ -33,32 +33,6 @@ COLUMNS = (
 )
 
 
-def _payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
-    """The payout of a booking; `left` is the amount not yet sent."""
-    from staffbooking_core.domain.bookings.timers import payout_deadline
-    from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.json_types import format_instant
-
-    money = Currency(booking.currency).to_decimal
-    due_at = booking.payout_due_at
-    return {
-        "booking_code": booking.code,
-        "status": booking.status,
-        "companion_id": booking.companion_id,
-        "companion_name": booking.companion_name,
-        "currency": booking.currency,
-        "price": money(booking.price),
-        "platform_fee": money(booking.platform_fee),
-        "payout_amount": money(booking.payout_amount),
-        "left": money(booking.payout_left),
-        "payout_status": booking.payout_status,
-        "payout_due_at": format_instant(due_at),
-        "released_at": format_instant(booking.payout_released_at),
-        "promised_by": format_instant(due_at and payout_deadline(due_at, policy)),
-        "completed_at": format_instant(booking.completed_at),
-    }
-
-
 @app.command("list")
 def list_(
     limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=100_000)] = 1000,
@@ -72,33 +46,29 @@ def list_(
 
     async def work(ports: Ports) -> None:
         found = await administration.list_payouts(ports, limit)
-        await render.print_list("payouts", COLUMNS, _records_with_attempts(ports, found), as_json)
+        await render.print_list("payouts", COLUMNS, _payout_records(ports, found), as_json)
 
     run_command(work)
 
 
-async def _records_with_attempts(
+async def _payout_records(
     ports: Ports, found: Sequence[Booking]
-) -> AsyncIterator[dict[str, Any]]:
-    """The payouts' records; released ones with the attempts of their operation and its last
-    error."""
-    async with ports.store.read_view() as view:
-        for booking in found:
-            sent: Operation | None = None
-            if booking.payout_released_at is not None:
-                operations = await view.operations.operations_of(booking.id)
-                sent = next((one for one in operations if one.n == booking.payout_n), None)
-            yield {
-                **_payout_record(booking, ports.policy),
-                "attempts": 0 if sent is None else sent.attempts,
-                "last_error": None if sent is None else sent.last_error,
-            }
+) -> AsyncIterator[AdminPayoutRecord]:
+    from staffbooking_core.representations.administration import admin_payout_record
+    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.payments import payouts
+
+    emails = await administration.emails_of(ports, {each.companion_id for each in found})
+    sent = await payouts.payout_operations(ports, found)
+    for booking in found:
+        yield admin_payout_record(booking, sent.get(booking.id), ports.policy, emails)
 
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
     """Show one booking's payout with its payout and reversal operations."""
     from staffbooking_core.domain.payments.processor import OperationKind
+    from staffbooking_core.representations.administration import operation_record
     from staffbooking_core.usecases.payments import ledger_check
 
     async def work(ports: Ports) -> dict[str, Any]:
@@ -108,7 +78,8 @@ def show(code: Code, as_json: AsJson = False) -> None:
             for one in book.operations
             if one.kind in (OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT)
         ]
-        return {**_payout_record(book.booking, ports.policy), "operations": operations}
+        [payout] = [each async for each in _payout_records(ports, [book.booking])]
+        return {**payout, "operations": operations}
 
     record = run_command(work)
     render.print_result("payout", record, as_json)
@@ -117,38 +88,46 @@ def show(code: Code, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def hold(
-    code: Code,
-    note: Annotated[str | None, typer.Option(help="The reason, kept on record.")] = None,
-    as_json: AsJson = False,
-) -> None:
+def hold(code: Code, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Hold a payout: nothing is sent until it is released."""
-    from staffbooking_adapters.inputs import structure
-    from staffbooking_cli.inputs import OperatorNote
     from staffbooking_core.usecases.payments import payouts
 
-    checked_note = structure(OperatorNote, {"note": note})
-    _run_and_show(lambda ports: payouts.hold_payout(ports, code, checked_note.note), as_json)
+    _run_and_show(
+        lambda ports: payouts.hold_payout(ports, code, reason), "hold", code, reason, by, as_json
+    )
 
 
 @app.command()
-def release(code: Code, as_json: AsJson = False) -> None:
+def release(code: Code, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Release a payout that is on hold: the worker sends it when it is due."""
     from staffbooking_core.usecases.payments import payouts
 
-    _run_and_show(lambda ports: payouts.release_payout(ports, code), as_json)
+    _run_and_show(
+        lambda ports: payouts.release_payout(ports, code), "release", code, reason, by, as_json
+    )
 
 
 @app.command()
-def retry(code: Code, as_json: AsJson = False) -> None:
+def retry(code: Code, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Retry now a payout that failed or is waiting for its next retry."""
     from staffbooking_core.usecases.payments import payouts
 
-    _run_and_show(lambda ports: payouts.retry_payout(ports, code), as_json)
+    _run_and_show(
+        lambda ports: payouts.retry_payout(ports, code), "retry", code, reason, by, as_json
+    )
 
 
-def _run_and_show(work: Callable[[Ports], Awaitable[Booking]], as_json: bool) -> None:
-    async def done(ports: Ports) -> dict[str, Any]:
-        return _payout_record(await work(ports), ports.policy)
+def _run_and_show(
+    work: Callable[[Ports], Awaitable[Booking]],
+    act: str,
+    code: str,
+    reason: str | None,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    async def done(ports: Ports) -> AdminPayoutRecord:
+        [record] = [each async for each in _payout_records(ports, [await work(ports)])]
+        return record
 
-    render.print_result("payout", run_command(done), as_json)
+    record = run_operator_command(done, act, "payout", code, reason=reason, by=by)
+    render.print_result("payout", record, as_json)

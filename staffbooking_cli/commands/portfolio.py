@@ -9,7 +9,8 @@ import typer
 
 from staffbooking_cli import render
 from staffbooking_cli.listing import iterate_pages
-from staffbooking_cli.options import AsJson, Id, ItemStatus
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import AsJson, By, Id, ItemStatus, Reason
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
@@ -54,21 +55,35 @@ def list_(
 
 
 @app.command()
-def approve(item_id: Id, as_json: AsJson = False) -> None:
+def approve(item_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Approve an item: everybody can see it."""
-    _set_status(item_id, "approved", as_json)
+    _set_status(item_id, "approve", "approved", reason, by, as_json)
 
 
 @app.command()
-def reject(item_id: Id, as_json: AsJson = False) -> None:
+def reject(item_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Reject an item, also an approved one: only its owner can see it."""
-    _set_status(item_id, "rejected", as_json)
+    _set_status(item_id, "reject", "rejected", reason, by, as_json)
 
 
-def _set_status(item_id: int, status: ItemStatus, as_json: bool) -> None:
+def _set_status(
+    item_id: int,
+    act: str,
+    status: ItemStatus,
+    reason: str | None,
+    by: str | None,
+    as_json: bool,
+) -> None:
     from staffbooking_core.domain.companions import portfolio
     from staffbooking_core.usecases.accounts import administration
 
     judged = portfolio.PortfolioItemStatus(status)
-    item = run_command(lambda ports: administration.moderate_item(ports, item_id, judged))
+    item = run_operator_command(
+        lambda ports: administration.moderate_item(ports, item_id, judged),
+        act,
+        "portfolio_item",
+        item_id,
+        reason=reason,
+        by=by,
+    )
     render.print_result("item", _item_record(item), as_json)

@@ -9,7 +9,8 @@ import typer
 
 from staffbooking_cli import render
 from staffbooking_cli.listing import iterate_pages
-from staffbooking_cli.options import AsJson, Id
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import AsJson, By, Id, Reason
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
@@ -66,19 +67,26 @@ def list_(
 
 
 @app.command()
-def hide(review_id: Id, as_json: AsJson = False) -> None:
+def hide(review_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Hide a review from lists, profile and rating; its reviewer can't submit another."""
-    _hide(review_id, True, as_json)
+    _hide(review_id, True, reason, by, as_json)
 
 
 @app.command()
-def show(review_id: Id, as_json: AsJson = False) -> None:
+def show(review_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Show a hidden review again and count it in the rating."""
-    _hide(review_id, False, as_json)
+    _hide(review_id, False, reason, by, as_json)
 
 
-def _hide(review_id: int, hidden: bool, as_json: bool) -> None:
+def _hide(review_id: int, hidden: bool, reason: str | None, by: str | None, as_json: bool) -> None:
     from staffbooking_core.usecases.companions import reviews
 
-    review = run_command(lambda ports: reviews.set_review_hidden(ports, review_id, hidden))
+    review = run_operator_command(
+        lambda ports: reviews.set_review_hidden(ports, review_id, hidden),
+        "hide" if hidden else "show",
+        "review",
+        review_id,
+        reason=reason,
+        by=by,
+    )
     render.print_result("review", _record(review), as_json)

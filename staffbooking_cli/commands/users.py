@@ -12,7 +12,16 @@ import typer
 from staffbooking_cli import options, render
 from staffbooking_cli.commands.bookings import booking_record
 from staffbooking_cli.listing import iterate_pages
-from staffbooking_cli.options import AsJson, BookingsDecision, Email, Role, Tier
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import (
+    AsJson,
+    BookingsDecision,
+    By,
+    Email,
+    Reason,
+    Role,
+    Tier,
+)
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
@@ -56,8 +65,16 @@ def _user_record(user: User) -> dict[str, Any]:
     return {**accounts.user_record(user), "disabled_at": format_instant(user.disabled_at)}
 
 
-def _run_and_show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:
-    render.print_result("user", _user_record(run_command(work)), as_json)
+def _change_and_show(
+    work: Callable[[Ports], Awaitable[User]],
+    act: str,
+    email: str | None,
+    reason: str | None,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    user = run_operator_command(work, act, "person", email, reason=reason, by=by)
+    render.print_result("user", _user_record(user), as_json)
 
 
 @app.command()
@@ -70,6 +87,8 @@ def create(
     ] = None,
     role: Annotated[Role, typer.Option()] = "customer",
     subscription: Annotated[Tier, typer.Option()] = "none",
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an account."""
@@ -86,8 +105,13 @@ def create(
         "subscription": subscription,
     }
     account = structure(NewAccount, data)
-    _run_and_show(
-        lambda ports: administration.create_user(ports, account.to_create_user()), as_json
+    _change_and_show(
+        lambda ports: administration.create_user(ports, account.to_create_user()),
+        "create",
+        None,
+        reason,
+        by,
+        as_json,
     )
 
 
@@ -113,7 +137,8 @@ def show(email: Email, as_json: AsJson = False) -> None:
     """Show one account."""
     from staffbooking_core.usecases.accounts import administration
 
-    _run_and_show(lambda ports: administration.get_user(ports, email), as_json)
+    user = run_command(lambda ports: administration.get_user(ports, email))
+    render.print_result("user", _user_record(user), as_json)
 
 
 @app.command()
@@ -126,6 +151,8 @@ def subscribe(
             parser=options.instant, metavar="INSTANT", help="When it ends; no end by default."
         ),
     ] = None,
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the subscription; API keys require the enterprise subscription."""
@@ -133,8 +160,13 @@ def subscribe(
     from staffbooking_core.usecases.accounts import administration
 
     wanted = Subscription(tier)
-    _run_and_show(
-        lambda ports: administration.set_subscription(ports, email, wanted, until), as_json
+    _change_and_show(
+        lambda ports: administration.set_subscription(ports, email, wanted, until),
+        "subscribe",
+        email,
+        reason,
+        by,
+        as_json,
     )
 
 
@@ -145,9 +177,8 @@ def disable(
         BookingsDecision | None,
         typer.Option(help="What becomes of accepted and paid bookings that have not ended."),
     ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="The reason, for alerts to operators alone.")
-    ] = None,
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Disable an account: its sessions and keys stop working, search hides its companion.
@@ -156,21 +187,18 @@ def disable(
     are ahead, --bookings is needed: cancel (full refunds) or keep; without it they are listed and
     nothing is changed.
     """
-    from staffbooking_adapters.inputs import structure
-    from staffbooking_cli.inputs import OperatorReason
     from staffbooking_core.usecases.bookings import disabling
 
     decision = None if bookings is None else disabling.BookingsDecision(bookings)
-    checked = structure(OperatorReason, {"reason": reason})
 
     async def work(ports: Ports) -> disabling.DisabledAccount:
         try:
-            return await disabling.disable_user(ports, email, decision, checked.reason)
+            return await disabling.disable_user(ports, email, decision, reason)
         except disabling.BookingsAhead as error:
             _print_obligations({}, error.obligations, {}, as_json)
             raise
 
-    done = run_command(work)
+    done = run_operator_command(work, "disable", "person", email, reason=reason, by=by)
     _print_obligations(
         {"user": _user_record(done.user)},
         done.obligations,
@@ -199,11 +227,13 @@ def _print_obligations(
 
 
 @app.command()
-def enable(email: Email, as_json: AsJson = False) -> None:
+def enable(email: Email, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Enable a disabled account."""
     from staffbooking_core.usecases.accounts import administration
 
-    _run_and_show(lambda ports: administration.enable_user(ports, email), as_json)
+    _change_and_show(
+        lambda ports: administration.enable_user(ports, email), "enable", email, reason, by, as_json
+    )
 
 
 @app.command()
@@ -222,7 +252,7 @@ def export(email: Email) -> None:
 
 
 @app.command()
-def erase(email: Email, as_json: AsJson = False) -> None:
+def erase(email: Email, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Erase a user's personal data permanently. Refused while bookings are open."""
     from staffbooking_core.usecases import privacy
     from staffbooking_core.usecases.accounts import administration
@@ -230,7 +260,7 @@ def erase(email: Email, as_json: AsJson = False) -> None:
     async def work(ports: Ports) -> User:
         return await privacy.erase_person(ports, (await administration.get_user(ports, email)).id)
 
-    _run_and_show(work, as_json)
+    _change_and_show(work, "erase", email, reason, by, as_json)
 
 
 @app.command("set-password")
@@ -239,13 +269,22 @@ def set_password(
     password: Annotated[
         str | None, typer.Option(help="If omitted, prompted for or read from standard input.")
     ] = None,
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Set a password; every session of the account ends, and its owner is notified."""
     from staffbooking_core.usecases.accounts import administration
 
     text = _read_password() if password is None else password
-    _run_and_show(lambda ports: administration.set_password(ports, email, text), as_json)
+    _change_and_show(
+        lambda ports: administration.set_password(ports, email, text),
+        "set_password",
+        email,
+        reason,
+        by,
+        as_json,
+    )
 
 
 def _read_password() -> str:

@@ -10,7 +10,8 @@ import typer
 
 from staffbooking_cli import options, render
 from staffbooking_cli.listing import PAGE_SIZE
-from staffbooking_cli.options import AsJson, Id, Limit, Page
+from staffbooking_cli.operators import run_operator_command
+from staffbooking_cli.options import AsJson, By, Id, Limit, Page, Reason
 from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
@@ -128,13 +129,22 @@ def _attempt_outcome(attempt: Mapping[str, Any]) -> object:
 @app.command()
 def redeliver(
     delivery_id: Annotated[int, typer.Argument(metavar="DELIVERY_ID", min=1, max=options.MAX_ID)],
+    reason: Reason = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Send an event again, with the same id and bytes; the worker sends it as soon as the
     endpoint is active."""
     from staffbooking_core.usecases.webhooks import endpoints
 
-    logged = run_command(lambda ports: endpoints.redeliver(ports, None, delivery_id))
+    logged = run_operator_command(
+        lambda ports: endpoints.redeliver(ports, None, delivery_id),
+        "redeliver",
+        "delivery",
+        delivery_id,
+        reason=reason,
+        by=by,
+    )
     record = _delivery_record(logged)
     render.print_result("delivery", record, as_json)
     if not as_json:
@@ -142,11 +152,18 @@ def redeliver(
 
 
 @app.command()
-def enable(endpoint_id: Id, as_json: AsJson = False) -> None:
+def enable(endpoint_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
     """Enable a paused or disabled endpoint; its held deliveries are sent."""
     from staffbooking_core.usecases.webhooks import endpoints
 
-    endpoint = run_command(lambda ports: endpoints.enable_endpoint(ports, None, endpoint_id))
+    endpoint = run_operator_command(
+        lambda ports: endpoints.enable_endpoint(ports, None, endpoint_id),
+        "enable",
+        "webhook",
+        endpoint_id,
+        reason=reason,
+        by=by,
+    )
     render.print_result("webhook", _endpoint_record(endpoint), as_json)
 
 

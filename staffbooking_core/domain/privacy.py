@@ -9,6 +9,7 @@ from datetime import datetime
 
 from attrs import evolve
 
+from staffbooking_core.domain.accounts.audit import AuditEntry
 from staffbooking_core.domain.accounts.users import Subscription, User
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
@@ -108,3 +109,8 @@ def erase_payee(payee: Payee) -> Payee:
     return evolve(
         payee, command=evolve(payee.command, email=ERASED_NAME, name=ERASED_NAME), next_at=None
     )
+
+
+def erase_audit_entry(entry: AuditEntry) -> AuditEntry:
+    """An entry about or by the person, without its text and address."""
+    return evolve(entry, reason=None, origin=None)

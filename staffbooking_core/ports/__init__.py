@@ -30,6 +30,7 @@ from staffbooking_core.ports.accounts import (
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
+from staffbooking_core.ports.audit import AuditReadPort, AuditWritePort
 from staffbooking_core.ports.bookings import (
     BOOKING_OVERLAP,
     PARTY_DISABLED,
@@ -147,6 +148,8 @@ __all__ = [
     "AlertsReadPort",
     "AlertsWritePort",
     "ApiKeyCaller",
+    "AuditReadPort",
+    "AuditWritePort",
     "AuditedBooking",
     "Backlog",
     "BookableCompanion",

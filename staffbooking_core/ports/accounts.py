@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -56,8 +56,12 @@ class AccountsReadPort(Protocol):
         """A user by e-mail, compared by `normalize_email`."""
         ...
 
-    async def users(self, after_id: int, limit: int) -> Sequence[User]:
-        """Up to `limit` users above `after_id`, by id."""
+    async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
+        """Up to `limit` users above `after_id`, after the first `offset` of them, by id."""
+        ...
+
+    async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
+        """The e-mails of the users that exist among these ids, by id."""
         ...
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None:

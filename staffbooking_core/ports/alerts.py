@@ -5,7 +5,7 @@ An alert is saved with a step of its booking (`BookingWrite.alerts`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -26,8 +26,13 @@ class DueAlert:
 class AlertsReadPort(Protocol):
     """Queries on alerts."""
 
-    async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
-        """Wall time, booking id and text of the newest `limit` alerts, the newest first."""
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
+        """Wall time, booking id and text of up to `limit` alerts after the newest `offset`, the
+        newest first."""
+        ...
+
+    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
+        """The codes of the bookings that exist among these ids, by id."""
         ...
 
 

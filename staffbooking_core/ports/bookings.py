@@ -143,9 +143,9 @@ class BookingsReadPort(Protocol):
         """Sequence number and encoded envelope of each event of a booking, in order."""
         ...
 
-    async def open_payouts(self, limit: int) -> Sequence[Booking]:
-        """Up to `limit` bookings whose payout is scheduled, failed or frozen: the earliest due
-        first, those without a due time last."""
+    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
+        """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first
+        `offset` of them: the earliest due first, those without a due time last."""
         ...
 
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:

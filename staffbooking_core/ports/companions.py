@@ -9,7 +9,7 @@ from typing import Protocol
 from attrs import frozen
 
 from staffbooking_core.domain.companions.availability import Calendar, Interval
-from staffbooking_core.domain.companions.companion import Companion, CompanionQuery
+from staffbooking_core.domain.companions.companion import Approval, Companion, CompanionQuery
 
 
 @frozen
@@ -70,8 +70,11 @@ class CompanionsReadPort(Protocol):
         """A companion by id, listed or not."""
         ...
 
-    async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
-        """Up to `limit` companions above `after_id`, listed or not, by id."""
+    async def companions(
+        self, after_id: int, limit: int, offset: int = 0, approval: Approval | None = None
+    ) -> Sequence[Companion]:
+        """Up to `limit` companions above `after_id`, after the first `offset` of them, listed or
+        not, by id; with an approval, those alone."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -13,11 +13,17 @@ class Clock(Protocol):
     """Real time, and the service's time."""
 
     def wall(self) -> datetime:
-        """Real time: for sessions, rate limits, leases and keys."""
+        """Real time, the same for all processes that share a store: for sessions, rate limits,
+        leases and keys."""
         ...
 
     async def business(self) -> datetime:
         """The service's time: for starts, refunds and payouts. The sandbox may move it ahead."""
+        ...
+
+    def skew(self) -> timedelta | None:
+        """How far this machine's own clock is ahead of real time as the store has it, now;
+        negative where it is behind. None where the two were not compared lately."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -78,6 +78,10 @@ class MessagesReadPort(Protocol):
         """The id of the direct conversation of a pair."""
         ...
 
+    async def event_group_id(self, customer_id: int, event_ref: str) -> int | None:
+        """The id of the open group of a customer's event."""
+        ...
+
     async def pairs_without_conversation(
         self, user_id: int, limit: int
     ) -> Sequence[CustomerCompanionPair]:

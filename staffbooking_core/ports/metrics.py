@@ -1,4 +1,4 @@
-"""Backlog figures for health checks and metrics."""
+"""Backlog figures for metrics and `doctor`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,6 @@ class Backlog:
 
 class MetricsReadPort(Protocol):
     """Queries over the work of all nouns; `now` is wall time."""
-
-    async def count_pending_work(self, now: datetime) -> int:
-        """The number of due operations, timers, processor events and payees.
-
-        Raises StoreUnavailable where the database has no schema yet.
-        """
-        ...
 
     async def backlog(self, now: datetime) -> Sequence[Backlog]:
         """Due work by kind; kinds with nothing due may be left out."""

@@ -18,9 +18,12 @@ class OperationsReadPort(Protocol):
         """The operations of a booking, in the order of their numbers."""
         ...
 
-    async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
+    async def failed_refunds(
+        self, limit: int, offset: int = 0
+    ) -> Sequence[tuple[Booking, Operation]]:
         """Up to `limit` refunds that are refused, dead or failed and that no later order
-        replaces, with their bookings: money still owed to a customer. The oldest first."""
+        replaces, with their bookings: money still owed to a customer. The oldest first, after
+        the first `offset` of them."""
         ...
 
 

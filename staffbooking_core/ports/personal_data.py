@@ -60,7 +60,8 @@ class PersonalDataWritePort(PersonalDataReadPort, Protocol):
         Changed: names and texts in bookings (`erase_party_from_booking`), reviews
         (`erase_party_from_review`), messages and statements in disputes
         (`erase_statement`), the commands of finished checkouts
-        (`erase_checkout_command`), payees (`erase_payee`), the references that name event groups.
+        (`erase_checkout_command`), payees (`erase_payee`), texts and addresses in the audit of what
+        is or was theirs or by them (`erase_audit_entry`), the references that name event groups.
         Deleted: sessions, API keys, portfolio items, calendar feed, muted kinds, the time of their
         last connection; and with `email`, which is given where it is known to be theirs, its
         inquiries, and the address in skipped rows of imports. Notifications expire by themselves,

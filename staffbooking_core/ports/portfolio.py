@@ -26,10 +26,10 @@ class PortfolioReadPort(Protocol):
         ...
 
     async def portfolio_items(
-        self, status: PortfolioItemStatus | None, after_id: int, limit: int
+        self, status: PortfolioItemStatus | None, after_id: int, limit: int, offset: int = 0
     ) -> Sequence[PortfolioItem]:
-        """Up to `limit` portfolio items of all companions above `after_id`, by id; with a status,
-        those alone."""
+        """Up to `limit` portfolio items of all companions above `after_id`, after the first
+        `offset` of them, by id; with a status, those alone."""
         ...
 
     async def image(self, name: str) -> Image | None:

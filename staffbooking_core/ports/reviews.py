@@ -18,8 +18,9 @@ class ReviewsReadPort(Protocol):
         """A review by id, hidden or not."""
         ...
 
-    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
-        """Up to `limit` reviews of all users above `after_id`, by id; hidden ones too."""
+    async def reviews(self, after_id: int, limit: int, offset: int = 0) -> Sequence[Review]:
+        """Up to `limit` reviews of all users above `after_id`, after the first `offset` of them, by
+        id; hidden ones too."""
         ...
 
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:

@@ -15,6 +15,7 @@ from attrs import frozen
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.accounts import AccountsReadPort, AccountsWritePort
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort
+from staffbooking_core.ports.audit import AuditReadPort, AuditWritePort
 from staffbooking_core.ports.bookings import BookingsReadPort, BookingsWritePort, BookingWrite
 from staffbooking_core.ports.companions import CompanionsReadPort, CompanionsWritePort
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
@@ -44,6 +45,7 @@ class ReadView:
     """The ports of queries. Several reads in one view need not be of one moment."""
 
     accounts: AccountsReadPort
+    audit: AuditReadPort
     companions: CompanionsReadPort
     reviews: ReviewsReadPort
     portfolio: PortfolioReadPort
@@ -74,6 +76,7 @@ class Transaction:
     """
 
     accounts: AccountsWritePort
+    audit: AuditWritePort
     companions: CompanionsWritePort
     reviews: ReviewsWritePort
     portfolio: PortfolioWritePort
@@ -137,8 +140,16 @@ class Store(Protocol):
         """`Transaction.bookings.add_booking` as a transaction of its own, in one round trip."""
         ...
 
+    async def check_writable(self, now: datetime) -> None:
+        """Make one small change in a row of its own. `now` is wall time.
+
+        Raises StoreUnavailable where the store takes no changes: it is out of reach, has no
+        schema, is read-only or full.
+        """
+        ...
+
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         """Delete what has expired (sessions, stored responses, rate-limit windows, done processor
-        events, done deliveries) and abandoned imports; the number of rows deleted. `now` is
-        wall time."""
+        events, done deliveries, old inquiries) and abandoned imports; the number of rows deleted.
+        `now` is wall time."""
         ...

@@ -94,9 +94,11 @@ class WebhooksReadPort(Protocol):
         """The endpoints of a user that are not deleted, the oldest first."""
         ...
 
-    async def endpoints(self, after_id: int, limit: int) -> Sequence[EndpointSubscription]:
-        """Up to `limit` endpoints above `after_id` that are not deleted, by id, with their
-        owners."""
+    async def endpoints(
+        self, after_id: int, limit: int, offset: int = 0
+    ) -> Sequence[EndpointSubscription]:
+        """Up to `limit` endpoints above `after_id` that are not deleted, after the first `offset`
+        of them, by id, with their owners."""
         ...
 
     async def delivery(self, delivery_id: int) -> Delivery | None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staffbooking_core.errors import StaffbookingError
+from staffbooking_core.domain.shared.clock_skew import find_clock_fault
+from staffbooking_core.errors import ClockWrong
 from staffbooking_core.ports import Backlog, Ports, WebhookStats
 
 
-async def is_ready(ports: Ports) -> bool:
-    """Whether the store answers and has its schema (CONTRACT 9, /readyz)."""
-    try:
-        async with ports.store.read_view() as view:
-            await view.metrics.count_pending_work(ports.clock.wall())
-    except StaffbookingError:
-        return False
-    return True
+async def check_readiness(ports: Ports) -> None:
+    """Check that the machine's clock is right and the store takes a change (CONTRACT 10, /readyz).
+
+    Raises ClockWrong, and StoreUnavailable with the reason.
+    """
+    check_clock(ports)
+    await ports.store.check_writable(ports.clock.wall())
+
+
+def check_clock(ports: Ports) -> None:
+    """Check the machine's clock, for changes outside of the store. Raises ClockWrong."""
+    if fault := find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew):
+        raise ClockWrong(fault)
 
 
 async def get_backlog(ports: Ports) -> Sequence[Backlog]:

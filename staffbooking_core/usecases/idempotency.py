@@ -15,8 +15,13 @@ A call is run in one of two ways:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
@@ -304,10 +309,13 @@ class _JoiningStore:
             self._failure = error  # What it has written can't be undone alone.
             raise
 
-    def open_transaction(
+    @asynccontextmanager
+    async def open_transaction(
         self, work: Callable[[Transaction], Awaitable[T]]
-    ) -> AbstractAsyncContextManager[OpenTransaction[T]]:
-        return self._store.open_transaction(work)
+    ) -> AsyncIterator[OpenTransaction[T]]:
+        result = await self.run_transaction(work)
+        assert self._open is not None
+        yield evolve(self._open, result=result)
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         if self._call.booking_response is None or self._open is not None:
@@ -317,6 +325,9 @@ class _JoiningStore:
         stored = to_stored_response(self._ports, self._call, response)
         await self._store.add_booking(evolve(booking_write, response=stored))
         self._is_saved = True
+
+    async def check_writable(self, now: datetime) -> None:
+        await self._store.check_writable(now)
 
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         return await self._store.delete_expired(now, policy)

@@ -16,6 +16,7 @@ from staffbooking_core.ports import (
     SandboxProcessor,
     Transaction,
 )
+from staffbooking_core.usecases import health
 from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated, validated_lookup
 
@@ -72,9 +73,10 @@ def get_processor(ports: Ports) -> SandboxProcessor:
 
 def require_sandbox(ports: Ports) -> SandboxProcessor:
     """The fake processor with its fault controls. Raises NotFound where the policy has no
-    sandbox."""
+    sandbox, and ClockWrong."""
     if not ports.policy.sandbox:
         raise NotFound("Sandbox")
+    health.check_clock(ports)
     return get_processor(ports)
 
 
@@ -85,6 +87,7 @@ async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPag
 
     Raises NotFound, and InvalidField on `outcome`.
     """
+    health.check_clock(ports)
     since = await ports.clock.business()
     page = await get_processor(ports).simulate_checkout(ref, outcome)
     if page is None:
@@ -97,6 +100,7 @@ async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPag
 async def complete_payee(ports: Ports, ref: str) -> PayeePage:
     """Complete an onboarding page as a staff member would. The payee is ready when this returns,
     unless a fault delays the event. Raises NotFound."""
+    health.check_clock(ports)
     since = await ports.clock.business()
     page = await get_processor(ports).complete_payee(ref)
     if page is None:

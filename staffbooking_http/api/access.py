@@ -199,6 +199,12 @@ def require_staff(user: User, _: datetime) -> None:
         raise Forbidden("staff_only", "This is for staff members only")
 
 
+def require_admin(user: User, _: datetime) -> None:
+    """Raises Forbidden for a user who is not an admin."""
+    if user.role is not Role.ADMIN:
+        raise Forbidden("admins_only", "This is for admins only")
+
+
 async def _admit_api_key(
     call: Call, permission: Permission, rules: Sequence[RateLimit]
 ) -> Sequence[RateLimitDecision]:

@@ -30,6 +30,7 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.api.metrics import BacklogCache, ChannelMetrics, RequestMetrics
+from staffbooking_http.api.readiness import ReadinessCheck
 from staffbooking_http.api.upload_limits import UploadLimiter
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -38,6 +39,7 @@ Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
+BOOKING_CODE_LENGTH = 14
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
 """The key of the request's id in its scope."""
@@ -53,6 +55,30 @@ class Reply:
     media_type: bytes = _JSON_MEDIA_TYPE
     body_stream: AsyncGenerator[bytes] | None = None
     """Streamed instead of `body`; the response then has no Content-Length."""
+
+
+_MAX_ADDRESS_VERDICTS = 10_000
+
+
+class AddressVerdicts:
+    """The newest decision about each client address that this process knows."""
+
+    __slots__ = ("_verdicts",)
+
+    def __init__(self) -> None:
+        self._verdicts: dict[str, RateLimitDecision] = {}
+
+    def add(self, scope: str, verdict: RateLimitDecision) -> None:
+        """Store a decision; beyond _MAX_ADDRESS_VERDICTS the oldest one is removed."""
+        self._verdicts.pop(scope, None)
+        self._verdicts[scope] = verdict
+        if len(self._verdicts) > _MAX_ADDRESS_VERDICTS:
+            del self._verdicts[next(iter(self._verdicts))]
+
+    def find(self, scope: str, now: datetime) -> RateLimitDecision | None:
+        """The decision about an address, if its window has not ended."""
+        verdict = self._verdicts.get(scope)
+        return verdict if verdict is not None and verdict.reset > now.timestamp() else None
 
 
 @frozen(eq=False)
@@ -74,6 +100,10 @@ class AppContext:
     """Connection and message counts of the channel, for the metrics."""
     backlog_cache: BacklogCache = field(factory=BacklogCache)
     """The backlog of due work, for the metrics."""
+    readiness_check: ReadinessCheck = field(factory=ReadinessCheck)
+    """The running check of /readyz."""
+    address_verdicts: AddressVerdicts = field(factory=AddressVerdicts)
+    """Rate limit decisions, for responses that do not ask the store."""
     upload_limiters: dict[str, UploadLimiter] = field(factory=lambda: defaultdict(UploadLimiter))
     """The limiter of each endpoint that takes files, by path."""
 
@@ -156,6 +186,13 @@ class Call:
         if not is_well_formed or (number := int(text)) > MAX_ID:
             raise NotFound(resource_name)
         return number
+
+    def path_code(self) -> str:
+        """The booking code in the path. Raises NotFound for a text that is none."""
+        code = self.params[0]
+        if len(code) != BOOKING_CODE_LENGTH or not (code.isascii() and code.isalnum()):
+            raise NotFound("Booking")
+        return code
 
 
 class Access(Protocol):

@@ -81,6 +81,7 @@ ERROR_CODE_DESCRIPTIONS = {
     "no_shared_booking": "only the customer and the companion of a booking write to each other",
     "conversation_left": "a companion who is no longer booked can read the conversation, not write",
     "customers_only": "only customers book for themselves",
+    "admins_only": "only admins see and decide what operators do",
     "staff_only": "only staff members have a profile and payouts, and respond to reviews",
     "bad_signature": "the signature of a processor event is wrong or too old",
     "not_found": "the path or resource does not exist, or belongs to another user",
@@ -145,8 +146,7 @@ def to_reply(error: BaseException) -> Reply | None:
         case RateLimitExceeded():
             return _rate_limited_reply(error)
         case StoreUnavailable() | Conflict():
-            body = error_body("unavailable", "The service is temporarily unavailable")
-            return Reply(status, body, ((b"retry-after", b"%d" % _RETRY_AFTER_SECONDS),))
+            return unavailable_reply("The service is temporarily unavailable")
         case BadEventSignature():
             return Reply(status, error_body("bad_signature", "This is no event of the processor"))
         case ProcessorError():
@@ -172,6 +172,12 @@ def error_body(code: str, message: str) -> bytes:
     """The body of an error (SPECIFICATION 7)."""
     record: ErrorRecord = {"error": message, "code": code}
     return codec.encode(record)
+
+
+def unavailable_reply(message: str) -> Reply:
+    """The response while the service can't do what is asked: 503, with Retry-After."""
+    headers = ((b"retry-after", b"%d" % _RETRY_AFTER_SECONDS),)
+    return Reply(503, error_body("unavailable", message), headers)
 
 
 def _status_of(error: StaffbookingError) -> int | None:

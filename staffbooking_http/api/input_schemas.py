@@ -22,7 +22,6 @@ from staffbooking_core.representations.json_types import (
     ClockTime,
     Date,
     ImagePath,
-    Timestamp,
 )
 from staffbooking_http.api.response_schemas import (
     Schema,
@@ -101,7 +100,7 @@ def _bounded_schema(inner: Any, bound: Any) -> Schema:
         case QueryPriceBound():
             return {"type": "number", "minimum": 0, "maximum": _to_json_number(bound.le)}
         case UtcInstant():
-            return type_schema(Timestamp)
+            return {"type": "string", "format": "date-time"}
         case ListBounds():
             return {
                 "type": "array",

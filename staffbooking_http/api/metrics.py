@@ -107,14 +107,18 @@ def render_metrics(
     request_metrics: Iterable[RequestMetrics],
     channel_metrics: ChannelMetrics,
     backlog: BacklogSnapshot | None,
+    clock_skew: timedelta | None = None,
 ) -> bytes:
-    """Encode all metrics for Prometheus; without a backlog, only those of the process."""
+    """Encode all metrics for Prometheus; without a backlog, only those of the process, and without
+    a skew, none of the clock."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_RequestCollector([tally for tally in request_metrics if tally.statuses]))
     registry.register(_ChannelCollector(channel_metrics))
     if backlog is not None:
         registry.register(_BacklogCollector(backlog.backlogs))
         registry.register(_WebhookCollector(backlog.webhooks))
+    if clock_skew is not None:
+        registry.register(_ClockCollector(clock_skew))
     return generate_latest(registry)
 
 
@@ -157,6 +161,18 @@ class _ChannelCollector(Collector):
             f"{name}_slow",
             "Connections closed because the client did not read",
             traffic.slow_disconnects,
+        )
+
+
+class _ClockCollector(Collector):
+    def __init__(self, skew: timedelta) -> None:
+        self._skew = skew
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "staffbooking_clock_skew_seconds",
+            "Seconds by which the machine's clock is ahead of the database's",
+            self._skew.total_seconds(),
         )
 
 

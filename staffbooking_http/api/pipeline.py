@@ -14,6 +14,7 @@ from functools import partial
 
 from attrs import frozen
 
+from staffbooking_adapters.database_time import renew_database_time
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitExceeded
 from staffbooking_core.errors import InvalidInput
@@ -111,7 +112,12 @@ class Pipeline:
         if route is not None and route.headers:
             own = (*own, *route.headers)
         if resource is None or resource.is_rate_limited:
-            own = (*own, *rate_limits.headers(await rate_limits.current_verdict(call)))
+            verdict = (
+                rate_limits.unmatched_verdict(call)
+                if route is None
+                else await rate_limits.current_verdict(call)
+            )
+            own = (*own, *rate_limits.headers(verdict))
         await send_reply(send, reply, own, omits_body=scope["method"] == "HEAD")
 
     def _default_headers(self, reply: Reply) -> Sequence[Header]:
@@ -143,6 +149,7 @@ async def send_reply(
         async with aclosing(reply.body_stream) as pieces:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
+                renew_database_time()
     await send({"type": "http.response.body", "body": b"" if omits_body else reply.body})
 
 

@@ -16,7 +16,8 @@ from attrs import frozen
 from staffbooking_adapters.inputs import QueryPriceBound, structure_query
 from staffbooking_core.bounds import MAX_ID, AllowedCharacters, IntegerBounds, TextBounds
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.companions.companion import CompanionQuery
+from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.inputs import Id, Name
 
@@ -94,6 +95,28 @@ class ListReviews:
 
     page: PageNumber = 1
     limit: PageSize = 12
+
+
+@frozen(kw_only=True)
+class ListForOperators:
+    """A list of the operators (CONTRACT 10)."""
+
+    page: PageNumber = 1
+    limit: PageSize = 50
+
+
+@frozen(kw_only=True)
+class ListCompanionsForOperators(ListForOperators):
+    """Listing companions; with a status, those alone."""
+
+    status: Approval | None = None
+
+
+@frozen(kw_only=True)
+class ListPortfolioForOperators(ListForOperators):
+    """Listing portfolio items; with a status, those alone."""
+
+    status: PortfolioItemStatus | None = None
 
 
 @frozen(kw_only=True)

@@ -1,17 +1,23 @@
 """Rate limits of HTTP calls: subjects, counting and response headers (CONTRACT 8)."""
 
+import re
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TypeAlias
 
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.domain.shared import rate_limits
-from staffbooking_core.domain.shared.rate_limits import RateLimitDecision, RateLimitExceeded
+from staffbooking_core.domain.shared.rate_limits import (
+    RateLimit,
+    RateLimitDecision,
+    RateLimitExceeded,
+)
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_http.api.endpoint import Call, Header, Scope
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
+_ADDRESS_SCOPE_PREFIX = "general:addr:"
 _RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
 
 
@@ -27,13 +33,8 @@ def headers(verdict: RateLimitDecision) -> tuple[Header, Header, Header]:
 
 async def count(call: Call, subject: str) -> None:
     """Count the call for a user or an address. Raises RateLimitExceeded if a limit is reached."""
-    admission = call.ports.admission
     apply_verdicts(
-        call,
-        [
-            await admission.count_hit(f"{rule.name}:{subject}", rule, call.now)
-            for rule in call.rules
-        ],
+        call, [await _count_hit(call, f"{rule.name}:{subject}", rule) for rule in call.rules]
     )
 
 
@@ -45,9 +46,14 @@ async def count_user(call: Call, user_id: int) -> None:
 async def count_address(call: Call) -> None:
     """Count the call in the general window of the client's address. Raises RateLimitExceeded."""
     rule = call.ports.policy.limits.general
-    apply_verdicts(
-        call, [await call.ports.admission.count_hit(_general_window_key(call), rule, call.now)]
-    )
+    apply_verdicts(call, [await _count_hit(call, _general_window_key(call), rule)])
+
+
+async def _count_hit(call: Call, scope: str, rule: RateLimit) -> RateLimitDecision:
+    verdict = await call.ports.admission.count_hit(scope, rule, call.now)
+    if scope.startswith(_ADDRESS_SCOPE_PREFIX):
+        call.site.address_verdicts.add(scope, verdict)
+    return verdict
 
 
 def address_subject(call: Call) -> str:
@@ -74,6 +80,13 @@ async def current_verdict(call: Call) -> RateLimitDecision:
         return await call.ports.admission.peek(_general_window_key(call), rule, call.now)
     except StoreUnavailable:  # Headers must not fail the response.
         return rate_limits.peek(None, call.now, rule)
+
+
+def unmatched_verdict(call: Call) -> RateLimitDecision:
+    """The decision shown where no endpoint matches: the general window of the address, as this
+    process knows it. The store is not asked (CONTRACT 10)."""
+    known = call.site.address_verdicts.find(_general_window_key(call), call.now)
+    return known or rate_limits.peek(None, call.now, call.ports.policy.limits.general)
 
 
 def _general_window_key(call: Call) -> str:
@@ -113,8 +126,14 @@ def _client_address(call: Call) -> Address | None:
     return address_found
 
 
+_ADDRESS_WITH_PORT = re.compile(r"([0-9.]+)(?::[0-9]{1,5})?|\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?")
+
+
 def _parse_address(text: str) -> Address | None:
-    """Parse an address; an IPv4-mapped IPv6 address becomes the IPv4 address."""
+    """Parse an address, with a port or without; an IPv4-mapped IPv6 address becomes the IPv4
+    address."""
+    if match := _ADDRESS_WITH_PORT.fullmatch(text):
+        text = match[1] or match[2]
     try:
         parsed = ip_address(text)
     except ValueError:

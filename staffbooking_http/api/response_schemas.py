@@ -21,6 +21,18 @@ from typing import (
 )
 
 from staffbooking_core.representations.accounts import ApiKeyRecord, SessionRecord, UserRecord
+from staffbooking_core.representations.administration import (
+    AdminCompanionRecord,
+    AdminDisputeRecord,
+    AdminPayoutRecord,
+    AdminPortfolioItemRecord,
+    AdminRefundRecord,
+    AdminReviewRecord,
+    AdminWebhookRecord,
+    AuditRecord,
+    OperationRecord,
+    PersonRecord,
+)
 from staffbooking_core.representations.bookings import (
     BookingGlimpseRecord,
     BookingRecord,
@@ -76,6 +88,16 @@ COMPONENTS: dict[str, type] = {
     "Webhook": WebhookRecord,
     "Delivery": DeliveryRecord,
     "TestDelivery": WebhookTestRecord,
+    "Person": PersonRecord,
+    "AdminCompanion": AdminCompanionRecord,
+    "AdminPortfolioItem": AdminPortfolioItemRecord,
+    "AdminReview": AdminReviewRecord,
+    "AdminWebhook": AdminWebhookRecord,
+    "AdminDispute": AdminDisputeRecord,
+    "AdminPayout": AdminPayoutRecord,
+    "AdminRefund": AdminRefundRecord,
+    "Operation": OperationRecord,
+    "AuditEntry": AuditRecord,
     "Payment": PaymentRecord,
     **{event.title().replace(".", ""): record for event, record in EVENT_RECORDS.items()},
 }

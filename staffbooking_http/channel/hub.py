@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
 from staffbooking_core.ports import Ports
@@ -98,7 +99,8 @@ class ChannelHub:
 
     async def release(self, user_id: int) -> None:
         """Stop counting a reserved connection, whether or not it was opened."""
-        await self._presence.remove_connection(user_id)
+        with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
+            await self._presence.remove_connection(user_id)
 
     async def open(
         self, session: Session, user: User, outbound: Outbound, after: int | None = None
@@ -113,11 +115,12 @@ class ChannelHub:
         if not self.is_open:  # It was closed after the reservation.
             outbound.close(CloseCode.RESTART, "restarting")
         try:
-            await open_missing_conversations(self._ports, user.id)
-            last_id = await channel.last_message_id(self._ports, user.id)
-            connection.mark_ready(last_id)
-            connection.send(EncodedFrame(ready_frame(user.id, last_id)))
-            await channel.broadcast_presence(self._ports, user.id)
+            with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
+                await open_missing_conversations(self._ports, user.id)
+                last_id = await channel.last_message_id(self._ports, user.id)
+                connection.mark_ready(last_id)
+                connection.send(EncodedFrame(ready_frame(user.id, last_id)))
+                await channel.broadcast_presence(self._ports, user.id)
         except BaseException:
             self.close(connection)
             raise

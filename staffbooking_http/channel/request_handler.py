@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import evolve
 
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.errors import Conflict, StaffbookingError, StoreUnavailable
 from staffbooking_core.inputs import (
     MarkReadUpTo,
@@ -53,8 +54,9 @@ class RequestHandler:
     ) -> Frame | None:
         """Execute a request; returns the ack or error frame to send, if any. Raises nothing."""
         try:
-            connection.session = await sessions.touch_session(self._ports, connection.session)
-            return await self._execute(connection, request, ref)
+            with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
+                connection.session = await sessions.touch_session(self._ports, connection.session)
+                return await self._execute(connection, request, ref)
         except Conflict:
             return error_frame(StoreUnavailable(), ref)
         except Exception as error:

@@ -13,7 +13,8 @@ from urllib.parse import parse_qs
 
 import anyio
 
-from staffbooking_core.domain.accounts.users import hash_session_token
+from staffbooking_adapters.database_time import DatabaseTime
+from staffbooking_core.domain.accounts.users import Session, User, hash_session_token
 from staffbooking_core.errors import Forbidden, NotFound, StaffbookingError, Unauthenticated
 from staffbooking_core.representations.channel import CloseCode, MalformedFrame
 from staffbooking_http.api import request_body
@@ -139,6 +140,19 @@ class SocketIoApp:
         send: Send,
     ) -> None:
         """Open a new connection if every check passes."""
+        with DatabaseTime(self._site.ports.policy.request_database_time.total_seconds()):
+            session, user = await self._reserve_connection(query, kind, scope)
+        client = SocketIoClient(session, user, EngineSocket(self._engine))
+        try:
+            await self._handle_client_request(client, kind, scope, receive, send)
+        finally:
+            if not client.socket.is_attached:
+                await self._hub.release(user.id)
+
+    async def _reserve_connection(
+        self, query: dict[str, list[str]], kind: str, scope: Scope
+    ) -> tuple[Session, User]:
+        """Check a handshake and reserve its connection; returns the session and its user."""
         session, user = await authenticate_handshake(
             self._site, scope, self._allowed_origins, is_origin_required=False
         )
@@ -152,12 +166,7 @@ class SocketIoApp:
         if kind == "POST" or query.get("EIO") != ["4"] or query.get("transport") != [transport]:
             raise HttpError(400, "bad_handshake", "This is no handshake of Engine.IO, protocol 4")
         await self._hub.reserve(user)
-        client = SocketIoClient(session, user, EngineSocket(self._engine))
-        try:
-            await self._handle_client_request(client, kind, scope, receive, send)
-        finally:
-            if not client.socket.is_attached:
-                await self._hub.release(user.id)
+        return session, user
 
     def _find_client(self, scope: Scope, kind: str, sid: str) -> SocketIoClient:
         """Return the client of a connection, which only its own session can find. Programs often

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.representations.channel import CloseCode, MalformedFrame
 from staffbooking_http.api import query_string
@@ -25,15 +26,17 @@ class WebSocketApp:
         self._site = site
         self._hub = hub
         self._allowed_origins = allowed_origins
+        self._database_seconds = site.ports.policy.request_database_time.total_seconds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # The connect message; the scope has all of its data.
         try:
-            session, user = await authenticate_handshake(
-                self._site, scope, self._allowed_origins, is_origin_required=True
-            )
-            asked = query_string.parse_query(ConnectQuery, scope["query_string"])
-            await self._hub.reserve(user)
+            with DatabaseTime(self._database_seconds):
+                session, user = await authenticate_handshake(
+                    self._site, scope, self._allowed_origins, is_origin_required=True
+                )
+                asked = query_string.parse_query(ConnectQuery, scope["query_string"])
+                await self._hub.reserve(user)
         except Exception as error:
             await send_error(self._site, scope, send, error, "the channel")
             return

@@ -25,15 +25,18 @@ from markupsafe import Markup, escape
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.bounds import TextBounds
+from staffbooking_core.domain.accounts.users import csrf_token
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api import query_string, request_body
+from staffbooking_http.api.access import find_session_token
 from staffbooking_http.api.endpoint import REQUEST_ID_KEY, Call
 from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
 from staffbooking_http.pages import (
     account,
+    administration,
     availability,
     bookings,
     email_links,
@@ -49,7 +52,6 @@ from staffbooking_http.pages.session import (
     PageRequest,
     SignInRequired,
     error_sentence,
-    find_visitor,
     get_call,
     render,
 )
@@ -94,6 +96,7 @@ _PAGE_MODULES = (
     account,
     settings,
     email_links,
+    administration,
 )
 
 
@@ -141,9 +144,11 @@ def _create_environment() -> Environment:
 
 @get("/docs")
 async def show_docs(request: PageRequest) -> Template:
-    """Show the API documentation, rendered without external resources."""
-    visitor = await find_visitor(get_call(request))
-    return render("docs.html", visitor, document=request.app.state.document)
+    """Show the API documentation, rendered without external resources. Documents do not ask the
+    store (CONTRACT 10), so the visitor is unknown; the CSRF token follows from the cookie."""
+    token = find_session_token(get_call(request).scope["headers"])
+    csrf = "" if token is None else csrf_token(token)
+    return render("docs.html", csrf=csrf, document=request.app.state.document)
 
 
 @get("/sandbox/checkout/{reference:str}")

@@ -30,6 +30,7 @@ from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.usecases.bookings import actions, disputes
 from staffbooking_core.usecases.bookings.actions import RebookingOffer
 from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import Call, SignedInUser
@@ -138,6 +139,7 @@ async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, A
         "booking": booking_record(booking, party, call.ports.policy),
         "party": party,
         "other": _other_party(booking, party),
+        "group_id": await messages.find_event_group(call.ports, actor, booking),
         "steps": steps,
         "reviews_it": reviews_it,
         "review": await reviews.get_own_review(call.ports, actor, number) if reviews_it else None,

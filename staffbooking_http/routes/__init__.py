@@ -5,6 +5,8 @@ from types import ModuleType
 from staffbooking_http.api.endpoint import Endpoint
 from staffbooking_http.routes import (
     accounts,
+    admin_money,
+    administration,
     auth,
     bookings,
     calendars,
@@ -43,6 +45,7 @@ ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {
     "Calendars": _endpoints_of(calendars),
     "Payout accounts": _endpoints_of(payees),
     "Processor": _endpoints_of(payments),
+    "Administration": (*_endpoints_of(administration), *_endpoints_of(admin_money)),
     "Operations": _endpoints_of(operations),
 }
 

@@ -8,7 +8,6 @@ from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
-from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import (
     CancelBooking,
     DisputeBooking,
@@ -38,7 +37,6 @@ from staffbooking_http.api.response_schemas import (
 
 _RESOURCE_NAME = "Booking"
 _BOOKING_REPLY_SCHEMA = reply_schema(success=Success, booking=BookingRecord)
-_BOOKING_CODE_LENGTH = 14
 _BOOKING_PAGE_SCHEMA = reply_schema(
     bookings=list[BookingRecord], page=int, limit=int, has_more=bool
 )
@@ -155,10 +153,7 @@ quote_by_session = endpoint(
     not_found_name=_RESOURCE_NAME,
 )
 async def read_by_code(call: Call) -> Reply:
-    code = call.params[0]
-    if len(code) != _BOOKING_CODE_LENGTH or not (code.isascii() and code.isalnum()):
-        raise NotFound(_RESOURCE_NAME)
-    booking = await actions.get_by_code(call.ports, code)
+    booking = await actions.get_by_code(call.ports, call.path_code())
     viewer = actions.party_of(call.actor, booking)
     if viewer is None:
         record: Mapping[str, Any] = booking_glimpse_record(booking)

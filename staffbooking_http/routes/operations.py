@@ -3,11 +3,11 @@
 from typing import Literal
 
 from staffbooking_adapters import codec
-from staffbooking_core.errors import StoreUnavailable
-from staffbooking_core.usecases import health
+from staffbooking_core.errors import ClockWrong, StoreUnavailable
 from staffbooking_http.api import metrics
 from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.errors import unavailable_reply
 from staffbooking_http.api.response_schemas import reply_schema
 from staffbooking_http.docs import asyncapi
 
@@ -31,13 +31,18 @@ async def check_liveness(_: Call) -> Reply:
     "/readyz",
     PublicAccess(),
     summary="Can the service work?",
-    description="503 while the database or its schema is missing.",
+    description="503 while the database or its schema is missing, the database takes no changes, "
+    "or the clock of the machine is wrong: then the error names the clock.",
     response_schema=_OK_SCHEMA,
 )
 async def check_readiness(call: Call) -> Reply:
-    if not await health.is_ready(call.ports):
-        raise StoreUnavailable("not ready")
-    return Reply(200, OK_BODY)
+    match await call.site.readiness_check.run(call.ports):
+        case None:
+            return Reply(200, OK_BODY)
+        case ClockWrong() as error:
+            return unavailable_reply(f"Not ready: {error.reason}")
+        case StoreUnavailable() as error:
+            raise error
 
 
 @endpoint(
@@ -45,14 +50,18 @@ async def check_readiness(call: Call) -> Reply:
     "/metrics",
     PublicAccess(),
     summary="Metrics for Prometheus",
-    description="Requests by route and status, the channel, due work by kind, and webhooks.",
+    description="Requests by route and status, the channel, due work by kind, webhooks, and the "
+    "difference between the machine's clock and the database's.",
     response_schema={"type": "string"},
     response_media_type="text/plain",
 )
 async def read_metrics(call: Call) -> Reply:
     site = call.site
     page = metrics.render_metrics(
-        site.request_metrics, site.channel_metrics, await site.backlog_cache.get(call.ports)
+        site.request_metrics,
+        site.channel_metrics,
+        await site.backlog_cache.get(call.ports),
+        call.ports.clock.skew(),
     )
     return Reply(200, page, media_type=b"text/plain; version=0.0.4; charset=utf-8")
 

@@ -260,4 +260,4 @@ async def test_an_unwritable_folder_stops_the_start(database_url: str, tmp_path:
     assert str(caught.value) == f"STAFFBOOKING_FILES_DIR can't be used: {wrong}"
     assert wiring.find_files_problem(given) == wrong
     async with wiring.open_ports(given) as ports:
-        assert await health.is_ready(ports)
+        await health.check_readiness(ports)

@@ -26,7 +26,7 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.settings import Settings
-from staffbooking_adapters.system import SandboxClock, SystemIds
+from staffbooking_adapters.system import SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_cli.app import app
 from staffbooking_core.domain.accounts.users import Actor, Role, User
@@ -45,7 +45,7 @@ T = TypeVar("T")
 def make_cli_ports(policy: Policy) -> Ports:
     """A whole deployment in memory, on the system's clock."""
     store = MemoryStore(policy)
-    clock = SandboxClock(store)
+    clock = SandboxClock(store, SystemClock())
     processor = FakeProcessor(
         MemoryFakeDocumentStore(), clock, base_url=policy.base_url, secret=b"events of the tests"
     )

@@ -110,7 +110,7 @@ def test_a_decision_is_exactly_one(
     ("decision", "reason"),
     [
         (("--split", "0.001"), "split: has more than 2 decimals"),
-        (("--release", "--note", "x" * 301), "note: must have 1 to 300 characters"),
+        (("--release", "--note", "x" * 301), "reason: must have 1 to 300 characters"),
     ],
 )
 def test_a_decision_out_of_bounds_is_refused(

@@ -91,6 +91,7 @@ COMMANDS = (
     "payments reconcile",
     "ledger check",
     "ledger show",
+    "audit list",
     "webhooks list",
     "webhooks deliveries",
     "webhooks redeliver",
@@ -135,6 +136,21 @@ def test_an_unknown_command_is_a_usage_error(deployment: CliDeployment) -> None:
     """Unknown commands and options exit with 2."""
     for arguments in (["fly"], ["users", "fly"], ["users", "list", "--fly"], []):
         assert deployment.run_command(*arguments).exit_code == 2
+
+
+def test_every_fault_of_a_command_is_named(deployment: CliDeployment) -> None:
+    """Wrong and missing options and arguments are named together, with exit code 2."""
+    result = deployment.run_command("users", "create", "--role", "king", "--subscription", "gold")
+    assert result.exit_code == 2
+    for fault in ("EMAIL", "--first-name", "--last-name", "king", "gold"):
+        assert fault in result.stderr
+
+
+def test_every_fault_of_the_values_is_named(deployment: CliDeployment) -> None:
+    """Values out of bounds are named together in one line."""
+    names = ("--first-name", " ", "--last-name", "Poe")
+    line = deployment.run_refused("users", "create", "nobody", *names, "--password", "short")
+    assert all(field in line for field in ("email: ", "first_name: ", "password: "))
 
 
 def test_help_that_can_not_be_written_is_refused(

@@ -86,7 +86,7 @@ def test_a_failed_payout_is_tried_again(deployment: CliDeployment, code: str) ->
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        (("hold", "--note", "x" * 301), "note: must have 1 to 300 characters"),
+        (("hold", "--note", "x" * 301), "reason: must have 1 to 300 characters"),
         (("release",), "The payout is not on hold"),
         (("retry",), "The payout has not failed"),
     ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -97,3 +98,9 @@ async def read_store(store: Store, query: Callable[[ReadView], Awaitable[Any]]) 
     """The result of one query, in a read view of its own."""
     async with store.read_view() as view:
         return await query(view)
+
+
+async def count_due_work(store: Store, now: datetime) -> int:
+    """The number of due operations, timers, processor events and payees."""
+    backlog = await read_store(store, lambda view: view.metrics.backlog(now))
+    return sum(found.count for found in backlog if found.kind != "payout")

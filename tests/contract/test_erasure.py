@@ -14,6 +14,7 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.engine.open import Statement
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.store import SqlStore
+from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.inputs import (
@@ -23,15 +24,25 @@ from staffbooking_core.inputs import (
     SubmitInquiry,
     SubmitReview,
 )
-from staffbooking_core.ports import ImportProgress, SkippedRow, Transaction
+from staffbooking_core.ports import ImportProgress, Ports, SkippedRow, Transaction
 from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.bookings import dispute_files, disputes
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries
+from staffbooking_core.usecases.webhooks import endpoints
 from tests.contract.stores import OpenStore
-from tests.support.builders import DAY, HOUR, NOW, add_companion, add_user, make_payee
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_api_key,
+    add_companion,
+    add_user,
+    make_audit_entry,
+    make_payee,
+)
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,
@@ -39,6 +50,8 @@ from tests.support.memory_deployment import (
     memory_ports,
 )
 from tests.support.pdfs import make_pdf
+from tests.support.portfolio import add_portfolio_item
+from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +115,28 @@ async def write_personal_data(scene: BookingScenario, party: str, user: User) ->
 
     await ports.store.run_transaction(unit)
     await scene.drain()
+    await add_audit_entries(ports, user, booking.code, review.id)
+
+
+async def add_audit_entries(ports: Ports, user: User, code: str, review_id: int) -> None:
+    """Add an audit entry of each kind about the person, and one by them."""
+    subject_ids = {
+        AuditSubject.PERSON: str(user.id),
+        AuditSubject.COMPANION: str(user.id),
+        AuditSubject.REVIEW: str(review_id),
+        **dict.fromkeys(BOOKING_SUBJECTS, code),
+    }
+    by_person = make_audit_entry(actor_id=user.id, origin=f"host of {TEXT}")
+    about_person = [
+        make_audit_entry(actor="ops", subject=subject, subject_id=subject_id, reason=TEXT)
+        for subject, subject_id in subject_ids.items()
+    ]
+
+    async def unit(tx: Transaction) -> None:
+        for entry in (by_person, *about_person):
+            await tx.audit.add_audit_entry(entry)
+
+    await ports.store.run_transaction(unit)
 
 
 async def add_dispute(scene: BookingScenario, actor: Actor) -> None:
@@ -172,3 +207,34 @@ async def test_an_erased_name_is_replaced(store: OpenStore) -> None:
     names = {each["user_id"]: each["name"] for each in record["participants"]}
     assert record["title"] == "Erased"
     assert names == {scene.customer.user_id: "Zelda Okoro", scene.staff.user_id: "Erased"}
+
+
+async def test_the_audit_of_webhooks_and_keys_is_erased(store: OpenStore) -> None:
+    """Texts about the person's endpoints, also deleted ones, deliveries, keys and portfolio items
+    are erased, and those about others stay."""
+    scene, persons = await add_parties(store)
+    user, other = persons["staff"], persons["customer"]
+    hook = await add_endpoint(store, user, vault=scene.ports.vault)
+    delivery = await add_delivery(store, hook)
+    await endpoints.delete_endpoint(scene.ports, user, hook.id)
+    foreign = await add_endpoint(store, other, vault=scene.ports.vault)
+    key = await add_api_key(store, user.id)
+    item = await add_portfolio_item(store, user.id)
+    named = (
+        (AuditSubject.WEBHOOK, hook.id),
+        (AuditSubject.DELIVERY, delivery.id),
+        (AuditSubject.API_KEY, key.id),
+        (AuditSubject.PORTFOLIO_ITEM, item.id),
+        (AuditSubject.WEBHOOK, foreign.id),
+    )
+
+    async def unit(tx: Transaction) -> None:
+        for subject, number in named:
+            entry = make_audit_entry(subject=subject, subject_id=str(number), reason=TEXT)
+            await tx.audit.add_audit_entry(entry)
+
+    await store.run_transaction(unit)
+    await privacy.erase_person(scene.ports, user.id)
+    async with store.read_view() as view:
+        kept = [each for each in await view.audit.audit_entries(9) if each.reason is not None]
+    assert [each.subject_id for each in kept] == [str(foreign.id)]

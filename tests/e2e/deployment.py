@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,11 +46,14 @@ class ProcessDeployment:
             "STAFFBOOKING_SECRET_KEY": SECRET_KEY,
         }
 
-    def run_command(self, *words: str, code: int = 0) -> str:
-        """Run a command to its end and return its standard output."""
+    def run_command(
+        self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None
+    ) -> str:
+        """Run a command to its end and return its standard output, or its standard error if the
+        exit `code` is not 0 and there is no output."""
         done = subprocess.run(
             [sys.executable, "-m", "staffbooking_cli.main", *words],
-            env=self.environ,
+            env={**self.environ, **(environ or {})},
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -58,11 +61,11 @@ class ProcessDeployment:
             check=False,
         )
         assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
-        return done.stdout
+        return done.stdout or done.stderr
 
-    def run_json(self, *words: str, code: int = 0) -> Any:
+    def run_json(self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None) -> Any:
         """Run a command with --json and return its document."""
-        return json.loads(self.run_command(*words, "--json", code=code))
+        return json.loads(self.run_command(*words, "--json", code=code, environ=environ))
 
     def start_process(self, name: str, *words: str) -> None:
         log = (self.folder / f"{name}.log").open("ab")

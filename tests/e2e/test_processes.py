@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 import httpx
 import pytest
@@ -16,58 +14,19 @@ from tests.e2e.deployment import (
     ProcessDeployment,
     json_body,
 )
-
-STAFF = [
-    {
-        "email": f"staff{number}@example.test",
-        "password": PASSWORD,
-        "first_name": f"Ada {number}",
-        "last_name": "Byron",
-        "hourly_rate": 40.5,
-        "location_city": "Zürich",
-        "location_country": "Switzerland",
-        "timezone": "Europe/Zurich",
-        "service_types": ["Bartender"],
-        "approved": True,
-    }
-    for number in (1, 2)
-]
-
-
-def _import_staff(deployment: ProcessDeployment) -> None:
-    rows = deployment.folder / "staff.jsonl"
-    rows.write_text("\n".join(json.dumps(row) for row in STAFF))
-    assert deployment.run_json("companions", "import", str(rows))["imported"] == len(STAFF)
-
-
-def _wanted(companion_id: int, days: int) -> dict[str, Any]:
-    day = datetime.now(UTC).date() + timedelta(days=days)
-    return {
-        "companion_id": companion_id,
-        "event_date": day.isoformat(),
-        "start_time": "10:00",
-        "duration_hours": 4,
-        "service_type": "bartender",
-        "location": "Bahnhofstrasse 1",
-        "customer_email": CUSTOMER_EMAIL,
-    }
-
-
-def _wait_for_fields(
-    deployment: ProcessDeployment, client: httpx.Client, booking_id: int, **fields: str
-) -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
-        booking: dict[str, Any] = json_body(client.get(f"/bookings/{booking_id}"))["booking"]
-        return booking if fields.items() <= booking.items() else None
-
-    return deployment.wait_for(look, f"booking {booking_id} becomes {fields}")
+from tests.e2e.staff_bookings import (
+    booking_body,
+    import_staff,
+    make_paid_booking,
+    wait_for_fields,
+)
 
 
 def test_a_booking_goes_from_search_to_payout_through_crashes(
     deployment: ProcessDeployment,
 ) -> None:
     """A booking is paid out once though server and worker are killed between its steps."""
-    _import_staff(deployment)
+    import_staff(deployment)
     key = deployment.run_json(
         *("keys", "create", AGENCY_EMAIL, "--name", "e2e"),
         *("--permission", "read", "--permission", "book"),
@@ -80,7 +39,9 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(
     )
     assert [row["first_name"] for row in found["companions"]] == ["Ada 1", "Ada 2"]
     companion_id = found["companions"][0]["id"]
-    made = json_body(api.post("/api/v1/bookings", json=_wanted(companion_id, 20)), 201)["booking"]
+    made = json_body(api.post("/api/v1/bookings", json=booking_body(companion_id, 20)), 201)[
+        "booking"
+    ]
     assert (made["status"], made["total_amount"]) == ("pending", 162.0)
 
     deployment.kill_process("server")
@@ -93,7 +54,7 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(
     page = json_body(customer.post(f"{path}/checkout"))["checkout_url"]
     assert "Pay" in httpx.get(page).text
     json_body(httpx.post(page, json={"outcome": "succeed"}))
-    _wait_for_fields(deployment, customer, made["id"], status="paid")
+    wait_for_fields(deployment, customer, made["id"], status="paid")
     deployment.kill_process("server")
     deployment.start_worker()
     deployment.start_server()
@@ -106,7 +67,7 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(
     deployment.kill_process("worker")
     deployment.set_clock(starts + timedelta(hours=30))
     deployment.start_worker()
-    booking = _wait_for_fields(deployment, staff, made["id"], payout_status="paid")
+    booking = wait_for_fields(deployment, staff, made["id"], payout_status="paid")
 
     assert booking["payout_amount"] == pytest.approx(137.7)
     assert [entry["to"] for entry in booking["timeline"]] == [
@@ -125,19 +86,12 @@ def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
 ) -> None:
     """A cancellation 36 hours before the start refunds half, and the worker, killed and restarted,
     pays out the rest once."""
-    _import_staff(deployment)
+    import_staff(deployment)
     deployment.start_server()
     customer = deployment.sign_in(CUSTOMER_EMAIL, PASSWORD)
     staff = deployment.sign_in("staff2@example.test", PASSWORD)
-    me = json_body(staff.get("/auth/session"))["user"]["id"]
-    wanted = _wanted(me, 9)
-    del wanted["customer_email"]
-    made = json_body(customer.post("/bookings", json=wanted), 201)["booking"]
+    made = make_paid_booking(deployment, customer, staff, days=9)
     path = f"/bookings/{made['id']}"
-    json_body(staff.post(f"{path}/accept"))
-    page = json_body(customer.post(f"{path}/checkout"))["checkout_url"]
-    json_body(httpx.post(page, json={"outcome": "succeed"}))
-    _wait_for_fields(deployment, customer, made["id"], status="paid")
     starts = datetime.fromisoformat(made["starts_at"])
     deployment.set_clock(starts - timedelta(hours=36))
 
@@ -149,7 +103,7 @@ def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
     deployment.kill_process("worker")
     deployment.run_command("sandbox", "clock", "advance", "25h")
     deployment.run_command("worker", "--drain")
-    booking = _wait_for_fields(deployment, staff, made["id"], payout_status="paid")
+    booking = wait_for_fields(deployment, staff, made["id"], payout_status="paid")
 
     assert booking["payment_status"] == "partially_refunded"
     assert booking["payout_amount"] == pytest.approx(68.85)

@@ -111,6 +111,9 @@ class CrashingStore:
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
 
+    async def check_writable(self, now: datetime) -> None:
+        await self.inner.check_writable(now)
+
     async def delete_expired(self, now: datetime, policy: Any) -> int:
         return await self.inner.delete_expired(now, policy)
 

@@ -20,6 +20,7 @@ from staffbooking_core.domain.accounts.api_keys import (
     digest_api_key,
     mask_api_key,
 )
+from staffbooking_core.domain.accounts.audit import AuditSubject, NewAuditEntry
 from staffbooking_core.domain.accounts.users import (
     Role,
     Session,
@@ -414,3 +415,18 @@ async def add_payee(store: Store, **given: Any) -> Payee:
     payee = make_payee(**given)
     await store.run_transaction(lambda unit: unit.payees.save_payee(payee))
     return payee
+
+
+def make_audit_entry(**given: Any) -> NewAuditEntry:
+    """An audit entry, by default of a disabled user 7 at the command line."""
+    values = {
+        "at": NOW,
+        "actor_id": None,
+        "actor": None,
+        "act": "disable",
+        "subject": AuditSubject.PERSON,
+        "subject_id": "7",
+        "reason": None,
+        "origin": "cli",
+    }
+    return NewAuditEntry(**{**values, **given})

@@ -15,10 +15,11 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -46,6 +47,8 @@ class PostgresServer:
     others."""
 
     maintenance_url: str
+    pid_file: Path | None = None
+    """Its first line is the id of the server's first process; None for a server that is given."""
 
     def url(self, database: str) -> str:
         """The SQLAlchemy URL of a database: `postgresql+asyncpg://…/NAME…`."""
@@ -66,6 +69,22 @@ class PostgresServer:
     async def drop_database(self, name: str) -> None:
         """Drop a database and close its open connections."""
         await self._run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    @contextmanager
+    def hung(self) -> Iterator[None]:
+        """Stop all processes of the server (SIGSTOP) for a while: it accepts connections and
+        answers nothing."""
+        assert self.pid_file is not None, "a server that is given is not stopped"
+        first = int(self.pid_file.read_text().split()[0])
+        os.kill(first, signal.SIGSTOP)  # It starts no more processes.
+        process_ids = [first, *_child_process_ids(first)]
+        try:
+            for process_id in process_ids:
+                os.kill(process_id, signal.SIGSTOP)
+            yield
+        finally:
+            for process_id in reversed(process_ids):
+                os.kill(process_id, signal.SIGCONT)
 
     async def _run_sql(self, statement: str) -> None:
         connection = await asyncpg.connect(driver_url(self.maintenance_url))
@@ -92,11 +111,22 @@ def postgres_server() -> Iterator[PostgresServer]:
         scheme, _, rest = given.partition("://")
         yield PostgresServer(f"{scheme.partition('+')[0]}+asyncpg://{rest}")
         return
+    with _run_found_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hanging_postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL of its own, for tests that stop its processes."""
+    with _run_found_server() as server:
+        yield server
+
+
+def _run_found_server() -> AbstractContextManager[PostgresServer]:
     binaries = find_system_binaries() or find_wheel_binaries()
     if binaries is None:
         skip_or_fail("postgres", "PostgreSQL", NO_POSTGRES_MESSAGE)
-    with run_postgres_server(binaries) as server:
-        yield server
+    return run_postgres_server(binaries)
 
 
 def find_system_binaries() -> Path | None:
@@ -147,11 +177,19 @@ def run_postgres_server(binaries: Path) -> Iterator[PostgresServer]:
         socket = f"-c unix_socket_directories={home}"
         run("pg_ctl", "-w", "-l", str(home / "log"), "-o", f"{options} {socket}", "start")
         try:
-            yield PostgresServer(f"postgresql+asyncpg://app@/postgres?host={home}")
+            url = f"postgresql+asyncpg://app@/postgres?host={home}"
+            yield PostgresServer(url, home / "data" / "postmaster.pid")
         finally:
             run("pg_ctl", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _child_process_ids(parent: int) -> list[int]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(parent)], check=True, capture_output=True, text=True
+    )
+    return [int(word) for word in listed.stdout.split()]
 
 
 def _unprivileged_user(home: Path) -> dict[str, Any]:

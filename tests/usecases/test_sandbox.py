@@ -143,12 +143,13 @@ async def test_an_unknown_booking_has_no_chargeback(scene):
         await sandbox.simulate_chargeback(scene.ports, booking.code, "maybe")
 
 
-async def test_the_service_is_ready_while_its_store_answers(scene, monkeypatch):
-    """Readiness is false, without an error, when the store fails."""
-    assert await health.is_ready(scene.ports)
+async def test_the_service_is_ready_while_its_store_takes_changes(scene, monkeypatch):
+    """Readiness fails with the store's error when the store takes no changes."""
+    await health.check_readiness(scene.ports)
 
-    def reading():
+    async def refuse(_):
         raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(scene.ports.store, "read_view", reading)
-    assert not await health.is_ready(scene.ports)
+    monkeypatch.setattr(scene.ports.store, "check_writable", refuse)
+    with pytest.raises(StoreUnavailable, match="unavailable"):
+        await health.check_readiness(scene.ports)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from attrs import asdict, evolve, frozen
@@ -29,9 +29,14 @@ class AccountsReader:
     async def user_by_email(self, email: str) -> User | None:
         return find_by_email(self.tx, email)
 
-    async def users(self, after_id: int, limit: int) -> Sequence[User]:
+    async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
         users = self.tx.state.users
-        return [users[number] for number in sorted(users) if number > after_id][:limit]
+        found = [users[number] for number in sorted(users) if number > after_id]
+        return found[offset : offset + limit]
+
+    async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
+        users = self.tx.state.users
+        return {number: users[number].email for number in user_ids if number in users}
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None:
         state = self.tx.state

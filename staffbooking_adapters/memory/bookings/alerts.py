@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from attrs import evolve, frozen
@@ -17,11 +17,15 @@ class AlertsReader:
 
     tx: MemoryTransaction
 
-    async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
         alerts = self.tx.state.alerts
         newest = sorted(alerts, key=lambda number: (alerts[number].at, number), reverse=True)
-        rows = (alerts[number] for number in newest[:limit])
+        rows = (alerts[number] for number in newest[offset : offset + limit])
         return [(row.at, row.booking_id, row.text) for row in rows]
+
+    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
+        bookings = self.tx.state.bookings
+        return {number: bookings[number].code for number in booking_ids if number in bookings}
 
 
 @frozen

@@ -133,10 +133,10 @@ class BookingsReader:
         rows = [state.events[number] for number in state.events_of.get(booking_id) or ()]
         return sorted((row.event.sequence, row.body) for row in rows)
 
-    async def open_payouts(self, limit: int) -> Sequence[Booking]:
+    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
         bookings = self.tx.state.bookings.values()
         found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUT_STATUSES]
-        return sorted(found, key=_payout_sort_key)[:limit]
+        return sorted(found, key=_payout_sort_key)[offset : offset + limit]
 
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
         found = bookings_after(self.tx.state, after_id)

@@ -29,11 +29,12 @@ class PortfolioReader:
         return self.tx.state.portfolio.get(item_id)
 
     async def portfolio_items(
-        self, status: PortfolioItemStatus | None, after_id: int, limit: int
+        self, status: PortfolioItemStatus | None, after_id: int, limit: int, offset: int = 0
     ) -> Sequence[PortfolioItem]:
         portfolio = self.tx.state.portfolio
         found = (portfolio[number] for number in sorted(portfolio) if number > after_id)
-        return [item for item in found if status in (None, item.status)][:limit]
+        chosen = [item for item in found if status in (None, item.status)]
+        return chosen[offset : offset + limit]
 
     async def image(self, name: str) -> Image | None:
         return self.tx.state.images.get(name)

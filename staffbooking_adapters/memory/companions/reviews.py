@@ -21,9 +21,10 @@ class ReviewsReader:
     async def review(self, review_id: int) -> Review | None:
         return self.tx.state.reviews.get(review_id)
 
-    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
+    async def reviews(self, after_id: int, limit: int, offset: int = 0) -> Sequence[Review]:
         reviews = self.tx.state.reviews
-        return [reviews[number] for number in sorted(reviews) if number > after_id][:limit]
+        found = [reviews[number] for number in sorted(reviews) if number > after_id]
+        return found[offset : offset + limit]
 
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
         return newest_reviews(self.tx.state, user_id, (page - 1) * limit, limit)

@@ -17,7 +17,12 @@ from staffbooking_adapters.memory.companions.reviews import newest_reviews
 from staffbooking_adapters.memory.slots import all_busy_intervals, busy_intervals
 from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
-from staffbooking_core.domain.companions.companion import Companion, CompanionQuery, normalize_text
+from staffbooking_core.domain.companions.companion import (
+    Approval,
+    Companion,
+    CompanionQuery,
+    normalize_text,
+)
 from staffbooking_core.ports import CompanionAvailability, SearchCandidate
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 
@@ -82,9 +87,13 @@ class CompanionsReader:
         row = self.tx.state.companions.get(companion_id)
         return None if row is None else row.companion
 
-    async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
+    async def companions(
+        self, after_id: int, limit: int, offset: int = 0, approval: Approval | None = None
+    ) -> Sequence[Companion]:
         rows = self.tx.state.companions
-        return [rows[number].companion for number in sorted(rows) if number > after_id][:limit]
+        found = [rows[number].companion for number in sorted(rows) if number > after_id]
+        chosen = [each for each in found if approval in (None, each.approval)]
+        return chosen[offset : offset + limit]
 
     def _find_listed(self, companion_id: int) -> CompanionRow | None:
         row = self.tx.state.companions.get(companion_id)

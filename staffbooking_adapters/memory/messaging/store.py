@@ -82,6 +82,11 @@ class MessagesReader:
     async def direct_conversation_id(self, pair: CustomerCompanionPair) -> int | None:
         return self.tx.state.direct_by_pair.get(pair)
 
+    async def event_group_id(self, customer_id: int, event_ref: str) -> int | None:
+        number = self.tx.state.group_by_event.get((customer_id, event_ref))
+        is_open = number is not None and self.tx.state.conversations[number].is_open
+        return number if is_open else None
+
     async def pairs_without_conversation(
         self, user_id: int, limit: int
     ) -> Sequence[CustomerCompanionPair]:

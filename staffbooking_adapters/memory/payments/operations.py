@@ -60,13 +60,15 @@ class OperationsReader:
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
         return [row.operation for row in operation_rows_of(self.tx.state, booking_id)]
 
-    async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
+    async def failed_refunds(
+        self, limit: int, offset: int = 0
+    ) -> Sequence[tuple[Booking, Operation]]:
         bookings = self.tx.state.bookings
         failed = [
             each for number in bookings for each in failed_refunds(await self.operations_of(number))
         ]
         failed.sort(key=lambda operation: operation.id)
-        return [(bookings[each.booking_id], each) for each in failed[:limit]]
+        return [(bookings[each.booking_id], each) for each in failed[offset : offset + limit]]
 
 
 @frozen

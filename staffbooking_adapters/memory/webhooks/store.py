@@ -55,10 +55,12 @@ class WebhooksReader:
         rows = _undeleted_endpoints(self._tx.state)
         return [row.endpoint for row in rows if row.endpoint.owner_id == owner_id]
 
-    async def endpoints(self, after_id: int, limit: int) -> Sequence[EndpointSubscription]:
+    async def endpoints(
+        self, after_id: int, limit: int, offset: int = 0
+    ) -> Sequence[EndpointSubscription]:
         state = self._tx.state
         rows = [row for row in _undeleted_endpoints(state) if row.endpoint.id > after_id]
-        return [_subscriber_of(state, row) for row in rows[:limit]]
+        return [_subscriber_of(state, row) for row in rows[offset : offset + limit]]
 
     async def delivery(self, delivery_id: int) -> Delivery | None:
         row = self._tx.state.deliveries.get(delivery_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from staffbooking_adapters.sql.companions.reader import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, upsert
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.schema.accounts import login_addresses
@@ -60,6 +60,7 @@ _SELECT_SESSIONS_WITH_USERS = select(*SESSION_COLUMNS, *USER_COLUMNS).join_from(
 GET_SESSION = Statement(
     _SELECT_SESSIONS_WITH_USERS.where(sessions.c.digest == bindparam("session"))
 )
+LIST_EMAILS = Statement(select(users.c.id, users.c.email).where(in_array(users.c.id, "user_ids")))
 GET_SESSIONS = Statement(_SELECT_SESSIONS_WITH_USERS.where(in_array(sessions.c.digest, "sessions")))
 ADD_SESSION = Statement(
     insert(sessions).values({c.name: bindparam(c.name, type_=c.type) for c in sessions.c})
@@ -138,7 +139,8 @@ REVOKE_API_KEY = Statement(
 @cache
 def users_after(size: int) -> Statement:
     after = users.c.id > bindparam("after_id")
-    return Statement(select(*USER_COLUMNS).where(after).order_by(users.c.id).limit(size))
+    found = select(*USER_COLUMNS).where(after).order_by(users.c.id)
+    return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
 @frozen
@@ -157,9 +159,15 @@ class AccountsReader:
             await self.connection.fetch_one(FIND_USER_BY_EMAIL, folded=normalize_email(email))
         )
 
-    async def users(self, after_id: int, limit: int) -> Sequence[User]:
-        rows = await self.connection.fetch_all(users_after(page_size(limit)), after_id=after_id)
+    async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
+        rows = await self.connection.fetch_all(
+            users_after(page_size(limit)), after_id=after_id, offset=offset
+        )
         return [to_user(row) for row in rows[:limit]]
+
+    async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
+        rows = await self.connection.fetch_all(LIST_EMAILS, user_ids=list(user_ids))
+        return dict(rows)
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None:
         row = await self.connection.fetch_one(GET_SESSION, session=digest.hex())

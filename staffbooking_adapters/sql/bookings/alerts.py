@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
@@ -10,25 +10,28 @@ from attrs import frozen
 from sqlalchemy import bindparam, false, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.leases import (
     RELEASED_LEASE_VALUES,
     claim_with_lease,
     lease_parameters,
 )
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.bookings import alerts
+from staffbooking_adapters.sql.schema.bookings import alerts, bookings
 from staffbooking_core.ports import DueAlert, Lease
 
 
 @cache
 def newest_alerts(size: int) -> Statement:
     newest = (alerts.c.at.desc(), alerts.c.id.desc())
-    return Statement(
-        select(alerts.c.at, alerts.c.booking_id, alerts.c.text).order_by(*newest).limit(size)
-    )
+    found = select(alerts.c.at, alerts.c.booking_id, alerts.c.text).order_by(*newest)
+    return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
+LIST_CODES = Statement(
+    select(bookings.c.id, bookings.c.code).where(in_array(bookings.c.id, "booking_ids"))
+)
 CLAIM_ALERT = claim_with_lease(
     alerts,
     alerts.c.told == false(),
@@ -49,9 +52,13 @@ class AlertsReader:
 
     connection: Connection
 
-    async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
-        rows = await self.connection.fetch_all(newest_alerts(page_size(limit)))
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
+        rows = await self.connection.fetch_all(newest_alerts(page_size(limit)), offset=offset)
         return [(at, booking_id, alert_text) for at, booking_id, alert_text in rows[:limit]]
+
+    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
+        rows = await self.connection.fetch_all(LIST_CODES, booking_ids=list(booking_ids))
+        return dict(rows)
 
 
 @frozen

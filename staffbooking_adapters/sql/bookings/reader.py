@@ -34,7 +34,7 @@ from staffbooking_adapters.sql.companions.reader import (
     to_busy_intervals,
 )
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -272,9 +272,9 @@ def _select_soonest_ids(size: int, condition: ColumnElement[bool]) -> Select[tup
 
 @cache
 def open_payouts(size: int) -> Statement:
-    due_at, created_at = bookings.c.payout_due_at, bookings.c.created_at
-    earliest = (due_at.is_(None), func.coalesce(due_at, created_at), bookings.c.id)
-    return Statement(select(*BOOKING_COLUMNS).where(is_open_payout).order_by(*earliest).limit(size))
+    due_at = func.coalesce(bookings.c.payout_due_at, bookings.c.created_at)
+    found = select(*BOOKING_COLUMNS).where(is_open_payout).limit(size).offset(OFFSET_PARAM)
+    return Statement(found.order_by(bookings.c.payout_due_at.is_(None), due_at, bookings.c.id))
 
 
 @cache
@@ -403,8 +403,8 @@ class BookingsReader:
         rows = await self.connection.fetch_all(EVENTS_OF, booking_id=booking_id)
         return [(sequence, body) for sequence, body in rows]
 
-    async def open_payouts(self, limit: int) -> Sequence[Booking]:
-        rows = await self.connection.fetch_all(open_payouts(page_size(limit)))
+    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
+        rows = await self.connection.fetch_all(open_payouts(page_size(limit)), offset=offset)
         return [to_booking(row) for row in rows[:limit]]
 
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, upsert
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.accounts import (
@@ -108,7 +108,7 @@ def portfolio_items_after(size: int, has_status: bool) -> Statement:
     items = select(*PORTFOLIO_ITEM_COLUMNS).where(portfolio_items.c.id > bindparam("after_id"))
     if has_status:
         items = items.where(portfolio_items.c.status == bindparam("status"))
-    return Statement(items.order_by(portfolio_items.c.id).limit(size))
+    return Statement(items.order_by(portfolio_items.c.id).limit(size).offset(OFFSET_PARAM))
 
 
 @frozen
@@ -127,11 +127,13 @@ class PortfolioReader:
         )
 
     async def portfolio_items(
-        self, status: PortfolioItemStatus | None, after_id: int, limit: int
+        self, status: PortfolioItemStatus | None, after_id: int, limit: int, offset: int = 0
     ) -> Sequence[PortfolioItem]:
         status_params = {} if status is None else {"status": status}
         statement = portfolio_items_after(page_size(limit), bool(status_params))
-        rows = await self.connection.fetch_all(statement, after_id=after_id, **status_params)
+        rows = await self.connection.fetch_all(
+            statement, after_id=after_id, offset=offset, **status_params
+        )
         return [to_portfolio_item(row) for row in rows[:limit]]
 
     async def image(self, name: str) -> Image | None:

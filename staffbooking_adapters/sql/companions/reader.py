@@ -29,7 +29,7 @@ from staffbooking_adapters.sql.companions.search import (
 from staffbooking_adapters.sql.companions.writer import mark_days, save_companions
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, substring_pattern
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -142,9 +142,12 @@ DELETE_DAY_MARKS = Statement(
 
 
 @cache
-def companions_after(size: int) -> Statement:
-    after = companions.c.id > bindparam("after_id")
-    return Statement(select(*COMPANION_COLUMNS).where(after).order_by(companions.c.id).limit(size))
+def companions_after(size: int, has_approval: bool) -> Statement:
+    """Companions by id, optionally of one approval."""
+    found = select(*COMPANION_COLUMNS).where(companions.c.id > bindparam("after_id"))
+    if has_approval:
+        found = found.where(companions.c.approval == bindparam("approval"))
+    return Statement(found.order_by(companions.c.id).limit(size).offset(OFFSET_PARAM))
 
 
 _CANDIDATE_COLUMNS = (
@@ -234,9 +237,13 @@ class CompanionsReader:
             await self.connection.fetch_one(GET_COMPANION, companion_id=companion_id)
         )
 
-    async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
+    async def companions(
+        self, after_id: int, limit: int, offset: int = 0, approval: Approval | None = None
+    ) -> Sequence[Companion]:
+        approval_params = {} if approval is None else {"approval": approval}
+        statement = companions_after(page_size(limit), bool(approval_params))
         rows = await self.connection.fetch_all(
-            companions_after(page_size(limit)), after_id=after_id
+            statement, after_id=after_id, offset=offset, **approval_params
         )
         return [to_companion(row) for row in rows[:limit]]
 

@@ -10,7 +10,7 @@ from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import sum_or_zero
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
@@ -59,7 +59,8 @@ SAVE_REVIEW_HIDDEN = Statement(
 @cache
 def reviews_after(size: int) -> Statement:
     after = reviews.c.id > bindparam("after_id")
-    return Statement(select(*REVIEW_COLUMNS).where(after).order_by(reviews.c.id).limit(size))
+    found = select(*REVIEW_COLUMNS).where(after).order_by(reviews.c.id)
+    return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
 @cache
@@ -85,8 +86,10 @@ class ReviewsReader:
             await self.connection.fetch_one(GET_REVIEW, review_id=review_id)
         )
 
-    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
-        rows = await self.connection.fetch_all(reviews_after(page_size(limit)), after_id=after_id)
+    async def reviews(self, after_id: int, limit: int, offset: int = 0) -> Sequence[Review]:
+        rows = await self.connection.fetch_all(
+            reviews_after(page_size(limit)), after_id=after_id, offset=offset
+        )
         return [to_review(row) for row in rows[:limit]]
 
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, TypeVar
 
 from anyio import CancelScope
 
+from staffbooking_adapters.database_time import DatabaseTime, current_database_time
 from staffbooking_adapters.sql.engine.errors import RetryableTransactionError
 from staffbooking_adapters.sql.engine.statements import Arguments, CompiledStatement, Row, Statement
 from staffbooking_adapters.sql.engine.types import Dialect
@@ -122,8 +123,10 @@ class Database(Connection):
         if `work` swallowed it.
         """
 
+        budget = current_database_time()
+
         async def attempt() -> T:
-            async with self._transaction() as transaction:
+            async with self._transaction(budget) as transaction:
                 return await work(transaction)
 
         return await run_with_retries(attempt)
@@ -134,11 +137,12 @@ class Database(Connection):
     ) -> AsyncIterator[tuple[T, Connection]]:
         """Run `work` as `run_transaction` does, but commit at the end of the context, which has the
         result and the transaction; an error or a cancellation in the context undoes everything."""
+        budget = current_database_time()
         async with AsyncExitStack() as stack:
 
             async def attempt() -> tuple[T, Connection]:
                 async with AsyncExitStack() as attempt_stack:
-                    transaction = await attempt_stack.enter_async_context(self._transaction())
+                    transaction = await attempt_stack.enter_async_context(self._transaction(budget))
                     result = await work(transaction)
                     stack.push_async_exit(attempt_stack.pop_all())
                 return result, transaction
@@ -146,9 +150,9 @@ class Database(Connection):
             yield await run_with_retries(attempt)
 
     @abstractmethod
-    def _transaction(self) -> AbstractAsyncContextManager[Connection]:
-        """One attempt of a transaction: committed at the end of the context, undone by an error or
-        a cancellation. The connection cannot be used after that."""
+    def _transaction(self, budget: DatabaseTime) -> AbstractAsyncContextManager[Connection]:
+        """One attempt of a transaction within the budget: committed at the end of the context,
+        undone by an error or a cancellation. The connection cannot be used after that."""
 
     @abstractmethod
     async def close(self) -> None:

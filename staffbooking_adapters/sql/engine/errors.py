@@ -41,8 +41,9 @@ _UNAVAILABLE_SQLSTATES = (
     "XX001",
     "XX002",
 )
-# Busy, locked, read-only, I/O, corrupt, full, can't open, lock protocol, not a database.
-_UNAVAILABLE_SQLITE_CODES = {5, 6, 8, 10, 11, 13, 14, 15, 26}
+# Busy, locked, read-only, interrupted after a timeout, I/O, corrupt, full, can't open, lock
+# protocol, not a database.
+_UNAVAILABLE_SQLITE_CODES = {5, 6, 8, 9, 10, 11, 13, 14, 15, 26}
 
 
 def translate_postgres_error(

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from sqlalchemy import bindparam
+
+from staffbooking_adapters.sql.engine.types import BigInt
+
+OFFSET_PARAM = bindparam("offset", type_=BigInt)
+"""The number of rows before a page."""
+
 PAGE_SIZES = (1, 13, 51, 101, 501, 1_001, 5_001)
 
 

@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.errors import StoreUnavailable
 
 C = TypeVar("C")
 
-ACQUIRE_TIMEOUT_SECONDS = 5.0
-"""Seconds to wait for a connection before the database counts as out of reach."""
+CLOSE_TIMEOUT_SECONDS = 5.0
+"""Seconds to wait for lent connections before a pool that is closed cuts them."""
 
 
 class Pool(Generic[C]):
@@ -26,7 +27,7 @@ class Pool(Generic[C]):
     def __init__(
         self,
         size: int,
-        connect: Callable[[], Awaitable[C]],
+        connect: Callable[[DatabaseTime], Awaitable[C]],
         disconnect: Callable[[C], Awaitable[None]],
         is_alive: Callable[[C], bool],
     ) -> None:
@@ -41,19 +42,19 @@ class Pool(Generic[C]):
         self._open_connections: set[C] = set()
         self._is_closed = False
 
-    async def acquire(self) -> C:
+    async def acquire(self, budget: DatabaseTime) -> C:
         """Acquire a connection for exclusive use; return it with `release`.
 
-        Raises StoreUnavailable after ACQUIRE_TIMEOUT_SECONDS, or if the pool is closed.
+        Raises StoreUnavailable when the budget is spent, or if the pool is closed.
         """
-        await self._acquire_slot()
+        await self._acquire_slot(budget)
         while self._idle_connections:
             connection = self._idle_connections.pop()
             if self._is_alive(connection):
                 return connection
             self._open_connections.discard(connection)
         try:
-            connection = await self._connect()
+            connection = await self._connect(budget)
         except BaseException:
             self._release_slot()
             raise
@@ -75,33 +76,28 @@ class Pool(Generic[C]):
             return
         self._is_closed = True
         try:
-            async with asyncio.timeout(ACQUIRE_TIMEOUT_SECONDS):
-                for _ in range(self._size):
-                    await self._acquire_slot(is_closing=True)
-        except (TimeoutError, StoreUnavailable):
+            budget = DatabaseTime(CLOSE_TIMEOUT_SECONDS)
+            for _ in range(self._size):
+                await self._acquire_slot(budget, is_closing=True)
+        except StoreUnavailable:
             pass
         while self._open_connections:
             await self._disconnect(self._open_connections.pop())
 
-    async def _acquire_slot(self, *, is_closing: bool = False) -> None:
+    async def _acquire_slot(self, budget: DatabaseTime, *, is_closing: bool = False) -> None:
         if self._free_slots:
             self._free_slots -= 1
             return
         if self._is_closed and not is_closing:
             raise StoreUnavailable("the database is closed")
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        # A bare timer: `asyncio.timeout` costs as much as the rest of a small query here.
-        timer = loop.call_later(ACQUIRE_TIMEOUT_SECONDS, _time_out_waiter, waiter)
         try:
-            await waiter
+            await budget.wait_for(waiter)
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self._release_slot()  # Assigned at the moment of the cancellation.
             raise
-        finally:
-            timer.cancel()
 
     def _release_slot(self) -> None:
         while self._waiters:
@@ -110,8 +106,3 @@ class Pool(Generic[C]):
                 waiter.set_result(None)
                 return
         self._free_slots += 1
-
-
-def _time_out_waiter(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_exception(StoreUnavailable("every connection is busy"))

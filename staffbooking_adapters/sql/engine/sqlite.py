@@ -13,11 +13,13 @@ import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
 import aiosqlite
 from sqlalchemy import MetaData, text
 
+from staffbooking_adapters.database_time import DatabaseTime, current_database_time
 from staffbooking_adapters.sql.engine.connection import (
     STREAM_CHUNK_SIZE,
     Connection,
@@ -51,14 +53,14 @@ CACHE_SIZE_PRAGMA = "PRAGMA cache_size = -32768"
 with SQLite's default of 2 MiB an import would read most of these pages again each time."""
 
 MAX_READER_CONNECTIONS = 3
-BUSY_TIMEOUT_SECONDS = 5.0
-"""Seconds to wait for another process's write lock."""
 
 BUSY_RETRY_INTERVAL_SECONDS = 0.004
-INTERRUPT_RETRY_INTERVAL_SECONDS = 0.01
 """Seconds between attempts of a waiting writer. SQLite's own intervals, which are switched off,
 grow to 0.1 s, and busy writers take the lock in between: another process would wait for
 seconds."""
+
+INTERRUPT_RETRY_INTERVAL_SECONDS = 0.01
+"""Seconds between interruptions of a statement that nobody waits for any more."""
 
 
 class SqliteDatabase(Database):
@@ -85,7 +87,7 @@ class SqliteDatabase(Database):
             sqlite3.connect(self._path).close()  # a failure here leaves no thread behind
         except sqlite3.Error as error:
             raise self._open_error(error) from error
-        self._writer_pool.release(await self._writer_pool.acquire())
+        self._writer_pool.release(await self._writer_pool.acquire(current_database_time()))
         return self
 
     async def call_driver(
@@ -94,11 +96,14 @@ class SqliteDatabase(Database):
         driver: AiosqliteConnection,
         compiled: CompiledStatement,
         argument_rows: Sequence[Arguments],
+        budget: DatabaseTime,
     ) -> T:
         """Call the driver and translate its errors to the core's errors."""
+        timeout = budget.remaining()
         self.round_trips += 1
+        started = monotonic()
         try:
-            return await _call_with_busy_retries(call, driver, compiled.sql, argument_rows)
+            return await _call_within(timeout, call, driver, compiled.sql, argument_rows)
         except asyncio.CancelledError:
             await await_uninterrupted(_interrupt_until_idle(driver))  # no caller needs the result
             raise
@@ -109,11 +114,13 @@ class SqliteDatabase(Database):
             if failure is None:
                 raise
             raise failure from error
+        finally:
+            budget.spend_since(started)
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Connection]:
-        driver = await self._writer_pool.acquire()
-        transaction = _SqliteTransaction(self, driver)
+    async def _transaction(self, budget: DatabaseTime) -> AsyncIterator[Connection]:
+        driver = await self._writer_pool.acquire(budget)
+        transaction = _SqliteTransaction(self, driver, budget)
         try:
             await transaction.begin()
             yield transaction
@@ -151,7 +158,7 @@ class SqliteDatabase(Database):
     async def _chunks(
         self, compiled: CompiledStatement, arguments: Arguments
     ) -> AsyncGenerator[list[Row]]:
-        driver = await self._reader_pool.acquire()
+        driver = await self._reader_pool.acquire(current_database_time())
         try:
             async with aclosing(
                 _SqliteTransaction(self, driver)._chunks(compiled, arguments)
@@ -168,16 +175,17 @@ class SqliteDatabase(Database):
         compiled: CompiledStatement,
         arguments: Arguments,
     ) -> T:
-        driver = await pool.acquire()
+        budget = current_database_time()
+        driver = await pool.acquire(budget)
         try:
-            return await self.call_driver(call, driver, compiled, [arguments])
+            return await self.call_driver(call, driver, compiled, [arguments], budget)
         finally:
             pool.release(driver)
 
-    async def _connect_reader(self) -> AiosqliteConnection:
+    async def _connect_reader(self, _: DatabaseTime) -> AiosqliteConnection:
         return await self._connect("PRAGMA query_only = ON")
 
-    async def _connect_writer(self) -> AiosqliteConnection:
+    async def _connect_writer(self, _: DatabaseTime) -> AiosqliteConnection:
         return await self._connect(
             WAL_PRAGMA,
             f"PRAGMA synchronous = {self._synchronous}",
@@ -205,13 +213,19 @@ class SqliteDatabase(Database):
 
 
 class _SqliteTransaction(Connection):
-    """One transaction on the writing connection."""
+    """One transaction on the writing connection; without a `budget`, each statement has one."""
 
     dialect = "sqlite"
 
-    def __init__(self, database: SqliteDatabase, driver: AiosqliteConnection) -> None:
+    def __init__(
+        self,
+        database: SqliteDatabase,
+        driver: AiosqliteConnection,
+        budget: DatabaseTime | None = None,
+    ) -> None:
         self._database = database
         self._driver = driver
+        self._budget = budget
         self._failure: Exception | None = None
 
     async def begin(self) -> None:
@@ -257,29 +271,45 @@ class _SqliteTransaction(Connection):
         if self._failure:
             raise self._failure
         try:
-            return await self._database.call_driver(call, self._driver, compiled, argument_rows)
+            return await self._database.call_driver(
+                call, self._driver, compiled, argument_rows, self._budget or current_database_time()
+            )
         except BaseException as error:
             self._failure = transaction_failure(error)
             raise
 
 
-async def _call_with_busy_retries(
+async def _call_within(
+    seconds: float,
     call: AiosqliteCall[T],
     driver: AiosqliteConnection,
     sql: str,
     argument_rows: Sequence[Arguments],
 ) -> T:
-    """Retry while another process writes. Only a call that starts a write can be refused for that
-    reason (a BEGIN, or a statement in its own transaction), so nothing has been written yet."""
-    loop_time = asyncio.get_running_loop().time
-    deadline = loop_time() + BUSY_TIMEOUT_SECONDS
-    while True:
-        try:
-            return await call(driver, sql, argument_rows)
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error) or loop_time() > deadline:
-                raise
-        await asyncio.sleep(BUSY_RETRY_INTERVAL_SECONDS)
+    """Retry while another process writes, and interrupt the statement after `seconds`.
+
+    Only a call that starts a write can be refused because of another process (a BEGIN, or a
+    statement in its own transaction), so nothing has been written yet.
+    """
+    interruption: asyncio.Task[None] | None = None
+
+    def interrupt() -> None:
+        nonlocal interruption
+        interruption = asyncio.ensure_future(_interrupt_until_idle(driver))
+
+    timer = asyncio.get_running_loop().call_later(seconds, interrupt)
+    try:
+        while True:
+            try:
+                return await call(driver, sql, argument_rows)
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or interruption is not None:
+                    raise
+            await asyncio.sleep(BUSY_RETRY_INTERVAL_SECONDS)
+    finally:
+        timer.cancel()
+        if interruption is not None:
+            await interruption  # or it would hit the connection's next statement
 
 
 async def _interrupt_until_idle(driver: AiosqliteConnection) -> None:

@@ -241,6 +241,13 @@ FIND_PAIR = Statement(
         _select_shared_booking("user_id", "other_id"), _select_shared_booking("other_id", "user_id")
     )
 )
+FIND_EVENT_GROUP = Statement(
+    select(conversations.c.id).where(
+        conversations.c.customer_id == bindparam("customer"),
+        conversations.c.event_ref == bindparam("event_ref"),
+        conversations.c.opened,
+    )
+)
 FIND_DIRECT_CONVERSATION = Statement(
     select(conversations.c.id).where(
         conversations.c.companion_id == bindparam("companion"),

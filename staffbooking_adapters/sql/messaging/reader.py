@@ -184,6 +184,12 @@ class MessagesReader:
         )
         return found
 
+    async def event_group_id(self, customer_id: int, event_ref: str) -> int | None:
+        found: int | None = await self.connection.fetch_value(
+            reading.FIND_EVENT_GROUP, customer=customer_id, event_ref=event_ref
+        )
+        return found
+
     async def pairs_without_conversation(
         self, user_id: int, limit: int
     ) -> Sequence[CustomerCompanionPair]:

@@ -22,7 +22,7 @@ from staffbooking_adapters.sql.engine.leases import (
     is_held_by_caller,
     lease_parameters,
 )
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.schema.bookings import bookings
@@ -73,6 +73,7 @@ def failed_refunds_statement(size: int) -> Statement:
         .where(is_failed_refund, ~_IS_REPLACED)
         .order_by(payment_operations.c.id)
         .limit(size)
+        .offset(OFFSET_PARAM)
     )
 
 
@@ -152,8 +153,11 @@ class OperationsReader:
         rows = await self.connection.fetch_all(OPERATIONS_OF, booking_ids=[booking_id])
         return [to_operation(row) for row in rows]
 
-    async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
-        rows = await self.connection.fetch_all(failed_refunds_statement(page_size(limit)))
+    async def failed_refunds(
+        self, limit: int, offset: int = 0
+    ) -> Sequence[tuple[Booking, Operation]]:
+        statement = failed_refunds_statement(page_size(limit))
+        rows = await self.connection.fetch_all(statement, offset=offset)
         return [
             (to_booking(row), to_operation(row[len(BOOKING_COLUMNS) :])) for row in rows[:limit]
         ]

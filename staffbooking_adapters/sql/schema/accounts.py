@@ -68,6 +68,23 @@ login_addresses = Table(
 """Addresses from which a user has logged in, the newest `MAX_LOGIN_ADDRESSES`. Digests are keyed,
 as hexadecimal text."""
 
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("actor_id", BigInt),
+    Column("actor", Text),
+    Column("act", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("subject_id", Text, nullable=False),
+    Column("reason", Text),
+    Column("origin", Text),
+    sqlite_autoincrement=True,
+)
+"""Changes by operators. Triggers refuse every change of a row but one that only sets `reason` or
+`origin` to NULL, as erasure does."""
+
 mutes = Table(
     "mutes",
     metadata,

@@ -24,7 +24,7 @@ from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import sum_or_zero
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM, is_lease_free
-from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
@@ -91,6 +91,7 @@ def endpoints_after(size: int) -> Statement:
         SELECT_SUBSCRIBERS.where(is_endpoint_not_deleted, after)
         .order_by(endpoints.c.id)
         .limit(size)
+        .offset(OFFSET_PARAM)
     )
 
 
@@ -227,8 +228,12 @@ class WebhooksReader:
         rows = await self.connection.fetch_all(ENDPOINTS_OF, owner=owner_id)
         return [to_endpoint(row) for row in rows]
 
-    async def endpoints(self, after_id: int, limit: int) -> Sequence[EndpointSubscription]:
-        rows = await self.connection.fetch_all(endpoints_after(page_size(limit)), after_id=after_id)
+    async def endpoints(
+        self, after_id: int, limit: int, offset: int = 0
+    ) -> Sequence[EndpointSubscription]:
+        rows = await self.connection.fetch_all(
+            endpoints_after(page_size(limit)), after_id=after_id, offset=offset
+        )
         return [to_subscriber(row) for row in rows[:limit]]
 
     async def delivery(self, delivery_id: int) -> Delivery | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from attrs import evolve, field, frozen
@@ -71,10 +71,29 @@ async def get_user(ports: Ports, email: str) -> User:
 
 
 @validated
-async def list_users(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[User]:
-    """A page of accounts above `after_id`, by id."""
+async def get_user_by_id(ports: Ports, user_id: int) -> User:
+    """An account by id. Raises NotFound."""
     async with ports.store.read_view() as view:
-        return await view.accounts.users(after_id, limit)
+        found = await view.accounts.user(user_id)
+    if found is None:
+        raise NotFound("User")
+    return found
+
+
+@validated
+async def list_users(
+    ports: Ports, after_id: int = 0, limit: int = 100, offset: int = 0
+) -> Sequence[User]:
+    """A page of accounts above `after_id`, after the first `offset` of them, by id."""
+    async with ports.store.read_view() as view:
+        return await view.accounts.users(after_id, limit, offset)
+
+
+@validated
+async def emails_of(ports: Ports, user_ids: Collection[int]) -> Mapping[int, str]:
+    """The e-mail addresses of these users, by id."""
+    async with ports.store.read_view() as view:
+        return await view.accounts.emails_of(user_ids)
 
 
 @validated
@@ -137,10 +156,17 @@ async def _update_user(
 
 
 @validated
-async def list_companions(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Companion]:
-    """A page of companions above `after_id`, listed or not, by id."""
+async def list_companions(
+    ports: Ports,
+    after_id: int = 0,
+    limit: int = 100,
+    offset: int = 0,
+    approval: Approval | None = None,
+) -> Sequence[Companion]:
+    """A page of companions above `after_id`, after the first `offset` of them, listed or not, by
+    id; with an approval, those alone."""
     async with ports.store.read_view() as view:
-        return await view.companions.companions(after_id, limit)
+        return await view.companions.companions(after_id, limit, offset, approval)
 
 
 @validated
@@ -167,11 +193,16 @@ async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> C
 
 @validated
 async def list_portfolio_items(
-    ports: Ports, status: PortfolioItemStatus | None = None, after_id: int = 0, limit: int = 100
+    ports: Ports,
+    status: PortfolioItemStatus | None = None,
+    after_id: int = 0,
+    limit: int = 100,
+    offset: int = 0,
 ) -> Sequence[PortfolioItem]:
-    """A page of all companions' portfolio items above `after_id`, by id."""
+    """A page of all companions' portfolio items above `after_id`, after the first `offset` of them,
+    by id; with a status, those alone."""
     async with ports.store.read_view() as view:
-        return await view.portfolio.portfolio_items(status, after_id, limit)
+        return await view.portfolio.portfolio_items(status, after_id, limit, offset)
 
 
 @validated
@@ -210,8 +241,20 @@ async def list_bookings(
 
 
 @validated
-async def list_payouts(ports: Ports, limit: int = 100) -> Sequence[Booking]:
-    """Up to `limit` bookings whose payout is scheduled, failed or frozen, the earliest due
-    first."""
+async def list_payouts(ports: Ports, limit: int = 100, offset: int = 0) -> Sequence[Booking]:
+    """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first `offset`
+    of them, the earliest due first."""
     async with ports.store.read_view() as view:
-        return await view.bookings.open_payouts(limit)
+        return await view.bookings.open_payouts(limit, offset)
+
+
+@validated
+async def list_alerts(
+    ports: Ports, limit: int = 100, offset: int = 0
+) -> Sequence[tuple[datetime, int, str | None, str]]:
+    """Wall time, booking id, booking code and text of up to `limit` alerts after the newest
+    `offset`, the newest first."""
+    async with ports.store.read_view() as view:
+        alerts = await view.alerts.alerts(limit, offset)
+        codes = await view.alerts.codes_of({booking_id for _, booking_id, _ in alerts})
+    return [(at, booking_id, codes.get(booking_id), text) for at, booking_id, text in alerts]

@@ -9,6 +9,7 @@ from staffbooking_core.domain.notifications.notifications import email_verificat
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import (
     ConstraintViolated,
+    StoreUnavailable,
     Unauthenticated,
     invalid_field,
 )
@@ -118,7 +119,8 @@ async def logout(ports: Ports, digest: bytes) -> None:
 @validated
 async def touch_session(ports: Ports, session: Session) -> Session:
     """Keep a used session from idling out; returns it as it is then. Written at most once per
-    hundredth of the idle timeout."""
+    hundredth of the idle timeout. Where the store takes no changes, the session stays as it is:
+    reading goes on."""
     now = ports.clock.wall()
     if now - session.seen_at < ports.policy.session_idle / 100:
         return session
@@ -126,5 +128,8 @@ async def touch_session(ports: Ports, session: Session) -> Session:
     async def unit(tx: Transaction) -> None:
         await tx.accounts.touch_session(session.digest, now)
 
-    await ports.store.run_transaction(unit)
+    try:
+        await ports.store.run_transaction(unit)
+    except StoreUnavailable:
+        return session
     return evolve(session, seen_at=now)

@@ -93,7 +93,10 @@ async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -
 @validated
 async def has_same_request(ports: Ports, actor: Actor, command: RequestBooking) -> bool:
     """Whether a booking that the actor requested with the same input is still pending. Looks at
-    SAME_REQUEST_SEARCH_SIZE pending bookings at most."""
+    SAME_REQUEST_SEARCH_SIZE pending bookings at most. A priority rebooking is never the same as
+    another request: its credit is used once."""
+    if command.rebooking_of is not None:
+        return False
     query = BookingQuery(
         user_id=actor.user_id,
         sides=frozenset({Party.CUSTOMER}),
@@ -109,7 +112,7 @@ def _is_same_request(booking: Booking, command: RequestBooking) -> bool:
     return (
         all(getattr(booking, name) == getattr(command, name) for name in _COMPARED_FIELDS)
         and find_offered_service([booking.service_type], command.service_type) is not None
-        and booking.priority == (command.rebooking_of is not None)
+        and not booking.priority
     )
 
 

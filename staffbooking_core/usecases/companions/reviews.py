@@ -147,10 +147,13 @@ def _for_responder(actor: Actor, review: Review | None) -> Review:
 
 
 @validated
-async def list_all_reviews(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Review]:
-    """A page of all reviews above `after_id`, hidden ones too, by id."""
+async def list_all_reviews(
+    ports: Ports, after_id: int = 0, limit: int = 100, offset: int = 0
+) -> Sequence[Review]:
+    """A page of all reviews above `after_id`, after the first `offset` of them, hidden ones too, by
+    id."""
     async with ports.store.read_view() as view:
-        return await view.reviews.reviews(after_id, limit)
+        return await view.reviews.reviews(after_id, limit, offset)
 
 
 @validated

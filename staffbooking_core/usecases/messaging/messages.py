@@ -346,6 +346,20 @@ async def send_to_user(
 # Groups ---------------------------------------------------------------------------------
 
 
+@validated
+async def find_event_group(ports: Ports, actor: Actor, booking: Booking) -> int | None:
+    """The id of the group conversation of a booking's event; None where there is none, or the actor
+    never was in it."""
+    if booking.event_ref is None:
+        return None
+    async with ports.store.read_view() as view:
+        group_id = await view.messages.event_group_id(booking.customer_id, booking.event_ref)
+        if group_id is None:
+            return None
+        overview = await view.messages.overview(group_id, actor.user_id, ports.clock.wall())
+    return None if overview is None else group_id
+
+
 async def update_event_group(
     messages: MessagesWritePort, before: Booking, after: Booking, now: datetime
 ) -> None:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking, lock_by_code
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated
+
+
+@validated
+async def payout_operations(ports: Ports, bookings: Iterable[Booking]) -> Mapping[int, Operation]:
+    """The operation that sends each released payout, by the booking's id."""
+    found: dict[int, Operation] = {}
+    async with ports.store.read_view() as view:
+        for booking in bookings:
+            if booking.payout_released_at is not None:
+                for operation in await view.operations.operations_of(booking.id):
+                    if operation.n == booking.payout_n:
+                        found[booking.id] = operation
+    return found
 
 
 @validated

@@ -16,12 +16,12 @@ from staffbooking_core.validation import validated
 
 @validated
 async def list_failed_refunds(
-    ports: Ports, limit: int = 100
+    ports: Ports, limit: int = 100, offset: int = 0
 ) -> Sequence[tuple[Booking, Operation]]:
-    """Up to `limit` refunds that are not retried automatically, the oldest first, with their
-    bookings."""
+    """Up to `limit` refunds that are not retried automatically, after the first `offset` of them,
+    the oldest first, with their bookings."""
     async with ports.store.read_view() as view:
-        return await view.operations.failed_refunds(limit)
+        return await view.operations.failed_refunds(limit, offset)
 
 
 @validated

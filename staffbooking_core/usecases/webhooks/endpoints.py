@@ -101,11 +101,12 @@ async def list_endpoints(ports: Ports, user: User) -> Sequence[WebhookEndpoint]:
 
 @validated
 async def list_all_endpoints(
-    ports: Ports, after_id: int, limit: int
+    ports: Ports, after_id: int, limit: int, offset: int = 0
 ) -> Sequence[EndpointSubscription]:
-    """A page of all endpoints above `after_id` with their owners, by id, for operators."""
+    """A page of all endpoints above `after_id`, after the first `offset` of them, with their
+    owners, by id, for operators."""
     async with ports.store.read_view() as view:
-        return await view.webhooks.endpoints(after_id, limit)
+        return await view.webhooks.endpoints(after_id, limit, offset)
 
 
 @validated
@@ -117,7 +118,7 @@ async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
 
 @validated
 async def update_endpoint(
-    ports: Ports, user: User, endpoint_id: int, command: ChangeWebhook
+    ports: Ports, user: User | None, endpoint_id: int, command: ChangeWebhook
 ) -> WebhookEndpoint:
     """Change the given fields. Deliveries of a paused endpoint are held until it is active again;
     those of an endpoint that is no longer ordered wait no longer. Locks the endpoint. Raises

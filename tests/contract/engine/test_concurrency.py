@@ -11,6 +11,7 @@ from sqlalchemy import (
     text,
 )
 
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.sql.engine.open import Connection, Database, Statement, open_sqlite
 from staffbooking_core.errors import StoreUnavailable
 from tests.contract.engine.conftest import create_tables
@@ -51,16 +52,13 @@ async def test_concurrent_openings_of_a_file_lose_no_write(tmp_path: Path) -> No
         await opening.close()
 
 
-async def test_a_busy_file_is_unavailable_after_a_timeout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_busy_file_is_unavailable_after_a_timeout(tmp_path: Path) -> None:
     """A transaction on a file that another writer holds raises StoreUnavailable."""
-    monkeypatch.setattr("staffbooking_adapters.sql.engine.sqlite.BUSY_TIMEOUT_SECONDS", 0.05)
     first, second = [await open_sqlite(tmp_path / "shared.db", METADATA) for _ in range(2)]
     await create_tables(first)
 
     async def hold(unit: Connection) -> None:
-        with pytest.raises(StoreUnavailable):
+        with DatabaseTime(0.05), pytest.raises(StoreUnavailable):
             await second.run_transaction(add_two_people)
 
     await first.run_transaction(hold)
@@ -76,17 +74,14 @@ async def test_more_callers_than_connections_are_served(database: Database) -> N
     assert await database.fetch_value(SELECT_POINTS, who="Ada") == 40
 
 
-async def test_waiting_for_a_connection_times_out(
-    postgres: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_waiting_for_a_connection_times_out(postgres: Database) -> None:
     """When every connection stays busy, the next caller gets StoreUnavailable."""
-    monkeypatch.setattr("staffbooking_adapters.sql.engine.pool.ACQUIRE_TIMEOUT_SECONDS", 0.05)
     done = asyncio.Event()
     holders = [
         asyncio.ensure_future(postgres.run_transaction(lambda unit: done.wait())) for _ in range(4)
     ]
     await asyncio.sleep(0.05)
-    with pytest.raises(StoreUnavailable):
+    with DatabaseTime(0.05), pytest.raises(StoreUnavailable):
         await postgres.fetch_value(COUNT_PEOPLE)
     done.set()
     await asyncio.gather(*holders)

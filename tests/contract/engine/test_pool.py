@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.sql.engine import pool as pools
 from staffbooking_adapters.sql.engine.pool import Pool
 from staffbooking_core.errors import StoreUnavailable
@@ -23,7 +24,7 @@ class FakeConnection:
 def pool():
     """A pool of a single connection."""
 
-    async def connect():
+    async def connect(_):
         return FakeConnection()
 
     async def disconnect(connection):
@@ -34,25 +35,25 @@ def pool():
 
 async def waiting(pool):
     """A task that waits for a connection."""
-    task = asyncio.create_task(pool.acquire())
+    task = asyncio.create_task(pool.acquire(DatabaseTime(5)))
     await asyncio.sleep(0)
     return task
 
 
 async def test_a_connection_is_lent_again(pool):
     """A returned connection goes to the next caller; a dead one is replaced."""
-    first = await pool.acquire()
+    first = await pool.acquire(DatabaseTime(5))
     pool.release(first)
-    second = await pool.acquire()
+    second = await pool.acquire(DatabaseTime(5))
     assert second is first
     second.alive = False
     pool.release(second)
-    assert await pool.acquire() is not second
+    assert await pool.acquire(DatabaseTime(5)) is not second
 
 
 async def test_callers_are_served_in_order(pool):
     """Callers get connections in order of arrival."""
-    lent = await pool.acquire()
+    lent = await pool.acquire(DatabaseTime(5))
     first, second = await waiting(pool), await waiting(pool)
     pool.release(lent)
     await first
@@ -63,7 +64,7 @@ async def test_callers_are_served_in_order(pool):
 
 async def test_a_cancelled_caller_passes_its_connection_on(pool):
     """A caller cancelled just when a connection is released leaves it to the next one."""
-    lent = await pool.acquire()
+    lent = await pool.acquire(DatabaseTime(5))
     first, second = await waiting(pool), await waiting(pool)
     pool.release(lent)
     first.cancel()
@@ -73,7 +74,7 @@ async def test_a_cancelled_caller_passes_its_connection_on(pool):
 
 async def test_a_cancelled_waiter_is_skipped(pool):
     """A cancelled caller is skipped: the next one gets the connection."""
-    lent = await pool.acquire()
+    lent = await pool.acquire(DatabaseTime(5))
     first, second = await waiting(pool), await waiting(pool)
     first.cancel()
     await asyncio.sleep(0)
@@ -81,21 +82,20 @@ async def test_a_cancelled_waiter_is_skipped(pool):
     assert await asyncio.wait_for(second, 5) is lent
 
 
-async def test_waiting_times_out(pool, monkeypatch):
+async def test_waiting_times_out(pool):
     """A wait that times out raises `StoreUnavailable`, and the connection stays usable."""
-    monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
-    lent = await pool.acquire()
+    lent = await pool.acquire(DatabaseTime(5))
     with pytest.raises(StoreUnavailable):
-        await pool.acquire()
+        await pool.acquire(DatabaseTime(0.01))
     pool.release(lent)
-    assert await pool.acquire() is lent
+    assert await pool.acquire(DatabaseTime(5)) is lent
 
 
 async def test_a_closed_pool_lends_nothing(pool, monkeypatch):
     """Closing a pool closes acquired connections after a timeout, and then `acquire` raises."""
-    monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
-    lent = await pool.acquire()
+    monkeypatch.setattr(pools, "CLOSE_TIMEOUT_SECONDS", 0.01)
+    lent = await pool.acquire(DatabaseTime(5))
     await pool.close()
     assert not lent.alive
     with pytest.raises(StoreUnavailable):
-        await pool.acquire()
+        await pool.acquire(DatabaseTime(5))

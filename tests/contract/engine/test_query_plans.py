@@ -118,7 +118,6 @@ MONEY = {
     "failed refunds": operations.failed_refunds_statement(101),
     "debts": bookings_reader.DEBTS_OF,
     "unsettled": bookings_reader.unsettled_bookings(501),
-    "pending": metrics.COUNT_PENDING,
     "backlog": metrics.GET_BACKLOG,
 }
 WEBHOOKS = {

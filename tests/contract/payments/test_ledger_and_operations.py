@@ -21,7 +21,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import AuditedBooking
-from tests.contract.stores import read_store
+from tests.contract.stores import count_due_work, read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -301,13 +301,9 @@ async def test_a_sent_alert_is_not_claimed_again(store):
 # Pending work -----------------------------------------------------------------------------
 
 
-async def pending(store, now=NOW):
-    return await read_store(store, lambda view: view.metrics.count_pending_work(now))
-
-
 async def test_nothing_is_due_at_first(store):
     """An empty store has nothing due."""
-    assert await pending(store) == 0
+    assert await count_due_work(store, NOW) == 0
 
 
 async def test_due_operations_are_counted(store):
@@ -320,29 +316,38 @@ async def test_due_operations_are_counted(store):
         await store.run_transaction(
             lambda unit, each=operation: unit.operations.save_operation(each)
         )
-    assert [await pending(store, NOW + wait) for wait in (-SECOND, 0 * DAY, HOUR)] == [0, 1, 2]
+    assert [await count_due_work(store, NOW + wait) for wait in (-SECOND, 0 * DAY, HOUR)] == [
+        0,
+        1,
+        2,
+    ]
 
 
 async def test_due_timers_are_counted_by_business_time(store):
     """The due count has the timers due by business time, without deferred ones."""
     booking = await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + DAY)})
-    before = await pending(store)
+    before = await count_due_work(store, NOW)
     await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
-    due, lease = await pending(store), make_lease()
+    due, lease = await count_due_work(store, NOW), make_lease()
 
     async def put_off(tx):
         await tx.timers.claim_timers(NOW + DAY, NOW, lease, 1)
         await tx.timers.defer_timer(booking.id, lease, NOW + HOUR)
 
     await store.run_transaction(put_off)
-    assert (before, due, await pending(store), await pending(store, NOW + HOUR)) == (0, 1, 0, 1)
+    assert (
+        before,
+        due,
+        await count_due_work(store, NOW),
+        await count_due_work(store, NOW + HOUR),
+    ) == (0, 1, 0, 1)
 
 
 async def test_inbox_events_are_counted_until_they_are_done(store):
     """The due count has the inbox events that wait and are not deferred."""
     event, lease = make_processor_event(), make_lease()
     await store.run_transaction(lambda unit: unit.inbox.add_event("fake", event, NOW))
-    counts = [await pending(store)]
+    counts = [await count_due_work(store, NOW)]
 
     async def finish(tx, retry_at):
         await tx.inbox.claim_events(NOW + HOUR, lease, 1)
@@ -350,5 +355,5 @@ async def test_inbox_events_are_counted_until_they_are_done(store):
 
     for retry_at in (NOW + HOUR, None):
         await store.run_transaction(lambda unit, at=retry_at: finish(unit, at))
-        counts += [await pending(store), await pending(store, NOW + HOUR)]
+        counts += [await count_due_work(store, NOW), await count_due_work(store, NOW + HOUR)]
     assert counts == [1, 0, 1, 0, 0]

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from staffbooking_core.domain.notifications.inquiries import NewInquiry
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from tests.contract.stores import read_store
+from tests.contract.stores import count_due_work, read_store
 from tests.support.builders import (
     DAY,
     MINUTE,
@@ -121,5 +122,19 @@ async def test_other_rows_are_not_deleted(store):
     async with store.read_view() as view:
         assert await view.bookings.booking(booking.id) == booking
         assert await view.accounts.api_keys_of(user.id)
-        assert await view.metrics.count_pending_work(NOW + 4_000 * DAY) == 2
+    assert await count_due_work(store, NOW + 4_000 * DAY) == 2
     assert await store.run_transaction(lambda unit: unit.inbox.claim_events(NOW, lease, 1))
+
+
+async def test_old_inquiries_are_erased(store):
+    """`delete_expired` deletes inquiries after 180 days, and no others."""
+
+    async def add(unit):
+        for created_at in (NOW, NOW + SECOND):
+            inquiry = NewInquiry("Sam", "sam@example.com", "", "How much?", created_at)
+            await unit.notifications.add_inquiry(inquiry)
+
+    await store.run_transaction(add)
+    assert [await store.delete_expired(NOW + 180 * DAY, POLICY) for _ in range(2)] == [1, 0]
+    [left] = await read_store(store, lambda view: view.notifications.inquiries(0, 9))
+    assert left.created_at == NOW + SECOND

@@ -11,7 +11,7 @@ from attrs import evolve
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import BOOKING_OVERLAP, PARTY_DISABLED
-from tests.contract.stores import read_store
+from tests.contract.stores import count_due_work, read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -79,7 +79,7 @@ async def contents(store, booking):
             "alerts": len(await view.alerts.alerts(100)),
             "credit": await view.bookings.rebooking_credit(booking.id),
             "answer": await view.idempotency.stored_response("key:1", "call", NOW),
-            "due": await view.metrics.count_pending_work(NOW + 100 * DAY),
+            "due": await count_due_work(store, NOW + 100 * DAY),
             "offset": await view.sandbox.clock_offset(),
         }
 

@@ -13,6 +13,9 @@ from tests.support.builders import HOUR, add_booking, add_user
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.pdfs import make_pdf
 from tests.support.pictures import make_image_bytes
+from tests.support.portfolio import add_portfolio_item
+from tests.support.reviews import add_review
+from tests.support.webhooks import add_endpoint
 
 
 async def exercise_staff_endpoints(world: HttpDeployment) -> None:
@@ -144,3 +147,38 @@ async def exercise_account_endpoints(world: HttpDeployment) -> None:
     await client.post("/contact", json={"name": "Sam", "email": "sam@example.com"})
     question = {"name": "Sam", "email": "sam@example.com", "message": "How much?"}
     await client.post("/contact", json=question)
+
+
+async def exercise_admin_endpoints(world: HttpDeployment) -> None:
+    """Call the operators' endpoints as an admin, with valid and invalid input, and as a
+    customer."""
+    booking = await add_booking(world.store, world.companion, world.customer)
+    review = await add_review(world.store, booking)
+    item = await add_portfolio_item(world.store, world.companion.id)
+    hook = await add_endpoint(world.store, world.subscriber, vault=world.ports.vault)
+    changes = {
+        f"companions/{world.companion.id}": ("reject", "approve"),
+        f"portfolio/{item.id}": ("approve", "reject"),
+        f"reviews/{review.id}": ("hide", "show"),
+        f"webhooks/{hook.id}": ("disable", "enable"),
+        f"people/{world.outsider.id}": ("disable", "enable"),
+        f"disputes/{booking.code}": ("resolve",),
+        f"payouts/{booking.code}": ("hold", "release", "retry"),
+        f"refunds/{booking.code}": ("retry",),
+        "people/999": ("disable",),
+    }
+    bodies: tuple[dict[str, str], ...] = ({}, {"reason": ""}, {"reason": "x", "outcome": "refund"})
+    for who in (world.admin.id, world.customer.id):
+        browser = await world.signed_in_client(who)
+        for path, acts in changes.items():
+            for act in acts:
+                for body in bodies:
+                    await browser.post(f"/api/admin/{path}/{act}", json=body)
+        for name in (*ADMIN_LISTS, "people?limit=0", f"ledger/{booking.code}", "ledger/BK"):
+            await browser.get(f"/api/admin/{name}")
+
+
+ADMIN_LISTS = (
+    *("disputes", "payouts", "refunds", "companions", "portfolio"),
+    *("people", "reviews", "webhooks", "alerts", "audit"),
+)

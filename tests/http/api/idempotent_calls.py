@@ -11,9 +11,12 @@ from attrs import frozen
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.ports import CustomerCompanionPair
+from staffbooking_core.usecases.payments import payouts
 from tests.http.deployment import HttpDeployment, json_body
 from tests.support.builders import DAY, HOUR, MINUTE, add_booking
+from tests.support.memory_deployment import BookingScenario, actor_of
 from tests.support.messages import add_direct
+from tests.support.portfolio import add_portfolio_item
 from tests.support.reviews import add_review
 from tests.support.webhooks import add_delivery, add_endpoint
 
@@ -28,8 +31,7 @@ class PreparedCall:
 
     async def send(self, key: str, **changes: Any) -> httpx.Response:
         body = None if self.body is None and not changes else {**(self.body or {}), **changes}
-        sent = {} if body is None else {"json": body}
-        return await self.client.post(self.path, headers={"idempotency-key": key}, **sent)
+        return await self.client.post(self.path, headers={"idempotency-key": key}, json=body)
 
 
 Prepare: TypeAlias = Callable[[HttpDeployment], Awaitable[PreparedCall]]
@@ -145,7 +147,91 @@ def _as_staff(path: str, body: dict[str, Any] | None = None) -> Prepare:
     return prepare
 
 
+# Operators ------------------------------------------------------------------------------
+
+
+def _by_operator(path: str, **body: Any) -> Prepare:
+    """A change of the companion, their review, portfolio item or webhook endpoint."""
+
+    async def prepare(world: HttpDeployment) -> PreparedCall:
+        review = await add_review(world.store, await _booking(world))
+        item = await add_portfolio_item(world.store, world.companion.id)
+        hook = await add_endpoint(world.store, world.subscriber, vault=world.ports.vault)
+        numbers = {"reviews": review.id, "portfolio": item.id, "webhooks": hook.id}
+        number = numbers.get(path.split("/")[3], world.companion.id)
+        return await _as_operator(world, path.replace("{id}", str(number)), **body)
+
+    return prepare
+
+
+def _of_money(path: str, scenario: Callable[[BookingScenario], Awaitable[Booking]]) -> Prepare:
+    """A change of the payout, refund or dispute of a booking."""
+
+    async def prepare(world: HttpDeployment) -> PreparedCall:
+        parties = (actor_of(each) for each in (world.customer, world.companion, world.admin))
+        booking = await scenario(BookingScenario(world.ports, *parties))
+        outcome = {"outcome": "refund"} if path.endswith("resolve") else {}
+        return await _as_operator(world, path.replace("{code}", booking.code), **outcome)
+
+    return prepare
+
+
+async def _as_operator(world: HttpDeployment, path: str, **body: Any) -> PreparedCall:
+    client = await world.signed_in_client(world.admin.id)
+    return PreparedCall(client, path, {"reason": "Asked by phone", **body})
+
+
+async def _disputed(scene: BookingScenario) -> Booking:
+    return await scene.dispute(await scene.completed())
+
+
+async def _held(scene: BookingScenario) -> Booking:
+    return await payouts.hold_payout(scene.ports, (await scene.completed()).code)
+
+
+async def _with_failed_payout(scene: BookingScenario) -> Booking:
+    booking = await scene.completed()
+    await scene.fault("pay_out", "refuse")
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    return booking
+
+
+async def _with_failed_refund(scene: BookingScenario) -> Booking:
+    booking = await scene.paid()
+    await scene.fault("refund", "refuse")
+    await scene.cancel(booking)
+    await scene.drain()
+    return booking
+
+
+_MONEY_SCENARIOS: dict[str, Callable[[BookingScenario], Awaitable[Booking]]] = {
+    "/api/admin/disputes/{code}/resolve": _disputed,
+    "/api/admin/payouts/{code}/hold": BookingScenario.completed,
+    "/api/admin/payouts/{code}/release": _held,
+    "/api/admin/payouts/{code}/retry": _with_failed_payout,
+    "/api/admin/refunds/{code}/retry": _with_failed_refund,
+}
+
+_ADMIN_CALLS: dict[str, Prepare] = {
+    **{
+        path: _by_operator(path)
+        for path in (
+            *(f"/api/admin/companions/{{id}}/{act}" for act in ("approve", "reject")),
+            *(f"/api/admin/portfolio/{{id}}/{act}" for act in ("approve", "reject")),
+            *(f"/api/admin/reviews/{{id}}/{act}" for act in ("hide", "show")),
+            *(f"/api/admin/webhooks/{{id}}/{act}" for act in ("enable", "disable")),
+            "/api/admin/people/{id}/enable",
+        )
+    },
+    "/api/admin/people/{id}/disable": _by_operator(
+        "/api/admin/people/{id}/disable", bookings="keep"
+    ),
+    **{path: _of_money(path, scenario) for path, scenario in _MONEY_SCENARIOS.items()},
+}
+
 CALLS: dict[str, Prepare] = {
+    **_ADMIN_CALLS,
     "/api/v1/bookings": _by_key,
     "/bookings": _by_session,
     "/bookings/{id}/accept": _action("accept", "companion", BookingStatus.PENDING),

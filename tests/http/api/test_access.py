@@ -278,6 +278,20 @@ async def test_a_sixth_key_is_one_too_many(world: HttpDeployment) -> None:
     json_body(await owner.post("/api/keys", json=wanted), 201)
 
 
+async def test_an_expiry_may_have_any_offset(world: HttpDeployment) -> None:
+    """A key's `expires_at` is taken with an offset, and returned in UTC."""
+    owner = await world.signed_in_client(world.subscriber.id)
+    wanted = {"name": "For a day", "permissions": ["read"]}
+    for given, instant in (
+        ("2027-03-02T12:00:00+00:00", "2027-03-02T12:00:00Z"),
+        ("2027-03-02T12:00:00.5-05:30", "2027-03-02T17:30:00.500000Z"),
+    ):
+        answer = await owner.post("/api/keys", json={**wanted, "expires_at": given})
+        assert json_body(answer, 201)["api_key"]["expires_at"] == instant
+    odd = {**wanted, "expires_at": "0001-01-01T00:00:00+23:00"}
+    error_body(await owner.post("/api/keys", json=odd), 422, "invalid_field")
+
+
 async def test_a_key_expires(world: HttpDeployment) -> None:
     """A key's `expires_at` must be in the future, and ends the key."""
     owner = await world.signed_in_client(world.subscriber.id)

@@ -208,6 +208,23 @@ async def test_refused_credentials_and_rights_are_security_events(
     assert {one["address"] for one in found} == {world.client_address}
 
 
+async def test_an_operators_act_is_a_security_event(
+    world: HttpDeployment, security: pytest.LogCaptureFixture
+) -> None:
+    """A change by an admin has an event with its act and subject, without the reason."""
+    admin = await world.signed_in_client(world.admin.id)
+    path = f"/api/admin/people/{world.stranger.id}"
+    json_body(await admin.post(f"{path}/disable", json={"reason": "Asked by phone"}))
+    assert events(security) == ["operator_act"]
+    [fields] = [vars(record) for record in security.records]
+    assert (fields["act"], fields["subject"], fields["subject_id"]) == (
+        "disable",
+        "person",
+        world.stranger.id,
+    )
+    assert "phone" not in str(fields)
+
+
 async def test_changes_of_keys_and_passwords_are_security_events(
     world: HttpDeployment, security: pytest.LogCaptureFixture
 ) -> None:

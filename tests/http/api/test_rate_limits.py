@@ -10,6 +10,7 @@ import pytest
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import Admission
 from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.support.builders import HOUR, MINUTE, NOW, make_api_key_text
 
@@ -172,9 +173,26 @@ class UnreachableAdmission:
 async def test_headers_come_even_without_the_store(world: HttpDeployment) -> None:
     """A response has the headers of an unused window when the windows cannot be read."""
     world.restart(admission=UnreachableAdmission())
-    answer = await world.client().get("/nope")
-    error_body(answer, 404, "not_found")
+    answer = await world.client().get(SEARCH)
+    error_body(answer, 401, "unauthenticated")
     assert shown(answer) == (1000, 1000, RESET)
+
+
+class CountingAdmission:
+    """An admission that counts hits, and must not be asked for windows."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.count_hit = admission.count_hit
+
+
+@pytest.mark.parametrize("method, path", [("GET", "/nope"), ("PUT", SEARCH)])
+async def test_unmatched_calls_ask_no_store(world: HttpDeployment, method: str, path: str) -> None:
+    """An unknown path or method has the headers of the address as the process knows it."""
+    world.restart(admission=CountingAdmission(world.store.admission))
+    await world.client().post("/auth/login", json={})
+    answer = await world.client().request(method, path)
+    assert shown(answer) == (1000, 999, RESET)
+    assert shown(await world.client("198.51.100.7").request(method, path)) == (1000, 1000, RESET)
 
 
 # Client addresses -----------------------------------------------------------------------
@@ -218,6 +236,16 @@ async def test_a_trusted_ipv6_proxy_is_one_address(world: HttpDeployment) -> Non
     assert await remaining(world, "2001:db8::1", "2001:db8:0:7::1") == 999
     assert await remaining(world, "2001:db8::1", "2001:db8:0:7::2") == 998
     assert await remaining(world, "2001:db8::2", "2001:db8:0:7::3") == 999
+
+
+async def test_a_forwarded_address_may_have_a_port(world: HttpDeployment) -> None:
+    """A port after a forwarded address is ignored, also after an IPv6 address in brackets."""
+    world.restart(proxies=(ip_network("10.0.0.0/8"),))
+    assert await remaining(world, "10.0.0.1", "198.51.100.7:8443") == 999
+    assert await remaining(world, "10.0.0.1", "198.51.100.7:8444, 10.0.0.2:80") == 998
+    assert await remaining(world, "10.0.0.1", "[2001:db8:0:7::1]:443") == 999
+    assert await remaining(world, "10.0.0.1", "[2001:db8:0:7::2]") == 998
+    assert await remaining(world, "10.0.0.1", "2001:db8:0:7::3") == 997
 
 
 @pytest.mark.parametrize("forwarded", ["", "unknown", "10.0.0.2", "é", "1.2.3", "evil, 10.0.0.2"])

@@ -77,6 +77,7 @@ BY_EITHER = {**BY_READ, **dict.fromkeys(("customer", "companion", "stranger", "a
 NO_TIER = dict.fromkeys(("customer", "companion", "stranger"), 403)
 TO_LOOK = {**BY_EITHER, **NO_TIER}
 TO_CHANGE = {**TO_LOOK, "reading key": 403, "booking key": 200}
+BY_ADMIN = {**BY_SESSION, **dict.fromkeys(("customer", "companion", "stranger"), 403)}
 FOREIGN = {"admin's key": 404, "admin": 404}
 
 MATRIX: dict[str, dict[str, int]] = {
@@ -174,6 +175,32 @@ MATRIX: dict[str, dict[str, int]] = {
     "GET /staff/payout-account": BY_STAFF,
     "POST /staff/payout-account": BY_STAFF,
     "POST /processor/{provider}/webhook": OPEN,
+    "GET /api/admin/disputes": BY_ADMIN,
+    "GET /api/admin/payouts": BY_ADMIN,
+    "GET /api/admin/refunds": BY_ADMIN,
+    "GET /api/admin/companions": BY_ADMIN,
+    "GET /api/admin/portfolio": BY_ADMIN,
+    "GET /api/admin/people": BY_ADMIN,
+    "GET /api/admin/reviews": BY_ADMIN,
+    "GET /api/admin/webhooks": BY_ADMIN,
+    "GET /api/admin/alerts": BY_ADMIN,
+    "GET /api/admin/audit": BY_ADMIN,
+    "GET /api/admin/ledger/{code}": BY_ADMIN,
+    "POST /api/admin/disputes/{code}/resolve": BY_ADMIN,
+    "POST /api/admin/payouts/{code}/hold": BY_ADMIN,
+    "POST /api/admin/payouts/{code}/release": BY_ADMIN,
+    "POST /api/admin/payouts/{code}/retry": BY_ADMIN,
+    "POST /api/admin/refunds/{code}/retry": BY_ADMIN,
+    "POST /api/admin/companions/{id}/approve": BY_ADMIN,
+    "POST /api/admin/companions/{id}/reject": BY_ADMIN,
+    "POST /api/admin/portfolio/{id}/approve": BY_ADMIN,
+    "POST /api/admin/portfolio/{id}/reject": BY_ADMIN,
+    "POST /api/admin/people/{id}/disable": BY_ADMIN,
+    "POST /api/admin/people/{id}/enable": BY_ADMIN,
+    "POST /api/admin/reviews/{id}/hide": BY_ADMIN,
+    "POST /api/admin/reviews/{id}/show": BY_ADMIN,
+    "POST /api/admin/webhooks/{id}/enable": BY_ADMIN,
+    "POST /api/admin/webhooks/{id}/disable": BY_ADMIN,
     "GET /healthz": OPEN,
     "GET /readyz": OPEN,
     "GET /metrics": OPEN,
@@ -226,6 +253,11 @@ async def call(world: HttpDeployment, row: Endpoint, client: httpx.AsyncClient) 
         "/messages/conversation/": talk.id,
         "/messages/send/": world.companion.id,
         "/api/webhooks": hook.id,
+        "/api/admin/companions": world.companion.id,
+        "/api/admin/people": world.companion.id,
+        "/api/admin/portfolio": item.id,
+        "/api/admin/reviews": review.id,
+        "/api/admin/webhooks": hook.id,
     }
     wanted = next((number[head] for head in number if row.path.startswith(head)), booking.id)
     path = row.path.replace("{id}", str(wanted)).replace("{code}", booking.code)
@@ -279,6 +311,7 @@ BY_SESSION_ALONE = (
     *(
         "/auth/",
         "/account/",
+        "/api/admin/",
         "/api/keys",
         "/bookings",
         "/quotes",

@@ -128,11 +128,8 @@ async def test_every_error_code_is_documented(world: HttpDeployment) -> None:
 PEOPLE = {Party.CUSTOMER, Party.STAFF}
 BY_OPERATORS = {
     "import_running",
-    "no_failed_refund",
     "not_staff",
     "processor_misconfigured",
-    "profile_incomplete",
-    "split_out_of_range",
 }
 """Error codes of operations of the command line only."""
 

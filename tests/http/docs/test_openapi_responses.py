@@ -14,6 +14,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
 from staffbooking_core.usecases.webhooks import deliveries
 from tests.http.api.endpoint_walks import (
     exercise_account_endpoints,
+    exercise_admin_endpoints,
     exercise_calendar_endpoints,
     exercise_dispute_endpoints,
     exercise_image_endpoints,
@@ -92,6 +93,7 @@ async def _walk(world: HttpDeployment) -> None:
     await _messages(world)
     await _webhooks(world)
     await exercise_staff_endpoints(world)
+    await exercise_admin_endpoints(world)
     await exercise_account_endpoints(world)
     await exercise_calendar_endpoints(world)
     await exercise_image_endpoints(world)

@@ -152,7 +152,8 @@ async def test_what_has_its_answer_is_requested_again(world: HttpDeployment) -> 
     client, form = await shown(world)
     await client.post(page(world), data=form)
     [booking] = await bookings(client)
-    json_body(await client.post(f"/bookings/{booking['id']}/cancel"))
+    program = await world.signed_in_client(world.customer.id)
+    json_body(await program.post(f"/bookings/{booking['id']}/cancel"))
     client, form = await shown(world)
     assert (await client.post(page(world), data=form)).status_code == 303
 

@@ -100,7 +100,7 @@ async def test_metrics_need_no_store(world: HttpDeployment) -> None:
     await world.client().get("/healthz")
     found = await samples(world)
     assert found["staffbooking_http_requests_total", "GET", "/healthz", "200"] == 1
-    of_process = ("staffbooking_http", "staffbooking_channel")
+    of_process = ("staffbooking_http", "staffbooking_channel", "staffbooking_clock")
     assert not [sample for sample in found if not sample[0].startswith(of_process)]
     world.restart(store=store)
     assert ("staffbooking_due_work", "open_checkout") in await samples(world)
@@ -139,7 +139,7 @@ async def test_the_clock_never_moves_back(world: HttpDeployment, body: dict[str,
         ({"advance_seconds": 10**30}, 422, {"advance_seconds"}),
         ({"advance_seconds": 3_000_000_000}, 422, {"advance_seconds"}),
         ({"set_to": "2027-03-02"}, 422, {"set_to"}),
-        ({"set_to": "2027-03-02T00:00:00+01:00"}, 422, {"set_to"}),
+        ({"set_to": "2027-03-02T00:00:00+0100"}, 422, {"set_to"}),
         ({"set_to": "2027-02-30T00:00:00Z"}, 422, {"set_to"}),
         ({"set_to": "9999-12-31T23:59:59Z"}, 422, {"set_to"}),
     ],

@@ -215,7 +215,7 @@ async def test_a_request_in_progress_is_completed(world: HttpDeployment) -> None
 
     async def ask(port: int) -> None:
         async with httpx.AsyncClient() as client:
-            found.append(await client.get(f"http://127.0.0.1:{port}/nope"))
+            found.append(await client.get(f"http://127.0.0.1:{port}/api/v1/companions"))
 
     async with anyio.create_task_group() as tasks, serving(world) as (port, stop):
         tasks.start_soon(ask, port)
@@ -223,7 +223,7 @@ async def test_a_request_in_progress_is_completed(world: HttpDeployment) -> None
         stop.set()
         await anyio.sleep(0.2)
         go_on.set()
-    error_body(found[0], 404, "not_found")
+    error_body(found[0], 401, "unauthenticated")
 
 
 def test_a_taken_port_is_an_error() -> None:

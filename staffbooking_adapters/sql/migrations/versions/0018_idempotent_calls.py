@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, MetaData, Table, Text, bindparam, select
 from staffbooking_adapters.sql.engine.types import Instant
 
 revision = "0018"
-down_revision = "0020"
+down_revision = "0021"
 
 _PAGE_STATUS = 303
 _BATCH_SIZE = 1_000

@@ -1,0 +1,59 @@
+"""The audit of operators' changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from attrs import asdict, frozen
+from sqlalchemy import bindparam, func, insert, select
+
+from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
+from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.schema.accounts import audit
+from staffbooking_adapters.sql.schema.bookings import users
+from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
+
+ADD_AUDIT_ENTRY = Statement(
+    insert(audit).values(
+        {c.name: bindparam(c.name, type_=c.type) for c in audit.c if c.name != "id"}
+    )
+)
+
+
+@cache
+def newest_audit_entries(size: int) -> Statement:
+    actor = func.coalesce(audit.c.actor, users.c.email)
+    return Statement(
+        select(*(actor if each is audit.c.actor else each for each in audit.c))
+        .join_from(audit, users, users.c.id == audit.c.actor_id, isouter=True)
+        .order_by(audit.c.id.desc())
+        .limit(size)
+        .offset(OFFSET_PARAM)
+    )
+
+
+@frozen
+class AuditReader:
+    """Reads the audit."""
+
+    connection: Connection
+
+    async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
+        statement = newest_audit_entries(page_size(limit))
+        rows = await self.connection.fetch_all(statement, offset=offset)
+        return [_to_audit_entry(row) for row in rows[:limit]]
+
+
+@frozen
+class AuditWriter(AuditReader):
+    """Reads and extends the audit."""
+
+    async def add_audit_entry(self, entry: NewAuditEntry) -> None:
+        await self.connection.execute(ADD_AUDIT_ENTRY, **asdict(entry, recurse=False))
+
+
+def _to_audit_entry(row: Row) -> AuditEntry:
+    values = dict(zip(audit.c.keys(), row, strict=True))
+    return AuditEntry(**{**values, "subject": AuditSubject(values["subject"])})

@@ -1,0 +1,47 @@
+"""Inputs of operators' changes (CONTRACT 10), bounded as in `inputs`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated
+
+from attrs import frozen
+
+from staffbooking_core.bounds import AmountBounds
+from staffbooking_core.inputs import MultilineText
+
+
+@frozen(kw_only=True)
+class OperatorDecision:
+    """A change by an operator."""
+
+    reason: MultilineText
+    """Kept in the audit."""
+
+
+class ResolutionOutcome(StrEnum):
+    """How an operator resolves a dispute."""
+
+    RELEASE = "release"
+    REFUND = "refund"
+    SPLIT = "split"
+
+
+@frozen(kw_only=True)
+class ResolveDispute(OperatorDecision):
+    outcome: ResolutionOutcome
+    amount: Annotated[Decimal, AmountBounds(le=Decimal(99_999_999_999))] | None = None
+    """The customer's part of a split, and required for one."""
+
+
+class BookingsOfDisabled(StrEnum):
+    """What becomes of the accepted and paid bookings of a disabled person."""
+
+    CANCEL = "cancel"
+    KEEP = "keep"
+
+
+@frozen(kw_only=True)
+class DisablePerson(OperatorDecision):
+    bookings: BookingsOfDisabled | None = None

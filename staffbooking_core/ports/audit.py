@@ -1,0 +1,25 @@
+"""The audit of operators' changes: rows are added, and blanked by erasure, but never changed or
+removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from staffbooking_core.domain.accounts.audit import AuditEntry, NewAuditEntry
+
+
+class AuditReadPort(Protocol):
+    """Queries on the audit."""
+
+    async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
+        """Up to `limit` entries after the newest `offset`, the newest first."""
+        ...
+
+
+class AuditWritePort(AuditReadPort, Protocol):
+    """Commands on the audit."""
+
+    async def add_audit_entry(self, entry: NewAuditEntry) -> None:
+        """Add an entry."""
+        ...

@@ -1,0 +1,257 @@
+"""People, companions, portfolios, reviews, webhooks, alerts and the audit, for operators (CONTRACT
+10)."""
+
+from collections.abc import Sequence
+
+from staffbooking_core.domain.accounts.audit import AuditSubject
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
+from staffbooking_core.domain.webhooks.deliveries import EndpointSubscription
+from staffbooking_core.errors import NotFound
+from staffbooking_core.inputs import ChangeWebhook
+from staffbooking_core.operator_inputs import (
+    DisablePerson,
+)
+from staffbooking_core.ports import Ports
+from staffbooking_core.representations.administration import (
+    AdminCompanionRecord,
+    AdminPortfolioItemRecord,
+    AdminReviewRecord,
+    AdminWebhookRecord,
+    AlertRecord,
+    AuditRecord,
+    PersonRecord,
+    admin_companion_record,
+    admin_portfolio_record,
+    admin_review_record,
+    admin_webhook_record,
+    alert_record,
+    audit_record,
+    person_record,
+)
+from staffbooking_core.usecases.accounts import administration, audit
+from staffbooking_core.usecases.bookings import disabling
+from staffbooking_core.usecases.bookings.disabling import BookingsDecision
+from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.webhooks import endpoints
+from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.query_string import (
+    ListCompanionsForOperators,
+    ListForOperators,
+    ListPortfolioForOperators,
+)
+from staffbooking_http.routes.admin_endpoints import AuditedResource, change_endpoint, list_endpoint
+
+
+async def _check_person(call: Call) -> object:
+    return await administration.get_user_by_id(call.ports, call.path_id("User"))
+
+
+async def _check_companion(call: Call) -> object:
+    async with call.ports.store.read_view() as view:
+        return _require(await view.companions.companion(call.path_id("Companion")), "Companion")
+
+
+async def _check_portfolio_item(call: Call) -> object:
+    name = "Portfolio item"
+    async with call.ports.store.read_view() as view:
+        return _require(await view.portfolio.portfolio_item(call.path_id(name)), name)
+
+
+async def _check_review(call: Call) -> object:
+    async with call.ports.store.read_view() as view:
+        return _require(await view.reviews.review(call.path_id("Review")), "Review")
+
+
+async def _check_webhook(call: Call) -> object:
+    await endpoints.authorize(call.ports, None, call.path_id("Webhook"))
+    return None
+
+
+def _require(found: object | None, resource_name: str) -> object:
+    if found is None:
+        raise NotFound(resource_name)
+    return found
+
+
+_COMPANION = AuditedResource(
+    *("companions", "companion", AdminCompanionRecord, AuditSubject.COMPANION),
+    *("Companion", _check_companion),
+)
+_ITEM = AuditedResource(
+    *("portfolio", "item", AdminPortfolioItemRecord, AuditSubject.PORTFOLIO_ITEM),
+    *("Portfolio item", _check_portfolio_item),
+)
+_PERSON = AuditedResource(
+    *("people", "person", PersonRecord, AuditSubject.PERSON), *("User", _check_person)
+)
+_REVIEW = AuditedResource(
+    *("reviews", "review", AdminReviewRecord, AuditSubject.REVIEW), *("Review", _check_review)
+)
+_WEBHOOK = AuditedResource(
+    *("webhooks", "webhook", AdminWebhookRecord, AuditSubject.WEBHOOK), *("Webhook", _check_webhook)
+)
+
+
+# Companions, portfolios and reviews -----------------------------------------------------------
+
+
+@list_endpoint(
+    "companions",
+    AdminCompanionRecord,
+    "All of them by id, also those that search does not show.",
+    query=ListCompanionsForOperators,
+)
+async def list_companions(call: Call, limit: int, offset: int) -> Sequence[object]:
+    wanted: ListCompanionsForOperators = call.parsed_input
+    found = await administration.list_companions(call.ports, 0, limit, offset, wanted.status)
+    emails = await administration.emails_of(call.ports, [each.id for each in found])
+    currency = call.ports.policy.currency
+    return [admin_companion_record(each, currency, emails) for each in found]
+
+
+async def _set_approval(call: Call, ports: Ports, approval: Approval) -> object:
+    changed = await administration.set_approval(ports, call.path_id("Companion"), approval)
+    emails = await administration.emails_of(ports, [changed.id])
+    return admin_companion_record(changed, ports.policy.currency, emails)
+
+
+@change_endpoint(
+    _COMPANION,
+    "approve",
+    "Search shows it, and it can be booked.",
+    rule_codes=("profile_incomplete",),
+)
+async def approve_companion(call: Call, ports: Ports) -> object:
+    return await _set_approval(call, ports, Approval.APPROVED)
+
+
+@change_endpoint(_COMPANION, "reject", "Search hides it; accepted bookings stay.")
+async def reject_companion(call: Call, ports: Ports) -> object:
+    return await _set_approval(call, ports, Approval.SUSPENDED)
+
+
+@list_endpoint(
+    "portfolio",
+    AdminPortfolioItemRecord,
+    "The items of all companions, by id.",
+    query=ListPortfolioForOperators,
+)
+async def list_portfolio(call: Call, limit: int, offset: int) -> Sequence[object]:
+    wanted: ListPortfolioForOperators = call.parsed_input
+    found = await administration.list_portfolio_items(call.ports, wanted.status, 0, limit, offset)
+    emails = await administration.emails_of(call.ports, {each.companion_id for each in found})
+    return [admin_portfolio_record(each, emails) for each in found]
+
+
+async def _moderate(call: Call, ports: Ports, status: PortfolioItemStatus) -> object:
+    item = await administration.moderate_item(ports, call.path_id("Portfolio item"), status)
+    emails = await administration.emails_of(ports, [item.companion_id])
+    return admin_portfolio_record(item, emails)
+
+
+@change_endpoint(_ITEM, "approve", "Everybody can see it.")
+async def approve_item(call: Call, ports: Ports) -> object:
+    return await _moderate(call, ports, PortfolioItemStatus.APPROVED)
+
+
+@change_endpoint(_ITEM, "reject", "Only its owner can see it.")
+async def reject_item(call: Call, ports: Ports) -> object:
+    return await _moderate(call, ports, PortfolioItemStatus.REJECTED)
+
+
+@list_endpoint("reviews", AdminReviewRecord, "All of them by id, hidden ones too.")
+async def list_reviews(call: Call, limit: int, offset: int) -> Sequence[object]:
+    found = await reviews.list_all_reviews(call.ports, 0, limit, offset)
+    parties = {number for each in found for number in (each.reviewer_id, each.reviewee_id)}
+    emails = await administration.emails_of(call.ports, parties)
+    return [admin_review_record(each, emails) for each in found]
+
+
+async def _set_hidden(call: Call, ports: Ports, *, hidden: bool) -> object:
+    review = await reviews.set_review_hidden(ports, call.path_id("Review"), hidden)
+    emails = await administration.emails_of(ports, [review.reviewer_id, review.reviewee_id])
+    return admin_review_record(review, emails)
+
+
+@change_endpoint(_REVIEW, "hide", "It leaves lists, profile and rating.")
+async def hide_review(call: Call, ports: Ports) -> object:
+    return await _set_hidden(call, ports, hidden=True)
+
+
+@change_endpoint(_REVIEW, "show", "A hidden review is shown and counted again.")
+async def show_review(call: Call, ports: Ports) -> object:
+    return await _set_hidden(call, ports, hidden=False)
+
+
+# People and webhooks --------------------------------------------------------------------------
+
+
+@list_endpoint("people", PersonRecord, "All accounts by id.")
+async def list_people(call: Call, limit: int, offset: int) -> Sequence[object]:
+    found = await administration.list_users(call.ports, 0, limit, offset)
+    return [person_record(each) for each in found]
+
+
+@change_endpoint(
+    _PERSON,
+    "disable",
+    "Sessions and keys stop working, search hides the companion, requests end and payouts are "
+    "held. `bookings` is needed where accepted or paid bookings are ahead.",
+    body=DisablePerson,
+    rule_codes=("bookings_ahead",),
+)
+async def disable_person(call: Call, ports: Ports) -> object:
+    user = await administration.get_user_by_id(ports, call.path_id("User"))
+    wanted: DisablePerson = call.parsed_input
+    decision = None if wanted.bookings is None else BookingsDecision(wanted.bookings)
+    done = await disabling.disable_user(
+        ports, user.email, decision, wanted.reason, actor_id=call.user.id
+    )
+    return person_record(done.user)
+
+
+@change_endpoint(_PERSON, "enable", "A disabled account works again.")
+async def enable_person(call: Call, ports: Ports) -> object:
+    user = await administration.get_user_by_id(ports, call.path_id("User"))
+    return person_record(await administration.enable_user(ports, user.email))
+
+
+@list_endpoint("webhooks", AdminWebhookRecord, "The endpoints of all users, by id.")
+async def list_webhooks(call: Call, limit: int, offset: int) -> Sequence[object]:
+    found = await endpoints.list_all_endpoints(call.ports, 0, limit, offset)
+    return [admin_webhook_record(each) for each in found]
+
+
+async def _set_active(call: Call, ports: Ports, *, active: bool) -> object:
+    changed = await endpoints.update_endpoint(
+        ports, None, call.path_id("Webhook"), ChangeWebhook(active=active)
+    )
+    owner = await administration.get_user_by_id(ports, changed.owner_id)
+    return admin_webhook_record(EndpointSubscription(changed, owner))
+
+
+@change_endpoint(_WEBHOOK, "enable", "Its held deliveries are sent.")
+async def enable_webhook(call: Call, ports: Ports) -> object:
+    return await _set_active(call, ports, active=True)
+
+
+@change_endpoint(_WEBHOOK, "disable", "Its deliveries are held, as if its owner paused it.")
+async def disable_webhook(call: Call, ports: Ports) -> object:
+    return await _set_active(call, ports, active=False)
+
+
+# Alerts and the audit -------------------------------------------------------------------------
+
+
+@list_endpoint("alerts", AlertRecord, "The newest first.")
+async def list_alerts(call: Call, limit: int, offset: int) -> Sequence[object]:
+    found = await administration.list_alerts(call.ports, limit, offset)
+    return [alert_record(*each) for each in found]
+
+
+@list_endpoint("audit", AuditRecord, "Every change by an operator, the newest first.")
+async def list_audit(call: Call, _: int, __: int) -> Sequence[object]:
+    wanted: ListForOperators = call.parsed_input
+    found = await audit.list_audit_entries(call.ports, wanted.page, wanted.limit)
+    return [audit_record(each) for each in found]
