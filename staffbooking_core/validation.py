@@ -6,7 +6,7 @@ them; the strict converter of the adapters uses the same checks for JSON and fil
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from enum import StrEnum
 from functools import cache, wraps
@@ -34,7 +34,7 @@ from staffbooking_core.bounds import (
     TextBounds,
     Unset,
 )
-from staffbooking_core.errors import FieldError, InvalidField, NotFound
+from staffbooking_core.errors import FieldError, InvalidField, NotFound, StaffbookingError
 from staffbooking_core.value_checks import (
     BOUND_CHECKS,
     check_date,
@@ -47,6 +47,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_PAGE = 100_000
+
 # Arguments -------------------------------------------------------------------------------
 
 Check = Callable[[str, Any, list[FieldError]], None]
@@ -77,6 +78,18 @@ def validated(usecase: Callable[P, R]) -> Callable[P, R]:
 
     The use-case then raises InvalidField with every fault, before it reads or stores anything.
     """
+    return _checked(usecase, InvalidField)
+
+
+def validated_lookup(resource: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`validated` for a use-case that finds something by its address: what is no address finds
+    nothing, so it raises NotFound for invalid arguments."""
+    return lambda usecase: _checked(usecase, lambda _: NotFound(resource))
+
+
+def _checked(
+    usecase: Callable[P, R], make_error: Callable[[list[FieldError]], StaffbookingError]
+) -> Callable[P, R]:
     names = list(signature(usecase).parameters)[1:]
 
     @cache
@@ -95,7 +108,7 @@ def validated(usecase: Callable[P, R]) -> Callable[P, R]:
             elif name in kwargs:
                 check(name, kwargs[name], faults)
         if faults:
-            raise InvalidField(faults)
+            raise make_error(faults)
 
     if isasyncgenfunction(usecase):
 
@@ -112,27 +125,6 @@ def validated(usecase: Callable[P, R]) -> Callable[P, R]:
         return await cast("Any", usecase(*args, **kwargs))
 
     return cast("Callable[P, R]", checked)
-
-
-def validated_lookup(
-    resource: str,
-) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
-    """`validated` for a use-case that finds something by its address: what is no address finds
-    nothing, so it raises NotFound instead of InvalidField."""
-
-    def decorate(usecase: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        checked = validated(usecase)
-
-        @wraps(usecase)
-        async def found(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return await checked(*args, **kwargs)
-            except InvalidField:
-                raise NotFound(resource) from None
-
-        return found
-
-    return decorate
 
 
 def _argument_check(name: str, hint: Any) -> Check | None:

@@ -79,7 +79,7 @@ async def disabling_a_user_closes_connections(stage: ScenarioStage) -> None:
     """Disabling a user closes all their connections and no others."""
     talk = await stage.open_conversation()
     ada, mia, pad = await stage.connect_ready("ada", "mia", "mia")
-    await disabling.disable_user(stage.ports, mia.user.email)
+    await disabling.disable_user(stage.ports, mia.user.email, disabling.BookingsDecision.KEEP)
     for player in (mia, pad):
         await stage.expect_disconnect(player, CloseCode.FORBIDDEN)
     await ada.send_message_and_receive(talk, "Hello")

@@ -144,7 +144,7 @@ async def test_a_request_is_decided_once(ports):
         (winner,) = successes(await at_once(calls))
         found = await scene.booking(booking)
         assert (found.version, found.status) == (2, winner.status)
-        assert await scene.events(booking) == list(range(1, found.events + 1))
+        assert len(await scene.events(booking)) == found.events
 
 
 async def test_concurrent_keys_stay_within_the_limit(ports):

@@ -17,8 +17,8 @@ from tests.fuzz.openapi_document import ApiDocument, ApiOperation, path_paramete
 from tests.http.deployment import HttpDeployment, json_body
 from tests.support.builders import add_booking
 
-_RANDOM_CONTENT = re.compile(rb'"masked_key":"[^"]*"|/sandbox/\w+/[\w-]+')
-"""Content that differs each time: keys, and pages of the fake processor."""
+_RANDOM_CONTENT = re.compile(rb'"masked_key":"[^"]*"|/sandbox/\w+/[\w-]+|user[0-9]+@example\.com')
+"""Content that differs each time: keys, pages of the fake processor, and addresses of users."""
 _STAFF_PATH_SUFFIXES = ("/respond", "/accept", "/decline", "/check-in")
 
 HttpClient: TypeAlias = httpx.AsyncClient
@@ -51,7 +51,7 @@ class TwinDeployments:
             for side in self._clients_by_role
         ]
         contents = [(one.status_code, _RANDOM_CONTENT.sub(b"", one.content)) for one in answers]
-        assert contents[0] == contents[1]
+        assert contents[0] == contents[1], (operation, url)
         self.document.check_response(operation, answers[0])
         return answers[0]
 
@@ -95,6 +95,7 @@ async def _make_clients(world: HttpDeployment) -> dict[str, HttpClient]:
         "customer": await world.signed_in_client(world.customer.id),
         "staff": await world.signed_in_client(world.companion.id),
         "subscriber": await world.signed_in_client(world.subscriber.id),
+        "admin": await world.signed_in_client(world.admin.id),
     }
 
 
@@ -104,9 +105,15 @@ def _role_for(operation: ApiOperation) -> str:
         return "program"
     if not operation.takes_session:
         return "nobody"
+    if operation.path.startswith("/api/admin/"):
+        return "admin"
     if operation.path.startswith("/staff/") or operation.path.endswith(_STAFF_PATH_SUFFIXES):
         return "staff"
     return "subscriber" if operation.path.startswith("/api/keys") else "customer"
+
+
+_LISTS_BY_CODE = ("disputes", "payouts", "refunds", "ledger")
+"""Lists of operators whose entries are addressed by booking code."""
 
 
 async def _add_resources(world: HttpDeployment) -> dict[str, str]:
@@ -135,6 +142,7 @@ async def _add_resources(world: HttpDeployment) -> dict[str, str]:
     return {
         "delivery_id": str(sent["id"]),
         "/api/v1/bookings/": pending.code,
+        **dict.fromkeys((f"/api/admin/{name}/" for name in _LISTS_BY_CODE), pending.code),
         "/api/v1/companions/": companion,
         "/api/webhooks/": str(hook["id"]),
         "/bookings/": str(pending.id),

@@ -22,7 +22,7 @@ from staffbooking_core.inputs import ChangePassword, ForgotPassword, ResetPasswo
 from staffbooking_core.ports import AccountsWritePort, Ports, Transaction
 from staffbooking_core.usecases.accounts import email_tokens, login_throttling
 from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
-from staffbooking_core.validation import validated
+from staffbooking_core.validation import validated, validated_lookup
 
 
 async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
@@ -157,7 +157,7 @@ async def list_sessions(ports: Ports, user: User) -> Sequence[Session]:
     ]
 
 
-@validated
+@validated_lookup("Session")
 async def end_session(ports: Ports, user: User, name: str) -> None:
     """End one session of a user by its public id. Raises NotFound for a session of somebody
     else."""

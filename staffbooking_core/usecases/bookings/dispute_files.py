@@ -15,7 +15,7 @@ from staffbooking_core.errors import NotFound, RuleBroken, invalid_field
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.bookings.actions import require_party
 from staffbooking_core.usecases.bookings.disputes import authorize_party, require_dispute_party
-from staffbooking_core.validation import validated
+from staffbooking_core.validation import validated, validated_lookup
 
 _PDF_SIGNATURE = b"%PDF-"
 _PDF_MEDIA_TYPES = ("", "application/octet-stream", "application/pdf", "application/x-pdf")
@@ -85,7 +85,7 @@ async def _check_content(
     return content, kind
 
 
-@validated
+@validated_lookup("File")
 async def get_file(
     ports: Ports, actor: Actor, booking_id: int, file_id: str
 ) -> tuple[bytes, DisputeFile]:

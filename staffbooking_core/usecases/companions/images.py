@@ -73,7 +73,7 @@ async def find_own_image(portfolio: PortfolioReadPort, actor: Actor, path: str) 
     return image if image is not None and image.owner_id == actor.user_id else None
 
 
-@validated
+@validated_lookup("Image")
 async def remove_image(ports: Ports, actor: Actor, name: str) -> None:
     """Remove an image of the actor. Locks the user. Where the file storage fails, the file is
     removed later (`remove_orphaned_files`).

@@ -82,7 +82,7 @@ async def test_a_booking_is_paid_once(ports):
         paid = await settled(scenes, booking)
         assert (paid.status, paid.escrow) == (BookingStatus.PAID, paid.total_amount)
         assert paid.intent.extra_payments == ()
-        assert await scenes[0].events(booking) == [1, 2]
+        assert "payment.completed" in await scenes[0].events(booking)
 
 
 async def test_a_concurrent_cancellation_and_payment_leave_no_escrow(ports):
