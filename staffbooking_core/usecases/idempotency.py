@@ -95,6 +95,7 @@ class IdempotentCall:
 
     @property
     def key_digest(self) -> str:
+        """SHA-256 of the key in hexadecimal digits, under which the response is stored."""
         return hashlib.sha256(self.key.encode()).hexdigest()
 
     @property
@@ -111,10 +112,12 @@ ErrorResponse: TypeAlias = Callable[[Exception], Response | None]
 
 
 def scope_of_user(user_id: int) -> str:
+    """The scope of the keys of a signed-in user."""
     return f"user:{user_id}"
 
 
 def scope_of_api_key(key_id: int) -> str:
+    """The scope of the idempotency keys that come with an API key."""
     return f"key:{key_id}"
 
 

@@ -111,7 +111,8 @@ _SUCCESS_REPLIES = {
 """The events that answer a successful frame, sent only to its sender."""
 
 _SHARED_ERROR_CODES = (
-    "missing_field invalid_field content_blocked conversation_left rate_limited".split()
+    *("missing_field", "invalid_field", "content_blocked", "idempotency_mismatch"),
+    *("conversation_left", "rate_limited"),
 )
 FRAME_ERROR_CODES = {
     "bad_frame": "the frame is binary, not a JSON object, nested too deeply, or has no event",

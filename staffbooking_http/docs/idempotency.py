@@ -18,6 +18,7 @@ KEY_PARAMETER: dict[str, Any] = {
 
 REPLAY_HEADERS: dict[str, Any] = {
     "Idempotent-Replay": {
+        "required": False,
         "description": "`true` on a response that was stored under an Idempotency-Key",
         "schema": {"type": "string", "const": "true"},
     }
