@@ -12,7 +12,14 @@ from attrs import frozen
 from staffbooking_core.domain.shared.clock_skew import find_clock_fault
 from staffbooking_core.errors import ClockWrong
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import BookingWrite, Clock, ReadView, Store, Transaction
+from staffbooking_core.ports import (
+    BookingWrite,
+    Clock,
+    OpenTransaction,
+    ReadView,
+    Store,
+    Transaction,
+)
 
 _T = TypeVar("_T")
 
@@ -32,6 +39,12 @@ class GuardedStore:
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[_T]]) -> _T:
         self._check_clock()
         return await self.store.run_transaction(work)
+
+    def open_transaction(
+        self, work: Callable[[Transaction], Awaitable[_T]]
+    ) -> AbstractAsyncContextManager[OpenTransaction[_T]]:
+        self._check_clock()
+        return self.store.open_transaction(work)
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         self._check_clock()

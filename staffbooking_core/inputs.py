@@ -43,6 +43,7 @@ MultilineText = Annotated[str, TextBounds(300, characters=AllowedCharacters.LINE
 LongText = Annotated[str, TextBounds(5000, characters=AllowedCharacters.LINES)]
 OptionalLongText = Annotated[str, TextBounds(5000, 0, characters=AllowedCharacters.LINES)]
 MessageText = Annotated[str, TextBounds(5000, characters=AllowedCharacters.CHAT)]
+ClientMessageId = Annotated[str, TextBounds(100, characters=AllowedCharacters.OPAQUE)]
 EmailAddress = Annotated[str, TextBounds(254, form="email")]
 CountryCode = Annotated[str, TextBounds(2, 2, form="country")]
 TimeOfDay = Annotated[str, TextBounds(5, 5, form="clock")]
@@ -228,6 +229,8 @@ class RespondToReview:
 @frozen(kw_only=True)
 class SendMessage:
     content: MessageText
+    client_message_id: ClientMessageId | None = None
+    """The client's own id of the message: a repeated send is stored once."""
 
 
 @frozen(kw_only=True)
@@ -333,9 +336,7 @@ class ChangeWebhook:
 class SendToConversation:
     conversation_id: Id
     content: MessageText
-    client_message_id: (
-        Annotated[str, TextBounds(100, characters=AllowedCharacters.OPAQUE)] | None
-    ) = None
+    client_message_id: ClientMessageId | None = None
     """The client's own id of the message: a repeated send is stored once and acknowledged again."""
 
 

@@ -198,6 +198,13 @@ class ConversationRow:
     """A group that is not open is invisible to everybody."""
 
 
+@frozen
+class StoredResponseRow:
+    response: StoredResponse
+    lease: Lease | None = None
+    """The lease of a call in progress."""
+
+
 def is_lease_active(lease: Lease | None, now: datetime) -> bool:
     """Whether a lease has not expired; `now` is wall time."""
     return lease is not None and now < lease.until
@@ -225,7 +232,7 @@ class MemoryState:
     booking_by_code: Table[str, int] = field(factory=Table)
     bookings_of: Table[int, tuple[int, ...]] = field(factory=Table)
     """By companion."""
-    stored_responses: Table[tuple[str, str], StoredResponse] = field(factory=Table)
+    stored_responses: Table[tuple[str, str], StoredResponseRow] = field(factory=Table)
     credits: Table[int, RebookingCredit] = field(factory=Table)
     events: Table[str, EventRow] = field(factory=Table)
     events_of: Table[int, tuple[str, ...]] = field(factory=Table)

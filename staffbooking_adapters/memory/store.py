@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -45,7 +45,7 @@ from staffbooking_adapters.memory.webhooks.store import (
 from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import BookingWrite, ReadView, Transaction
+from staffbooking_core.ports import BookingWrite, OpenTransaction, ReadView, Transaction
 
 T = TypeVar("T")
 
@@ -83,29 +83,7 @@ class MemoryStore:
     def __init__(self, policy: Policy) -> None:
         place = self._committed = MemoryTransaction(MemoryState(), SharedState(), policy)
         self._write_lock = asyncio.Lock()
-        self._read_view = ReadView(
-            accounts=AccountsReader(place),
-            audit=AuditReader(place),
-            companions=CompanionsReader(place),
-            reviews=ReviewsReader(place),
-            portfolio=PortfolioReader(place),
-            imports=ImportsReader(place),
-            bookings=BookingsReader(place),
-            disputes=DisputesReader(place),
-            alerts=AlertsReader(place),
-            idempotency=IdempotencyReader(place),
-            operations=OperationsReader(place),
-            ledger=LedgerReader(place),
-            cursors=CursorsReader(place),
-            payees=PayeesReader(place),
-            metrics=MetricsReader(place),
-            webhooks=WebhooksReader(place),
-            notifications=NotificationsReader(place),
-            messages=MessagesReader(place),
-            presence=PresenceReader(place),
-            personal_data=PersonalDataReader(place),
-            sandbox=SandboxReader(place),
-        )
+        self._read_view = _view_of(place)
         self.admission = MemoryAdmission(place)
         self.hints = LocalHints()
 
@@ -114,7 +92,23 @@ class MemoryStore:
         yield self._read_view
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        return await self._run_with_retries(lambda place: work(_begin_transaction(place)))
+        return await self._run(lambda place: work(_begin_transaction(place)))
+
+    @asynccontextmanager
+    async def open_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> AsyncIterator[OpenTransaction[T]]:
+        async with AsyncExitStack() as stack:
+
+            async def attempt() -> OpenTransaction[T]:
+                async with AsyncExitStack() as attempt_stack:
+                    place = await attempt_stack.enter_async_context(self._transaction())
+                    transaction = _begin_transaction(place)
+                    result = await work(transaction)
+                    stack.push_async_exit(attempt_stack.pop_all())
+                return OpenTransaction(result, transaction, _view_of(place))
+
+            yield await _run_with_retries(attempt)
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
@@ -126,25 +120,60 @@ class MemoryStore:
         async def work(tx: MemoryTransaction) -> int:
             return _sweep_expired(tx, now, policy)
 
-        return await self._run_with_retries(work)
+        return await self._run(work)
 
-    async def _run_with_retries(self, work: Callable[[MemoryTransaction], Awaitable[T]]) -> T:
-        for _ in range(MAX_WRITE_ATTEMPTS - 1):
-            try:
-                return await self._run_once(work)
-            except Conflict:
-                continue
-        return await self._run_once(work)
+    async def _run(self, work: Callable[[MemoryTransaction], Awaitable[T]]) -> T:
+        async def attempt() -> T:
+            async with self._transaction() as place:
+                return await work(place)
 
-    async def _run_once(self, work: Callable[[MemoryTransaction], Awaitable[T]]) -> T:
+        return await _run_with_retries(attempt)
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[MemoryTransaction]:
+        """One attempt of a transaction: committed at the end of the context, unless it raises."""
         async with self._write_lock:
             committed = self._committed
             place = MemoryTransaction(committed.state.fork(), committed.shared, committed.policy)
-            result = await work(place)
+            yield place
             committed.state = place.state
             for hint in place.hints:
                 self.hints.give(hint)
-            return result
+
+
+async def _run_with_retries(attempt: Callable[[], Awaitable[T]]) -> T:
+    for _ in range(MAX_WRITE_ATTEMPTS - 1):
+        try:
+            return await attempt()
+        except Conflict:
+            continue
+    return await attempt()
+
+
+def _view_of(tx: MemoryTransaction) -> ReadView:
+    return ReadView(
+        accounts=AccountsReader(tx),
+        audit=AuditReader(tx),
+        companions=CompanionsReader(tx),
+        reviews=ReviewsReader(tx),
+        portfolio=PortfolioReader(tx),
+        imports=ImportsReader(tx),
+        bookings=BookingsReader(tx),
+        disputes=DisputesReader(tx),
+        alerts=AlertsReader(tx),
+        idempotency=IdempotencyReader(tx),
+        operations=OperationsReader(tx),
+        ledger=LedgerReader(tx),
+        cursors=CursorsReader(tx),
+        payees=PayeesReader(tx),
+        metrics=MetricsReader(tx),
+        webhooks=WebhooksReader(tx),
+        notifications=NotificationsReader(tx),
+        messages=MessagesReader(tx),
+        presence=PresenceReader(tx),
+        personal_data=PersonalDataReader(tx),
+        sandbox=SandboxReader(tx),
+    )
 
 
 def _begin_transaction(tx: MemoryTransaction) -> Transaction:
@@ -183,7 +212,9 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
             session, now, idle_timeout=policy.session_idle, lifetime=policy.session_lifetime
         )
     ]
-    answers = [name for name, answer in state.stored_responses.items() if answer.expires_at <= now]
+    answers = [
+        name for name, row in state.stored_responses.items() if row.response.expires_at <= now
+    ]
     done = [
         name
         for name, row in state.processor_events.items()

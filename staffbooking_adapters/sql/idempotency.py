@@ -5,39 +5,48 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import fields, frozen
 from sqlalchemy import (
     ColumnElement,
     Delete,
     Insert,
+    and_,
     bindparam,
     delete,
     func,
     insert,
     literal_column,
+    or_,
     select,
     true,
+    update,
 )
 
 from staffbooking_adapters.sql.engine.composite import parameters_for
 from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.dialect import upsert
+from staffbooking_adapters.sql.engine.leases import (
+    LEASE_VALUES,
+    NOW_PARAM,
+    RELEASED_LEASE_VALUES,
+    is_held_by_caller,
+    lease_parameters,
+)
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_adapters.sql.schema.bookings import answers
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import StoredResponse
+from staffbooking_core.ports import IN_PROGRESS, Lease, StoredResponse
 
-to_stored_response = RowMapper(StoredResponse, tuple(answers.c))
+_COLUMNS = tuple(answers.c[field.name] for field in fields(StoredResponse))
+to_stored_response = RowMapper(StoredResponse, _COLUMNS)
 
-GET_STORED_RESPONSE = Statement(
-    select(*answers.c).where(
-        answers.c.scope == bindparam("answer_scope"),
-        answers.c.key == bindparam("answer_key"),
-        answers.c.expires_at > bindparam("now", type_=Instant),
-    )
+_IS_KEY = and_(
+    answers.c.scope == bindparam("answer_scope"), answers.c.key == bindparam("answer_key")
 )
-_STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
+GET_STORED_RESPONSE = Statement(select(*_COLUMNS).where(_IS_KEY, answers.c.expires_at > NOW_PARAM))
+_STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in _COLUMNS}
 
 
 def _delete_expired_response(condition: ColumnElement[bool]) -> Delete:
@@ -77,11 +86,37 @@ SAVE_RESPONSE = Statement(
     postgresql=_delete_expired_and_insert_response(true()), sqlite=_insert_response(true())
 )
 
+_CLAIM_INSERT = upsert(answers).values(**_STORED_RESPONSE_VALUES, **LEASE_VALUES)
+_IS_ABANDONED = and_(
+    answers.c.status == IN_PROGRESS,
+    answers.c.lease_until <= NOW_PARAM,
+    answers.c.fingerprint == _STORED_RESPONSE_VALUES["fingerprint"],
+)
+CLAIM_KEY = Statement(
+    _CLAIM_INSERT.on_conflict_do_update(
+        index_elements=["scope", "key"],
+        set_={**_STORED_RESPONSE_VALUES, **LEASE_VALUES},
+        where=or_(answers.c.expires_at <= NOW_PARAM, _IS_ABANDONED),
+    )
+)
+FINISH_CALL = Statement(
+    update(answers)
+    .where(_IS_KEY, is_held_by_caller(answers))
+    .values(**_STORED_RESPONSE_VALUES, **RELEASED_LEASE_VALUES)
+)
+RELEASE_KEY = Statement(delete(answers).where(_IS_KEY, is_held_by_caller(answers)))
+
 
 def stored_response_params(response: StoredResponse, policy: Policy) -> dict[str, Any]:
     """The parameters of the statements that store a response."""
-    row = {f"answer_{name}": getattr(response, name) for name in _STORED_RESPONSE_VALUES}
-    return {**row, "answer_made_at": response.expires_at - policy.idempotency_lifetime}
+    return {
+        **_response_row(response),
+        "answer_made_at": response.expires_at - policy.idempotency_lifetime,
+    }
+
+
+def _response_row(response: StoredResponse) -> dict[str, Any]:
+    return {f"answer_{name}": getattr(response, name) for name in _STORED_RESPONSE_VALUES}
 
 
 @frozen
@@ -109,3 +144,16 @@ class IdempotencyWriter(IdempotencyReader):
             await self.connection.execute(
                 statement, **parameters_for(statement, self.connection, row)
             )
+
+    async def claim_key(self, claim: StoredResponse, lease: Lease, now: datetime) -> bool:
+        row = _response_row(claim) | lease_parameters(lease)
+        return bool(await self.connection.execute(CLAIM_KEY, **row, now=now))
+
+    async def finish_call(self, response: StoredResponse, lease: Lease) -> bool:
+        row = _response_row(response)
+        return bool(await self.connection.execute(FINISH_CALL, **row, held_by=lease.token))
+
+    async def release_key(self, scope: str, key: str, lease: Lease) -> None:
+        await self.connection.execute(
+            RELEASE_KEY, answer_scope=scope, answer_key=key, held_by=lease.token
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -57,7 +57,7 @@ from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
 from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import BookingWrite, Hint, ReadView, Transaction
+from staffbooking_core.ports import BookingWrite, Hint, OpenTransaction, ReadView, Transaction
 
 T = TypeVar("T")
 
@@ -125,29 +125,31 @@ class SqlStore:
     _read_view: ReadView = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        database = self.database
-        self._read_view = ReadView(
-            accounts=AccountsReader(database, self._unwritten_key_uses),
-            audit=AuditReader(database),
-            companions=CompanionsReader(database),
-            reviews=ReviewsReader(database),
-            portfolio=PortfolioReader(database),
-            imports=ImportsReader(database),
-            bookings=BookingsReader(database, self._booking_ids),
-            disputes=DisputesReader(database),
-            alerts=AlertsReader(database),
-            idempotency=IdempotencyReader(database),
-            operations=OperationsReader(database),
-            ledger=LedgerReader(database),
-            cursors=CursorsReader(database),
-            payees=PayeesReader(database),
-            metrics=MetricsReader(database),
-            webhooks=WebhooksReader(database),
-            notifications=NotificationsReader(database),
-            messages=MessagesReader(database),
-            presence=PresenceReader(database),
-            personal_data=PersonalDataReader(database),
-            sandbox=SandboxReader(database),
+        self._read_view = self._view_of(self.database)
+
+    def _view_of(self, connection: Connection) -> ReadView:
+        return ReadView(
+            accounts=AccountsReader(connection, self._unwritten_key_uses),
+            audit=AuditReader(connection),
+            companions=CompanionsReader(connection),
+            reviews=ReviewsReader(connection),
+            portfolio=PortfolioReader(connection),
+            imports=ImportsReader(connection),
+            bookings=BookingsReader(connection, self._booking_ids),
+            disputes=DisputesReader(connection),
+            alerts=AlertsReader(connection),
+            idempotency=IdempotencyReader(connection),
+            operations=OperationsReader(connection),
+            ledger=LedgerReader(connection),
+            cursors=CursorsReader(connection),
+            payees=PayeesReader(connection),
+            metrics=MetricsReader(connection),
+            webhooks=WebhooksReader(connection),
+            notifications=NotificationsReader(connection),
+            messages=MessagesReader(connection),
+            presence=PresenceReader(connection),
+            personal_data=PersonalDataReader(connection),
+            sandbox=SandboxReader(connection),
         )
 
     def read_view(self) -> AbstractAsyncContextManager[ReadView]:
@@ -162,6 +164,22 @@ class SqlStore:
         for hint in hints:
             self.hints.give(hint)
         return result
+
+    @asynccontextmanager
+    async def open_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> AsyncIterator[OpenTransaction[T]]:
+        hints: set[Hint] = set()
+
+        async def run_in_transaction(connection: Connection) -> OpenTransaction[T]:
+            hints.clear()
+            transaction = self._begin_transaction(connection, hints)
+            return OpenTransaction(await work(transaction), transaction, self._view_of(connection))
+
+        async with self.database.open_transaction(run_in_transaction) as (opened, _):
+            yield opened
+        for hint in hints:
+            self.hints.give(hint)
 
     def _begin_transaction(self, connection: Connection, hints: set[Hint]) -> Transaction:
         """The ports of a transaction; `hints` collects the hints to give after its commit."""

@@ -56,6 +56,7 @@ from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
 from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
 from staffbooking_core.ports.idempotency import (
     IDEMPOTENCY_KEY_TAKEN,
+    IN_PROGRESS,
     IdempotencyReadPort,
     IdempotencyWritePort,
     StoredResponse,
@@ -96,7 +97,7 @@ from staffbooking_core.ports.processor import (
 )
 from staffbooking_core.ports.reviews import ALREADY_REVIEWED, ReviewsReadPort, ReviewsWritePort
 from staffbooking_core.ports.sandbox import SandboxReadPort, SandboxWritePort
-from staffbooking_core.ports.store import ReadView, Store, Transaction
+from staffbooking_core.ports.store import OpenTransaction, ReadView, Store, Transaction
 from staffbooking_core.ports.timers import Timer, TimersWritePort
 from staffbooking_core.ports.webhooks import (
     DueDelivery,
@@ -139,6 +140,7 @@ __all__ = [
     "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
+    "IN_PROGRESS",
     "MAX_LOGIN_ADDRESSES",
     "PARTY_DISABLED",
     "AccountsReadPort",
@@ -201,6 +203,7 @@ __all__ = [
     "NotificationsReadPort",
     "NotificationsWritePort",
     "Notifier",
+    "OpenTransaction",
     "OperationsReadPort",
     "OperationsWritePort",
     "PayeePage",

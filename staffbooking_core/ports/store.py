@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from attrs import frozen
 
@@ -99,6 +99,17 @@ class Transaction:
     sandbox: SandboxWritePort
 
 
+@frozen
+class OpenTransaction(Generic[T]):
+    """A transaction whose unit of work has run, and which is not committed yet."""
+
+    result: T
+    """The result of the unit of work."""
+    transaction: Transaction
+    view: ReadView
+    """Queries that see what the transaction has written."""
+
+
 class Store(Protocol):
     """The store of one deployment. Every method may raise StoreUnavailable."""
 
@@ -113,6 +124,15 @@ class Store(Protocol):
         The work is repeated a few times where transactions collide (`Conflict`, deadlocks): it
         must decide anew from what it reads, and have no effect outside the store. Raises what
         the work raises.
+        """
+        ...
+
+    def open_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> AbstractAsyncContextManager[OpenTransaction[T]]:
+        """Run a unit of work as `run_transaction` does, but commit at the end of the context: what
+        follows from its result can be saved with it. Rolled back where the context raises or is
+        cancelled. Inside the context nothing may wait for other transactions or the network.
         """
         ...
 

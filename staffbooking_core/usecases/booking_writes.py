@@ -20,7 +20,6 @@ from staffbooking_core.ports import (
     CompanionsWritePort,
     Ports,
     RebookingCredit,
-    StoredResponse,
     Transaction,
 )
 from staffbooking_core.representations.bookings import booking_record
@@ -32,11 +31,7 @@ LOCAL_DAY_MARGIN = timedelta(days=2)
 
 
 def to_booking_write(
-    ports: Ports,
-    before: Booking | None,
-    result: TransitionResult,
-    now: datetime,
-    response: StoredResponse | None = None,
+    ports: Ports, before: Booking | None, result: TransitionResult, now: datetime
 ) -> BookingWrite:
     """All rows of a transition, with the published version of the booking after it, and the event
     that reports it: without one of its own, a new version is `booking.updated`. `before` is None
@@ -63,7 +58,6 @@ def to_booking_write(
         alerts=result.alerts,
         notifications=notifications_for(before, result),
         rebooking_credit=credit,
-        response=response,
     )
 
 

@@ -41,6 +41,7 @@ class ApiKeyAccess:
 
     permission: Permission
     is_rate_limited: bool = True
+    identifies_caller: bool = True
 
     async def admit(self, call: Call) -> None:
         rate_limits.apply_verdicts(call, await _admit_api_key(call, self.permission, call.rules))
@@ -52,6 +53,7 @@ class SessionAccess:
 
     check_user: UserCheck | None = None
     is_rate_limited: bool = True
+    identifies_caller: bool = True
 
     async def admit(self, call: Call) -> None:
         if call.headers(b"authorization"):
@@ -89,6 +91,7 @@ class ApiKeyOrSessionAccess:
     rate_limit_name: str | None = None
     """The name of a per-user limit, shared by keys and sessions, that replaces the general one."""
     is_rate_limited: bool = True
+    identifies_caller: bool = True
 
     async def admit(self, call: Call) -> None:
         if self.rate_limit_name is not None:
@@ -107,6 +110,7 @@ class SignedOutAccess:
     """Access without credentials, for sign-up, sign-in and inquiries; refuses foreign origins."""
 
     is_rate_limited: bool = True
+    identifies_caller: bool = False
 
     async def admit(self, call: Call) -> None:
         own = mounting.origin(call.ports.policy).encode()
@@ -121,6 +125,7 @@ class SecretPathAccess:
     that paths cannot be guessed by trial."""
 
     is_rate_limited: bool = True
+    identifies_caller: bool = False
 
     async def admit(self, call: Call) -> None:
         await rate_limits.count_address(call)
@@ -131,6 +136,7 @@ class PublicAccess:
     """Access for operations and the sandbox: no authentication, rate limits or limit headers."""
 
     is_rate_limited: bool = False
+    identifies_caller: bool = False
 
     async def admit(self, call: Call) -> None:
         """Nothing to check."""

@@ -29,7 +29,6 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDeci
 from staffbooking_core.errors import NotFound
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_http.api.metrics import BacklogCache, ChannelMetrics, RequestMetrics
 from staffbooking_http.api.readiness import ReadinessCheck
 from staffbooking_http.api.upload_limits import UploadLimiter
@@ -138,7 +137,6 @@ class Call:
 
     __slots__ = (
         "actor",
-        "idempotency_request",
         "now",
         "params",
         "parsed_input",
@@ -170,7 +168,6 @@ class Call:
         self.rules: tuple[RateLimit, ...] = ()
         """The rate limits that count the call, the most specific first."""
         self.verdict: RateLimitDecision | None = None
-        self.idempotency_request: IdempotencyRequest[Booking] | None = None
 
     def headers(self, name: bytes) -> list[bytes]:
         """Every value of a header, in order of arrival."""
@@ -204,6 +201,11 @@ class Access(Protocol):
     @property
     def is_rate_limited(self) -> bool:
         """Whether calls are rate limited and responses have the limit headers."""
+        ...
+
+    @property
+    def identifies_caller(self) -> bool:
+        """Whether every call is of an API key or a user."""
         ...
 
     async def admit(self, call: Call) -> None:
@@ -272,8 +274,16 @@ class Endpoint:
     check_target: Handler | None = None
     """Raises NotFound and Forbidden for the path's target. Called when the input is invalid,
     because these errors precede input errors (CONTRACT 1)."""
-    build_stored_reply: Callable[[Call, Booking], Reply] | None = None
-    """Builds the success reply stored under an Idempotency-Key; None ignores the header."""
+    build_booking_reply: Callable[[Call, Booking], Reply] | None = None
+    """Builds the success reply of a booking request, which is stored under an Idempotency-Key in
+    the statement that stores the booking."""
+    calls_services: bool = False
+    """Whether the handler calls other services between its transactions, and may be repeated
+    safely: under an Idempotency-Key it is claimed by a lease."""
+    shows_secret: bool = False
+    """Whether a success shows a secret, which is stored sealed under an Idempotency-Key."""
+    changes_nothing: bool = False
+    """Whether it is a POST that changes nothing, and ignores an Idempotency-Key."""
     rule_codes: tuple[str, ...] = ()
     """The codes of the rules that the endpoint may break, for the documents."""
     not_found_name: str = ""
@@ -287,6 +297,21 @@ class Endpoint:
     """Set if it is to go: every response then has the headers that say so."""
     has_etag: bool = False
     """Whether a success has an ETag, so that If-None-Match gets a 304."""
+
+    @property
+    def takes_idempotency_key(self) -> bool:
+        """Whether an Idempotency-Key makes the endpoint safe to repeat (CONTRACT 4): every POST of
+        keys and sessions that changes something, but for uploads and accounts."""
+        return (
+            self.method == "POST"
+            and self.access.identifies_caller
+            and not (self.changes_nothing or self.takes_upload)
+            and not self.path.startswith(("/auth/", "/account/"))
+        )
+
+    @property
+    def takes_upload(self) -> bool:
+        return self.has_file or self.is_upload_limited or self.max_raw_bytes is not None
 
     def raw_byte_limit(self, policy: Policy) -> int:
         """The size limit of a raw body under a policy, in bytes."""

@@ -90,6 +90,9 @@ ERROR_CODE_DESCRIPTIONS = {
     "method_not_allowed": "the path has no such method; the Allow header lists its methods",
     "upgrade_required": "the path accepts WebSockets only",
     "bad_handshake": "the Socket.IO request is not Engine.IO 4, or is out of sequence",
+    "idempotency_mismatch": "the Idempotency-Key, or the `client_message_id`, was used for another "
+    "request",
+    "idempotency_key_invalid": "Idempotency-Key is not 1 to 255 printable ASCII characters",
     "rate_limited": "the rate limit is exceeded; `retry_after` is the wait in seconds",
     "processor_unavailable": "the payment processor is temporarily unavailable; try again",
     "internal": "an internal error; the log has the details under `request_id`",

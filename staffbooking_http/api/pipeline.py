@@ -2,9 +2,10 @@
 
 1. The path and method: 404, 405.
 2. Authentication and rate limits (`access`): 401, 403, 429.
-3. The input: 413, 415, 400, 422. Before such an error, `check_target` looks up the path's target,
+3. A stored response under an Idempotency-Key (`idempotency`).
+4. The input: 413, 415, 400, 422. Before such an error, `check_target` looks up the path's target,
    whose 404 and 403 take precedence.
-4. The use-case, which looks up the target itself.
+5. The use-case, which looks up the target itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -160,21 +161,31 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     call.rules = route.rules
     endpoint = route.endpoint
     await endpoint.access.admit(call)
-    if endpoint.check_target is None:
-        return await _run_handler(call, endpoint)
+    has_key = endpoint.takes_idempotency_key and call.headers(idempotency.KEY_HEADER)
+    return await _check_target_first(call, endpoint, _handle_once if has_key else _handle)
+
+
+async def _check_target_first(
+    call: Call, endpoint: Endpoint, handle: idempotency.EndpointHandler
+) -> Reply:
+    """Handle a call. Before an error in the input is raised, the path's target is looked up."""
     try:
-        return await _run_handler(call, endpoint)
+        return await handle(call, endpoint)
     except (InvalidInput, HttpError):
-        await endpoint.check_target(call)
+        if endpoint.check_target is not None:
+            await endpoint.check_target(call)
         raise
 
 
-async def _run_handler(call: Call, endpoint: Endpoint) -> Reply:
+async def _handle_once(call: Call, endpoint: Endpoint) -> Reply:
+    handle = partial(_check_target_first, handle=_handle)
+    return await idempotency.handle_idempotently(call, endpoint, handle)
+
+
+async def _handle(call: Call, endpoint: Endpoint) -> Reply:
     if endpoint.is_upload_limited:
         turns, read = call.site.upload_limiters[endpoint.path], partial(_read_input, call, endpoint)
         return await turns.process(call, call.actor.user_id, read, endpoint.handler)
-    if endpoint.build_stored_reply is not None:
-        return await idempotency.handle_idempotently(call, endpoint, await request_body.read(call))
     return await endpoint.handler(await _read_input(call, endpoint))
 
 

@@ -61,7 +61,7 @@ _CLOSE_CODE_DESCRIPTIONS = {
 _CLIENT_EVENT_DESCRIPTIONS = {
     ClientEvent.SEND_MESSAGE: "Send a message to a conversation. An `ack` confirms that it is "
     "stored, an `error` that it is not; with a `client_message_id` it can be sent again and "
-    "is stored once",
+    "is stored once; with other content that is an `error` of code `idempotency_mismatch`",
     ClientEvent.TYPING: "Typing in a conversation has started or stopped; send it again while "
     "typing continues",
     ClientEvent.READ: "Mark a conversation as read up to a message",
@@ -111,7 +111,8 @@ _SUCCESS_REPLIES = {
 """The events that answer a successful frame, sent only to its sender."""
 
 _SHARED_ERROR_CODES = (
-    "missing_field invalid_field content_blocked conversation_left rate_limited".split()
+    *("missing_field", "invalid_field", "content_blocked", "idempotency_mismatch"),
+    *("conversation_left", "rate_limited"),
 )
 FRAME_ERROR_CODES = {
     "bad_frame": "the frame is binary, not a JSON object, nested too deeply, or has no event",

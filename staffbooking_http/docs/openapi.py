@@ -33,6 +33,7 @@ from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
 from staffbooking_http.api.input_schemas import class_schema, field_schemas
 from staffbooking_http.api.response_schemas import COMPONENT_SCHEMAS, Schema, type_schema
 from staffbooking_http.docs.hosted_pages import describe_hosted_pages
+from staffbooking_http.docs.idempotency import KEY_PARAMETER, REPLAY_HEADERS
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -42,13 +43,14 @@ _INTEGER = type_schema(int)
 DESCRIPTION = """\
 Search staff, request bookings and follow them from acceptance to payout.
 
-Errors are `{"error", "code"}`; `code` is stable, `x-codes` lists all. Missing fields are 400
+Errors are `{{"error", "code"}}`; `code` is stable, `x-codes` lists all. Missing fields are 400
 `missing_field`, invalid ones 422 `invalid_field`, both with `errors`, which names every faulty
 `field` at once. Where a field's schema does not allow null, null is the same as no field.
 Texts contain no control characters and no bidi controls; long ones (comments, responses,
 descriptions, messages) may have tabs and line breaks, messages also bidi embeddings and isolates.
 Limits are fixed windows from their first hit: {limits}. Every response has `X-RateLimit-Limit`,
 `X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
+Responses under an Idempotency-Key are kept for {idempotency_lifetime}.
 Money is a JSON number in {currency}; times are UTC with `Z`.
 The ETag of a booking is its `version`, which rises with each change of its record. A change with
 `If-Match` of another version is 412 `version_mismatch`, and changes nothing.
@@ -144,7 +146,12 @@ def _format_description(policy: Policy) -> str:
     limits = policy.limits
     rules = (limits.general, limits.bookings, limits.webhooks)
     told = ", ".join(_format_rule(rule) for rule in rules)
-    return DESCRIPTION.replace("{limits}", told).replace("{currency}", policy.currency.code)
+    values = {
+        "limits": told,
+        "currency": policy.currency.code,
+        "idempotency_lifetime": format_duration(policy.idempotency_lifetime),
+    }
+    return DESCRIPTION.format_map(values)
 
 
 def _format_rule(rule: RateLimit) -> str:
@@ -274,13 +281,8 @@ def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
             "description": "Refuse the change unless this is the booking's version (its ETag)",
             "schema": _STRING,
         }
-    if endpoint.build_stored_reply is not None:
-        yield {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": False,
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-        }
+    if endpoint.takes_idempotency_key:
+        yield KEY_PARAMETER
 
 
 _VERSION_HEADER: JsonObject = {
@@ -305,6 +307,8 @@ def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
         reply: JsonObject = {"description": _STATUS_DESCRIPTIONS[status]}
         if endpoint.access.is_rate_limited:
             reply["headers"] = headers
+        if status == endpoint.status and endpoint.takes_idempotency_key:
+            reply["headers"] = {**headers, **REPLAY_HEADERS}
         if status == 200 and endpoint.is_versioned and endpoint.method == "GET":
             reply["headers"] = {**headers, "ETag": _VERSION_HEADER}
         if endpoint.deprecation is not None:
@@ -325,13 +329,12 @@ def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]
     )
     sends = endpoint.body is not None or endpoint.has_file or bool(endpoint.raw_media_type)
     takes = sends or endpoint.query is not None
-    guarded = isinstance(endpoint.access, ApiKeyAccess | SessionAccess | ApiKeyOrSessionAccess)
     yield endpoint.status, endpoint.response_schema
     if endpoint.has_etag:
         yield 304, None
-    if takes or endpoint.rule_codes:
+    if takes or endpoint.rule_codes or endpoint.takes_idempotency_key:
         yield 400, faults
-    if guarded or "bad_credentials" in endpoint.rule_codes:
+    if endpoint.access.identifies_caller or "bad_credentials" in endpoint.rule_codes:
         yield 401, error
     if endpoint.access.is_rate_limited:
         yield 403, error
@@ -351,7 +354,7 @@ def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]
 def _body_error_schemas(
     endpoint: Endpoint, sends: bool, error: Schema
 ) -> Iterator[tuple[int, Schema]]:
-    if sends or endpoint.max_raw_bytes is not None:
+    if sends or endpoint.max_raw_bytes is not None or endpoint.takes_idempotency_key:
         yield 413, error
     if sends:
         yield 415, error

@@ -4,7 +4,6 @@ They call the same use-cases as `/staff/profile`, `/staff/images` and `/staff/po
 paths of their own. There is no list of images: an image that is no longer shown is removed.
 """
 
-import hashlib
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -18,7 +17,7 @@ from litestar.response import Redirect, Template
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.companions import availability
-from staffbooking_core.domain.companions.portfolio import NewPortfolioItem
+from staffbooking_core.domain.companions.portfolio import Image
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, StaffbookingError
 from staffbooking_core.inputs import (
@@ -29,6 +28,7 @@ from staffbooking_core.inputs import (
     ServiceTypes,
     TimezoneName,
 )
+from staffbooking_core.ports import Ports
 from staffbooking_core.representations.companions import (
     ProfileRecord,
     own_portfolio_record,
@@ -36,7 +36,6 @@ from staffbooking_core.representations.companions import (
 )
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.companions import images, profiles, search
-from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import query_string, rate_limits
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.errors import HttpError
@@ -47,6 +46,7 @@ from staffbooking_http.pages.session import (
     PageRequest,
     field_label,
     flash_text,
+    form_call,
     get_call,
     read_form,
     read_upload_form,
@@ -54,6 +54,7 @@ from staffbooking_http.pages.session import (
     render,
     render_error,
     require_staff_member,
+    submit_once,
 )
 
 _PROFILE_PATH, _PROFILE_TEMPLATE = "/staff/me", "profile.html"
@@ -211,8 +212,8 @@ async def change_photo(request: PageRequest) -> Template | Redirect:
     visitor = await require_staff_member(call, return_to=_PROFILE_PATH)
 
     async def change(upload: Upload) -> None:
-        async with _uploaded_image(call, visitor, upload) as path:
-            await profiles.set_profile_photo(call.ports, visitor.actor, path)
+        async with _uploaded_image(call, visitor, upload) as image:
+            await profiles.set_profile_photo(call.ports, visitor.actor, image.path)
 
     try:
         await read_upload_form(
@@ -291,8 +292,6 @@ async def add_portfolio_item(request: PageRequest) -> Template | Redirect:
     most = call.ports.policy.max_image_bytes
     try:
         await read_upload_form(call, visitor, _IMAGES_PATH, most, keep, note)
-    except AlreadyAnswered as before:
-        return Redirect(before.response.body.decode(), status_code=303)
     except _SHOWN_ERRORS as error:
         if error.code == _FORM_REUSED_ERROR.code:
             error, draft = _FORM_REUSED_ERROR, evolve(draft, key="")
@@ -313,17 +312,20 @@ _FORM_REUSED_ERROR = RuleBroken(
 async def _save_portfolio_item(
     call: Call, visitor: SignedInUser, given: _PortfolioItemForm, upload: Upload
 ) -> None:
-    fingerprint = hashlib.sha256(upload.other_fields + b"\0" + upload.content).digest()
-    scope = f"user:{visitor.user.id}"
-    keep = IdempotencyRequest[NewPortfolioItem](
-        scope, given.key, fingerprint, lambda _: (303, _ADDED_URL.encode())
-    )
-    # Checked before the image is stored: a replay must not exceed the image quota.
-    await idempotency.check_replay(call.ports, keep)
-    async with _uploaded_image(call, visitor, upload) as path:
-        await profiles.add_portfolio_item(
-            call.ports, visitor.actor, evolve(given, image=path), keep
-        )
+    form = upload.other_fields + b"\0" + upload.content
+    # Looked up before the image is stored: a replay must not exceed the image quota.
+    if await idempotency.find_response(call.ports, form_call(visitor, given.key, form)):
+        return
+    async with _uploaded_image(call, visitor, upload) as image:
+
+        async def submit(ports: Ports) -> str:
+            item = evolve(given, image=image.path)
+            await profiles.add_portfolio_item(ports, visitor.actor, item)
+            return _ADDED_URL
+
+        _, is_replay = await submit_once(call, visitor, given.key, form, submit)
+    if is_replay:
+        await _remove_image(call, visitor, image)
 
 
 @post("/staff/showcase/{number:str}", status_code=200)
@@ -351,15 +353,21 @@ async def _portfolio_context(call: Call, visitor: SignedInUser) -> dict[str, Any
 
 
 @asynccontextmanager
-async def _uploaded_image(call: Call, visitor: SignedInUser, upload: Upload) -> AsyncIterator[str]:
-    """Store an uploaded image and yield its path; remove it if the block raises an error."""
+async def _uploaded_image(
+    call: Call, visitor: SignedInUser, upload: Upload
+) -> AsyncIterator[Image]:
+    """Store an uploaded image and yield it; remove it if the block raises an error."""
     image = await images.upload_image(call.ports, visitor.actor, upload.content, upload.media)
     try:
-        yield image.path
-    except (StaffbookingError, AlreadyAnswered):
-        with suppress(StaffbookingError):  # It may be in use; the first error is raised.
-            await images.remove_image(call.ports, visitor.actor, image.name)
+        yield image
+    except StaffbookingError:
+        await _remove_image(call, visitor, image)
         raise
+
+
+async def _remove_image(call: Call, visitor: SignedInUser, image: Image) -> None:
+    with suppress(StaffbookingError):  # It may be in use; the first error is raised.
+        await images.remove_image(call.ports, visitor.actor, image.name)
 
 
 PAGES = (

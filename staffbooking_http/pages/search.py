@@ -4,7 +4,6 @@ They call the same use-cases as `/api/v1/companions` and `POST /bookings`, under
 limits.
 """
 
-import hashlib
 from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
@@ -24,9 +23,9 @@ from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
 from staffbooking_core.inputs import RequestBooking
 from staffbooking_core.policy import HOUR
+from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.companions import search
-from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.access import require_customer
 from staffbooking_http.api.endpoint import Call, SignedInUser
@@ -41,6 +40,7 @@ from staffbooking_http.pages.session import (
     render,
     render_error,
     require_signed_in,
+    submit_once,
 )
 from staffbooking_http.routes.bookings import request_by_session
 
@@ -88,6 +88,7 @@ class _BookingDraft:
     cancellation_insurance: DraftText = ""
     rebooking_of: DraftText = ""
     key: DraftText = ""
+    again: DraftText = ""
 
 
 @frozen(kw_only=True)
@@ -96,6 +97,9 @@ class _BookingForm(RequestBooking):
 
     key: Annotated[str, TextBounds(255)]
     """Idempotency key, new for each rendered form: a form submitted twice is applied once."""
+    again: bool = False
+    """Whether the visitor was told that they have requested the same before. A browser that goes
+    back loads the form anew, with a new key."""
 
 
 # Search ---------------------------------------------------------------------------------
@@ -255,6 +259,8 @@ async def submit_request(request: PageRequest) -> Template | Redirect:
             error, draft["key"] = _FORM_REUSED_ERROR, call.ports.ids.token()
         elif error.code == _REBOOKING_USED_ERROR.code:
             error, draft["rebooking_of"] = _REBOOKING_USED_ERROR, ""
+        elif error.code == _SAME_REQUEST_CODE:
+            draft["again"] = "true"
         return render_error(
             _REQUEST_TEMPLATE, visitor, error, draft=draft, **await _request_context(call)
         )
@@ -264,6 +270,11 @@ _FORM_REUSED_ERROR = RuleBroken(
     "idempotency_mismatch",
     "This form made a booking before, filled in otherwise: it is among your bookings. "
     "Sent now, it makes another one",
+)
+_SAME_REQUEST_CODE = "already_requested"
+_SAME_REQUEST_MESSAGE = (
+    "You have requested just this before, and it waits for its answer: it is among your bookings. "
+    "Sent now, it makes another one"
 )
 _REBOOKING_USED_ERROR = RuleBroken(
     "rebooking_not_available",
@@ -275,19 +286,16 @@ async def _request_booking(
     call: Call, visitor: SignedInUser, booking_form: _BookingForm, form: bytes
 ) -> str:
     """Request the booking; return the path of its page, also when the form was submitted before."""
-    fingerprint = hashlib.sha256(form).digest()
-    keep = IdempotencyRequest(
-        f"user:{visitor.user.id}", booking_form.key, fingerprint, _stored_response
-    )
-    try:
-        booking = await requests.request_booking(call.ports, visitor.actor, booking_form, keep)
-    except AlreadyAnswered as before:
-        return before.response.body.decode()
-    return _booking_path(booking)
 
+    async def submit(ports: Ports) -> str:
+        if not booking_form.again and await requests.has_same_request(
+            ports, visitor.actor, booking_form
+        ):
+            raise RuleBroken(_SAME_REQUEST_CODE, _SAME_REQUEST_MESSAGE)
+        return _booking_path(await requests.request_booking(ports, visitor.actor, booking_form))
 
-def _stored_response(booking: Booking) -> tuple[int, bytes]:
-    return 303, _booking_path(booking).encode()
+    path, _ = await submit_once(call, visitor, booking_form.key, form, submit, _booking_path)
+    return path
 
 
 def _booking_path(booking: Booking) -> str:

@@ -1,5 +1,6 @@
 """Shared page functions: requests, the signed-in visitor, CSRF-checked forms, rendering."""
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -10,8 +11,12 @@ from litestar.datastructures import State
 from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.errors import StaffbookingError, Unauthenticated
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.accounts import sessions
+from staffbooking_core.usecases.idempotency import IdempotentCall, Response
 from staffbooking_http.api import query_string, rate_limits, request_body, uploads
 from staffbooking_http.api.access import authenticate_session, check_csrf, require_staff
 from staffbooking_http.api.access_log import note_caller
@@ -173,6 +178,40 @@ async def parse_counted_form(
     """Count the request, then parse a verified form. Raises RateLimitExceeded and InvalidInput."""
     await rate_limits.count_user(call, visitor.user.id)
     return query_string.parse_form(cls, form)
+
+
+async def submit_once(
+    call: Call,
+    visitor: SignedInUser,
+    key: str,
+    form: bytes,
+    submit: Callable[[Ports], Awaitable[str]],
+    booking_path: Callable[[Booking], str] | None = None,
+) -> tuple[str, bool]:
+    """Submit a form once for its key, by `submit` with the given ports; returns the path to go to,
+    and whether the form was submitted before. `booking_path` is the path of a booking that `submit`
+    requests.
+
+    Raises RuleBroken `idempotency_mismatch` where the key was used for another form.
+    """
+
+    def to_response(path: str) -> Response:
+        return Response(303, path.encode())
+
+    async def work(ports: Ports) -> Response:
+        return to_response(await submit(ports))
+
+    once = form_call(visitor, key, form)
+    if booking_path is not None:
+        once = evolve(once, booking_response=lambda booking: to_response(booking_path(booking)))
+    response = await idempotency.run(call.ports, once, work, lambda error: None)
+    return response.body.decode(), response.is_replay
+
+
+def form_call(visitor: SignedInUser, key: str, form: bytes) -> IdempotentCall:
+    """The idempotent call of a form with a key."""
+    scope = idempotency.scope_of_user(visitor.user.id)
+    return IdempotentCall(scope, key, hashlib.sha256(form).digest())
 
 
 # Rendering ------------------------------------------------------------------------------

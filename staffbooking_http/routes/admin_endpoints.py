@@ -87,6 +87,8 @@ def change_endpoint(
     description: str,
     body: type = OperatorDecision,
     rule_codes: tuple[str, ...] = (),
+    *,
+    calls_services: bool = False,
 ) -> Callable[[Change], Endpoint]:
     """Declare an operator's change as an endpoint."""
 
@@ -127,6 +129,7 @@ def change_endpoint(
             check_target=check_target,
             response_schema=reply_schema(**fields),
             rule_codes=rule_codes,
+            calls_services=calls_services,
             not_found_name=subject.resource_name,
         )(handle)
 

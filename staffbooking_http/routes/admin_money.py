@@ -156,6 +156,7 @@ async def release_payout(call: Call, ports: Ports) -> object:
     "retry",
     "Tries again now, ahead of the next attempt.",
     rule_codes=("payout_not_failed",),
+    calls_services=True,
 )
 async def retry_payout(call: Call, ports: Ports) -> object:
     [record] = await _payout_records(ports, [await payouts.retry_payout(ports, call.path_code())])
@@ -179,6 +180,7 @@ async def list_refunds(call: Call, limit: int, offset: int) -> Sequence[object]:
     "retry",
     "Orders every failed refund of the booking again, now.",
     rule_codes=("no_failed_refund",),
+    calls_services=True,
 )
 async def retry_refunds(call: Call, ports: Ports) -> object:
     booking = await refunds.retry_refunds(ports, call.path_code())

@@ -44,8 +44,6 @@ _REQUEST_CODES = (
     "companion_unavailable",
     "amount_too_small",
     "rebooking_not_available",
-    "idempotency_mismatch",
-    "idempotency_key_invalid",
 )
 
 
@@ -66,16 +64,11 @@ def _created_reply(call: Call, booking: Booking) -> Reply:
 
 
 async def _request_booking(call: Call) -> Reply:
-    booking = await requests.request_booking(
-        call.ports, call.actor, call.parsed_input, call.idempotency_request
-    )
+    booking = await requests.request_booking(call.ports, call.actor, call.parsed_input)
     return _created_reply(call, booking)
 
 
-_CREATION_DESCRIPTION = (
-    "{bookings_limit} {bookings_rate}. An Idempotency-Key makes it safe to repeat for "
-    "{idempotency_lifetime}."
-)
+_CREATION_DESCRIPTION = "{bookings_limit} {bookings_rate}."
 
 request_by_key = endpoint(
     "POST",
@@ -86,7 +79,7 @@ request_by_key = endpoint(
     body=RequestBookingFor,
     status=201,
     rate_limit_name="bookings",
-    build_stored_reply=_created_reply,
+    build_booking_reply=_created_reply,
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=_REQUEST_CODES,
     not_found_name="Companion",
@@ -101,7 +94,7 @@ request_by_session = endpoint(
     body=RequestBooking,
     status=201,
     rate_limit_name="bookings",
-    build_stored_reply=_created_reply,
+    build_booking_reply=_created_reply,
     response_schema=_BOOKING_REPLY_SCHEMA,
     rule_codes=(*_REQUEST_CODES, "customers_only"),
     not_found_name="Companion",
@@ -127,6 +120,7 @@ quote_by_key = endpoint(
     ApiKeyAccess(Permission.READ),
     summary="Quote a booking",
     description=_QUOTE_DESCRIPTION,
+    changes_nothing=True,
     body=RequestQuote,
     response_schema=reply_schema(quote=QuoteRecord),
     not_found_name="Companion",
@@ -138,6 +132,7 @@ quote_by_session = endpoint(
     SessionAccess(),
     summary="Quote a booking",
     description=_QUOTE_DESCRIPTION,
+    changes_nothing=True,
     body=RequestQuote,
     response_schema=reply_schema(quote=QuoteRecord),
     not_found_name="Companion",
@@ -306,6 +301,7 @@ async def accept(call: Call) -> Reply:
     "/bookings/{id}/checkout",
     SessionAccess(),
     summary="Open the hosted checkout",
+    calls_services=True,
     description="Safe to repeat. 500 `processor_unavailable` if the processor is unavailable.",
     is_versioned=True,
     check_target=_authorization_check(Trigger.CHECKOUT),

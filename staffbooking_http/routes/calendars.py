@@ -52,6 +52,7 @@ async def read_feed(call: Call) -> Reply:
     "/staff/calendar-feed",
     _STAFF_SESSION,
     summary="Create or replace the calendar feed of your bookings",
+    shows_secret=True,
     description=(
         "The address gives access to your bookings, with place and client's name: enter it in "
         "your calendar program only. The previous address stops working at once."

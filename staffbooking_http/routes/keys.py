@@ -20,6 +20,7 @@ from staffbooking_http.api.security_log import log_security_event
     "/api/keys",
     SessionAccess(check_user=api_keys.check_subscription),
     summary="Create an API key",
+    shows_secret=True,
     description="The key itself is shown only in this response. An account has at most "
     "{max_active_keys} active ones.",
     body=CreateApiKey,

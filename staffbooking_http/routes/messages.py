@@ -22,8 +22,9 @@ from staffbooking_http.api.response_schemas import (
 _RESOURCE_NAME = "Conversation"
 _SENT_SCHEMA = reply_schema(success=Success, message=MessageRecord)
 _REFUSAL_DESCRIPTION = (
-    " Refused as `content_blocked`: words that are not allowed here, and contact or payment "
-    "details before the booking is paid."
+    " A repeated `client_message_id` is stored once; with another content it is "
+    "`idempotency_mismatch`. Refused as `content_blocked`: words that are not allowed here, and "
+    "contact or payment details before the booking is paid."
 )
 
 
@@ -116,9 +117,11 @@ async def _check_user(call: Call) -> Reply:
     not_found_name="User",
 )
 async def send_to_user(call: Call) -> Reply:
-    user_id = call.path_id("User")
+    user_id, given = call.path_id("User"), call.parsed_input
     return _sent_reply(
-        await messages.send_to_user(call.ports, call.actor, user_id, call.parsed_input.content)
+        await messages.send_to_user(
+            call.ports, call.actor, user_id, given.content, given.client_message_id
+        )
     )
 
 
@@ -140,7 +143,6 @@ async def _check_writable(call: Call) -> Reply:
     not_found_name=_RESOURCE_NAME,
 )
 async def send_to_conversation(call: Call) -> Reply:
-    letter = MessageDraft(
-        call.actor.user_id, call.path_id(_RESOURCE_NAME), call.parsed_input.content
-    )
+    number, given = call.path_id(_RESOURCE_NAME), call.parsed_input
+    letter = MessageDraft(call.actor.user_id, number, given.content, given.client_message_id)
     return _sent_reply(await messages.send_message(call.ports, letter))

@@ -44,6 +44,8 @@ async def read_payout_account(call: Call) -> Reply:
     "/staff/payout-account",
     SessionAccess(check_user=require_staff),
     summary="Open or continue your payout account",
+    calls_services=True,
+    shows_secret=True,
     description=(
         "`onboarding_url` is a page of the payment processor for a single visit; call again for "
         "another. 500 `processor_unavailable` if the processor is unavailable; safe to repeat."

@@ -58,6 +58,7 @@ async def _check_owner(call: Call) -> Reply:
     "/api/webhooks",
     _WRITE_ACCESS,
     summary="Register a webhook endpoint",
+    shows_secret=True,
     description=(
         "An https URL of a public address. It gets the events of bookings that you are a party "
         "of or created: those in `events`, by default the first five. The secret is shown only "
@@ -132,6 +133,8 @@ async def delete_webhook(call: Call) -> Reply:
     "/api/webhooks/{id}/rotate-secret",
     _WRITE_ACCESS,
     summary="Create a new secret",
+    check_target=_check_owner,
+    shows_secret=True,
     description=(
         "It is shown only in this response. Until `previous_valid_until`, or until it is "
         "activated, `X-Webhook-Signature` uses the old secret and `webhook-signature` both."
@@ -152,6 +155,7 @@ async def rotate_secret(call: Call) -> Reply:
     "/api/webhooks/{id}/activate-secret",
     _WRITE_ACCESS,
     summary="Sign with the new secret only, from now on",
+    check_target=_check_owner,
     response_schema=_WEBHOOK_REPLY_SCHEMA,
     rule_codes=("no_rotation",),
     not_found_name=_RESOURCE_NAME,
@@ -169,6 +173,8 @@ async def activate_secret(call: Call) -> Reply:
     "/api/webhooks/{id}/test",
     _WRITE_ACCESS,
     summary="Send a test event now",
+    check_target=_check_owner,
+    calls_services=True,
     description=(
         "One attempt, even if the endpoint is paused or disabled; a failure is not counted. "
         "`success` says whether it was received."
@@ -208,6 +214,7 @@ async def list_deliveries(call: Call) -> Reply:
     "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver",
     _WRITE_ACCESS,
     summary="Redeliver an event",
+    check_target=_check_owner,
     description=(
         "The same id and bytes, with the usual retries, at once, or when the endpoint is active "
         "again. A failure is not counted. A delivery that is still pending is left unchanged."

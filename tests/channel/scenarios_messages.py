@@ -105,16 +105,31 @@ async def messages_stay_in_their_conversation(stage: ScenarioStage) -> None:
 
 @scenario()
 async def a_repeated_client_message_id_is_not_broadcast(stage: ScenarioStage) -> None:
-    """A repeated `client_message_id`, even with other content or from another connection, is
-    acknowledged with the stored message and not broadcast."""
+    """A repeated `client_message_id`, also from another connection, is acknowledged with the stored
+    message and not broadcast."""
     talk = await stage.open_conversation()
     ada, phone, mia = await stage.connect_ready("ada", "ada", "mia")
     hello = await ada.send_message_and_receive(talk, "Hello", client_message_id="a1", ref=1)
     for other in (phone, mia):
         await other.expect_new_messages(hello)
-    for player, content in ((ada, "Hello"), (phone, "Something else")):
-        await player.send_message(talk, content, ref=2, client_message_id="a1")
+    for player in (ada, phone):
+        await player.send_message(talk, "Hello", ref=2, client_message_id="a1")
         await player.expect_frames(make_frame("ack", {"message": hello}, 2))
+
+
+@scenario()
+async def a_client_message_id_of_another_message_is_an_error(stage: ScenarioStage) -> None:
+    """A repeated `client_message_id` with other content is an error; nothing is stored."""
+    talk = await stage.open_conversation()
+    ada, phone = await stage.connect_ready("ada", "ada")
+    hello = await ada.send_message_and_receive(talk, "Hello", client_message_id="a1", ref=1)
+    await phone.expect_new_messages(hello)
+    await phone.send_message(talk, "Something else", ref=2, client_message_id="a1")
+    error = "The client_message_id was used for another message"
+    data = {"error": error, "code": "idempotency_mismatch"}
+    await phone.expect_frames(make_frame("error", data, 2))
+    after = await ada.send_message_and_receive(talk, "After", client_message_id="a2")
+    await phone.expect_new_messages(after)
 
 
 @scenario()

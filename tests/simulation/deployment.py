@@ -6,8 +6,8 @@ process starts from the stored state only.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -25,7 +25,14 @@ from staffbooking_core.domain.payments.processor import (
     PayOut,
     PayoutState,
 )
-from staffbooking_core.ports import AuditedBooking, BookingWrite, Ports, ReadView, Transaction
+from staffbooking_core.ports import (
+    AuditedBooking,
+    BookingWrite,
+    OpenTransaction,
+    Ports,
+    ReadView,
+    Transaction,
+)
 from staffbooking_core.usecases.payments import payees
 from tests.simulation.webhook_endpoints import WebhookEndpoints, add_webhook_endpoints
 from tests.support.builders import DAY, POLICY, add_companion, add_subscriber, add_user
@@ -91,6 +98,15 @@ class CrashingStore:
         result = await self.inner.run_transaction(unit)
         self.fate.crash_if_due("after a commit")
         return result
+
+    @asynccontextmanager
+    async def open_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> AsyncIterator[OpenTransaction[T]]:
+        async with self.inner.open_transaction(work) as opened:
+            yield opened
+            self.fate.crash_if_due("before a commit")
+        self.fate.crash_if_due("after a commit")
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))

@@ -315,7 +315,9 @@ def make_stored_response(**given: Any) -> StoredResponse:
         "key": f"call-{next(_sequence)}",
         "fingerprint": b"\x01" * 32,
         "status": 201,
+        "headers": "",
         "body": b'{"success":true}',
+        "is_sealed": False,
         "expires_at": NOW + POLICY.idempotency_lifetime,
     }
     return StoredResponse(**_with_defaults(defaults, given))

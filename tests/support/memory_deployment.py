@@ -37,9 +37,9 @@ from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.inputs import CancelBooking, DisputeBooking, RequestBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import due_work, sandbox
+from staffbooking_core.usecases import due_work, idempotency, sandbox
 from staffbooking_core.usecases.bookings import actions, disputes, requests
-from staffbooking_core.usecases.idempotency import IdempotencyRequest
+from staffbooking_core.usecases.idempotency import IdempotentCall, Response
 from staffbooking_core.usecases.payments import ledger_check
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 
@@ -161,10 +161,20 @@ class BookingScenario:
         assert self.ports.sandbox is not None
         await self.ports.sandbox.clear_faults()
 
-    async def request(self, keep: Any = None, by: Actor | None = None, **given: Any) -> Booking:
+    async def request(self, by: Actor | None = None, **given: Any) -> Booking:
         """Request four hours at noon three days after NOW, unless other fields are given."""
         wanted = make_booking_request(**{"companion_id": self.staff.user_id, **given})
-        return await requests.request_booking(self.ports, by or self.customer, wanted, keep)
+        return await requests.request_booking(self.ports, by or self.customer, wanted)
+
+    async def request_once(self, call: IdempotentCall, **given: Any) -> Response:
+        """The response to `request` under an idempotency key: the booking's code. Errors are
+        raised, and not stored."""
+        wanted = make_booking_request(**{"companion_id": self.staff.user_id, **given})
+
+        async def work(ports: Ports) -> Response:
+            return _code_of(await requests.request_booking(ports, self.customer, wanted))
+
+        return await idempotency.run(self.ports, call, work, lambda error: None)
 
     async def accept(self, booking: Booking, by: Actor | None = None) -> Booking:
         return await actions.accept(self.ports, by or self.staff, booking.id)
@@ -256,11 +266,14 @@ def make_booking_request(companion_id: int, **given: Any) -> RequestBooking:
     return RequestBooking(**{**defaults, **given})
 
 
-def make_idempotency_request(
-    key: str = "call", fingerprint: bytes = b"same", scope: str = "key:1"
-) -> IdempotencyRequest[Booking]:
-    """An idempotent call whose stored answer is the code of its booking."""
-    return IdempotencyRequest(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
+def make_idempotent_call(**given: Any) -> IdempotentCall:
+    """An idempotent call; the response to a booking request is the code of the booking."""
+    defaults = {"scope": "key:1", "key": "call", "fingerprint": b"same"}
+    return IdempotentCall(**{**defaults, "booking_response": _code_of, **given})
+
+
+def _code_of(booking: Booking) -> Response:
+    return Response(201, booking.code.encode())
 
 
 async def list_bookings(scene: BookingScenario, actor: Actor | None = None) -> list[Booking]:

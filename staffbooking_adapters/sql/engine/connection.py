@@ -11,17 +11,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
     Mapping,
     Sequence,
 )
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, ClassVar, TypeVar
 
 from anyio import CancelScope
 
+from staffbooking_adapters.database_time import DatabaseTime, current_database_time
 from staffbooking_adapters.sql.engine.errors import RetryableTransactionError
 from staffbooking_adapters.sql.engine.statements import Arguments, CompiledStatement, Row, Statement
 from staffbooking_adapters.sql.engine.types import Dialect
@@ -111,7 +113,6 @@ class Database(Connection):
     round_trips: int = 0
     """Number of calls of the driver, for measurements."""
 
-    @abstractmethod
     async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run `work` in one transaction and commit it; any error or cancellation undoes it.
 
@@ -121,6 +122,37 @@ class Database(Connection):
         committed. After a failed statement nothing can be committed: its error is raised, even
         if `work` swallowed it.
         """
+
+        budget = current_database_time()
+
+        async def attempt() -> T:
+            async with self._transaction(budget) as transaction:
+                return await work(transaction)
+
+        return await run_with_retries(attempt)
+
+    @asynccontextmanager
+    async def open_transaction(
+        self, work: Callable[[Connection], Awaitable[T]]
+    ) -> AsyncIterator[tuple[T, Connection]]:
+        """Run `work` as `run_transaction` does, but commit at the end of the context, which has the
+        result and the transaction; an error or a cancellation in the context undoes everything."""
+        budget = current_database_time()
+        async with AsyncExitStack() as stack:
+
+            async def attempt() -> tuple[T, Connection]:
+                async with AsyncExitStack() as attempt_stack:
+                    transaction = await attempt_stack.enter_async_context(self._transaction(budget))
+                    result = await work(transaction)
+                    stack.push_async_exit(attempt_stack.pop_all())
+                return result, transaction
+
+            yield await run_with_retries(attempt)
+
+    @abstractmethod
+    def _transaction(self, budget: DatabaseTime) -> AbstractAsyncContextManager[Connection]:
+        """One attempt of a transaction within the budget: committed at the end of the context,
+        undone by an error or a cancellation. The connection cannot be used after that."""
 
     @abstractmethod
     async def close(self) -> None:

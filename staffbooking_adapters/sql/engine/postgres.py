@@ -79,9 +79,6 @@ class PostgresDatabase(Database):
         self._closing: dict[AsyncpgConnection, asyncio.Task[None]] = {}
         """Connections that are closed after a timeout, without anybody waiting."""
 
-    async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await run_with_retries(self._run_transaction_once, work, current_database_time())
-
     async def close(self) -> None:
         await self._pool.close()
         await asyncio.gather(*self._closing.values())
@@ -107,18 +104,20 @@ class PostgresDatabase(Database):
         finally:
             budget.spend_since(started)
 
-    async def _run_transaction_once(
-        self, work: Callable[[Connection], Awaitable[T]], budget: DatabaseTime
-    ) -> T:
+    @asynccontextmanager
+    async def _transaction(self, budget: DatabaseTime) -> AsyncIterator[Connection]:
         driver = await self._pool.acquire(budget)
         transaction = _PostgresTransaction(self, driver, budget)
         try:
-            result = await transaction.run_work(work)
+            await transaction.begin()
+            yield transaction
+            await transaction.commit()
         except BaseException:
             await await_uninterrupted(self._roll_back(driver))
             raise
+        finally:
+            transaction.end()
         self._pool.release(driver)
-        return result
 
     async def call_driver(
         self,
@@ -253,15 +252,12 @@ class _PostgresTransaction(Connection):
     async def begin(self) -> None:
         await self._call_driver(_driver_execute, BEGIN, [()])
 
-    async def run_work(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Begin, run `work` and commit; the transaction cannot be used after that."""
-        try:
-            await self.begin()
-            result = await work(self)
-            await self._call_driver(_driver_execute, COMMIT, [()], is_autocommit=True)
-        finally:
-            self._failure = RuntimeError("this unit of work is over")
-        return result
+    async def commit(self) -> None:
+        await self._call_driver(_driver_execute, COMMIT, [()], is_autocommit=True)
+
+    def end(self) -> None:
+        """Refuse every later statement."""
+        self._failure = RuntimeError("this unit of work is over")
 
     async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
         return await self._call_driver(_driver_fetch, compiled, [arguments])

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
@@ -25,7 +25,6 @@ from staffbooking_adapters.sql.engine.connection import (
     Connection,
     Database,
     await_uninterrupted,
-    run_with_retries,
     transaction_failure,
 )
 from staffbooking_adapters.sql.engine.errors import (
@@ -78,9 +77,6 @@ class SqliteDatabase(Database):
         )
         self._writer_pool = Pool(1, self._connect_writer, _disconnect, _is_alive)
 
-    async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await run_with_retries(self._run_transaction_once, work, current_database_time())
-
     async def close(self) -> None:
         await self._reader_pool.close()
         await self._writer_pool.close()  # the last connection to close removes the write-ahead log
@@ -121,18 +117,20 @@ class SqliteDatabase(Database):
         finally:
             budget.spend_since(started)
 
-    async def _run_transaction_once(
-        self, work: Callable[[Connection], Awaitable[T]], budget: DatabaseTime
-    ) -> T:
+    @asynccontextmanager
+    async def _transaction(self, budget: DatabaseTime) -> AsyncIterator[Connection]:
         driver = await self._writer_pool.acquire(budget)
         transaction = _SqliteTransaction(self, driver, budget)
         try:
-            result = await transaction.run_work(work)
+            await transaction.begin()
+            yield transaction
+            await transaction.commit()
         except BaseException:
             await await_uninterrupted(self._roll_back(driver))
             raise
+        finally:
+            transaction.end()
         self._writer_pool.release(driver)
-        return result
 
     async def _roll_back(self, driver: AiosqliteConnection) -> None:
         """Return the writer without a transaction, or close it."""
@@ -230,15 +228,15 @@ class _SqliteTransaction(Connection):
         self._budget = budget
         self._failure: Exception | None = None
 
-    async def run_work(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Begin, run `work` and commit; the transaction cannot be used after that."""
-        try:
-            await self._call_driver(_driver_fetch, BEGIN, [()])
-            result = await work(self)
-            await self._call_driver(_driver_fetch, COMMIT, [()])
-        finally:
-            self._failure = RuntimeError("this unit of work is over")
-        return result
+    async def begin(self) -> None:
+        await self._call_driver(_driver_fetch, BEGIN, [()])
+
+    async def commit(self) -> None:
+        await self._call_driver(_driver_fetch, COMMIT, [()])
+
+    def end(self) -> None:
+        """Refuse every later statement."""
+        self._failure = RuntimeError("this unit of work is over")
 
     async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
         return compiled.convert_rows(await self._call_driver(_driver_fetch, compiled, [arguments]))

@@ -375,10 +375,15 @@ answers = Table(
     Column("key", Text, nullable=False),
     Column("fingerprint", LargeBinary, nullable=False),
     Column("status", BigInt, nullable=False),
+    Column("headers", Text, nullable=False, server_default=text("''")),
     Column("body", LargeBinary, nullable=False),
+    Column("is_sealed", Boolean, nullable=False, server_default=text("false")),
     Column("expires_at", Instant, nullable=False, index=True),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
     PrimaryKeyConstraint("scope", "key", name="uq_answers_key"),
 )
+"""`key` is a digest. The lease is that of a call in progress, whose status is 0."""
 
 rebooking_credits = Table(
     "rebooking_credits",

@@ -9,7 +9,14 @@ from enum import StrEnum
 from attrs import evolve, field, frozen
 
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.errors import FieldError, Forbidden, InvalidField, NotFound, Unauthenticated
+from staffbooking_core.errors import (
+    FieldError,
+    Forbidden,
+    InvalidField,
+    NotFound,
+    RuleBroken,
+    Unauthenticated,
+)
 
 MAX_MESSAGE_LENGTH = 5000
 
@@ -186,6 +193,14 @@ def compose_message(
         recipients=conversation.recipient_ids,
         client_id=client_id,
     )
+
+
+def check_repetition(first: NewMessage, content: str) -> None:
+    """Raise RuleBroken `idempotency_mismatch` unless a message that is sent again under its client
+    id has the same content."""
+    if first.content != content:
+        message = "The client_message_id was used for another message"
+        raise RuleBroken("idempotency_mismatch", message)
 
 
 def last_readable_id(conversation: Conversation, member: ConversationMember) -> int:

@@ -6,8 +6,8 @@ operator's, and none knows of the audit.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -20,7 +20,14 @@ from staffbooking_core.domain.accounts.audit import (
     Operator,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import BookingWrite, Ports, ReadView, Store, Transaction
+from staffbooking_core.ports import (
+    BookingWrite,
+    OpenTransaction,
+    Ports,
+    ReadView,
+    Store,
+    Transaction,
+)
 from staffbooking_core.validation import validated
 
 T = TypeVar("T")
@@ -57,17 +64,31 @@ class _AuditedStore:
         return self._store.read_view()
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        result = await self._store.run_transaction(self._with_entry(work))
+        self._is_added = True
+        return result
+
+    @asynccontextmanager
+    async def open_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> AsyncIterator[OpenTransaction[T]]:
+        async with self._store.open_transaction(self._with_entry(work)) as opened:
+            yield opened
+        self._is_added = True
+
+    def _with_entry(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> Callable[[Transaction], Awaitable[T]]:
+        """The unit of work with the audit entry, unless that is added already."""
         if self._is_added:
-            return await self._store.run_transaction(work)
+            return work
 
         async def unit(tx: Transaction) -> T:
             result = await work(tx)
             await tx.audit.add_audit_entry(self._entry(result))
             return result
 
-        result = await self._store.run_transaction(unit)
-        self._is_added = True
-        return result
+        return unit
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         await self.run_transaction(lambda tx: tx.bookings.add_booking(booking_write))

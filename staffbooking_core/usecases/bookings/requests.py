@@ -15,7 +15,12 @@ from staffbooking_core.domain.bookings.booking import (
     TransitionResult,
     quote_price,
 )
-from staffbooking_core.domain.bookings.lifecycle import REQUEST_TRANSITION, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    REQUEST_TRANSITION,
+    BookingStatus,
+    Party,
+    Trigger,
+)
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval, NonexistentLocalTime
 from staffbooking_core.domain.companions.booking_limits import add_years
@@ -37,38 +42,35 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     PARTY_DISABLED,
     BookableCompanion,
+    BookingQuery,
     BookingRequestContext,
     BookingWrite,
     Ports,
     Transaction,
 )
-from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.booking_writes import to_booking_write
-from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_core.validation import validated
 
+SAME_REQUEST_SEARCH_SIZE = 100
+_COMPARED_FIELDS = (
+    *("companion_id", "event_date", "start_time", "duration_hours", "location"),
+    *("cancellation_insurance", "event_ref"),
+)
 _UNKNOWN_CUSTOMER = FieldError("customer_email", "is not the address of a registered customer")
 
 
 @validated
-async def request_booking(
-    ports: Ports,
-    actor: Actor,
-    command: RequestBooking,
-    idempotency_request: IdempotencyRequest[Booking] | None = None,
-) -> Booking:
+async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -> Booking:
     """Create a pending booking: for the customer of an e-mail address (API), else for the actor.
 
     Reads the request's context in one round trip and saves the booking in another. Raises NotFound
     for a companion that is not listed; InvalidField with every invalid field; Forbidden
-    `customers_only`; RuleBroken `companion_unavailable`, `amount_too_small`,
-    `rebooking_not_available` or `idempotency_mismatch`; Unauthenticated where the actor was
-    disabled or erased meanwhile; AlreadyAnswered where the call has a stored response.
+    `customers_only`; RuleBroken `companion_unavailable`, `amount_too_small` or
+    `rebooking_not_available`; Unauthenticated where the actor was disabled or erased meanwhile.
     """
     email = command.customer_email if isinstance(command, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
-    await idempotency.check_replay(ports, idempotency_request)
     now = await ports.clock.business()
     # Validation refuses a day beyond every calendar; the query needs one that does not overflow.
     day = min(
@@ -82,13 +84,37 @@ async def request_booking(
         raise _unauthenticated(actor)
     booking = _price_booking(ports, actor, command, context, now)
     try:
-        return await _save_booking(
-            ports, actor, booking, command.rebooking_of, idempotency_request, now
-        )
+        return await _save_booking(ports, actor, booking, command.rebooking_of, now)
     except ConstraintViolated as error:
         if error.constraint != PARTY_DISABLED:
             raise
         raise await _refusal_error(ports, actor, booking) from None
+
+
+@validated
+async def has_same_request(ports: Ports, actor: Actor, command: RequestBooking) -> bool:
+    """Whether a booking that the actor requested with the same input is still pending. Looks at
+    SAME_REQUEST_SEARCH_SIZE pending bookings at most. A priority rebooking is never the same as
+    another request: its credit is used once."""
+    if command.rebooking_of is not None:
+        return False
+    query = BookingQuery(
+        user_id=actor.user_id,
+        sides=frozenset({Party.CUSTOMER}),
+        status=BookingStatus.PENDING,
+        limit=SAME_REQUEST_SEARCH_SIZE,
+    )
+    async with ports.store.read_view() as view:
+        pending = await view.bookings.bookings(query)
+    return any(_is_same_request(booking, command) for booking in pending)
+
+
+def _is_same_request(booking: Booking, command: RequestBooking) -> bool:
+    return (
+        all(getattr(booking, name) == getattr(command, name) for name in _COMPARED_FIELDS)
+        and find_offered_service([booking.service_type], command.service_type) is not None
+        and not booking.priority
+    )
 
 
 async def _refusal_error(ports: Ports, actor: Actor, booking: Booking) -> StaffbookingError:
@@ -252,23 +278,16 @@ async def _save_booking(
     actor: Actor,
     booking: Booking,
     rebooking_of: str | None,
-    idempotency_request: IdempotencyRequest[Booking] | None,
     now: datetime,
 ) -> Booking:
-    response = (
-        None
-        if idempotency_request is None
-        else idempotency.response_for(ports, idempotency_request, booking)
-    )
     result = TransitionResult(
         booking, REQUEST_TRANSITION.event, notifications=REQUEST_TRANSITION.notifications
     )
-    booking_write = to_booking_write(ports, None, result, now, response)
-    async with idempotency.replay_on_conflict(ports, idempotency_request):
-        if rebooking_of is None:
-            await ports.store.add_booking(booking_write)
-        else:
-            await _add_rebooking(ports, actor, booking_write, rebooking_of, now)
+    booking_write = to_booking_write(ports, None, result, now)
+    if rebooking_of is None:
+        await ports.store.add_booking(booking_write)
+    else:
+        await _add_rebooking(ports, actor, booking_write, rebooking_of, now)
     return booking
 
 
@@ -279,7 +298,6 @@ async def _add_rebooking(
     API key, only whoever booked the cancelled booking may use it."""
 
     async def unit(tx: Transaction) -> None:
-        # First, so that a concurrent call with the same key fails on its stored response.
         await tx.bookings.add_booking(booking_write)
         cancelled = await tx.bookings.booking_by_code(code)
         credit = None if cancelled is None else await tx.bookings.rebooking_credit(cancelled.id)

@@ -38,9 +38,7 @@ from staffbooking_core.inputs import (
     WeeklyHours,
 )
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
-from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.companions import images
-from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_core.validation import validated
 
 # Profile --------------------------------------------------------------------------------
@@ -199,27 +197,17 @@ async def list_portfolio_items(ports: Ports, actor: Actor) -> Sequence[Portfolio
 
 @validated
 async def add_portfolio_item(
-    ports: Ports,
-    actor: Actor,
-    command: AddPortfolioItem,
-    idempotency_request: IdempotencyRequest[NewPortfolioItem] | None = None,
+    ports: Ports, actor: Actor, command: AddPortfolioItem
 ) -> PortfolioItem:
     """Add a portfolio item; others see it once it is approved. Locks the user, then the companion.
 
-    Raises InvalidField on `image` for somebody else's image, RuleBroken `too_many_portfolio_items`
-    or `idempotency_mismatch`, NotFound, and AlreadyAnswered where the call has a stored response.
+    Raises InvalidField on `image` for somebody else's image, RuleBroken `too_many_portfolio_items`,
+    and NotFound.
     """
     now, max_items = await ports.clock.business(), ports.policy.max_portfolio_items
     new = NewPortfolioItem(actor.user_id, command.title, command.image, command.description, now)
-    response = (
-        None
-        if idempotency_request is None
-        else idempotency.response_for(ports, idempotency_request, new)
-    )
 
     async def unit(tx: Transaction) -> PortfolioItem:
-        if response is not None:
-            await tx.idempotency.save_response(response)  # First: detects a concurrent call.
         _, companion = await lock_staff_member(tx, actor)
         if faults := await _image_faults(tx.portfolio, actor, "image", command.image):
             raise InvalidField(faults)
@@ -229,8 +217,7 @@ async def add_portfolio_item(
             )
         return await tx.portfolio.add_portfolio_item(new)
 
-    async with idempotency.replay_on_conflict(ports, idempotency_request):
-        return await ports.store.run_transaction(unit)
+    return await ports.store.run_transaction(unit)
 
 
 @validated

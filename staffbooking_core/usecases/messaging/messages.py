@@ -21,6 +21,7 @@ from staffbooking_core.domain.messaging.conversations import (
     can_share_contacts,
     check_can_write,
     check_content,
+    check_repetition,
     compose_message,
     last_readable_id,
     overview_for_reader,
@@ -218,7 +219,8 @@ class MessageDraft:
     conversation_id: int
     content: str = field(repr=False)
     client_id: str | None = None
-    """The sender's own id of the message: a repeated one is not stored again."""
+    """The sender's own id of the message: a repeated one is not stored again, and has the same
+    content."""
 
     @property
     def client_key(self) -> _ClientKey | None:
@@ -240,7 +242,8 @@ class ScreenedMessage:
 async def send_message(ports: Ports, draft: MessageDraft) -> Message:
     """Send a message: it is stored once, and announced to the subscribers, when this returns.
 
-    Raises NotFound for a stranger, Forbidden `conversation_left`, and ContentBlocked.
+    Raises NotFound for a stranger, Forbidden `conversation_left`, ContentBlocked, and RuleBroken
+    `idempotency_mismatch` where the client id was used for another content.
     """
     [result] = await send_messages(ports, [await screen_message(ports, draft)])
     if isinstance(result, StaffbookingError):
@@ -285,9 +288,10 @@ async def _store_messages(
     new: dict[_ClientKey | int, NewMessage] = {}
     refused: dict[int, StaffbookingError] = {}
     for place, (key, screened) in enumerate(zip(keys, screened_messages, strict=True)):
-        if key in new:
-            continue
         try:
+            if key in new:
+                check_repetition(new[key], screened.draft.content)
+                continue
             decision = await _check_message(messages, screened, conversations, stored_before, now)
         except StaffbookingError as error:
             refused[place] = error
@@ -312,6 +316,7 @@ async def _check_message(
     draft, findings = screened.draft, screened.findings
     conversation, member = require_member(conversations.get(draft.conversation_id), draft.sender_id)
     if draft.client_key is not None and (before := stored_before.get(draft.client_key)) is not None:
+        check_repetition(before, draft.content)
         return before
     new_message = compose_message(conversation, member, draft.content, draft.client_id, now)
     may_share = True
@@ -322,17 +327,20 @@ async def _check_message(
 
 
 @validated
-async def send_to_user(ports: Ports, actor: Actor, user_id: int, content: str) -> Message:
+async def send_to_user(
+    ports: Ports, actor: Actor, user_id: int, content: str, client_id: str | None = None
+) -> Message:
     """Send a message to a user with whom the actor shares a booking of any status (SPECIFICATION
-    4.8).
+    4.8). `client_id` is the actor's own id of the message.
 
-    Raises RuleBroken `message_to_oneself`, NotFound without such a user, Forbidden
-    `no_shared_booking`, and ContentBlocked.
+    Raises RuleBroken `message_to_oneself` or `idempotency_mismatch`, NotFound without such a user,
+    Forbidden `no_shared_booking`, and ContentBlocked.
     """
     conversation_id = await direct_conversation_with(ports, actor, user_id)
     if conversation_id is None:
         raise RuleBroken("message_to_oneself", "You can't send messages to yourself")
-    return await send_message(ports, MessageDraft(actor.user_id, conversation_id, content))
+    draft = MessageDraft(actor.user_id, conversation_id, content, client_id)
+    return await send_message(ports, draft)
 
 
 # Groups ---------------------------------------------------------------------------------

@@ -18,8 +18,6 @@ from tests.support.builders import (
     DAY,
     HOUR,
     NOW,
-    POLICY,
-    SECOND,
     add_booking,
     add_companion,
     add_user,
@@ -152,52 +150,10 @@ async def test_events_are_in_order(store):
 # Stored responses ------------------------------------------------------------------------
 
 
-async def add_response(store, answer):
-    await store.run_transaction(lambda unit: unit.idempotency.save_response(answer))
-    return answer
-
-
-async def find_response(store, answer, now=NOW):
+async def find_response(store, answer):
     return await read_store(
-        store, lambda view: view.idempotency.stored_response(answer.scope, answer.key, now)
+        store, lambda view: view.idempotency.stored_response(answer.scope, answer.key, NOW)
     )
-
-
-async def test_a_response_is_stored_byte_for_byte(store):
-    """A response is stored byte for byte, and found by its exact scope and key."""
-    answer = await add_response(
-        store, make_stored_response(body=bytes(range(256)), fingerprint=b"\xff\x00" * 16)
-    )
-    assert await find_response(store, answer) == answer
-    assert await find_response(store, evolve(answer, scope="key:2")) is None
-    assert await find_response(store, evolve(answer, key=answer.key.upper())) is None
-
-
-async def test_a_response_expires(store):
-    """A stored response is found before `expires_at`, and not at it."""
-    answer = await add_response(store, make_stored_response())
-    assert await find_response(store, answer, answer.expires_at - SECOND) == answer
-    assert await find_response(store, answer, answer.expires_at) is None
-
-
-async def test_the_first_response_stays(store):
-    """A second response for a scope and key raises IDEMPOTENCY_KEY_TAKEN and changes nothing."""
-    answer = await add_response(store, make_stored_response())
-    await add_response(store, evolve(answer, scope="key:2", body=b"another"))
-    with pytest.raises(ConstraintViolated) as caught:
-        await add_response(
-            store, evolve(answer, body=b"second", expires_at=answer.expires_at + HOUR)
-        )
-    assert caught.value.constraint == IDEMPOTENCY_KEY_TAKEN
-    assert await find_response(store, answer) == answer
-
-
-async def test_an_expired_response_is_replaced(store):
-    """A response that expires a lifetime later replaces an expired one."""
-    answer = await add_response(store, make_stored_response())
-    later = answer.expires_at + POLICY.idempotency_lifetime
-    second = await add_response(store, evolve(answer, body=b"second", expires_at=later))
-    assert await find_response(store, answer, answer.expires_at) == second
 
 
 async def test_a_booking_is_added_with_its_response(store):

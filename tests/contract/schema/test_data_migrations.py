@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, date, datetime
 from itertools import product
@@ -430,3 +431,37 @@ async def test_an_upgrade_to_places_without_accents_joins_equal_places(empty_url
         (6, "lodz", "polska"),
     ]
     assert found["companion_search"] == [(1, 1), (2, 1), (3, 3), (4, 4), (5, 1), (6, 6)]
+
+
+async def test_an_upgrade_to_idempotent_calls_digests_keys(empty_url):
+    """Stored responses are found by the digest of their key; those of the interface have the path
+    in their fingerprints, those of pages keep theirs."""
+    body = hashlib.sha256(b"{}").digest()
+    rows = {"key:1": (201, body), "user:1": (422, body), "user:2": (303, b"form")}
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0016")
+        for scope, (status, fingerprint) in rows.items():
+            answer = {"key": "call 1", "status": status, "fingerprint": fingerprint}
+            add_row(connection, "answers", scope=scope, **answer)
+
+    def look(connection: Connection) -> None:
+        answers = Table("answers", MetaData(), autoload_with=connection)
+        names = ("scope", "key", "fingerprint", "headers", "is_sealed", "lease_token")
+        selected = select(*(answers.c[name] for name in names)).order_by(answers.c.scope)
+        found.extend(tuple(row) for row in connection.execute(selected))
+
+    found: list[tuple[object, ...]] = []
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    await run_on_sqlalchemy_connection(empty_url, look)
+    key = hashlib.sha256(b"call 1").hexdigest()
+    fingerprints = [
+        hashlib.sha256(b"/api/v1/bookings\0" + body).digest(),
+        hashlib.sha256(b"/bookings\0" + body).digest(),
+        b"form",
+    ]
+    assert found == [
+        (scope, key, fingerprint, "", False, None)
+        for scope, fingerprint in zip(rows, fingerprints, strict=True)
+    ]

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from staffbooking_core.ports import BookingQuery
+from tests.http.api.idempotent_calls import CALLS
 from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.support.builders import DAY
 
@@ -134,3 +135,27 @@ async def test_a_well_formed_key_passes(world: HttpDeployment, key: str) -> None
     json_body(
         await world.client_with_key().post(BOOKINGS, content=raw(world), headers=keyed(key)), 201
     )
+
+
+@pytest.mark.parametrize("path", ["/api/keys", "/bookings/{id}/accept", "/api/webhooks"])
+async def test_concurrent_calls_are_done_once_on_every_store(
+    each_world: HttpDeployment, path: str
+) -> None:
+    """Concurrent calls with one key get the same response on every store."""
+    prepared = await CALLS[path](each_world)
+    answers = await asyncio.gather(*(prepared.send("call-1") for _ in range(4)))
+    assert {(one.is_success, one.content) for one in answers} == {(True, answers[0].content)}
+    assert sum("idempotent-replay" not in one.headers for one in answers) == 1
+
+
+async def test_of_concurrent_calls_on_two_bookings_one_is_done(each_world: HttpDeployment) -> None:
+    """Of concurrent calls with one key at two paths one is done, and the other is a mismatch."""
+    calls = [await CALLS["/bookings/{id}/decline"](each_world) for _ in range(2)]
+    answers = await asyncio.gather(*(each.send("call-1") for each in calls))
+    assert sorted(each.status_code for each in answers) == [200, 400]
+    statuses = [(await each.client.get(_parent(each.path))).json()["booking"] for each in calls]
+    assert sorted(each["status"] == "pending" for each in statuses) == [False, True]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -72,7 +72,7 @@ def test_figures_are_those_of_the_deployment() -> None:
     assert "of the last 9 days and all later ones" in told["GET", "/calendars/{secret}.ics"]
     assert "once, for 30 minutes." in told["POST", "/auth/reset-password"]
     assert "once, for 7 days." in told["POST", "/auth/verify-email"]
-    assert told["POST", "/bookings"].startswith("4 in 20 minutes. ")
+    assert told["POST", "/bookings"] == "4 in 20 minutes."
     assert "an image over 3 MiB, a calendar over 512 KiB" in document["x-codes"]["body_too_large"]
     responses = document["webhooks"]["booking.created"]["post"]["responses"]
     assert "again after 1 and 5 minutes," in responses["default"]["description"]

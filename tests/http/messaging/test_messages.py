@@ -11,7 +11,7 @@ from staffbooking_core.inputs import MarkReadUpTo
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from staffbooking_core.usecases.messaging import channel
 from tests.http.bookings.test_booking_flow import set_clock
-from tests.http.deployment import HttpDeployment, json_body
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of, hold_to_document
 from tests.http.messaging.message_calls import (
     JsonRecord,
@@ -292,7 +292,7 @@ async def test_content_is_returned_unchanged(talk: HttpDeployment) -> None:
 
 
 async def test_unknown_fields_are_ignored(talk: HttpDeployment) -> None:
-    """All fields of the body but its content are ignored."""
+    """All fields of the body but its content and client id are ignored."""
     customer, _ = await sign_in_parties(talk)
     body = {
         "content": "Hello",
@@ -301,13 +301,37 @@ async def test_unknown_fields_are_ignored(talk: HttpDeployment) -> None:
         "id": 77,
         "conversation_id": 99,
         "created_at": "2020-01-01T00:00:00Z",
-        "client_message_id": 7,
     }
     said = json_body(await customer.post(f"/messages/send/{talk.companion.id}", json=body), 201)[
         "message"
     ]
     assert (said["sender_id"], said["sender_name"]) == (talk.customer.id, "Ada Okoro")
     assert (said["id"], said["created_at"][:4]) == (1, "2027")
+
+
+async def test_a_client_message_id_is_stored_once(each_world: HttpDeployment) -> None:
+    """A repeated `client_message_id` gets the stored message; with other content it is 400."""
+    await add_booking(each_world.store, each_world.companion, each_world.customer)
+    customer, staff = await sign_in_parties(each_world)
+    path = f"/messages/send/{each_world.companion.id}"
+    body = {"content": "Hello", "client_message_id": "a1"}
+    first = json_body(await customer.post(path, json=body), 201)["message"]
+    number = first["conversation_id"]
+    for where in (path, f"/messages/conversation/{number}"):
+        assert json_body(await customer.post(where, json=body), 201)["message"] == first
+        other = await customer.post(where, json={**body, "content": "Bye"})
+        error_body(other, 400, "idempotency_mismatch")
+    assert await message_texts(staff, number) == ["Hello"]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 101, 7])
+async def test_a_bad_client_message_id_is_422(talk: HttpDeployment, name: object) -> None:
+    """A `client_message_id` that is no text of 1 to 100 characters is 422."""
+    customer, _ = await sign_in_parties(talk)
+    body = {"content": "Hello", "client_message_id": name}
+    answer = await customer.post(f"/messages/send/{talk.companion.id}", json=body)
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"client_message_id"}
 
 
 # Read marks -----------------------------------------------------------------------------

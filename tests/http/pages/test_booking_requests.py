@@ -124,11 +124,38 @@ async def test_a_button_pressed_twice_requests_once(each_world: HttpDeployment) 
 
 
 async def test_the_next_form_makes_the_next_booking(world: HttpDeployment) -> None:
-    """Each rendered form has its own key, so equal forms make separate bookings."""
-    for _ in range(2):
+    """Each rendered form has its own key, so different forms make separate bookings."""
+    for hours in ("4", "5"):
         client, form = await shown(world)
-        await client.post(page(world), data=form)
+        sent = await client.post(page(world), data={**form, "duration_hours": hours})
+        assert sent.status_code == 303
     assert len(await bookings(client)) == 2
+
+
+async def test_who_goes_back_and_sends_the_same_is_asked(each_world: HttpDeployment) -> None:
+    """A form that was loaded again and is sent with the same input makes no second booking, unless
+    it is sent once more."""
+    client, form = await shown(each_world)
+    assert (await client.post(page(each_world), data=form)).status_code == 303
+    client, form = await shown(each_world)
+    asked = await client.post(page(each_world), data=form)
+    assert asked.status_code == 400
+    assert problem(asked).startswith("You have requested just this before")
+    assert len(await bookings(client)) == 1
+    sent = await client.post(page(each_world), data={**form, **hidden(asked)})
+    assert sent.status_code == 303
+    assert len(await bookings(client)) == 2
+
+
+async def test_what_has_its_answer_is_requested_again(world: HttpDeployment) -> None:
+    """The same input makes another booking once the first request has its answer."""
+    client, form = await shown(world)
+    await client.post(page(world), data=form)
+    [booking] = await bookings(client)
+    program = await world.signed_in_client(world.customer.id)
+    json_body(await program.post(f"/bookings/{booking['id']}/cancel"))
+    client, form = await shown(world)
+    assert (await client.post(page(world), data=form)).status_code == 303
 
 
 async def test_who_goes_back_and_changes_the_form_is_told(world: HttpDeployment) -> None:

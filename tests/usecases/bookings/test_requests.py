@@ -25,7 +25,6 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import RequestBookingFor
 from staffbooking_core.ports import Store
 from staffbooking_core.usecases.bookings import actions, disabling, requests
-from staffbooking_core.usecases.idempotency import AlreadyAnswered
 from tests.support.builders import (
     DAY,
     POLICY,
@@ -41,7 +40,7 @@ from tests.support.memory_deployment import (
     list_bookings,
     make_booking_request,
     make_booking_scenario,
-    make_idempotency_request,
+    make_idempotent_call,
     memory_ports,
     with_another_companion,
     with_another_customer,
@@ -120,12 +119,12 @@ async def test_by_api_one_books_for_a_registered_customer(scene):
     assert booking.timeline[0].actor is Party.API
 
 
-async def request_for(scene, owner, email, keep=None, **given):
+async def request_for(scene, owner, email, **given):
     wanted = make_booking_request(scene.staff.user_id, **given)
     fields = asdict(wanted, recurse=False)
     by_key = Actor(owner.id, owner.role, key_id=1)
     return await requests.request_booking(
-        scene.ports, by_key, RequestBookingFor(**fields, customer_email=email), keep
+        scene.ports, by_key, RequestBookingFor(**fields, customer_email=email)
     )
 
 
@@ -338,58 +337,51 @@ async def test_too_small_an_amount_can_not_be_charged(scene):
 
 async def test_a_repeated_call_gets_the_first_answer(scene):
     """A repeated call gets the same bytes and creates no second booking."""
-    booking = await scene.request(make_idempotency_request())
-    with pytest.raises(AlreadyAnswered) as caught:
-        await scene.request(make_idempotency_request())
-    assert (caught.value.response.status, caught.value.response.body) == (
-        201,
-        booking.code.encode(),
-    )
-    assert len(await list_bookings(scene)) == 1
+    first = await scene.request_once(make_idempotent_call())
+    again = await scene.request_once(make_idempotent_call())
+    assert (first.is_replay, again) == (False, evolve(first, is_replay=True))
+    [booking] = await list_bookings(scene)
+    assert again.body == booking.code.encode()
 
 
 async def test_another_body_under_the_key_is_refused(scene):
     """A key used for another request raises `idempotency_mismatch`."""
-    await scene.request(make_idempotency_request())
+    await scene.request_once(make_idempotent_call())
     with pytest.raises(RuleBroken) as caught:
-        await scene.request(make_idempotency_request(fingerprint=b"other"))
+        await scene.request_once(make_idempotent_call(fingerprint=b"other"))
     assert caught.value.code == "idempotency_mismatch"
 
 
 async def test_a_key_belongs_to_its_caller(scene):
     """The same key of another caller is another key."""
-    await scene.request(make_idempotency_request())
-    assert (
-        await scene.request(make_idempotency_request(scope="key:2"))
-    ).status is BookingStatus.PENDING
+    await scene.request_once(make_idempotent_call())
+    assert not (await scene.request_once(make_idempotent_call(scope="key:2"))).is_replay
 
 
 async def test_an_answer_is_kept_for_a_day(scene):
     """A response is stored for a day of wall time."""
-    await scene.request(make_idempotency_request())
+    await scene.request_once(make_idempotent_call())
     scene.pass_time(DAY - SECOND)
-    with pytest.raises(AlreadyAnswered):
-        await scene.request(make_idempotency_request())
+    assert (await scene.request_once(make_idempotent_call())).is_replay
     scene.pass_time(SECOND)
-    assert (await scene.request(make_idempotency_request())).status is BookingStatus.PENDING
+    assert not (await scene.request_once(make_idempotent_call())).is_replay
 
 
 @pytest.mark.usefixtures("blind")
 async def test_of_twins_one_books_and_both_get_its_answer(scene):
     """Two concurrent equal calls create one booking and get the same response."""
-    booking = await scene.request(make_idempotency_request())
-    with pytest.raises(AlreadyAnswered) as caught:
-        await scene.request(make_idempotency_request())
-    assert caught.value.response.body == booking.code.encode()
+    first = await scene.request_once(make_idempotent_call())
+    again = await scene.request_once(make_idempotent_call())
+    assert (again.is_replay, again.body) == (True, first.body)
     assert len(await list_bookings(scene)) == 1
 
 
 @pytest.mark.usefixtures("blind")
 async def test_of_unequal_twins_the_slower_is_refused(scene):
     """Of two concurrent different calls with one key the slower raises `idempotency_mismatch`."""
-    await scene.request(make_idempotency_request())
+    await scene.request_once(make_idempotent_call())
     with pytest.raises(RuleBroken) as caught:
-        await scene.request(make_idempotency_request(fingerprint=b"other"))
+        await scene.request_once(make_idempotent_call(fingerprint=b"other"))
     assert caught.value.code == "idempotency_mismatch"
     assert len(await list_bookings(scene)) == 1
 

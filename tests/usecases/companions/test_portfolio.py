@@ -11,12 +11,11 @@ from attrs import evolve
 from staffbooking_adapters.memory.companions.store import CompanionsWriter
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.companions.portfolio import NewPortfolioItem, PortfolioItemStatus
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import images, profiles
-from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from tests.support.builders import POLICY, add_user
 from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
 from tests.support.portfolio import add_portfolio_item as store_item, add_uploaded_image
@@ -191,54 +190,6 @@ async def test_an_image_that_is_none_of_ones_own_stays(scene, path):
     assert await mine(scene) == []
     assert await mine_kept(scene) == (["mine.jpg"], [])
     assert await mine_kept(scene, scene.customer) == (["theirs.jpg"], [])
-
-
-# Idempotency ----------------------------------------------------------------------------
-
-
-async def add_once(scene, fingerprint=b"same"):
-    keep = IdempotencyRequest[NewPortfolioItem](
-        "user:1", "form", fingerprint, lambda new: (303, new.title.encode())
-    )
-    wanted = AddPortfolioItem(title="The spring ball", image="photos/ball.jpg")
-    return await profiles.add_portfolio_item(scene.ports, scene.staff, wanted, keep)
-
-
-async def test_of_twins_one_adds_and_the_others_get_its_answer():
-    """Concurrent calls with one key add one item, also at the limit."""
-    scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=1))
-    met = []
-
-    async def call():
-        try:
-            met.append((await add_once(scene)).title.encode())
-        except AlreadyAnswered as before:
-            met.append(before.response.body)
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(3):
-            tasks.start_soon(call)
-    assert met == [b"The spring ball"] * 3
-    assert len(await mine(scene)) == 1
-
-
-async def test_another_item_under_the_same_key_is_refused(scene):
-    """Another item under the same key is refused and not stored."""
-    item = await add_once(scene)
-    with pytest.raises(RuleBroken) as caught:
-        await add_once(scene, b"other")
-    assert (caught.value.code, await mine(scene)) == ("idempotency_mismatch", [item])
-
-
-async def test_a_refusal_is_not_kept():
-    """A refused call can be repeated under its key once there is room."""
-    scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=1))
-    item = await add(scene)
-    with pytest.raises(RuleBroken):
-        await add_once(scene)
-    await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
-    added = await add_once(scene)
-    assert await mine(scene) == [added]
 
 
 # Operators ------------------------------------------------------------------------------

@@ -156,10 +156,11 @@ async def test_a_batch_of_refused_messages_takes_no_ids(scene, number):
 
 
 async def test_equal_client_ids_in_a_batch_store_one_message(scene, number):
-    """Equal client ids in a batch store one message."""
-    twins = [letter(scene, number, text, "mine") for text in ("Once", "Once", BLOCKED_TERM)]
+    """Equal client ids in a batch store one message; with other content they are refused."""
+    twins = [letter(scene, number, text, "mine") for text in ("Once", "Once", "Otherwise")]
     results = await send_all(scene.ports, twins)
-    assert results == [results[0]] * 3
+    assert kinds(results) == ["Once", "Once", RuleBroken]
+    assert results[1] == results[0]
     assert await said(scene) == ["Once"]
     await send_all(scene.ports, [letter(scene, number, "Twice")] * 2)
     assert await said(scene) == ["Once", "Twice", "Twice"]
@@ -170,7 +171,7 @@ async def test_a_corrected_message_gets_its_own_result(scene, number):
     texts = (BLOCKED_TERM, "Mended", CONTACT_TEXT, "Too late")
     mended = [letter(scene, number, text, "mine") for text in texts]
     results = await send_all(scene.ports, mended)
-    assert kinds(results) == [ContentBlocked, "Mended", "Mended", "Mended"]
+    assert kinds(results) == [ContentBlocked, "Mended", RuleBroken, RuleBroken]
     faults = await send_all(
         scene.ports, [letter(scene, number, text, "other") for text in (BLOCKED_TERM, CONTACT_TEXT)]
     )
@@ -179,11 +180,15 @@ async def test_a_corrected_message_gets_its_own_result(scene, number):
 
 
 async def test_a_known_client_id_returns_the_stored_message(scene, number):
-    """A known client id returns the stored message, whatever the new draft says."""
-    first = await messages.send_message(scene.ports, letter(scene, number, "Once", "mine"))
-    for content in ("Once", "Otherwise", BLOCKED_TERM):
-        again = letter(scene, number, content, "mine")
-        assert await messages.send_message(scene.ports, again) == first
+    """A known client id returns the stored message, also to who left; with another content it is
+    refused."""
+    once = letter(scene, number, "Once", "mine")
+    first = await messages.send_message(scene.ports, once)
+    assert await messages.send_message(scene.ports, once) == first
+    for content in ("once", "Otherwise", BLOCKED_TERM):
+        with pytest.raises(RuleBroken) as caught:
+            await messages.send_message(scene.ports, letter(scene, number, content, "mine"))
+        assert caught.value.code == "idempotency_mismatch"
     store, staff_id = scene.ports.store, scene.staff.user_id
     group = await save_group_members(store, scene.customer.user_id, [staff_id], opens=True)
     before = letter(scene, group.id, "Before", "mine", by=scene.staff)
