@@ -48,11 +48,11 @@ T = TypeVar("T")
 _ENVIRONMENT_PREFIX = "STAFFBOOKING_"
 SETTING_NAMES = frozenset(
     """
-    ALLOWED_ORIGINS BASE_URL BLOCKED_TERMS CONTACT_EMAIL COUNTRY CURRENCY DATABASE_URL DEBUG
-    ENVIRONMENT FAKE_PAYEES FILES_DIR INSURANCE_RATE LATE_CANCEL_PAYOUT LIMITS LOG_FORMAT LOG_LEVEL
-    MAIL_FROM PAYMENTS PAYMENT_WINDOW PAYOUT_DELAY PLATFORM_FEE REDIS_URL SANDBOX SECRET_KEY
-    SMTP_URL STRIPE_API_BASE STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET TRUSTED_PROXIES
-    WEBHOOK_ALLOW_INSECURE
+    ALLOWED_ORIGINS BASE_URL BLOCKED_TERMS CONNECTIONS_PER_ADDRESS CONTACT_EMAIL COUNTRY CURRENCY
+    DATABASE_URL DEBUG ENVIRONMENT FAKE_PAYEES FILES_DIR INSURANCE_RATE LATE_CANCEL_PAYOUT LIMITS
+    LOG_FORMAT LOG_LEVEL MAIL_FROM PAYMENTS PAYMENT_WINDOW PAYOUT_DELAY PLATFORM_FEE REDIS_URL
+    SANDBOX SECRET_KEY SMTP_URL STRIPE_API_BASE STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET
+    TRUSTED_PROXIES WEBHOOK_ALLOW_INSECURE
     """.split()
 )
 """All settings, without their prefix. DEBUG is the command line's."""
@@ -128,6 +128,8 @@ class Settings:
     policy: Policy
     processor: FakeProcessorSettings | StripeSettings = FakeProcessorSettings()
     trusted_proxies: tuple[IpNetwork, ...] = ()
+    connections_per_address: int = 200
+    """Open connections of one address to one server process, unless it is a trusted proxy."""
     allowed_origins: tuple[str, ...] = ()
     redis_url: str | None = field(default=None, repr=False)
     """The Redis that carries broadcasts between processes; None to use the database."""
@@ -182,6 +184,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
         policy=policy,
         processor=_load_fake_settings(read) if is_fake else _load_stripe_settings(read),
         trusted_proxies=read("TRUSTED_PROXIES", _parse_networks, ""),
+        connections_per_address=read("CONNECTIONS_PER_ADDRESS", _parse_connection_count, "200"),
         allowed_origins=read("ALLOWED_ORIGINS", _parse_origins, ""),
         redis_url=read("REDIS_URL", _parse_redis_url, ""),
         blocked_terms=read("BLOCKED_TERMS", _parse_terms, ""),
@@ -415,6 +418,12 @@ def _parse_networks(text: str) -> tuple[IpNetwork, ...]:
         return tuple(ipaddress.ip_network(part) for part in parts)
     except ValueError:
         raise ValueError("must be networks such as 10.0.0.0/8, separated by commas") from None
+
+
+def _parse_connection_count(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+        raise ValueError("must be a whole number from 1 to 999999")
+    return int(text)
 
 
 def _parse_origins(text: str) -> tuple[str, ...]:

@@ -83,6 +83,4 @@ async def _wait_for_database(wanted: Settings, listening: socket.socket, stop: a
         return what is None
 
     if not await is_ready():
-        await serve_maintenance(
-            wanted.policy, listening_socket=listening, stop=stop, is_ready=is_ready
-        )
+        await serve_maintenance(wanted, listening_socket=listening, stop=stop, is_ready=is_ready)

@@ -1,9 +1,6 @@
 """Rate limits of HTTP calls: subjects, counting and response headers (CONTRACT 8)."""
 
-import re
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TypeAlias
 
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.domain.shared import rate_limits
@@ -13,9 +10,9 @@ from staffbooking_core.domain.shared.rate_limits import (
     RateLimitExceeded,
 )
 from staffbooking_core.errors import StoreUnavailable
+from staffbooking_http.api import addresses
+from staffbooking_http.api.addresses import Address, is_trusted_proxy, parse_address
 from staffbooking_http.api.endpoint import Call, Header, Scope
-
-Address: TypeAlias = IPv4Address | IPv6Address
 
 _ADDRESS_SCOPE_PREFIX = "general:addr:"
 _RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
@@ -94,53 +91,30 @@ def _general_window_key(call: Call) -> str:
 
 
 def address_key(call: Call) -> str:
-    """The key of the client's address: an IPv4 address, or the /64 network of an IPv6 address,
-    because one machine may use all of that network."""
+    """The key of the client's address: an IPv4 address or an IPv6 /64."""
     nearest = _client_address(call)
-    if isinstance(nearest, IPv6Address):
-        return f"{IPv6Address(int(nearest) >> 64 << 64)}/64"
-    return "local" if nearest is None else str(nearest)
+    return "local" if nearest is None else addresses.address_key(nearest)
 
 
 def is_trusted_peer(scope: Scope, trusted_proxies: Sequence[IpNetwork]) -> bool:
     """Whether a request comes from a trusted proxy."""
     peer = scope.get("client")
-    address = _parse_address(peer[0]) if peer else None
-    return address is not None and _is_trusted_proxy(address, trusted_proxies)
+    address = parse_address(peer[0]) if peer else None
+    return address is not None and is_trusted_proxy(address, trusted_proxies)
 
 
 def _client_address(call: Call) -> Address | None:
     """The client's address. If the peer is a trusted proxy, it is the last address in
     X-Forwarded-For that is not a trusted proxy's."""
     peer = call.scope.get("client")
-    address_found = _parse_address(peer[0]) if peer else None
-    if address_found is None or not _is_trusted_proxy(address_found, call.site.trusted_proxies):
+    address_found = parse_address(peer[0]) if peer else None
+    if address_found is None or not is_trusted_proxy(address_found, call.site.trusted_proxies):
         return address_found
     for hop in reversed(b",".join(call.headers(b"x-forwarded-for")).split(b",")):
-        further = _parse_address(hop.decode("latin-1").strip())
+        further = parse_address(hop.decode("latin-1").strip())
         if further is None:
             break
         address_found = further
-        if not _is_trusted_proxy(address_found, call.site.trusted_proxies):
+        if not is_trusted_proxy(address_found, call.site.trusted_proxies):
             break
     return address_found
-
-
-_ADDRESS_WITH_PORT = re.compile(r"([0-9.]+)(?::[0-9]{1,5})?|\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?")
-
-
-def _parse_address(text: str) -> Address | None:
-    """Parse an address, with a port or without; an IPv4-mapped IPv6 address becomes the IPv4
-    address."""
-    if match := _ADDRESS_WITH_PORT.fullmatch(text):
-        text = match[1] or match[2]
-    try:
-        parsed = ip_address(text)
-    except ValueError:
-        return None
-    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
-    return mapped or parsed
-
-
-def _is_trusted_proxy(candidate: Address, trusted_proxies: Sequence[IpNetwork]) -> bool:
-    return any(candidate in network for network in trusted_proxies)

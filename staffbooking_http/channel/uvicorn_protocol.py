@@ -48,6 +48,8 @@ def is_valid_handshake(url: bytes, headers: Sequence[Header]) -> bool:
         and len(found[b"sec-websocket-key"]) == 1
         and _is_websocket_key(found[b"sec-websocket-key"][0])
         and len(found[b"origin"]) <= 1
+        and not found[b"transfer-encoding"]
+        and set(found[b"content-length"]) <= {b"0"}
     )
 
 

@@ -1,6 +1,5 @@
 """The application served by an embedded uvicorn; the caller handles the process's signals."""
 
-import asyncio
 import resource
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -9,32 +8,30 @@ from contextlib import AsyncExitStack, contextmanager
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.api.access_log import AccessLog
-from staffbooking_http.api.errors import error_body
 from staffbooking_http.app import StaffbookingApp, create_app
 from staffbooking_http.channel.frames import MAX_FRAME_BYTES
-from staffbooking_http.channel.uvicorn_protocol import BoundedWebSocketProtocol, is_valid_handshake
+from staffbooking_http.server.http_protocol import (
+    MAX_CONNECTIONS,
+    BoundedHttpProtocol,
+    CountedWebSocketProtocol,
+    EdgeConfig,
+)
 from staffbooking_http.server.maintenance import MaintenanceApp
+from staffbooking_http.server.peer_connections import PeerConnections
 
 _SHUTDOWN_TIMEOUT_SECONDS = 15
 """Seconds for requests in flight to finish after the server is asked to stop."""
-HEAD_TIMEOUT_SECONDS = 5.0
-"""Seconds that the head of a request may take to arrive."""
-_MAX_HEAD_BYTES = 64 * 1024
 UNREAD_TIMEOUT_SECONDS = 60.0
 """Seconds in which a client must read part of its unread response. The kernel's send buffer is not
 counted."""
 READINESS_CHECK_INTERVAL_SECONDS = 1.0
 """Seconds between readiness checks."""
 _LISTEN_BACKLOG_SIZE = 2048
-MAX_CONNECTIONS = 4000
-"""Maximum open connections of HTTP and the channel together."""
 WEBSOCKET_PING_INTERVAL_SECONDS = 20.0
 """Seconds between pings of a WebSocket, and seconds to wait for a pong before it is closed."""
 _RESERVED_OPEN_FILES = 500
@@ -77,7 +74,7 @@ async def serve(
             allowed_origins=settings.allowed_origins,
             access_log=access_log,
         )
-        server = _SignalFreeServer(_uvicorn_config(application))
+        server = _SignalFreeServer(_uvicorn_config(application, settings))
         await stack.enter_async_context(application.lifespan())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_event, server, application, stop)
@@ -87,7 +84,7 @@ async def serve(
 
 
 async def serve_maintenance(
-    policy: Policy,
+    settings: Settings,
     *,
     listening_socket: socket.socket,
     stop: anyio.Event,
@@ -95,7 +92,7 @@ async def serve_maintenance(
 ) -> None:
     """Respond 503 to all but the liveness check (CONTRACT 9), until `is_ready` returns true or
     `stop` is set. The caller keeps the socket: later clients wait in its backlog for `serve`."""
-    server = _SignalFreeServer(_uvicorn_config(MaintenanceApp(policy)))
+    server = _SignalFreeServer(_uvicorn_config(MaintenanceApp(settings.policy), settings))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_when_ready, server, stop, is_ready)
         await _run_server(server, listening_socket.dup())
@@ -132,11 +129,13 @@ def _address_family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _uvicorn_config(application: StaffbookingApp | MaintenanceApp) -> uvicorn.Config:
-    return uvicorn.Config(
+def _uvicorn_config(
+    application: StaffbookingApp | MaintenanceApp, settings: Settings
+) -> EdgeConfig:
+    config = EdgeConfig(
         application,
         http=BoundedHttpProtocol,
-        ws=BoundedWebSocketProtocol,
+        ws=CountedWebSocketProtocol,
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=WEBSOCKET_PING_INTERVAL_SECONDS,
@@ -149,6 +148,8 @@ def _uvicorn_config(application: StaffbookingApp | MaintenanceApp) -> uvicorn.Co
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_SECONDS,
     )
+    config.peers = PeerConnections(settings.connections_per_address, settings.trusted_proxies)
+    return config
 
 
 async def _stop_on_event(
@@ -159,7 +160,7 @@ async def _stop_on_event(
     server.should_exit = True
 
 
-UnreadBytes = dict[tuple["BoundedHttpProtocol", object], int]
+UnreadBytes = dict[tuple[BoundedHttpProtocol, object], int]
 """Unread bytes by connection and the last request on it."""
 
 
@@ -194,76 +195,3 @@ class _SignalFreeServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Install nothing: the caller handles signals; uvicorn's handlers would interfere."""
         yield
-
-
-class BoundedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 protocol, with limits on request heads and connections, and with error
-    bodies in the contract's format for input that is not a request."""
-
-    _head_timer: asyncio.TimerHandle | None = None
-    _head_bytes = 0
-    _head_is_open = True
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._respond_and_close(
-                503, error_body("unavailable", "Too many connections"), b"retry-after: 2\r\n"
-            )
-        else:
-            self._start_head_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._finish_head()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._head_is_open and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            if self._head_bytes > _MAX_HEAD_BYTES:
-                self.send_400_response("The head of the request is too large")
-            else:
-                self._start_head_timer()
-
-    def on_message_begin(self) -> None:
-        self._head_is_open = True
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._finish_head()
-        super().on_headers_complete()
-
-    def _should_upgrade(self) -> bool:
-        """Whether to upgrade. An invalid handshake is handled as an ordinary request."""
-        return (
-            super()._should_upgrade()
-            and (self.parser.get_method(), self.parser.get_http_version()) == (b"GET", "1.1")
-            and is_valid_handshake(self.url, self.headers)
-        )
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: the client gets an error response."""
-
-    def send_400_response(self, msg: str) -> None:
-        self._respond_and_close(400, error_body("malformed_request", msg))
-
-    def _start_head_timer(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
-
-    def _finish_head(self) -> None:
-        self._head_is_open, self._head_bytes = False, 0
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _respond_and_close(self, status: int, body: bytes, extra_headers: bytes = b"") -> None:
-        """Send an error response without a request, then close the connection."""
-        head = (
-            b"content-type: application/json\r\nx-content-type-options: nosniff\r\n"
-            b"cache-control: no-store\r\nconnection: close\r\n"
-        )
-        length = b"content-length: %d\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + extra_headers + length + body)
-        self.transport.close()

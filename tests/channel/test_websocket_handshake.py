@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_http.server import server
+from staffbooking_http.server import http_protocol
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body
 from tests.http.server.test_server import raw
 from tests.support.builders import POLICY, SECOND
@@ -373,7 +373,7 @@ async def test_the_head_timeout_does_not_close_connections(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timeout of a request head does not close an open connection."""
-    monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_SECONDS", 0.05)
     async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
         assert await raw(site.port, b"") == (b"", b"")  # The timeout has passed.
         await ada.send_message(await add_shared_conversation(world), "Still here")
@@ -417,6 +417,6 @@ async def test_an_unfinished_handshake_times_out(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unfinished handshake is closed without an answer after the head timeout."""
-    monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_SECONDS", 0.05)
     async with serve_channel(world.ports) as site:
         assert await raw(site.port, b"GET /ws HTTP/1.1\r\nupgrade: web") == (b"", b"")

@@ -18,8 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from staffbooking_adapters.settings import load_settings
-from staffbooking_core.policy import Policy
-from staffbooking_http.server import server
+from staffbooking_http.server import http_protocol, server
 from staffbooking_http.server.server import open_listening_socket, serve, serve_maintenance
 from tests.http.deployment import HttpDeployment, error_body, json_body
 
@@ -92,7 +91,7 @@ async def test_an_incomplete_head_times_out(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that sends no complete request head is closed after the timeout."""
-    monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_SECONDS", 0.05)
     async with serving(world) as (port, _):
         assert await raw(port, b"") == (b"", b"")
         assert await raw(port, b"GET / HTTP/1.1\r\nx: y") == (b"", b"")
@@ -105,7 +104,7 @@ async def test_too_many_connections_are_503(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection over the limit is 503 with a Retry-After header."""
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 0)
+    monkeypatch.setattr(http_protocol, "MAX_CONNECTIONS", 0)
     async with serving(world) as (port, _):
         head, body = await raw(port, b"")
     assert head.startswith(b"HTTP/1.1 503 ")
@@ -135,13 +134,13 @@ async def test_an_unread_response_times_out(
 ) -> None:
     """A connection whose response is not read is closed after the timeout."""
     monkeypatch.setattr(server, "UNREAD_TIMEOUT_SECONDS", 0.05)
-    lost, end = anyio.Event(), server.BoundedHttpProtocol.connection_lost
+    lost, end = anyio.Event(), http_protocol.BoundedHttpProtocol.connection_lost
 
-    def noted(protocol: server.BoundedHttpProtocol, error: Exception | None) -> None:
+    def noted(protocol: http_protocol.BoundedHttpProtocol, error: Exception | None) -> None:
         lost.set()
         end(protocol, error)
 
-    monkeypatch.setattr(server.BoundedHttpProtocol, "connection_lost", noted)
+    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "connection_lost", noted)
     async with serving(world) as (port, _), unread_response(world, port):
         with anyio.fail_after(5):
             await lost.wait()
@@ -151,14 +150,14 @@ async def test_a_slow_reader_stays_connected(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection is aborted only if nothing of the same response was read between two checks."""
-    made: list[server.BoundedHttpProtocol] = []
-    begin = server.BoundedHttpProtocol.connection_made
+    made: list[http_protocol.BoundedHttpProtocol] = []
+    begin = http_protocol.BoundedHttpProtocol.connection_made
 
-    def noted(protocol: server.BoundedHttpProtocol, transport: Any) -> None:
+    def noted(protocol: http_protocol.BoundedHttpProtocol, transport: Any) -> None:
         made.append(protocol)
         begin(protocol, transport)
 
-    monkeypatch.setattr(server.BoundedHttpProtocol, "connection_made", noted)
+    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "connection_made", noted)
     async with serving(world) as (port, _), unread_response(world, port) as stream:
         waited = server.abort_stalled_connections(made, {})
         assert set(waited.values()) != set()
@@ -246,7 +245,7 @@ async def maintained_socket(ready: anyio.Event, stop: anyio.Event) -> AsyncItera
         async with anyio.create_task_group() as tasks:
             job = partial(
                 serve_maintenance,
-                Policy(),
+                SETTINGS,
                 listening_socket=listening,
                 stop=stop,
                 is_ready=is_ready,
@@ -297,7 +296,7 @@ async def test_a_connection_between_the_servers_is_served(world: HttpDeployment)
         return True
 
     with open_listening_socket("127.0.0.1", 0) as listening:
-        await serve_maintenance(Policy(), listening_socket=listening, stop=stop, is_ready=is_ready)
+        await serve_maintenance(SETTINGS, listening_socket=listening, stop=stop, is_ready=is_ready)
         async with anyio.create_task_group() as tasks:
             port = listening.getsockname()[1]
             stream = await anyio.connect_tcp("127.0.0.1", port)
