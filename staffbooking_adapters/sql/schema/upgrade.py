@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-<<<<<<< HEAD
 HEAD_REVISION = "0023"
-=======
-HEAD_REVISION = "0018"
->>>>>>> i16-idempotency
 """The newest revision in `migrations/versions`."""
 
 _UPGRADE_LOCK = threading.Lock()

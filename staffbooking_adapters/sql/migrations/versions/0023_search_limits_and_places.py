@@ -21,7 +21,7 @@ from sqlalchemy import (
 from staffbooking_adapters.sql.engine.types import BigInt
 
 revision = "0023"
-down_revision = "0021"
+down_revision = "0022"
 
 _WITHOUT_STROKES = str.maketrans("đħıłøŧ", "dhilot")
 

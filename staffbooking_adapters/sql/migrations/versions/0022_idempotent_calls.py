@@ -10,7 +10,7 @@ from sqlalchemy import Boolean, Column, MetaData, Table, Text, bindparam, select
 
 from staffbooking_adapters.sql.engine.types import Instant
 
-revision = "0018"
+revision = "0022"
 down_revision = "0021"
 
 _PAGE_STATUS = 303
