@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import product
 
 import pytest
@@ -13,7 +12,6 @@ from sqlalchemy import Connection, MetaData, Table, select
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.engine.types import Instant, parameter_converter
 from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.upgrade import (
     alembic_config,
@@ -24,6 +22,7 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.representations.companions import companion_detail, companion_summary
+from tests.contract.schema.old_rows import add_row, stored
 from tests.contract.stores import open_sql_store, read_store
 from tests.support.builders import (
     DAY,
@@ -31,7 +30,6 @@ from tests.support.builders import (
     MINUTE,
     NOW,
     POLICY,
-    TODAY,
     make_companion,
     make_lease,
     make_user,
@@ -39,23 +37,6 @@ from tests.support.builders import (
 from tests.support.webhooks import place_events
 
 pytestmark = pytest.mark.anyio
-
-
-ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
-
-
-def add_row(connection, table_name, **given):
-    """Insert a row into a table of the current revision, with a value in each required column."""
-    table = Table(table_name, MetaData(), autoload_with=connection)
-    needed = {c.name: ANYTHING[c.type.python_type] for c in table.c if not c.nullable}
-    connection.execute(table.insert().values({**needed, **given}))
-
-
-def stored(connection, moment):
-    """An instant as a column stores it."""
-    write = parameter_converter(connection.dialect.name, Instant)
-    assert write is not None
-    return write(moment)
 
 
 async def test_an_upgrade_to_payees_keeps_rows(empty_url):
@@ -392,76 +373,4 @@ async def test_an_upgrade_to_disputes_keeps_disputes_and_sets_timers(empty_url):
         (3, written[starts[3] + 15 * MINUTE], None, 0),
         (4, None, written[starts[4] + 73 * HOUR], 0),
         (5, None, written[starts[5] + 73 * HOUR], 5),
-    ]
-
-
-async def test_an_upgrade_to_places_without_accents_joins_equal_places(empty_url):
-    """The upgrade folds the places of searches, and makes places one that differ by accents."""
-    before = {
-        1: ("zürich", "schweiz"),
-        2: ("zurich", "schweiz"),
-        3: ("são paulo", "brasil"),
-        4: ("york", "united kingdom"),
-        5: ("zúrich", "schweiz"),
-        6: ("łódź", "polska"),
-    }
-    found: dict[str, list[tuple[object, ...]]] = {}
-
-    def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0021")
-        for number, (city, country) in before.items():
-            add_row(connection, "locations", id=number, city_folded=city, country_folded=country)
-            add_row(connection, "companion_search", companion_id=number, location_id=number)
-
-    def look(connection: Connection) -> None:
-        for table, columns in (
-            ("locations", "id, city_folded, country_folded"),
-            ("companion_search", "companion_id, location_id"),
-        ):
-            rows = connection.exec_driver_sql(f"SELECT {columns} FROM {table} ORDER BY 1")
-            found[table] = [tuple(row) for row in rows]
-
-    await run_on_sqlalchemy_connection(empty_url, fill)
-    await run_migrations(empty_url)
-    await run_on_sqlalchemy_connection(empty_url, look)
-    assert found["locations"] == [
-        (1, "zurich", "schweiz"),
-        (3, "sao paulo", "brasil"),
-        (4, "york", "united kingdom"),
-        (6, "lodz", "polska"),
-    ]
-    assert found["companion_search"] == [(1, 1), (2, 1), (3, 3), (4, 4), (5, 1), (6, 6)]
-
-
-async def test_an_upgrade_to_idempotent_calls_digests_keys(empty_url):
-    """Stored responses are found by the digest of their key; those of the interface have the path
-    in their fingerprints, those of pages keep theirs."""
-    body = hashlib.sha256(b"{}").digest()
-    rows = {"key:1": (201, body), "user:1": (422, body), "user:2": (303, b"form")}
-
-    def fill(connection: Connection) -> None:
-        command.upgrade(alembic_config(connection), "0016")
-        for scope, (status, fingerprint) in rows.items():
-            answer = {"key": "call 1", "status": status, "fingerprint": fingerprint}
-            add_row(connection, "answers", scope=scope, **answer)
-
-    def look(connection: Connection) -> None:
-        answers = Table("answers", MetaData(), autoload_with=connection)
-        names = ("scope", "key", "fingerprint", "headers", "is_sealed", "lease_token")
-        selected = select(*(answers.c[name] for name in names)).order_by(answers.c.scope)
-        found.extend(tuple(row) for row in connection.execute(selected))
-
-    found: list[tuple[object, ...]] = []
-    await run_on_sqlalchemy_connection(empty_url, fill)
-    await run_migrations(empty_url)
-    await run_on_sqlalchemy_connection(empty_url, look)
-    key = hashlib.sha256(b"call 1").hexdigest()
-    fingerprints = [
-        hashlib.sha256(b"/api/v1/bookings\0" + body).digest(),
-        hashlib.sha256(b"/bookings\0" + body).digest(),
-        b"form",
-    ]
-    assert found == [
-        (scope, key, fingerprint, "", False, None)
-        for scope, fingerprint in zip(rows, fingerprints, strict=True)
     ]
