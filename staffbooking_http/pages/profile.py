@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
+from gettext import NullTranslations
 from typing import Annotated, Any
 
 from attrs import evolve, frozen
@@ -40,11 +41,11 @@ from staffbooking_http.api import query_string, rate_limits
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.errors import HttpError
 from staffbooking_http.api.uploads import FILE_FIELD, Upload
+from staffbooking_http.pages.faults import field_label
 from staffbooking_http.pages.session import (
     CsrfForm,
     DraftText,
     PageRequest,
-    field_label,
     flash_text,
     form_call,
     get_call,
@@ -193,7 +194,7 @@ async def _profile_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     return {
         "profile": profile,
         "listed": companion.is_listed,
-        "missing": [field_label(field) for field in profile["missing"]],
+        "missing": [field_label(field, NullTranslations()) for field in profile["missing"]],
         "offered": await search.list_service_names(call.ports),
         "timezones": sorted(availability.known_timezones()),
         "finest": currency.to_decimal(1),

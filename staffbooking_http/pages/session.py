@@ -3,9 +3,11 @@
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from gettext import NullTranslations
 from typing import Annotated, Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
-from attrs import astuple, evolve, field, frozen
+from attrs import evolve, field, frozen
 from litestar import Request
 from litestar.datastructures import State
 from litestar.response import Redirect, Template
@@ -24,6 +26,7 @@ from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.api.uploads import Upload
+from staffbooking_http.pages.faults import fault_sentence, faults_by_field, field_label
 
 PageRequest: TypeAlias = Request[Any, Any, State]
 FormT = TypeVar("FormT")
@@ -238,41 +241,30 @@ def render_error(
     error: StaffbookingError | HttpError,
     **context: Any,
 ) -> Template:
-    """Render a page with the error's sentence as `problem` and the error's status."""
+    """Render a page with the error's sentence as `problem`, the message of each refused field as
+    `faults`, and the error's status."""
     reply = to_reply(error)
     assert reply is not None, error
-    return render(template_name, visitor, reply, problem=error_sentence(reply), **context)
-
-
-_FIELD_LABELS = {
-    "content": "your message",
-    "file": "the file",
-    "location_city": "city",
-    "location_country": "country",
-    "service_types": "list of services",
-    "timezone": "time zone",
-    "years_experience": "years of experience",
-}
-"""Labels of fields whose form label differs from the field name."""
-
-
-def field_label(field: str) -> str:
-    """The form label of a field path; a list element is named by its position, from 1."""
-    name, _, place = field.partition(".")
-    name = _FIELD_LABELS.get(name, name.replace("_", " "))
-    return f"{name}: number {int(place) + 1}" if place.isdecimal() else name
+    faults = faults_by_field(request_body.parse_object(reply.body))
+    problem = error_sentence(reply)
+    return render(template_name, visitor, reply, problem=problem, faults=faults, **context)
 
 
 def error_sentence(reply: Reply) -> str:
-    """An API error as a sentence for people."""
+    """An API error as a sentence for people, with all faults of an input."""
     problem = request_body.parse_object(reply.body)
     if seconds := problem.get("retry_after"):
         minutes = -(-seconds // 60)
         return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
-    if faults := problem.get("errors"):
-        name = field_label(faults[0]["field"])
-        return f"{name.capitalize()} {faults[0]['message'].replace('_', ' ')}."
+    if found := faults_by_field(problem):
+        return " ".join(
+            f"{field_label(name, _ENGLISH)}: {fault_sentence(message, _ENGLISH)}"
+            for name, message in found.items()
+        )
     return f"{problem['error']}."
+
+
+_ENGLISH = NullTranslations()
 
 
 # Signed-out visitors --------------------------------------------------------------------
@@ -294,9 +286,9 @@ async def require_signed_in(call: Call, return_to: str = "") -> SignedInUser:
     if (visitor := await find_visitor(call)) is not None:
         return visitor
     way = return_to or _requested_path(call)
-    if call.scope["method"] == "POST" and (words := await _recover_written_text(call)):
+    if call.scope["method"] == "POST" and (form := await _recover_form(call)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
-        raise SignInRequired(render_error("ended.html", None, error, words=words, way=way))
+        raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=way))
     raise SignInRequired(Redirect(SIGN_IN_PATH, query_params={"next": way}, status_code=303))
 
 
@@ -317,24 +309,16 @@ def _requested_path(call: Call) -> str:
     )
 
 
-@frozen(kw_only=True)
-class _WrittenTexts:
-    """The free-text fields of page forms; each form has at most one of them."""
+async def _recover_form(call: Call) -> str:
+    """The form of a request that came after its session had ended, so that it can be sent once its
+    author has signed in again.
 
-    bio: DraftText = ""
-    comment: DraftText = ""
-    content: DraftText = ""
-    reason: DraftText = ""
-    response: DraftText = ""
-
-
-async def _recover_written_text(call: Call) -> str:
-    """The text of a form submitted after its session ended, to show it to its author.
-
-    Empty for cross-site requests, by `Sec-Fetch-Site`: their text would appear as the visitor's
-    own. Empty for multipart forms, whose files are not read.
+    Empty for cross-site requests, by `Sec-Fetch-Site`: their content would appear as the visitor's
+    own. Empty for multipart forms, whose files are not read, and for forms with passwords.
     """
     declared = b"".join(call.headers(b"content-type")).lower()
     if set(call.headers(b"sec-fetch-site")) - {b"same-origin"} or b"multipart" in declared:
         return ""
-    return "".join(astuple(query_string.parse_form(_WrittenTexts, await request_body.read(call))))
+    form = drop_empty_fields(await request_body.read(call)).decode("latin-1")
+    pairs = [(name, value) for name, value in parse_qsl(form) if name != "csrf"]
+    return "" if any("password" in name for name, _ in pairs) else urlencode(pairs)
