@@ -275,12 +275,12 @@ async def test_a_malformed_handshake_is_426(site: ChannelServer) -> None:
 
 
 async def test_a_repeated_header_is_426(site: ChannelServer) -> None:
-    """A handshake with a repeated key, version, upgrade or origin is 426."""
+    """A handshake with a repeated key, version, upgrade or another origin is 426."""
     async with httpx.AsyncClient() as client:
         for name in ("sec-websocket-key", "sec-websocket-version", "upgrade", "origin"):
             twice = [
                 *HANDSHAKE.items(),
-                (name, HANDSHAKE.get(name, BASE_URL)),
+                (name, HANDSHAKE.get(name, "https://other.test")),
                 ("origin", BASE_URL),
             ]
             answer = await client.get(f"http://127.0.0.1:{site.port}/ws", headers=twice)
@@ -392,7 +392,7 @@ async def test_invalid_frames_before_the_answer_end_it(
         world.restart(admission=slow)
         async with serve_channel(world.ports) as site:
             async with await anyio.connect_tcp("127.0.0.1", site.port) as stream:
-                cookie = "cookie: connect.sid=guess"
+                cookie = "host: localhost\r\ncookie: connect.sid=guess"
                 await stream.send(f"GET /ws HTTP/1.1\r\n{lines}{cookie}\r\n\r\n".encode())
                 await slow.has_request.wait()
                 await stream.send(frames)
