@@ -26,7 +26,7 @@ from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.api.uploads import Upload
-from staffbooking_http.pages.faults import fault_sentence, faults_by_field, field_label
+from staffbooking_http.pages.faults import faults_by_field, labelled_fault
 
 PageRequest: TypeAlias = Request[Any, Any, State]
 FormT = TypeVar("FormT")
@@ -257,10 +257,7 @@ def error_sentence(reply: Reply) -> str:
         minutes = -(-seconds // 60)
         return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
     if found := faults_by_field(problem):
-        return " ".join(
-            f"{field_label(name, _ENGLISH)}: {fault_sentence(message, _ENGLISH)}"
-            for name, message in found.items()
-        )
+        return " ".join(labelled_fault(name, text, _ENGLISH) for name, text in found.items())
     return f"{problem['error']}."
 
 
