@@ -282,10 +282,11 @@ async def require_signed_in(call: Call, return_to: str = "") -> SignedInUser:
     """
     if (visitor := await find_visitor(call)) is not None:
         return visitor
-    way = return_to or _requested_path(call)
     if call.scope["method"] == "POST" and (form := await _recover_form(call)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
-        raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=way))
+        target = _requested_path(call)
+        raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=target))
+    way = return_to or _requested_path(call)
     raise SignInRequired(Redirect(SIGN_IN_PATH, query_params={"next": way}, status_code=303))
 
 

@@ -335,6 +335,6 @@ async def test_words_of_a_foreign_page_are_not_shown(
 
 @pytest.mark.parametrize(("path", "_"), WORDS)
 async def test_who_wrote_nothing_signs_in(world: HttpDeployment, path: str, _: str) -> None:
-    """A form without text leads to sign-in."""
-    sent = await world.client().post(path, data={"csrf": "x", "rating": "5", "step": "accept"})
+    """A form without content leads to sign-in."""
+    sent = await world.client().post(path, data={"csrf": "x", "comment": ""})
     assert sent.status_code == 303
