@@ -285,7 +285,7 @@ async def require_signed_in(call: Call, return_to: str = "") -> SignedInUser:
     """
     if (visitor := await find_visitor(call)) is not None:
         return visitor
-    way = return_to or _requested_path(call)
+    way = return_to or requested_path(call)
     if call.scope["method"] == "POST" and (form := await _recover_form(call)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
         raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=way))
@@ -299,7 +299,7 @@ async def require_staff_member(call: Call, return_to: str = "") -> SignedInUser:
     return visitor
 
 
-def _requested_path(call: Call) -> str:
+def requested_path(call: Call) -> str:
     """The requested path, with its query string unless that is too long."""
     path, query = call.scope["path"], call.scope["query_string"]
     return (

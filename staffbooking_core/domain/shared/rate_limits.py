@@ -122,6 +122,9 @@ class RateLimits:
     contact: RateLimit = RateLimit("contact", 5, timedelta(hours=1))
     channel: RateLimit = RateLimit("channel", 100, timedelta(seconds=60))
 
+    pages: RateLimit = RateLimit("pages", 600, timedelta(minutes=10))
+    """Public search and profile pages, per address. Not configurable."""
+
     export: RateLimit = RateLimit("export", 10, timedelta(hours=1))
     """Exports of the user's personal data, which may be large. Not configurable."""
 
