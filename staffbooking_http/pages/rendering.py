@@ -110,7 +110,6 @@ def create_environment(base_path: str) -> Environment:
         "short_day": _format_short_day,
         "time_element": _format_time_element,
         "weekday": _format_weekday,
-        "zone_city": zone_city,
     }
     return environment
 
