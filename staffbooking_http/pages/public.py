@@ -39,7 +39,7 @@ def render_public(
     environment = create_environment(mounting.base_path(call.ports.policy))
     view = view_of_scope(call.scope)
     page = environment.get_template(template_name).render(page_of_visit=view, **context)
-    return cacheable_response(call, page.encode(), "text/html; charset=utf-8")
+    return cacheable_response(call, page.encode(), "text/html")
 
 
 def cacheable_response(call: Call, body: bytes, media_type: str) -> Response[bytes]:

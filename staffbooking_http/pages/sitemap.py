@@ -25,7 +25,7 @@ _PRIVATE_PATHS = (
     *("/reviews", "/sandbox", "/staff", "/companions/*/request"),
 )
 _NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
-_XML = "application/xml; charset=utf-8"
+_XML = "application/xml"
 
 
 @frozen(kw_only=True)
@@ -75,7 +75,7 @@ async def show_robots(request: PageRequest) -> Response[bytes]:
         *(f"Disallow: {base}{path}" for path in _PRIVATE_PATHS),
         f"Sitemap: {absolute_url(call, '/sitemap.xml')}",
     ]
-    return cacheable_response(call, "\n".join((*lines, "")).encode(), "text/plain; charset=utf-8")
+    return cacheable_response(call, "\n".join((*lines, "")).encode(), "text/plain")
 
 
 PAGES = (show_sitemap, show_robots)
