@@ -15,6 +15,7 @@ from staffbooking_http.pages import (
     documentation,
     email_links,
     home,
+    information,
     messages,
     payouts,
     preferences,
@@ -23,6 +24,7 @@ from staffbooking_http.pages import (
     sandbox as sandbox_pages,
     search,
     settings,
+    sitemap,
 )
 
 _PAGE_MODULES = (
@@ -40,6 +42,8 @@ _PAGE_MODULES = (
     email_links,
     administration,
     documentation,
+    information,
+    sitemap,
     assets,
 )
 

@@ -134,6 +134,9 @@ class RateLimits:
     channel_user: RateLimit = RateLimit("channel_user", 300, timedelta(seconds=60))
     """Client events of one user over all connections and processes."""
 
+    pages: RateLimit = RateLimit("pages", 600, timedelta(minutes=10))
+    """Public search and profile pages, per address. Not configurable."""
+
     export: RateLimit = RateLimit("export", 10, timedelta(hours=1))
     """Exports of the user's personal data, which may be large. Not configurable."""
 
