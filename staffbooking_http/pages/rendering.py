@@ -22,10 +22,17 @@ from litestar.template.config import TemplateConfig
 from markupsafe import Markup, escape
 
 from staffbooking_adapters import codec
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.guidance import Guidance
 from staffbooking_http.pages.assets import asset_path
+from staffbooking_http.pages.booking_texts import (
+    ACTION_LABELS,
+    DEADLINE_LABELS,
+    guidance_sentence,
+)
 from staffbooking_http.pages.faults import fault_sentence, field_label
 from staffbooking_http.pages.icons import draw_icon
-from staffbooking_http.pages.locales import PageLocale, find_locale, to_instant
+from staffbooking_http.pages.locales import PageLocale, find_locale, to_instant, zone_city
 from staffbooking_http.pages.navigation import (
     NAVIGATION_BY_ROLE,
     SIGNED_OUT_NAVIGATION,
@@ -78,11 +85,15 @@ def create_environment(base_path: str) -> Environment:
         "query": _format_query,
     }
     environment.filters |= {
+        "action_label": ACTION_LABELS.__getitem__,
+        "city": zone_city,
         "clock": _format_clock,
         "date": _format_date,
         "fault": _format_fault,
         "field_label": _format_field_label,
         "day": _format_day,
+        "deadline_label": DEADLINE_LABELS.__getitem__,
+        "guidance": _format_guidance,
         "initials": _format_initials,
         "moment": _format_moment,
         "money": _format_money,
@@ -212,6 +223,11 @@ def _format_time_element(
     return Markup('<time datetime="{}" data-zone="{}">{}</time>').format(
         moment, timezone or "UTC", text
     )
+
+
+@pass_context
+def _format_guidance(context: Context, guidance: Guidance, booking: Booking) -> str:
+    return guidance_sentence(guidance, booking, _page_view(context).locale)
 
 
 # Formats for every locale ---------------------------------------------------------------
