@@ -117,7 +117,9 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.ADMIN: _Cell("Accepted; %(customer)s has not paid yet."),
     },
     S.CONFIRMED: {
-        P.CUSTOMER: _Cell("You are all set: %(staff)s is booked, and your money is safe in escrow."),
+        P.CUSTOMER: _Cell(
+            "You are all set: %(staff)s is booked, and your money is safe in escrow."
+        ),
         P.STAFF: _Cell("You are booked: %(customer)s has paid, and the money is safe in escrow."),
         P.API: _Cell("All is set: it is paid, and %(staff)s is booked."),
         P.ADMIN: _Cell("Paid; the event is ahead."),
@@ -147,7 +149,9 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.CUSTOMER: _Cell(
             "The event is over. Confirm that it took place, and %(staff)s gets paid.", A.CONFIRM
         ),
-        P.STAFF: _Cell("The event is over. %(customer)s confirms next, or it goes through by itself."),
+        P.STAFF: _Cell(
+            "The event is over. %(customer)s confirms next, or it goes through by itself."
+        ),
         P.API: _Cell("The event is over. %(customer)s confirms next."),
         P.ADMIN: _Cell("The event is over and waits to be confirmed."),
     },

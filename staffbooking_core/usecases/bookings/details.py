@@ -1,4 +1,4 @@
-"""What one side sees of a booking as a whole, and the booking as a calendar file."""
+"""All of one booking as one side sees it, and the booking as a calendar file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.cancellation import RefundTier, refund_tiers
 from staffbooking_core.domain.bookings.disputes import DisputeFile
-from staffbooking_core.domain.bookings.guidance import Guidance, guide
+from staffbooking_core.domain.bookings.guidance import Guidance, find_situation, guide
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.reviews import Review
+from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings.actions import (
     RebookingOffer,
@@ -26,7 +27,7 @@ from staffbooking_core.validation import validated
 
 
 @frozen
-class BookingOverview:
+class BookingDetails:
     """A booking with all that belongs to it, as one side sees it at a moment."""
 
     booking: Booking
@@ -44,10 +45,12 @@ class BookingOverview:
     files: tuple[DisputeFile, ...]
     """The files of all disputes."""
     own_review: Review | None
+    stamp: str
+    """A word that changes with whatever the side sees of the booking."""
 
 
 @validated
-async def get_overview(ports: Ports, actor: Actor, booking_id: int) -> BookingOverview:
+async def get_details(ports: Ports, actor: Actor, booking_id: int) -> BookingDetails:
     """A booking as the actor sees it. Raises NotFound, also for a stranger."""
     now, policy = await ports.clock.business(), ports.policy
     async with ports.store.read_view() as view:
@@ -68,7 +71,7 @@ async def get_overview(ports: Ports, actor: Actor, booking_id: int) -> BookingOv
             now=now,
             policy=policy,
         )
-    return BookingOverview(
+    return BookingDetails(
         booking,
         party,
         now,
@@ -80,7 +83,23 @@ async def get_overview(ports: Ports, actor: Actor, booking_id: int) -> BookingOv
         dispute,
         tuple(files),
         own_review,
+        _stamp(booking, 0 if dispute is None else len(dispute.statements), now, policy),
     )
+
+
+@validated
+async def get_stamp(ports: Ports, actor: Actor, booking_id: int) -> str:
+    """The stamp of the details of a booking. Raises NotFound, also for a stranger."""
+    now = await ports.clock.business()
+    async with ports.store.read_view() as view:
+        booking, _ = require_party(actor, await view.bookings.booking(booking_id))
+        dispute = await find_conversation(view.disputes, booking)
+    statements = 0 if dispute is None else len(dispute.statements)
+    return _stamp(booking, statements, now, ports.policy)
+
+
+def _stamp(booking: Booking, statements: int, now: datetime, policy: Policy) -> str:
+    return f"{booking.revision}-{statements}-{find_situation(booking, now, policy)}"
 
 
 @validated
