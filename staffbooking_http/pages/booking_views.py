@@ -33,7 +33,7 @@ _STEP_TITLES: Mapping[Trigger, str] = {
     Trigger.LOSE_SLOT: "Ended: the time went to another booking",
     Trigger.PARTY_DISABLED: "Ended: an account was closed",
     Trigger.EXPIRE: "Lapsed",
-    Trigger.PAYMENT: "Paid: the money waits in escrow",
+    Trigger.PAYMENT: "Paid",
     Trigger.CANCEL: "Cancelled",
     Trigger.CONFIRM: "Confirmed: it took place",
     Trigger.AUTO_COMPLETE: "Went through by itself",
