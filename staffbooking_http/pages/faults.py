@@ -6,7 +6,7 @@ from gettext import NullTranslations
 
 _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"is required|must not be blank|must be a text", "Fill this in."),
-    (r"must have 1 to (?P<most>\d+) characters", "Use at most %(most)s characters."),
+    (r"must have [01] to (?P<most>\d+) characters", "Use at most %(most)s characters."),
     (r"must have (?P<least>\d+) to (?P<most>\d+) characters",
      "Use %(least)s to %(most)s characters."),
     (r"must not hold the character .*", "It contains a character that can't be used here."),
