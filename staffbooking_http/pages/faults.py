@@ -32,6 +32,8 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
 
 _RULES = tuple((re.compile(pattern), sentence) for pattern, sentence in _SENTENCES)
 
+_PREDICATE = re.compile(r"(is|has|must|was|needs|does|can't)\b")
+
 _FIELD_LABELS = {
     "content": "Your message",
     "duration_hours": "Duration",
@@ -51,12 +53,31 @@ _FIELD_LABELS = {
 
 
 def fault_sentence(message: str, translations: NullTranslations) -> str:
-    """The sentence that a form shows for an interface's message about one of its fields."""
+    """The sentence that a form shows at a field for the interface's message about it."""
+    if sentence := _known_sentence(message, translations):
+        return sentence
+    text = translations.gettext(message.replace("_", " "))
+    text = f"It {text}" if _PREDICATE.match(text) else f"{text[:1].upper()}{text[1:]}"
+    return _end(text)
+
+
+def labelled_fault(field: str, message: str, translations: NullTranslations) -> str:
+    """The sentence about a field that stands away from it, with the field's label."""
+    label = field_label(field, translations)
+    if sentence := _known_sentence(message, translations):
+        return f"{label}: {sentence}"
+    return _end(f"{label} {translations.gettext(message.replace('_', ' '))}")
+
+
+def _known_sentence(message: str, translations: NullTranslations) -> str | None:
     for pattern, sentence in _RULES:
         if found := pattern.fullmatch(message):
             return translations.gettext(sentence) % found.groupdict()
-    text = translations.gettext(message.replace("_", " "))
-    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")
+    return None
+
+
+def _end(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def field_label(field: str, translations: NullTranslations) -> str:

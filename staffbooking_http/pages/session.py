@@ -27,7 +27,7 @@ from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.api.uploads import Upload
-from staffbooking_http.pages.faults import fault_sentence, faults_by_field, field_label
+from staffbooking_http.pages.faults import faults_by_field, labelled_fault
 
 PageRequest: TypeAlias = Request[Any, Any, State]
 FormT = TypeVar("FormT")
@@ -258,10 +258,7 @@ def error_sentence(reply: Reply) -> str:
         minutes = -(-seconds // 60)
         return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
     if found := faults_by_field(problem):
-        return " ".join(
-            f"{field_label(name, _ENGLISH)}: {fault_sentence(message, _ENGLISH)}"
-            for name, message in found.items()
-        )
+        return " ".join(labelled_fault(name, text, _ENGLISH) for name, text in found.items())
     return f"{problem['error']}."
 
 
@@ -289,10 +286,11 @@ async def require_signed_in(
     """
     if (visitor := await find_visitor(call)) is not None:
         return visitor
-    way = return_to or _requested_path(call)
     if call.scope["method"] == "POST" and (form := await _recover_form(call, keeps_upload_fields)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
-        raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=way))
+        target = _requested_path(call)
+        raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=target))
+    way = return_to or _requested_path(call)
     raise SignInRequired(Redirect(SIGN_IN_PATH, query_params={"next": way}, status_code=303))
 
 
