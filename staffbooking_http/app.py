@@ -154,8 +154,10 @@ class StaffbookingApp(Litestar):
         self._base_path = base_path(policy)
         self._database_seconds = policy.request_database_time.total_seconds()
         self._pipeline = Pipeline(site, self._to_error_page)
+        content_policy = pages.content_security_policy(policy, site.ports.payments.checkout_origin)
+        self._page_content_policy = content_policy.encode()
         self._page_security_headers = (
-            *security_headers(policy, pages.content_security_policy(policy)),
+            *security_headers(policy, content_policy),
             (b"permissions-policy", pages.PERMISSIONS_POLICY.encode()),
             (b"cross-origin-opener-policy", b"same-origin"),
         )
@@ -288,8 +290,7 @@ class StaffbookingApp(Litestar):
         if not reply.body or not accepts_html(scope):
             return reply
         page = problem_reply(create_environment(self._base_path), scope, reply)
-        policy = pages.content_security_policy(self.site.ports.policy)
-        own = (b"content-security-policy", policy.encode())
+        own = (b"content-security-policy", self._page_content_policy)
         return evolve(page, headers=(*page.headers, own))
 
     async def _answer_unknown_path(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,6 +11,8 @@ from staffbooking_http.pages import (
     administration,
     assets,
     availability,
+    booking_disputes,
+    booking_documents,
     bookings,
     documentation,
     email_links,
@@ -31,6 +33,8 @@ _PAGE_MODULES = (
     home,
     search,
     bookings,
+    booking_disputes,
+    booking_documents,
     reviews,
     messages,
     profile,
@@ -48,13 +52,14 @@ _PAGE_MODULES = (
 )
 
 
-def content_security_policy(policy: Policy) -> str:
+def content_security_policy(policy: Policy, checkout_origin: str) -> str:
     """The policy of all pages: scripts, styles, images and the channel of this service only, no
     inline code, and forms that lead to this service or to the processor's checkout."""
     channel = mounting.origin(policy).replace("http", "ws", 1)
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        f"connect-src 'self' {channel}; manifest-src 'self'; form-action 'self'; "
+        f"connect-src 'self' {channel}; manifest-src 'self'; "
+        f"form-action 'self' {checkout_origin}; "
         "base-uri 'none'; frame-ancestors 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )

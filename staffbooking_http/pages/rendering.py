@@ -6,7 +6,7 @@ so that both follow the visitor's locale.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from http.cookies import CookieError, SimpleCookie
@@ -28,6 +28,8 @@ from staffbooking_http.pages.assets import asset_path
 from staffbooking_http.pages.booking_texts import (
     ACTION_LABELS,
     DEADLINE_LABELS,
+    first_name,
+    format_span,
     guidance_sentence,
 )
 from staffbooking_http.pages.faults import fault_sentence, field_label
@@ -96,6 +98,7 @@ def create_environment(base_path: str) -> Environment:
         "date": _format_date,
         "fault": _format_fault,
         "field_label": _format_field_label,
+        "first_name": first_name,
         "day": _format_day,
         "deadline_label": DEADLINE_LABELS.__getitem__,
         "guidance": _format_guidance,
@@ -108,6 +111,7 @@ def create_environment(base_path: str) -> Environment:
         "public_name": _format_public_name,
         "shape": _format_schema,
         "short_day": _format_short_day,
+        "span": _format_span,
         "time_element": _format_time_element,
         "weekday": _format_weekday,
     }
@@ -235,6 +239,11 @@ def _format_time_element(
     return Markup('<time datetime="{}" data-zone="{}">{}</time>').format(
         moment, timezone or "UTC", text
     )
+
+
+@pass_context
+def _format_span(context: Context, span: timedelta) -> str:
+    return format_span(span, _page_view(context).locale)
 
 
 @pass_context

@@ -14,8 +14,8 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.api.endpoint import Call
-from staffbooking_http.pages.session import PageRequest, get_call
+from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.pages.session import PageRequest, find_visitor, get_call, render
 
 
 @frozen(kw_only=True)
@@ -34,9 +34,9 @@ class CheckoutAction:
 @get("/sandbox/checkout/{reference:str}")
 async def show_checkout(request: PageRequest) -> Template:
     """Show the fake processor's hosted checkout page."""
-    return _render_checkout(
-        await _get_checkout_page(get_call(request), request.path_params["reference"])
-    )
+    call = get_call(request)
+    page = await _get_checkout_page(call, request.path_params["reference"])
+    return _render_checkout(page, await find_visitor(call))
 
 
 @post("/sandbox/checkout/{reference:str}", status_code=200)
@@ -58,13 +58,13 @@ async def _submit_checkout_form(call: Call, reference: str, raw: bytes) -> Templ
     wanted = query_string.parse_form(CheckoutAction, raw)
     page = await sandbox.simulate_checkout(call.ports, reference, wanted.processor_outcome)
     if page.message:
-        return _render_checkout(page)
+        return _render_checkout(page, await find_visitor(call))
     return Redirect(f"/sandbox/checkout/{page.ref}", status_code=303)
 
 
-def _render_checkout(page: CheckoutPage) -> Template:
+def _render_checkout(page: CheckoutPage, visitor: SignedInUser | None) -> Template:
     amount = Currency(page.currency).to_decimal(page.amount)
-    return Template("checkout.html", context={"page": page, "amount": amount})
+    return render("checkout.html", visitor, hosted=page, amount=amount)
 
 
 async def _get_checkout_page(call: Call, reference: str) -> CheckoutPage:
@@ -77,10 +77,9 @@ async def _get_checkout_page(call: Call, reference: str) -> CheckoutPage:
 @get("/sandbox/payees/{reference:str}")
 async def show_onboarding(request: PageRequest) -> Template:
     """Show the fake processor's onboarding page of a payee."""
-    page = await sandbox.get_processor(get_call(request).ports).payee_page(
-        request.path_params["reference"]
-    )
-    return Template("payee.html", context={"page": _require_payee_page(page)})
+    call = get_call(request)
+    page = await sandbox.get_processor(call.ports).payee_page(request.path_params["reference"])
+    return render("payee.html", await find_visitor(call), hosted=_require_payee_page(page))
 
 
 @post("/sandbox/payees/{reference:str}", status_code=200)

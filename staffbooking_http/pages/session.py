@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from gettext import NullTranslations
 from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -14,7 +15,7 @@ from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.errors import StaffbookingError, Unauthenticated
+from staffbooking_core.errors import InvalidInput, StaffbookingError, Unauthenticated
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.accounts import sessions
@@ -274,15 +275,18 @@ class SignInRequired(Exception):
         self.response = response
 
 
-async def require_signed_in(call: Call, return_to: str = "") -> SignedInUser:
+async def require_signed_in(
+    call: Call, return_to: str = "", *, keeps_upload_fields: bool = False
+) -> SignedInUser:
     """The signed-in user.
 
     Raises SignInRequired, whose response leads to sign-in and back to `return_to`, by default the
-    requested path.
+    requested path. A form that came too late is kept; of a form with a file, its other fields are
+    if the page `keeps_upload_fields`, which then takes them without the file.
     """
     if (visitor := await find_visitor(call)) is not None:
         return visitor
-    if call.scope["method"] == "POST" and (form := await _recover_form(call)):
+    if call.scope["method"] == "POST" and (form := await _recover_form(call, keeps_upload_fields)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
         target = requested_path(call)
         raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=target))
@@ -307,16 +311,36 @@ def requested_path(call: Call) -> str:
     )
 
 
-async def _recover_form(call: Call) -> str:
+async def _recover_form(call: Call, keeps_upload_fields: bool) -> str:
     """The form of a request that came after its session had ended, so that it can be sent once its
     author has signed in again.
 
     Empty for cross-site requests, by `Sec-Fetch-Site`: their content would appear as the visitor's
-    own. Empty for multipart forms, whose files are not read, and for forms with passwords.
+    own. Empty for forms with passwords, and for multipart forms, whose files are not kept, unless
+    the page takes their other fields alone.
     """
-    declared = b"".join(call.headers(b"content-type")).lower()
-    if set(call.headers(b"sec-fetch-site")) - {b"same-origin"} or b"multipart" in declared:
+    is_upload = b"multipart" in b"".join(call.headers(b"content-type")).lower()
+    is_foreign = set(call.headers(b"sec-fetch-site")) - {b"same-origin"}
+    if is_foreign or (is_upload and not keeps_upload_fields):
         return ""
-    form = drop_empty_fields(await request_body.read(call)).decode("latin-1")
+    raw = await (_read_upload_fields if is_upload else request_body.read)(call)
+    form = drop_empty_fields(raw).decode("latin-1")
     pairs = [(name, value) for name, value in parse_qsl(form) if name != "csrf"]
     return "" if any("password" in name for name, _ in pairs) else urlencode(pairs)
+
+
+async def _read_upload_fields(call: Call) -> bytes:
+    """The fields of a multipart form except its file, of which little is read."""
+    fields = b""
+
+    def note(form: bytes) -> None:
+        nonlocal fields
+        fields = form
+
+    with suppress(HttpError, InvalidInput):
+        fields = (await uploads.read_upload(call, _MAX_UNKEPT_BYTES, note)).other_fields
+    return fields
+
+
+_MAX_UNKEPT_BYTES = 1024
+"""Of a file that nobody may keep."""

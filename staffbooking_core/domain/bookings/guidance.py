@@ -111,15 +111,17 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.ADMIN: _Cell("%(staff)s has not answered the request yet."),
     },
     S.TO_PAY: {
-        P.CUSTOMER: _Cell("%(staff)s said yes. Pay %(total)s to make it certain.", A.PAY),
-        P.STAFF: _Cell("You said yes. It is certain once %(customer)s has paid."),
+        P.CUSTOMER: _Cell("%(staff)s said yes. Pay %(total)s to confirm the booking.", A.PAY),
+        P.STAFF: _Cell("You said yes. It is confirmed once %(customer)s has paid."),
         P.API: _Cell("%(staff)s said yes. %(customer)s pays next."),
         P.ADMIN: _Cell("Accepted; %(customer)s has not paid yet."),
     },
     S.CONFIRMED: {
-        P.CUSTOMER: _Cell("It is certain: %(staff)s comes, and your money waits in escrow."),
-        P.STAFF: _Cell("It is certain: %(customer)s has paid, and the money waits in escrow."),
-        P.API: _Cell("It is certain: paid, and %(staff)s comes."),
+        P.CUSTOMER: _Cell(
+            "You are all set: %(staff)s is booked, and your money is safe in escrow."
+        ),
+        P.STAFF: _Cell("You are booked: %(customer)s has paid, and the money is safe in escrow."),
+        P.API: _Cell("All is set: it is paid, and %(staff)s is booked."),
         P.ADMIN: _Cell("Paid; the event is ahead."),
     },
     S.CHECK_IN_OPEN: {
@@ -145,11 +147,13 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
     },
     S.TO_CONFIRM: {
         P.CUSTOMER: _Cell(
-            "It is over. Confirm that it took place, and %(staff)s gets paid.", A.CONFIRM
+            "The event is over. Confirm that it took place, and %(staff)s gets paid.", A.CONFIRM
         ),
-        P.STAFF: _Cell("It is over. %(customer)s confirms next; without a word it goes through."),
-        P.API: _Cell("It is over. %(customer)s confirms next."),
-        P.ADMIN: _Cell("It is over and waits to be confirmed."),
+        P.STAFF: _Cell(
+            "The event is over. %(customer)s confirms next, or it goes through by itself."
+        ),
+        P.API: _Cell("The event is over. %(customer)s confirms next."),
+        P.ADMIN: _Cell("The event is over and waits to be confirmed."),
     },
     S.PAYOUT_AHEAD: {
         P.CUSTOMER: _Cell("It took place, and %(staff)s is being paid.", A.REVIEW),
@@ -289,13 +293,17 @@ _PAYOUT_SITUATIONS = {
 }
 
 
-def guide(booking: Booking, party: Party, now: datetime, policy: Policy) -> Guidance:
-    """What a side of a booking is told at `now` (business time)."""
+def guide(
+    booking: Booking, party: Party, now: datetime, policy: Policy, *, has_reviewed: bool = False
+) -> Guidance:
+    """What a side of a booking is told at `now` (business time). Whoever has reviewed it is asked
+    no more."""
     situation = find_situation(booking, now, policy)
     cell, lead = _TABLE[situation][party], _lead(booking)
     sentence = cell.sentence if lead is not None else cell.sentence.replace(_LEAD_CLAUSE, "")
     deadlines = tuple(_deadlines(booking, situation, party, now, policy))
-    return Guidance(situation, sentence, cell.action, deadlines, lead)
+    action = None if has_reviewed and cell.action is A.REVIEW else cell.action
+    return Guidance(situation, sentence, action, deadlines, lead)
 
 
 def find_situation(booking: Booking, now: datetime, policy: Policy) -> Situation:

@@ -54,7 +54,7 @@ async def get_dispute(ports: Ports, actor: Actor, booking_id: int) -> DisputeCon
     """
     async with ports.store.read_view() as view:
         booking, _ = require_party(actor, await view.bookings.booking(booking_id))
-        return await _read_conversation(view.disputes, booking)
+        return _require_dispute(await find_conversation(view.disputes, booking))
 
 
 @validated
@@ -64,15 +64,24 @@ async def get_dispute_by_code(ports: Ports, code: str) -> DisputeConversation:
         booking = await view.bookings.booking_by_code(code)
         if booking is None:
             raise NotFound("Booking")
-        return await _read_conversation(view.disputes, booking)
+        return _require_dispute(await find_conversation(view.disputes, booking))
 
 
-async def _read_conversation(disputes: DisputesReadPort, booking: Booking) -> DisputeConversation:
+async def find_conversation(
+    disputes: DisputesReadPort, booking: Booking
+) -> DisputeConversation | None:
+    """The newest dispute of a booking with its statements; None where it was never disputed."""
     dispute = newest_dispute(booking)
     if dispute is None:
-        raise NotFound("Dispute")
+        return None
     statements = await disputes.statements_of(booking.id, booking.dispute_number)
     return DisputeConversation(booking, dispute, tuple(statements))
+
+
+def _require_dispute(found: DisputeConversation | None) -> DisputeConversation:
+    if found is None:
+        raise NotFound("Dispute")
+    return found
 
 
 def require_dispute_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
@@ -188,7 +197,7 @@ async def add_statement(
         await tx.disputes.add_statement(_statement(booking, actor, party, command.text, files, now))
         notification = statement_notification(booking, party)
         await tx.notifications.add_notifications([notification], ports.clock.wall())
-        return await _read_conversation(tx.disputes, booking)
+        return _require_dispute(await find_conversation(tx.disputes, booking))
 
     return await ports.store.run_transaction(unit)
 
@@ -220,7 +229,7 @@ async def withdraw_dispute(
             allowed_versions=allowed_versions,
         )
         booking = await advance_booking(tx, ports, booking, transition_input)
-        return await _read_conversation(tx.disputes, booking)
+        return _require_dispute(await find_conversation(tx.disputes, booking))
 
     return await ports.store.run_transaction(unit)
 
