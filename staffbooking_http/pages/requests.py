@@ -18,7 +18,14 @@ from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
-from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, StaffbookingError
+from staffbooking_core.errors import (
+    FieldError,
+    InvalidInput,
+    MissingField,
+    NotFound,
+    RuleBroken,
+    StaffbookingError,
+)
 from staffbooking_core.inputs import RequestBooking, RequestQuote
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, quotes, requests
@@ -31,6 +38,7 @@ from staffbooking_http.pages.rendering import view_of_scope
 from staffbooking_http.pages.search import companion_context
 from staffbooking_http.pages.session import (
     DraftText,
+    FormT,
     PageRequest,
     drop_empty_fields,
     get_call,
@@ -196,12 +204,37 @@ def _find_refusal(call: Call, draft: _BookingDraft, refused: str) -> Staffbookin
     """The faults of the input, where it was refused as invalid."""
     if refused != _INVALID:
         return None
-    form = f"{urlencode(_carried_fields(draft))}&companion_id={call.path_id('Companion')}"
     try:
-        query_string.parse_form(RequestBooking, form.encode())
+        _parse_draft(call, RequestBooking, _carried_fields(draft))
+    except MissingField as error:
+        # The interface tells missing fields alone; people are told all faults at once.
+        return MissingField([*error.field_errors, *_other_faults(call, draft)])
     except InvalidInput as error:
         return error
     return None
+
+
+def _other_faults(call: Call, draft: _BookingDraft) -> Sequence[FieldError]:
+    """The faults of the filled fields, with values that are valid in place of missing ones."""
+    try:
+        _parse_draft(call, RequestBooking, {**_VALID_FIELDS, **_carried_fields(draft)})
+    except InvalidInput as error:
+        return error.field_errors
+    return ()
+
+
+_VALID_FIELDS = {
+    "event_date": "2030-01-01",
+    "start_time": "12:00",
+    "duration_hours": "1",
+    "service_type": "x",
+    "location": "x",
+}
+
+
+def _parse_draft(call: Call, cls: type[FormT], fields: Mapping[str, str]) -> FormT:
+    form = f"{urlencode(fields)}&companion_id={call.path_id('Companion')}"
+    return query_string.parse_form(cls, form.encode())
 
 
 async def _quote(
@@ -209,12 +242,8 @@ async def _quote(
 ) -> tuple[dict[str, Any] | None, InvalidInput | None]:
     """The price of the input and whether it can be booked, or what is wrong with the input. None of
     both while the input has no price yet."""
-    form = f"{urlencode(_carried_fields(draft))}&companion_id={call.path_id('Companion')}"
     try:
-        wanted = query_string.parse_form(RequestQuote, form.encode())
-    except InvalidInput as error:
-        return None, error
-    try:
+        wanted = _parse_draft(call, RequestQuote, _carried_fields(draft))
         return dict(await quotes.quote_booking(call.ports, wanted)), None
     except InvalidInput as error:
         return None, error
