@@ -20,6 +20,7 @@ from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.query_string import SearchCompanions
 from staffbooking_http.pages.free_days import load_month, parse_month
+from staffbooking_http.pages.landing import MarketCache
 from staffbooking_http.pages.public import absolute_url, admit_visitor, render_public
 from staffbooking_http.pages.rendering import view_of_scope
 from staffbooking_http.pages.session import (
@@ -71,7 +72,8 @@ async def show_search(request: PageRequest) -> Template | Response[bytes]:
     visitor = await admit_visitor(call)
     query = drop_empty_fields(call.scope["query_string"])
     filters = asdict(query_string.parse_query(_SearchFilters, query))
-    names = await search.list_service_names(call.ports)
+    market: MarketCache = request.app.state.market
+    names = await market.get_service_names(call.ports)
     today = (await call.ports.clock.business()).date()
     seen: dict[str, Any] = {
         "filters": filters,
