@@ -18,6 +18,7 @@ from tests.http.bookings.test_booking_flow import accepted
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import HOUR, add_companion, add_user, make_calendar
+from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +103,7 @@ async def test_a_customer_requests_a_booking(each_world: HttpDeployment) -> None
         "total_amount": 420,
     }
     assert {name: booking[name] for name in wanted} == wanted
-    assert "waits for the answer" in (await client.get(sent.headers["location"])).text
+    assert "who answers next" in (await client.get(sent.headers["location"])).text
 
 
 async def test_what_is_not_ticked_is_not_bought(world: HttpDeployment) -> None:
@@ -300,7 +301,7 @@ async def test_who_was_let_down_requests_somebody_else_first(each_world: HttpDep
     offered = await client.get(path)
     where = f"/companions/{other.id}/request"
     assert f'href="{where}?rebooking_of={code}">Request Grace<' in offered.text
-    assert "until 2027-03-31 12:00 UTC" in offered.text
+    assert "Until 31 Mar 2027, 12:00 (UTC)" in page_text(offered.text)
     form = await client.get(f"{where}?rebooking_of={code}")
     place = "\nRua Augusta 1, Lisbon</textarea>"
     for said in ('value="2027-03-03"', 'value="18:00"', 'value="4"', place):
