@@ -71,6 +71,19 @@ class CompanionsReadPort(Protocol):
         """The names of the offered service types, each as its best-ranked companion spells it."""
         ...
 
+    async def city_counts(self, limit: int) -> Sequence[tuple[str, str, int]]:
+        """The cities with the most listed companions, with their country and that number. Reads
+        the search rows of all listed companions."""
+        ...
+
+    async def last_listed_id(self) -> int:
+        """The highest id of a listed companion; 0 where none is listed."""
+        ...
+
+    async def listed_ids(self, first_id: int, last_id: int) -> Sequence[int]:
+        """The ids of the listed companions from `first_id` to `last_id`, ascending."""
+        ...
+
     async def search_candidates(
         self,
         query: CompanionQuery,

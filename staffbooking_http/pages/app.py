@@ -17,6 +17,7 @@ from staffbooking_http.pages import (
     documentation,
     email_links,
     home,
+    information,
     messages,
     payouts,
     preferences,
@@ -25,6 +26,7 @@ from staffbooking_http.pages import (
     sandbox as sandbox_pages,
     search,
     settings,
+    sitemap,
 )
 
 _PAGE_MODULES = (
@@ -44,6 +46,8 @@ _PAGE_MODULES = (
     email_links,
     administration,
     documentation,
+    information,
+    sitemap,
     assets,
 )
 

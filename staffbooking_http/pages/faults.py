@@ -25,6 +25,8 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
      "Choose a date from %(least)s to %(most)s."),
     (r"must be one of .*", "Choose one of these."),
     (r"must have (?P<least>\d+) to (?P<most>\d+) elements", "Give %(least)s to %(most)s of them."),
+    (r"must not be above max_price", "The lowest price is above the highest."),
+    (r"must be a month of the form .*", "Choose a month."),
     (r"must not repeat an element", "Name each only once."),
     (r"must not contain a comma.*", "It can't contain a comma."),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import Any
 
 from attrs import asdict, frozen
-from litestar import get
+from litestar import Response, get
 from litestar.response import Template
 
 from staffbooking_core.domain.accounts.users import Role
@@ -15,6 +15,7 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import PageNumber
+from staffbooking_http.pages.landing import show_landing
 from staffbooking_http.pages.session import (
     PageRequest,
     drop_empty_fields,
@@ -35,11 +36,12 @@ class _HistoryQuery:
 
 
 @get("/")
-async def show_home(request: PageRequest) -> Template:
-    """Show the visitor's bookings and newest conversations; admins see all bookings."""
+async def show_home(request: PageRequest) -> Template | Response[bytes]:
+    """Show the visitor's bookings and newest conversations; admins see all bookings, and signed-out
+    visitors what the service is for."""
     call = get_call(request)
     if (visitor := await find_visitor(call)) is None:
-        return render("home.html")
+        return await show_landing(call, request.app.state.market)
     if visitor.user.role is Role.ADMIN:
         return await _render_history(call, visitor)
     overview = await get_overview(call.ports, visitor.actor)

@@ -51,6 +51,10 @@ class PageLocale:
         """A month such as `December 2026`."""
         return _format_date(_to_date(day), "yMMMM", self.formats)
 
+    def format_weekday(self, day: date | str, *, short: bool = False) -> str:
+        """A weekday such as `Friday`; short: `Fri`."""
+        return _format_date(_to_date(day), "EEE" if short else "EEEE", self.formats)
+
     def format_clock(self, clock_time: time | str) -> str:
         """A time of day such as `18:00`; `24:00`, the end of a day, is midnight."""
         if clock_time == "24:00":

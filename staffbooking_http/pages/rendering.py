@@ -34,7 +34,12 @@ from staffbooking_http.pages.booking_texts import (
 )
 from staffbooking_http.pages.faults import fault_sentence, field_label
 from staffbooking_http.pages.icons import draw_icon
-from staffbooking_http.pages.locales import PageLocale, find_locale, to_instant, zone_city
+from staffbooking_http.pages.locales import (
+    PageLocale,
+    find_locale,
+    to_instant,
+    zone_city,
+)
 from staffbooking_http.pages.navigation import (
     NAVIGATION_BY_ROLE,
     SIGNED_OUT_NAVIGATION,
@@ -103,10 +108,12 @@ def create_environment(base_path: str) -> Environment:
         "month": _format_month,
         "number": _format_number,
         "prose": _format_prose,
+        "public_name": _format_public_name,
         "shape": _format_schema,
         "short_day": _format_short_day,
         "span": _format_span,
         "time_element": _format_time_element,
+        "weekday": _format_weekday,
     }
     return environment
 
@@ -202,6 +209,11 @@ def _format_month(context: Context, day: date | str) -> str:
 
 
 @pass_context
+def _format_weekday(context: Context, day: date | str, short: bool = False) -> str:
+    return _page_view(context).locale.format_weekday(day, short=short)
+
+
+@pass_context
 def _format_clock(context: Context, clock_time: str) -> str:
     return _page_view(context).locale.format_clock(clock_time)
 
@@ -246,6 +258,12 @@ def _format_initials(name: str) -> str:
     """The first letters of the first and the last word of a name, in upper case."""
     words = name.split()
     return "".join(word[0] for word in (words[:1] + words[1:][-1:])).upper()
+
+
+def _format_public_name(name: str) -> str:
+    """A full name as pages for everybody show it: the first word, and the initial of the last."""
+    words = name.split()
+    return " ".join((*words[:1], *(f"{word[0]}." for word in words[1:][-1:])))
 
 
 def _format_query(**given: object) -> str:

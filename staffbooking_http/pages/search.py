@@ -4,15 +4,15 @@ They call the same use-cases as `/api/v1/companions` and `POST /bookings`, under
 limits.
 """
 
-from collections.abc import Mapping
-from datetime import date, timedelta
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from attrs import asdict, evolve, frozen
-from litestar import get, post
+from litestar import Response, get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
@@ -21,7 +21,7 @@ from staffbooking_core.domain.companions import availability, booking_limits
 from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
-from staffbooking_core.inputs import RequestBooking
+from staffbooking_core.inputs import Name, RequestBooking
 from staffbooking_core.policy import HOUR
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
@@ -30,6 +30,9 @@ from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.access import require_customer
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import SearchCompanions
+from staffbooking_http.pages.free_days import load_month, parse_month
+from staffbooking_http.pages.public import absolute_url, admit_visitor, render_public
+from staffbooking_http.pages.rendering import view_of_scope
 from staffbooking_http.pages.session import (
     DraftText,
     PageRequest,
@@ -39,9 +42,12 @@ from staffbooking_http.pages.session import (
     read_verified_form,
     render,
     render_error,
+    requested_path,
     require_signed_in,
     submit_once,
 )
+from staffbooking_http.pages.structured_data import describe_companion
+from staffbooking_http.pages.terms import figures_of
 from staffbooking_http.routes.bookings import request_by_session
 
 _SEARCH_TEMPLATE, _COMPANION_TEMPLATE, _REQUEST_TEMPLATE = (
@@ -50,8 +56,6 @@ _SEARCH_TEMPLATE, _COMPANION_TEMPLATE, _REQUEST_TEMPLATE = (
     "request.html",
 )
 _OptionalDate: TypeAlias = date | None
-_DAYS_SHOWN_PERIOD = timedelta(days=14)
-"""The period of availability shown on one companion page."""
 
 
 @frozen(kw_only=True)
@@ -69,9 +73,12 @@ class _SearchFilters:
 
 @frozen(kw_only=True)
 class _CompanionQuery:
-    """The requested first day, and the code of the cancelled booking to rebook."""
+    """The chosen day and service, the month to show, and the code of the cancelled booking to
+    rebook."""
 
     date: _OptionalDate = None
+    month: Annotated[str, TextBounds(7, characters=AllowedCharacters.OPAQUE)] | None = None
+    service: Name | None = None
     rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
 
 
@@ -106,33 +113,47 @@ class _BookingForm(RequestBooking):
 
 
 @get("/find")
-async def show_search(request: PageRequest) -> Template:
+async def show_search(request: PageRequest) -> Template | Response[bytes]:
     """Show the search form and a page of results; invalid filters stay in the form."""
     call = get_call(request)
-    visitor = await require_signed_in(call)
+    visitor = await admit_visitor(call)
     query = drop_empty_fields(call.scope["query_string"])
     filters = asdict(query_string.parse_query(_SearchFilters, query))
     names = await search.list_service_names(call.ports)
+    today = (await call.ports.clock.business()).date()
     seen: dict[str, Any] = {
         "filters": filters,
         "services": names,
         "service": find_offered_service(names, filters["service"]),
         "currency": call.ports.policy.currency.code,
+        "today": today,
+        "last": booking_limits.add_years(today, call.ports.policy.book_ahead_years),
     }
     try:
         found = await _search(call, query_string.parse_query(SearchCompanions, query))
     except InvalidInput as error:
-        return render_error(_SEARCH_TEMPLATE, visitor, error, **seen)
-    return render(_SEARCH_TEMPLATE, visitor, kept=_filters_query(filters), **seen, **found)
+        return render_error(_SEARCH_TEMPLATE, visitor, error, way=requested_path(call), **seen)
+    return render_public(
+        call,
+        visitor,
+        _SEARCH_TEMPLATE,
+        kept=_filters_query(filters),
+        removable=_removable_filters(filters),
+        **seen,
+        **found,
+    )
 
 
 async def _search(call: Call, search_query: SearchCompanions) -> dict[str, Any]:
     query = search_query.to_core(call.ports.policy.currency)
     rows = await search.search(call.ports, query)
+    shown = [request_body.parse_object(row) for row in rows[: query.limit]]
     return {
-        "found": [request_body.parse_object(row) for row in rows[: query.limit]],
+        "found": shown,
         "number": query.page,
+        "first_place": (query.page - 1) * query.limit + 1,
         "has_more": len(rows) > query.limit,
+        "day": query.date,
     }
 
 
@@ -142,22 +163,42 @@ def _filters_query(filters: Mapping[str, str]) -> str:
     return f"{given}&" if given else ""
 
 
+def _removable_filters(filters: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """The name, the value and the query string without it, of each filter that is given."""
+    return [
+        (name, filters[name], _filters_query({**filters, name: ""}).removesuffix("&"))
+        for name in ("service", "location", "date", "min_price", "max_price")
+        if filters[name]
+    ]
+
+
 # Companion ------------------------------------------------------------------------------
 
 
 @get("/companions/{number:str}")
-async def show_companion(request: PageRequest) -> Template:
-    """Show a companion's public profile and the free hours of the coming days."""
+async def show_companion(request: PageRequest) -> Template | Response[bytes]:
+    """Show a companion's public profile and a month of free days."""
     call = get_call(request)
-    visitor = await require_signed_in(call)
+    visitor = await admit_visitor(call)
     seen = await _companion_context(call)
-    days = await _availability_context(call, seen["first"], seen["last"])
-    return render(
-        _COMPANION_TEMPLATE,
+    chosen = _companion_query(call)
+    bounds = seen["first"], seen["last"]
+    wanted = parse_month(chosen.month) if chosen.month else chosen.date or seen["first"]
+    weekday = view_of_scope(call.scope).locale.formats.first_week_day
+    month = await load_month(call.ports, seen["companion"]["id"], wanted, bounds, weekday)
+    service = find_offered_service(seen["services"], chosen.service or "")
+    return render_public(
+        call,
         visitor,
-        rebooking_of=_companion_query(call).rebooking_of,
-        **seen,
-        **days,
+        _COMPANION_TEMPLATE,
+        month=month,
+        chosen_day=month.find_day(chosen.date),
+        carried={"service": service, "rebooking_of": chosen.rebooking_of},
+        structured=describe_companion(
+            seen["companion"], absolute_url(call, call.scope["path"]), absolute_url(call, "")
+        ),
+        averages=_review_averages(seen["companion"]["reviews"]),
+        **figures_of(call.ports.policy) | seen,
     )
 
 
@@ -179,18 +220,19 @@ async def _companion_context(call: Call) -> dict[str, Any]:
     }
 
 
-async def _availability_context(call: Call, first: date, last: date) -> dict[str, Any]:
-    """The availability of a period from the requested day, limited to `first` and `last`."""
-    begin = min(max(_companion_query(call).date or first, first), last)
-    end = min(begin + _DAYS_SHOWN_PERIOD, last + availability.DAY) - availability.DAY
-    found = await search.get_availability(call.ports, call.path_id("Companion"), begin, end)
+_REVIEWED_QUALITIES = ("punctuality", "professionalism", "communication", "appearance")
+
+
+def _review_averages(reviews: Sequence[Mapping[str, Any]]) -> dict[str, Decimal]:
+    """The average of each quality that the reviews rate, to one decimal."""
+    ratings = {
+        name: [review[name] for review in reviews if review[name] is not None]
+        for name in _REVIEWED_QUALITIES
+    }
     return {
-        "days": [
-            {**day, "weekday": f"{date.fromisoformat(day['date']):%A}"}
-            for day in found["availability"]
-        ],
-        "earlier": max(begin - _DAYS_SHOWN_PERIOD, first) if begin > first else None,
-        "later": end + availability.DAY if end < last else None,
+        name: (Decimal(sum(given)) / len(given)).quantize(Decimal("0.1"), ROUND_HALF_UP)
+        for name, given in ratings.items()
+        if given
     }
 
 

@@ -288,9 +288,9 @@ async def require_signed_in(
         return visitor
     if call.scope["method"] == "POST" and (form := await _recover_form(call, keeps_upload_fields)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
-        target = _requested_path(call)
+        target = requested_path(call)
         raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=target))
-    way = return_to or _requested_path(call)
+    way = return_to or requested_path(call)
     raise SignInRequired(Redirect(SIGN_IN_PATH, query_params={"next": way}, status_code=303))
 
 
@@ -301,7 +301,7 @@ async def require_staff_member(call: Call, return_to: str = "") -> SignedInUser:
     return visitor
 
 
-def _requested_path(call: Call) -> str:
+def requested_path(call: Call) -> str:
     """The requested path, with its query string unless that is too long."""
     path, query = call.scope["path"], call.scope["query_string"]
     return (

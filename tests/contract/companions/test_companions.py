@@ -272,6 +272,31 @@ async def test_service_names_are_spelled_as_by_the_best_companion(store):
     assert list(found) == ["fair", "GALA", "Übersetzen"]
 
 
+async def test_cities_are_counted_over_listed_companions(store):
+    """The cities with the most listed companions come first, however they are spelled."""
+    await add_companion(store, location_city="Porto", location_country="Portugal")
+    for city in ("Lisbon", "LISBON"):
+        await add_companion(store, location_city=city, location_country="Portugal")
+    await add_companion(store, location_city="Oslo", approval=Approval.PENDING)
+    found = await read_store(store, lambda view: view.companions.city_counts(5))
+    assert list(found) == [("Lisbon", "Portugal", 2), ("Porto", "Portugal", 1)]
+    assert len(await read_store(store, lambda view: view.companions.city_counts(1))) == 1
+
+
+async def test_listed_companions_are_listed_by_id(store):
+    """Ids of listed companions come in ascending order, within the range."""
+    assert await read_store(store, lambda view: view.companions.last_listed_id()) == 0
+    first, second = await add_companion(store), await add_companion(store)
+    hidden = await add_companion(store, approval=Approval.SUSPENDED)
+    assert await read_store(store, lambda view: view.companions.last_listed_id()) == second.id
+    found = await read_store(store, lambda view: view.companions.listed_ids(1, hidden.id))
+    assert list(found) == [first.id, second.id]
+    found = await read_store(
+        store, lambda view: view.companions.listed_ids(first.id + 1, second.id)
+    )
+    assert list(found) == [second.id]
+
+
 # Candidates -------------------------------------------------------------------------------
 
 
