@@ -85,7 +85,10 @@ async def test_invalid_input_is_an_error_in_the_form(world: HttpDeployment) -> N
     customer, _ = await sides(world)
     words = 'So "calm" \n<b>' + "x" * 2000
     missing = await fill(customer, booking, comment="Kind", appearance="2")
-    assert (missing.status_code, "All in all : Fill this in." in page_text(missing.text)) == (400, True)
+    assert (missing.status_code, "All in all : Fill this in." in page_text(missing.text)) == (
+        400,
+        True,
+    )
     assert '<option value="2" selected>' in missing.text
     long = await fill(customer, booking, rating="3", comment=words)
     assert (long.status_code, "Use at most 2000 characters." in long.text) == (422, True)
