@@ -13,7 +13,6 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 
 SIDE_PIXELS = 512
 _SUPERSAMPLING = 2
-_SCALE = SIDE_PIXELS * _SUPERSAMPLING / 100
 _CURVE_STEPS = 8
 """Straight pieces between two points of a curve."""
 _OPAQUE = 255
@@ -55,33 +54,35 @@ def mirror(points: Points) -> Points:
 class Canvas:
     """A square picture. Shapes are drawn larger than stored, so that their edges are smooth."""
 
-    def __init__(self, top: Color, bottom: Color) -> None:
-        """A vertical gradient as the background."""
+    def __init__(self, top: Color, bottom: Color, zoom: float = 1) -> None:
+        """A vertical gradient as the background. Shapes are enlarged around the middle by `zoom`."""
         side = SIDE_PIXELS * _SUPERSAMPLING
         column = Image.new("RGB", (1, 64))
         column.putdata([mix(top, bottom, y / 63) for y in range(64)])
         self._image = column.resize((side, side), Image.Resampling.BILINEAR)
         self._draw = ImageDraw.Draw(self._image, "RGBA")
+        self._scale = zoom * side / 100
+        self._shift = (1 - zoom) * side / 2
 
     def shape(self, points: Points, color: Color, alpha: int = _OPAQUE) -> None:
         """A closed smooth curve through the points, filled."""
-        self._draw.polygon(_scaled(_curve(points, closed=True)), fill=(*color, alpha))
+        self._draw.polygon(self._scaled(_curve(points, closed=True)), fill=(*color, alpha))
 
     def polygon(self, points: Points, color: Color, alpha: int = _OPAQUE) -> None:
         """Straight edges."""
-        self._draw.polygon(_scaled(points), fill=(*color, alpha))
+        self._draw.polygon(self._scaled(points), fill=(*color, alpha))
 
     def ellipse(
         self, x: float, y: float, rx: float, ry: float, color: Color, alpha: int = _OPAQUE
     ) -> None:
         """An upright ellipse by its center and radii."""
-        box = _scaled([(x - rx, y - ry), (x + rx, y + ry)])
+        box = self._scaled([(x - rx, y - ry), (x + rx, y + ry)])
         self._draw.ellipse(box, fill=(*color, alpha))
 
     def ring(self, x: float, y: float, rx: float, ry: float, color: Color, width: float) -> None:
         """The outline of an ellipse."""
-        box = _scaled([(x - rx, y - ry), (x + rx, y + ry)])
-        self._draw.ellipse(box, outline=color, width=round(width * _SCALE))
+        box = self._scaled([(x - rx, y - ry), (x + rx, y + ry)])
+        self._draw.ellipse(box, outline=color, width=round(width * self._scale))
 
     def box(
         self,
@@ -94,8 +95,8 @@ class Canvas:
         alpha: int = _OPAQUE,
     ) -> None:
         """A rectangle with rounded corners."""
-        corners = _scaled([(left, top), (right, bottom)])
-        self._draw.rounded_rectangle(corners, radius * _SCALE, fill=(*color, alpha))
+        corners = self._scaled([(left, top), (right, bottom)])
+        self._draw.rounded_rectangle(corners, radius * self._scale, fill=(*color, alpha))
 
     def frame(
         self,
@@ -108,17 +109,17 @@ class Canvas:
         width: float,
     ) -> None:
         """The outline of a rectangle with rounded corners."""
-        corners = _scaled([(left, top), (right, bottom)])
+        corners = self._scaled([(left, top), (right, bottom)])
         self._draw.rounded_rectangle(
-            corners, radius * _SCALE, outline=color, width=round(width * _SCALE)
+            corners, radius * self._scale, outline=color, width=round(width * self._scale)
         )
 
     def line(self, points: Points, color: Color, width: float, alpha: int = _OPAQUE) -> None:
         """An open smooth curve with round ends."""
-        path = _scaled(_curve(points, closed=False))
-        self._draw.line(path, fill=(*color, alpha), width=round(width * _SCALE), joint="curve")
+        path = self._scaled(_curve(points, closed=False))
+        self._draw.line(path, fill=(*color, alpha), width=round(width * self._scale), joint="curve")
         if alpha == _OPAQUE:
-            radius = width * _SCALE / 2
+            radius = width * self._scale / 2
             for x, y in (path[0], path[-1]):
                 self._draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=color)
 
@@ -128,9 +129,8 @@ class Canvas:
         self._image.reduce(_SUPERSAMPLING).save(made, "WEBP", quality=92, method=1)
         return made.getvalue()
 
-
-def _scaled(points: Points) -> list[tuple[float, float]]:
-    return [(x * _SCALE, y * _SCALE) for x, y in points]
+    def _scaled(self, points: Points) -> list[tuple[float, float]]:
+        return [(x * self._scale + self._shift, y * self._scale + self._shift) for x, y in points]
 
 
 def _curve(points: Points, *, closed: bool) -> Points:

@@ -42,7 +42,10 @@ _GREY_HAIR = parse_colors("8e8c8d b9b7b6 dcd9d5")
 _CLOTHES = parse_colors(
     "22303f 2f5d62 7a3e48 3d4a7a 556b46 b8553a d9a441 4a4a52 8a5a83 1f6f8b e8e3da f4f1ec"
 )
+_IRISES = parse_colors("3a2a20 4a3526 2f4a5c 4c5a3a")
 _WHITE, _INK = parse_color("fbfaf8"), parse_color("2b2326")
+
+_ZOOM = 1.14
 
 _POOL_SKINS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("irish", "nordic", "dutch", "polish", "czech", "german"), (0, 0, 1, 1, 2)),
@@ -55,8 +58,11 @@ _POOL_SKINS: dict[str, tuple[int, ...]] = {
     "brazilian": (1, 2, 3, 4, 5, 6),
 }
 _ANY_SKIN = (0, 1, 1, 2, 3, 5, 6)
+_COVERED_POOLS = frozenset(("arab", "turkish", "singaporean"))
 _FAIR_POOLS = frozenset(("irish", "nordic", "dutch", "polish", "czech", "german", "british"))
-_MIXED_POOLS = frozenset(("american", "australian", "canadian", "quebecois", "french", "portuguese"))
+_MIXED_POOLS = frozenset(
+    ("american", "australian", "canadian", "quebecois", "french", "portuguese")
+)
 
 
 @frozen
@@ -81,10 +87,12 @@ def draw_portrait(seed: str, look: Look) -> bytes:
     """A portrait as an image file."""
     random = Random(seed)
     top, bottom = random.choice(_BACKGROUNDS)
-    canvas = Canvas(top, bottom)
-    canvas.ellipse(50, 52, 43, 43, lighten(top, 0.5), 150)
+    canvas = Canvas(top, bottom, _ZOOM)
+    canvas.ellipse(50, 50, 38, 38, lighten(top, 0.5), 150)
     face = _pick_face(random, look)
-    style = hair.pick_style(random, feminine=look.feminine)
+    style = hair.pick_style(
+        random, feminine=look.feminine, may_cover=look.name_pool in _COVERED_POOLS
+    )
     style.draw_back(canvas, face.hair)
     _draw_clothes(canvas, random, look, face)
     _draw_head(canvas, face)
@@ -117,9 +125,7 @@ _NECK = mirror([(50, 80), (44.5, 80), (43.5, 72), (44, 60)])
 
 def _draw_neck(canvas: Canvas, face: _Face) -> None:
     canvas.polygon([(43.5, 58), (56.5, 58), (57.2, 78), (50, 84), (42.8, 78)], face.skin)
-    canvas.shape(
-        [(43.5, 60), (56.5, 60), (57, 68), (50, 73.5), (43, 68)], darken(face.skin, 0.24)
-    )
+    canvas.shape([(43.5, 60), (56.5, 60), (57, 68), (50, 73.5), (43, 68)], darken(face.skin, 0.24))
 
 
 def _draw_clothes(canvas: Canvas, random: Random, look: Look, face: _Face) -> None:
@@ -199,10 +205,10 @@ def _draw_apron(canvas: Canvas, cloth: Color, face: _Face) -> None:
     canvas.polygon([(43, 75), (57, 75), (50, 84)], face.skin)
     _draw_collar(canvas, lighten(shirt, 0.4))
     apron = darken(cloth, 0.1) if sum(cloth) < 560 else parse_color("3f4f46")
-    canvas.box(33, 91, 67, 110, apron, 2)
-    canvas.line([(35, 93), (37.5, 80)], apron, 2.4)
-    canvas.line([(65, 93), (62.5, 80)], apron, 2.4)
-    canvas.line([(35, 93.2), (65, 93.2)], lighten(apron, 0.25), 0.6)
+    canvas.box(33, 88.5, 67, 110, apron, 2)
+    canvas.line([(35, 90), (37.5, 80)], apron, 2.4)
+    canvas.line([(65, 90), (62.5, 80)], apron, 2.4)
+    canvas.line([(35, 90.9), (65, 90.9)], lighten(apron, 0.25), 0.6)
 
 
 def _draw_chef(canvas: Canvas, cloth: Color, face: _Face) -> None:
@@ -269,14 +275,12 @@ def _draw_head(canvas: Canvas, face: _Face) -> None:
 def _draw_features(canvas: Canvas, random: Random, look: Look, face: _Face) -> None:
     brow = darken(face.hair, 0.2) if sum(face.hair) < 520 else darken(face.hair, 0.35)
     lift, thickness = random.uniform(-0.5, 0.6), 1.0 if look.feminine else 1.5
-    iris = random.choice(parse_colors("3a2a20 3a2a20 4a3526 2f4a5c 4c5a3a"))
+    iris = random.choice(_IRISES if sum(face.skin) > 560 else _IRISES[:2])
     for side in (-1, 1):
         _draw_eye(canvas, 50 + side * 7.6, side, iris, look)
         outer, inner = 50 + side * 12, 50 + side * 4.2
         middle = 50 + side * 8.6
-        canvas.line(
-            [(inner, 41.2), (middle, 39.6 - lift), (outer, 41.4)], brow, thickness
-        )
+        canvas.line([(inner, 41.2), (middle, 39.6 - lift), (outer, 41.4)], brow, thickness)
         blush = mix(face.skin, parse_color("e0584f"), 0.35)
         canvas.ellipse(50 + side * 10.4, 53, 3.4, 2.4, blush, 80)
     canvas.line([(50.3, 46.5), (51.6, 51.2), (50.6, 52.6), (48.6, 52.5)], face.shadow, 1.1)
@@ -295,35 +299,83 @@ def _draw_eye(canvas: Canvas, x: float, side: int, iris: Color, look: Look) -> N
 
 def _draw_mouth(canvas: Canvas, random: Random, look: Look, face: _Face) -> None:
     lips = mix(face.skin, parse_color("b4383f"), 0.62 if look.feminine else 0.4)
+    if sum(face.skin) < 300:  # Deep skin: lips stand out by light.
+        lips = mix(face.skin, parse_color("e08a80"), 0.5)
     width = random.uniform(4.6, 6)
     if random.random() < 0.55:
         canvas.shape(
-            [(50 - width, 56.6), (50, 57.3), (50 + width, 56.6), (50 + 3.2, 60), (50, 61), (46.8, 60)],
+            [
+                (50 - width, 56.6),
+                (50, 57.3),
+                (50 + width, 56.6),
+                (50 + 3.2, 60),
+                (50, 61),
+                (46.8, 60),
+            ],
             darken(lips, 0.35),
         )
         canvas.shape(
-            [(50 - width + 1, 57), (50, 57.6), (50 + width - 1, 57), (53, 58.8), (50, 59.2), (47, 58.8)],
+            [
+                (50 - width + 1, 57),
+                (50, 57.6),
+                (50 + width - 1, 57),
+                (53, 58.8),
+                (50, 59.2),
+                (47, 58.8),
+            ],
             _WHITE,
         )
     else:
         canvas.line([(50 - width, 57.2), (50, 59.6), (50 + width, 57.2)], darken(lips, 0.1), 1.4)
 
 
+_STUBBLE = mirror(
+    [
+        (50, 66.6),
+        (46, 66.4),
+        (40.5, 62.5),
+        (35.4, 54),
+        (34.8, 50),
+        (38, 54.6),
+        (44, 55.2),
+        (50, 54.8),
+    ]
+)
+
+
 def _draw_beard(canvas: Canvas, random: Random, face: _Face) -> None:
     kind = random.choice(("none", "none", "none", "stubble", "stubble", "full", "moustache"))
     color = darken(face.hair, 0.1)
     jaw = mirror(
-        [(50, 69), (43, 67.6), (36.5, 60), (34.2, 49), (35.8, 49), (39, 54.8), (44, 55.2), (50, 54.8)]
+        [
+            (50, 69),
+            (43, 67.6),
+            (36.5, 60),
+            (34.2, 49),
+            (35.8, 49),
+            (39, 54.8),
+            (44, 55.2),
+            (50, 54.8),
+        ]
     )
     if kind == "stubble":
-        canvas.shape(jaw, color, 46)
+        canvas.shape(_STUBBLE, color, 46)
     elif kind == "full":
         canvas.shape(jaw, color)
         lips = mix(face.skin, parse_color("b4383f"), 0.45)
         canvas.shape([(45, 58), (50, 57.4), (55, 58), (52.6, 60.6), (50, 61.2), (47.4, 60.6)], lips)
     if kind == "moustache":
         canvas.shape(
-            [(50, 54.6), (44, 56.8), (43, 58), (47, 57.6), (50, 57), (53, 57.6), (57, 58), (56, 56.8)],
+            [
+                (50, 54.6),
+                (44, 56.8),
+                (43, 58),
+                (47, 57.6),
+                (50, 57),
+                (53, 57.6),
+                (57, 58),
+                (56, 56.8),
+            ],
             color,
         )
 
@@ -332,8 +384,7 @@ def _draw_accessories(canvas: Canvas, random: Random, look: Look) -> None:
     if random.random() < 0.24:
         rim = random.choice((_INK, parse_color("6b4a2f"), parse_color("8c8f98")))
         for x in (42.4, 57.6):
-            if random.random() < 2:
-                canvas.ellipse(x, 46.2, 5.6, 5.2, _WHITE, 46)
+            canvas.ellipse(x, 46.2, 5.6, 5.2, _WHITE, 46)
             canvas.ring(x, 46.2, 5.8, 5.4, rim, 0.9)
         canvas.line([(48.2, 45.4), (50, 44.7), (51.8, 45.4)], rim, 0.9)
         canvas.line([(36.7, 45.2), (33.4, 44.4)], rim, 0.9)
