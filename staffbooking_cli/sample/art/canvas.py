@@ -55,7 +55,7 @@ class Canvas:
     """A square picture. Shapes are drawn larger than stored, so that their edges are smooth."""
 
     def __init__(self, top: Color, bottom: Color, zoom: float = 1) -> None:
-        """A vertical gradient as the background. Shapes are enlarged around the middle by `zoom`."""
+        """A vertical gradient as the background; `zoom` enlarges shapes around the middle."""
         side = SIDE_PIXELS * _SUPERSAMPLING
         column = Image.new("RGB", (1, 64))
         column.putdata([mix(top, bottom, y / 63) for y in range(64)])
@@ -142,11 +142,11 @@ def _curve(points: Points, *, closed: bool) -> Points:
     def at(index: int) -> tuple[float, float]:
         return points[index % count] if closed else points[min(max(index, 0), count - 1)]
 
-    path = []
-    for index in range(count if closed else count - 1):
-        knots = [at(index - 1), at(index), at(index + 1), at(index + 2)]
-        for step in range(_CURVE_STEPS):
-            path.append(_between(knots, step / _CURVE_STEPS))
+    path = [
+        _between([at(index - 1), at(index), at(index + 1), at(index + 2)], step / _CURVE_STEPS)
+        for index in range(count if closed else count - 1)
+        for step in range(_CURVE_STEPS)
+    ]
     return path if closed else [*path, points[-1]]
 
 

@@ -6,8 +6,8 @@ from random import Random
 
 from attrs import frozen
 
-from staffbooking_cli.sample import hair
-from staffbooking_cli.sample.drawing import (
+from staffbooking_cli.sample.art import hair
+from staffbooking_cli.sample.art.canvas import (
     Canvas,
     Color,
     darken,

@@ -7,7 +7,7 @@ from random import Random
 
 from attrs import frozen
 
-from staffbooking_cli.sample.drawing import Canvas, Color, Points, darken, lighten, mirror
+from staffbooking_cli.sample.art.canvas import Canvas, Color, Points, darken, lighten, mirror
 
 Draw = Callable[[Canvas, Color], None]
 
