@@ -198,9 +198,11 @@ def _draw_curls_front(canvas: Canvas, color: Color) -> None:
     for x, y, radius in ((50, 22, 8), (41, 24, 7.5), (35, 31, 6.5), (31.5, 40, 5.5), (30.5, 49, 5)):
         canvas.ellipse(x, y, radius, radius, color)
         canvas.ellipse(100 - x, y, radius, radius, color)
-    for x, y in ((44, 20.5), (54, 19.5), (37, 29), (64, 29)):
+    for left, top in ((44, 20.5), (54, 19.5), (37, 29), (64, 29)):
         canvas.line(
-            [(x - 2.5, y + 1.5), (x, y - 0.6), (x + 2.5, y + 1.2)], lighten(color, 0.16), 0.8
+            [(left - 2.5, top + 1.5), (left, top - 0.6), (left + 2.5, top + 1.2)],
+            lighten(color, 0.16),
+            0.8,
         )
 
 

@@ -49,12 +49,12 @@ def _draw_stage(random: Random) -> Canvas:
     canvas.shape([(43, 56), (44, 49), (50, 46.5), (56, 49), (57, 56)], INK)
     canvas.line([(56, 50), (62, 44), (64, 36)], INK, 2.4)
     for _ in range(26):
-        x, y = random.uniform(-4, 104), random.uniform(84, 98)
-        tone = mix(INK, parse_color("3a2a55"), (98 - y) / 14)
-        canvas.ellipse(x, y, 4.4, 5, tone)
-        canvas.ellipse(x, y + 13, 9, 10, tone)
+        left, top = random.uniform(-4, 104), random.uniform(84, 98)
+        tone = mix(INK, parse_color("3a2a55"), (98 - top) / 14)
+        canvas.ellipse(left, top, 4.4, 5, tone)
+        canvas.ellipse(left, top + 13, 9, 10, tone)
         if random.random() < 0.4:
-            canvas.line([(x + 5, y + 8), (x + 8, y - 8)], tone, 2)
+            canvas.line([(left + 5, top + 8), (left + 8, top - 8)], tone, 2)
     return canvas
 
 
@@ -136,11 +136,15 @@ def _draw_wedding(random: Random) -> Canvas:
     accent = random.choice(ACCENTS)
     for index in range(25):
         angle = math.pi + index * math.pi / 24
-        x, y = 50 + math.cos(angle) * 20, 38 + math.sin(angle) * 19
-        draw_leaf(canvas, x, y, random.uniform(0, 6.3), 7, GREEN)
+        bloom_x, bloom_y = 50 + math.cos(angle) * 20, 38 + math.sin(angle) * 19
+        draw_leaf(canvas, bloom_x, bloom_y, random.uniform(0, 6.3), 7, GREEN)
         if index % 2:
             draw_petals(
-                canvas, x, y, random.uniform(2.4, 4), lighten(accent, random.uniform(0.1, 0.7))
+                canvas,
+                bloom_x,
+                bloom_y,
+                random.uniform(2.4, 4),
+                lighten(accent, random.uniform(0.1, 0.7)),
             )
     for index in range(8):
         for side in (-1, 1):
