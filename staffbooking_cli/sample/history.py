@@ -9,7 +9,7 @@ from random import Random
 from attrs import frozen
 
 from staffbooking_cli.sample import texts
-from staffbooking_cli.sample.stage import Person, Stage, StaffMember
+from staffbooking_cli.sample.stage import Person, StaffMember, Stage
 from staffbooking_cli.sample.walk import Story
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 

@@ -31,6 +31,8 @@ KNOWN_STAFF = {
     "Sydney": "staff.sydney@demo.test",
 }
 """The staff members with a password, one in each of these cities."""
+FEATURED_CITIES = ("Lisbon", "Porto", "London", "Berlin", "Zurich", "São Paulo")
+"""The cities whose staff members have portraits, portfolios and reviews, as `KNOWN_STAFF` has."""
 
 _TIERS = (("standard", 1.0), ("standard", 1.0), ("standard", 1.1), ("premium", 1.3), ("elite", 1.7))
 _PRACTICAL_TEXTS = (
@@ -53,6 +55,16 @@ class SamplePerson:
     look: Look
     years: int
     """Years of experience."""
+
+    @property
+    def email(self) -> str:
+        return str(self.row["email"])
+
+    @property
+    def is_featured(self) -> bool:
+        """Whether the person has a portrait, a portfolio and reviews."""
+        in_city = self.row["location_city"] in FEATURED_CITIES
+        return self.row["approved"] and (in_city or self.email in KNOWN_STAFF.values())
 
 
 def sample_companions(today: date) -> list[SamplePerson]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -89,7 +89,7 @@ class Stage:
             found = await search.get_availability(self.ports, staff.id, first, last)
             for day in found["availability"]:
                 for slot in day["slots"]:
-                    event = _event_within(staff, day["date"], slot, hours)
+                    event = _event_within(staff, day["date"], slot["start"], slot["end"], hours)
                     if event and earliest <= event.starts_at and event.ends_at <= latest:
                         return event
         return None
@@ -231,9 +231,9 @@ def _fit(start: int, end: int, hours: int) -> int | None:
 
 
 def _event_within(
-    staff: StaffMember, day: str, slot: Mapping[str, str], hours: int
+    staff: StaffMember, day: str, slot_start: str, slot_end: str, hours: int
 ) -> Event | None:
-    minutes = _fit(parse_hhmm(slot["start"]), parse_hhmm(slot["end"], ending=True), hours)
+    minutes = _fit(parse_hhmm(slot_start), parse_hhmm(slot_end, ending=True), hours)
     if minutes is None:
         return None
     try:

@@ -75,7 +75,7 @@ _PRAISE_BY_SERVICE = {
         "Fixed a dead projector in four minutes.",
     ),
     "Interpreter": (
-        "Our partners asked whether they could book her for the next round.",
+        "Our partners asked for the name, for their own next round.",
         "Fast, exact and almost invisible.",
     ),
     "Videographer": (
