@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from attrs import AttrsInstance, fields, frozen
+
+T = TypeVar("T")
 
 MAX_ID = 2**63 - 1
 
@@ -85,3 +87,12 @@ def provided_fields(change: AttrsInstance) -> dict[str, Any]:
     """The fields that a change contains, by name."""
     every = ((field.name, getattr(change, field.name)) for field in fields(type(change)))
     return {name: value for name, value in every if value is not Unset.UNSET}
+
+
+def trimmed(value: T) -> T:
+    """A name, or each of several names, without surrounding blanks; other values as they are."""
+    if isinstance(value, str):
+        return cast("T", value.strip())
+    if isinstance(value, tuple):
+        return cast("T", tuple(map(trimmed, value)))
+    return value
