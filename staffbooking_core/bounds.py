@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import Enum
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias
 
 from attrs import AttrsInstance, fields, frozen
-
-T = TypeVar("T")
 
 MAX_ID = 2**63 - 1
 
@@ -89,10 +87,14 @@ def provided_fields(change: AttrsInstance) -> dict[str, Any]:
     return {name: value for name, value in every if value is not Unset.UNSET}
 
 
-def trimmed(value: T) -> T:
-    """A name, or each of several names, without surrounding blanks; other values as they are."""
+Names: TypeAlias = str | tuple[str, ...] | Unset
+"""The value of a field that has a name or several."""
+
+
+def trimmed(value: Names) -> Names:
+    """A name, or each of several, without surrounding blanks; other values as they are."""
     if isinstance(value, str):
-        return cast("T", value.strip())
+        return value.strip()
     if isinstance(value, tuple):
-        return cast("T", tuple(map(trimmed, value)))
+        return tuple(each.strip() if isinstance(each, str) else each for each in value)
     return value

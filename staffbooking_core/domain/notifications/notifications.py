@@ -171,7 +171,8 @@ def password_changed_notification(user_id: int) -> Notification:
     import."""
     text = (
         "The password of your account was changed, and whoever was signed in elsewhere "
-        "is signed out. If it was not you, set a new password at once."
+        "is signed out. If it was not you, set a new password at once. The account's API keys "
+        "and the address of its calendar feed stay valid: revoke those that you do not know."
     )
     return Notification(
         user_id, NotificationKind.PASSWORD_CHANGED, "Your password was changed", text, "/"
