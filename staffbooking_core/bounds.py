@@ -87,11 +87,11 @@ def provided_fields(change: AttrsInstance) -> dict[str, Any]:
     return {name: value for name, value in every if value is not Unset.UNSET}
 
 
-Names: TypeAlias = str | tuple[str, ...] | Unset
+_Names: TypeAlias = str | tuple[str, ...] | Unset
 """The value of a field that has a name or several."""
 
 
-def trimmed(value: Names) -> Names:
+def trimmed(value: _Names) -> _Names:
     """A name, or each of several, without surrounding blanks; other values as they are."""
     if isinstance(value, str):
         return value.strip()
