@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from attrs import evolve, field, frozen
 
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import (
     FieldError,
@@ -24,6 +25,15 @@ CONTACT_SHARING_STATUSES = frozenset(
     {BookingStatus.PAID, BookingStatus.COMPLETED, BookingStatus.DISPUTED}
 )
 """The two parties of a booking in one of these statuses may share contact details."""
+
+_OPEN_STATUSES = frozenset(
+    {
+        BookingStatus.PENDING,
+        BookingStatus.ACCEPTED,
+        BookingStatus.PAID,
+        BookingStatus.DISPUTED,
+    }
+)
 
 MIN_GROUP_BOOKINGS = 2
 """Number of accepted bookings of an event at which its group opens."""
@@ -251,6 +261,20 @@ def overview_for_reader(overview: ConversationOverview, reader_id: int) -> Conve
         ),
         online=frozenset(),
     )
+
+
+def sort_by_relevance(bookings: Iterable[Booking], now: datetime) -> list[Booking]:
+    """The bookings that people talk about, the one that matters now first: what is ahead by its
+    start, then what is over and still open, then what is completed, and last what came to
+    nothing; the newest of each first."""
+
+    def rank(booking: Booking) -> tuple[int, float]:
+        start = booking.starts_at.timestamp()
+        if booking.status in _OPEN_STATUSES:
+            return (0, start) if booking.ends_at > now else (1, -start)
+        return (2 if booking.status is BookingStatus.COMPLETED else 3, -start)
+
+    return sorted(bookings, key=rank)
 
 
 def conversation_title(conversation: Conversation, reader_id: int) -> str:
