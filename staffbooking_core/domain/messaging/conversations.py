@@ -148,6 +148,12 @@ class ContentBlocked(InvalidField):
         super().__init__([FieldError("content", message)])
 
 
+_BLOCKED_TERM = "contains words that are not allowed here"
+_EARLY_CONTACT = "contains contact or payment details before the booking is paid"
+BLOCKED_CONTENT_MESSAGES = (_BLOCKED_TERM, _EARLY_CONTACT)
+"""What a sender is told of a text with forbidden content."""
+
+
 @frozen
 class ContentFindings:
     """The findings of a content filter in a text."""
@@ -161,9 +167,9 @@ def check_content(findings: ContentFindings, *, may_share_contacts: bool) -> Non
     """Raise ContentBlocked for forbidden content. The message does not quote the findings, which
     would help to evade the filter."""
     if findings.has_blocked_term:
-        raise ContentBlocked("contains words that are not allowed here")
+        raise ContentBlocked(_BLOCKED_TERM)
     if findings.has_contact and not may_share_contacts:
-        raise ContentBlocked("contains contact or payment details before the booking is paid")
+        raise ContentBlocked(_EARLY_CONTACT)
 
 
 def require_member(
