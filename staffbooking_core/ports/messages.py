@@ -93,6 +93,11 @@ class MessagesReadPort(Protocol):
         `CONTACT_SHARING_STATUSES`."""
         ...
 
+    async def unread_count(self, user_id: int) -> int:
+        """Number of messages of others that a user may read and has not, over all of their
+        conversations."""
+        ...
+
     async def last_message_id(self, user_id: int | None = None) -> int:
         """The id of the last message of all, or of those that a user may read; 0 where there is
         none."""
