@@ -31,6 +31,7 @@ from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.bookings import actions, dispute_files, disputes, requests
 from staffbooking_core.usecases.companions import reviews, search
 from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.usecases.payments import operations
 
 _EVENING_MINUTES = 19 * 60
 """Events begin at this time of the day where the hours allow it."""
@@ -123,7 +124,9 @@ class Stage:
         )
 
     async def accept(self, staff: Person, booking: Booking) -> None:
+        """Accept, and open the page for the payment, as a worker does at once."""
         await actions.accept(self.ports, staff.actor, booking.id)
+        await operations.run_booking_operations(self.ports, booking.id)
 
     async def pay(self, customer: Person, booking: Booking) -> None:
         """Pay on the processor's page."""
