@@ -95,6 +95,18 @@ class Stage:
                         return event
         return None
 
+    async def is_free(self, event: Event) -> bool:
+        """Whether the staff member is free for all of an event that ends on the day it begins."""
+        zone = ZoneInfo(event.staff.timezone)
+        begin, end = event.starts_at.astimezone(zone), event.ends_at.astimezone(zone)
+        found = await search.get_availability(
+            self.ports, event.staff.id, begin.date(), begin.date()
+        )
+        return any(
+            slot["start"] <= f"{begin:%H:%M}" and f"{end:%H:%M}" <= slot["end"]
+            for slot in found["availability"][0]["slots"]
+        )
+
     # Bookings -----------------------------------------------------------------------------
 
     async def request(
