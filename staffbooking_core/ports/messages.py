@@ -188,6 +188,13 @@ class MessagesWritePort(MessagesReadPort, Protocol):
         user id. `now` is wall time."""
         ...
 
+    async def missed_messages(
+        self, user_ids: Sequence[int], max_id: int, now: datetime
+    ) -> Sequence[UnreadMessage]:
+        """The last message by each sender, not above `max_id`, that `unread_messages` would return
+        for one of these users; by message id, then user id. `now` is wall time."""
+        ...
+
     async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:
         """Record that these users are notified of these messages."""
         ...

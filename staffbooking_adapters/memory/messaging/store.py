@@ -248,6 +248,18 @@ class MessagesWriter(MessagesReader):
         online = online_users(self.tx.state, {each.user_id for each in unseen}, now)
         return [each for each in unseen if each.user_id not in online]
 
+    async def missed_messages(
+        self, user_ids: Sequence[int], max_id: int, now: datetime
+    ) -> Sequence[UnreadMessage]:
+        unread = await self.unread_messages([*range(1, max_id + 1)], now)
+        senders = {message.id: message.sender_id for message in self.tx.state.messages.values()}
+        last = {
+            (each.user_id, each.conversation_id, senders[each.message_id]): each
+            for each in unread
+            if each.user_id in user_ids
+        }
+        return sorted(last.values(), key=lambda each: (each.message_id, each.user_id))
+
     async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:
         for each in unread_messages:
             key = (each.conversation_id, each.user_id)
