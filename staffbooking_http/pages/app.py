@@ -24,6 +24,7 @@ from staffbooking_http.pages import (
     payouts,
     preferences,
     profile,
+    requests,
     reviews,
     sandbox as sandbox_pages,
     search,
@@ -34,6 +35,7 @@ from staffbooking_http.pages import (
 _PAGE_MODULES = (
     home,
     search,
+    requests,
     bookings,
     booking_disputes,
     booking_documents,

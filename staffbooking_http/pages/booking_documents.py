@@ -28,7 +28,7 @@ async def download_calendar(request: PageRequest) -> Response[bytes]:
     number = call.path_id("Booking")
     booking, content = await details.render_calendar(call.ports, visitor.actor, number)
     headers = {"content-disposition": f'attachment; filename="{booking.code}.ics"'}
-    return Response(content, media_type="text/calendar; charset=utf-8", headers=headers)
+    return Response(content, media_type="text/calendar", headers=headers)
 
 
 PAGES = (show_receipt, download_calendar)

@@ -72,7 +72,7 @@ _MONEY_TO_OTHERS: Mapping[SettlementStatus, str] = {
 
 
 @frozen
-class Step:
+class _Step:
     """A step of a booking's timeline: what happened or will happen, by whom, and when."""
 
     title: str
@@ -98,7 +98,7 @@ def booking_context(details: BookingDetails, policy: Policy) -> dict[str, Any]:
         "person": _other_person(details),
         "is_day_rate": _is_day_rate(details, policy),
         "hourly_rate": _hourly_rate(booking),
-        "money": money_sentence(booking, party),
+        "money": _money_sentence(booking, party),
         "rule": _RULES.get(booking.cancel_rule or "", ""),
         "full_before": policy.full_refund_before,
         "half_before": policy.half_refund_before,
@@ -151,25 +151,25 @@ def _hourly_rate(booking: Booking) -> Decimal | None:
 # Timeline -------------------------------------------------------------------------------
 
 
-def _past_steps(booking: Booking, party: Party) -> list[Step]:
+def _past_steps(booking: Booking, party: Party) -> list[_Step]:
     steps = [_step(entry, booking, party) for entry in booking.timeline]
     if booking.checked_in_at is not None:
         by = _name_of(Party.STAFF, booking, party)
-        steps.append(Step("Checked in", booking.checked_in_at, by))
+        steps.append(_Step("Checked in", booking.checked_in_at, by))
     steps += [
-        Step("Refund arrived", refund.settled_at)
+        _Step("Refund arrived", refund.settled_at)
         for refund in booking.refunds
         if refund.settled_at is not None
     ]
     return sorted(steps, key=lambda step: step.at)
 
 
-def _step(entry: TimelineEntry, booking: Booking, party: Party) -> Step:
+def _step(entry: TimelineEntry, booking: Booking, party: Party) -> _Step:
     # Reasons of disputes stand in their conversation.
     shows_reason = entry.trigger in (Trigger.CANCEL, Trigger.DECLINE)
     note = (entry.reason or "") if shows_reason else ""
     title = _STEP_TITLES.get(entry.trigger, str(entry.to))
-    return Step(title, entry.at, _name_of(entry.actor, booking, party), note)
+    return _Step(title, entry.at, _name_of(entry.actor, booking, party), note)
 
 
 def _name_of(actor: Party, booking: Booking, party: Party) -> str:
@@ -183,17 +183,17 @@ def _name_of(actor: Party, booking: Booking, party: Party) -> str:
     return names.get(actor, "")
 
 
-def _steps_ahead(details: BookingDetails) -> Iterator[Step]:
+def _steps_ahead(details: BookingDetails) -> Iterator[_Step]:
     booking, now = details.booking, details.now
     steps = [
-        Step(DEADLINE_LABELS[deadline.kind], deadline.at, is_ahead=True)
+        _Step(DEADLINE_LABELS[deadline.kind], deadline.at, is_ahead=True)
         for deadline in details.guidance.deadlines
     ]
     if booking.status in (BookingStatus.ACCEPTED, BookingStatus.PAID, BookingStatus.PENDING):
         if booking.starts_at > now:
-            steps.append(Step("The event begins", booking.starts_at, is_ahead=True))
+            steps.append(_Step("The event begins", booking.starts_at, is_ahead=True))
         if booking.status is BookingStatus.PAID and booking.ends_at > now:
-            steps.append(Step("The event ends", booking.ends_at, is_ahead=True))
+            steps.append(_Step("The event ends", booking.ends_at, is_ahead=True))
     yield from sorted(steps, key=lambda step: step.at)
 
 
@@ -201,7 +201,7 @@ def _steps_ahead(details: BookingDetails) -> Iterator[Step]:
 
 
 @frozen
-class MoneySentence:
+class _MoneySentence:
     """What becomes of the money of a cancelled booking; amounts in units of the currency."""
 
     text: str
@@ -209,21 +209,21 @@ class MoneySentence:
     is_all: bool = False
 
 
-def money_sentence(booking: Booking, party: Party) -> MoneySentence | None:
+def _money_sentence(booking: Booking, party: Party) -> _MoneySentence | None:
     """What goes back of a cancelled booking's money, and whether it has; None for others."""
     if booking.status is not BookingStatus.CANCELLED:
         return None
     if not booking.refunds:
         if booking.paid_at is None:
-            return MoneySentence("Nothing was paid, so nothing has to go back.")
+            return _MoneySentence("Nothing was paid, so nothing has to go back.")
         if booking.chargeback_ref is not None:
             return None
-        return MoneySentence("Nothing goes back.")
+        return _MoneySentence("Nothing goes back.")
     owed = sum(refund.amount for refund in booking.refunds)
     texts = _MONEY_TO_CUSTOMER if party is Party.CUSTOMER else _MONEY_TO_OTHERS
     text = texts[_refund_state(booking)]
     amount = Currency(booking.currency).to_decimal(owed)
-    return MoneySentence(text, amount, owed >= booking.total_amount)
+    return _MoneySentence(text, amount, owed >= booking.total_amount)
 
 
 def _refund_state(booking: Booking) -> SettlementStatus:

@@ -23,6 +23,7 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.usecases.bookings import actions, details, disputes
+from staffbooking_core.usecases.bookings.details import BookingDetails
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_http.api import query_string
@@ -75,18 +76,16 @@ async def show_booking(request: PageRequest) -> Template:
     if (visitor := await find_visitor(call)) is None:
         return render(_TEMPLATE, here=call.scope["path"])
     number = call.path_id("Booking")
-    booking, party, _ = await actions.get_by_id(call.ports, visitor.actor, number)
-    if (
-        party is Party.CUSTOMER
-        and booking.status is BookingStatus.ACCEPTED
-        and not has_flash_code(call, _CHECKOUT_CANCELLED_CODE)
-    ):
+    found = await details.get_details(call.ports, visitor.actor, number)
+    may_have_paid = found.party is Party.CUSTOMER and found.booking.status is BookingStatus.ACCEPTED
+    if may_have_paid and not has_flash_code(call, _CHECKOUT_CANCELLED_CODE):
         # A failed sync is retried elsewhere: the page shows the stored status.
         with suppress(StaffbookingError):
             await reconciliation.sync_intent_on_visit(
                 call.ports, number, call.ports.policy.processor_inline_timeout
             )
-    return render(_TEMPLATE, visitor, **await _page_context(call, visitor.actor, number))
+        found = await details.get_details(call.ports, visitor.actor, number)
+    return render(_TEMPLATE, visitor, **await _page_context(call, visitor.actor, found))
 
 
 _CHECKOUT_CANCELLED_CODE = b"cancelled"
@@ -158,9 +157,8 @@ async def _was_done(call: Call, actor: Actor, number: int, step: _Action) -> boo
     return newest.trigger.value == step.value and newest.actor_id == actor.user_id
 
 
-async def _page_context(call: Call, actor: Actor, number: int) -> dict[str, Any]:
+async def _page_context(call: Call, actor: Actor, found: BookingDetails) -> dict[str, Any]:
     """The template context of the booking page."""
-    found = await details.get_details(call.ports, actor, number)
     refused = flash_text(call, _REFUSAL_FLASH_TEXTS)
     if refused is None and b"refused=" in call.scope["query_string"]:
         refused = _REFUSED_TEXT

@@ -11,7 +11,7 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.cancellation import RefundTier, refund_tiers
 from staffbooking_core.domain.bookings.disputes import DisputeFile
 from staffbooking_core.domain.bookings.guidance import Guidance, find_situation, guide
-from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import CANCELLABLE_STATUSES, Party, Trigger
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.policy import Policy
@@ -59,7 +59,9 @@ async def get_details(ports: Ports, actor: Actor, booking_id: int) -> BookingDet
         files = () if dispute is None else await view.disputes.files_of(booking.id)
         companion = await view.companions.companion(booking.companion_id)
         rebooking = await find_rebooking_offer(ports, view, booking, party, now)
-        own_review = await view.reviews.review_by(booking.id, actor.user_id)
+        own_review = None
+        if booking.status not in CANCELLABLE_STATUSES:
+            own_review = await view.reviews.review_by(booking.id, actor.user_id)
     guidance = guide(booking, party, now, policy, has_reviewed=own_review is not None)
     triggers = available_triggers(booking, party, now, policy)
     terms: tuple[RefundTier, ...] = ()

@@ -34,7 +34,7 @@ async def test_what_needs_the_customer_comes_first(each_world: HttpDeployment) -
     asked = await add(starts_at=NOW + 3 * DAY)
     shown = (await (await each_world.signed_in_client(each_world.customer.id)).get("/")).text
     assert rows(section(shown, "needs-you")) == [str(due.id)]
-    assert "Mia said yes. Pay US$400.00 to make it certain." in shown
+    assert "Mia said yes. Pay US$400.00 to confirm the booking." in shown
     assert rows(section(shown, "ahead")) == [str(asked.id), str(paid.id)]
 
 
