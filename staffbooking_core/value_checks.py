@@ -184,8 +184,8 @@ def _parse_instant(value: Any) -> datetime | None:
 
 
 def uniqueness_key(item: Any) -> Any:
-    """The value by which elements are compared: names ignore letter case."""
-    return normalize_text(item) if isinstance(item, str) else item
+    """The value by which elements are compared: names ignore letter case and surrounding blanks."""
+    return normalize_text(item.strip()) if isinstance(item, str) else item
 
 
 def check_date(value: Any) -> date:

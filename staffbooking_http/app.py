@@ -56,7 +56,6 @@ from staffbooking_http.channel.socketio import SOCKETIO_PATHS, SocketIoApp
 from staffbooking_http.channel.websocket import WebSocketApp
 from staffbooking_http.docs import openapi
 from staffbooking_http.pages import app as pages
-from staffbooking_http.pages.landing import MarketCache
 from staffbooking_http.pages.problems import accepts_html, handle_error, problem_reply
 from staffbooking_http.pages.rendering import create_environment, create_template_config
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
@@ -177,7 +176,7 @@ class StaffbookingApp(Litestar):
         super().__init__(
             handlers,
             lifespan=[*lifespan, lambda _: self._run_channel()],
-            state=State({"site": site, "document": document, "market": MarketCache()}),
+            state=State({"site": site, "document": document, **pages.page_state()}),
             template_config=create_template_config(self._base_path),
             exception_handlers={Exception: handle_error},
             openapi_config=None,

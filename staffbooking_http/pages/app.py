@@ -1,6 +1,7 @@
 """HTML pages on Litestar: the collection of all handlers, and the policy of their content."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from litestar.handlers import HTTPRouteHandler
 
@@ -18,10 +19,12 @@ from staffbooking_http.pages import (
     email_links,
     home,
     information,
+    landing,
     messages,
     payouts,
     preferences,
     profile,
+    requests,
     reviews,
     sandbox as sandbox_pages,
     search,
@@ -32,6 +35,7 @@ from staffbooking_http.pages import (
 _PAGE_MODULES = (
     home,
     search,
+    requests,
     bookings,
     booking_disputes,
     booking_documents,
@@ -69,10 +73,15 @@ PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=
 """Features of browsers that no page uses."""
 
 
+def page_state() -> dict[str, Any]:
+    """What the handlers keep in the state of their application from request to request."""
+    return {"market": landing.MarketCache()}
+
+
 def page_handlers(*, sandbox: bool) -> list[HTTPRouteHandler]:
     """The handlers of all pages; `sandbox` adds the fake processor's pages.
 
-    The handlers read `site` and `document` from the state of their application.
+    The handlers read `site`, `document` and `page_state` from the state of their application.
     """
     modules = (*_PAGE_MODULES, sandbox_pages) if sandbox else _PAGE_MODULES
     return [handler for module in modules for handler in module.PAGES]

@@ -34,7 +34,7 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
 
 _RULES = tuple((re.compile(pattern), sentence) for pattern, sentence in _SENTENCES)
 
-_PREDICATE = re.compile(r"(is|has|must|was|needs|does|can't)\b")
+_PREDICATE = re.compile(r"(is|has|must|was|needs|does|lies|can't)\b")
 
 _FIELD_LABELS = {
     "content": "Your message",

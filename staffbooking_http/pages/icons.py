@@ -2,6 +2,7 @@
 `icons.json` has the path of each by its name."""
 
 import json
+from functools import lru_cache
 from pathlib import Path
 
 from markupsafe import Markup
@@ -15,6 +16,7 @@ _SVG = Markup(
 )
 
 
+@lru_cache(1024)
 def draw_icon(name: str, label: str = "") -> Markup:
     """The SVG of an icon. Without a label it is decoration, which screen readers pass over."""
     role = Markup('role="img" aria-label="{}"').format(label) if label else _HIDDEN

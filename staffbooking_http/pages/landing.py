@@ -1,6 +1,7 @@
 """The page that signed-out visitors start from."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from attrs import frozen
@@ -19,6 +20,7 @@ from staffbooking_http.pages.terms import figures_of
 _TOP_COMPANIONS = 8
 _TOP_SERVICES = 12
 _TOP_CITIES = 12
+_NAMES_PERIOD = timedelta(minutes=1)
 _COUNTS_PERIOD = timedelta(minutes=5)
 
 
@@ -31,23 +33,32 @@ class Market:
 
 
 class MarketCache:
-    """Caches the counts of the market, since they read all listed companions."""
+    """Caches the names of services and the counts of the market, for all visitors."""
 
-    __slots__ = ("_counted_at", "_market")
+    __slots__ = ("_counted_at", "_market", "_named_at", "_names")
 
     def __init__(self) -> None:
         self._counted_at: datetime | None = None
         self._market = Market()
+        self._named_at: datetime | None = None
+        self._names: Sequence[str] = ()
 
-    async def get(self, ports: Ports) -> Market:
-        """The counts of the last minutes; those before while the store is unavailable."""
+    async def get_service_names(self, ports: Ports) -> Sequence[str]:
+        """The names of the offered services, at most a minute old."""
+        now = ports.clock.wall()
+        if self._named_at is None or now - self._named_at >= _NAMES_PERIOD:
+            self._names = await search.list_service_names(ports)
+            self._named_at = now
+        return self._names
+
+    async def get_market(self, ports: Ports) -> Market:
+        """The counts, which read all listed companions, at most some minutes old; the former ones
+        where the store is too slow for new ones."""
         now = ports.clock.wall()
         if self._counted_at is None or now - self._counted_at >= _COUNTS_PERIOD:
             self._counted_at = now  # Others get the former counts until these are there.
-            try:
+            with suppress(StoreUnavailable):
                 self._market = await _count_market(ports)
-            except StoreUnavailable:
-                return self._market
         return self._market
 
 
@@ -66,8 +77,8 @@ async def show_landing(call: Call, market_cache: MarketCache) -> Template | Resp
         None,
         "home.html",
         companions=[request_body.parse_object(row) for row in best[:_TOP_COMPANIONS]],
-        market=await market_cache.get(ports),
-        services=await search.list_service_names(ports),
+        services=await market_cache.get_service_names(ports),
+        market=await market_cache.get_market(ports),
         today=(await ports.clock.business()).date(),
         **figures_of(ports.policy),
     )

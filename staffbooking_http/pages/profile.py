@@ -11,12 +11,12 @@ from decimal import Decimal
 from gettext import NullTranslations
 from typing import Annotated, Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_adapters.inputs import structure
-from staffbooking_core.bounds import TextBounds
+from staffbooking_core.bounds import TextBounds, trimmed
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.portfolio import Image
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -100,12 +100,12 @@ class _ProfileDraft:
 class _ProfileForm(ChangeProfile):
     """The validated profile form. It has all fields, so those that approval needs are required."""
 
-    first_name: Name
-    last_name: Name
+    first_name: Name = field(converter=trimmed)
+    last_name: Name = field(converter=trimmed)
     hourly_rate: Rate
-    location_city: Name
-    location_country: Name
-    service_types: ServiceTypes
+    location_city: Name = field(converter=trimmed)
+    location_country: Name = field(converter=trimmed)
+    service_types: ServiceTypes = field(converter=trimmed)
     timezone: TimezoneName
 
 

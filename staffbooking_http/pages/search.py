@@ -1,36 +1,26 @@
-"""Search pages: companion search, companion detail and the booking request form.
-
-They call the same use-cases as `/api/v1/companions` and `POST /bookings`, under the same rate
-limits.
-"""
+"""Search pages: companion search and companion detail, by the use-cases of `/api/v1/companions`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
-from attrs import asdict, evolve, frozen
-from litestar import Response, get, post
-from litestar.response import Redirect, Template
+from attrs import asdict, frozen
+from litestar import Response, get
+from litestar.response import Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
-from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.companions import availability, booking_limits
 from staffbooking_core.domain.companions.companion import find_offered_service
-from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
-from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
-from staffbooking_core.inputs import Name, RequestBooking
-from staffbooking_core.policy import HOUR
-from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.errors import InvalidInput
+from staffbooking_core.inputs import Name
 from staffbooking_core.usecases.companions import search
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.api.access import require_customer
-from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.query_string import SearchCompanions
 from staffbooking_http.pages.free_days import load_month, parse_month
+from staffbooking_http.pages.landing import MarketCache
 from staffbooking_http.pages.public import absolute_url, admit_visitor, render_public
 from staffbooking_http.pages.rendering import view_of_scope
 from staffbooking_http.pages.session import (
@@ -38,23 +28,13 @@ from staffbooking_http.pages.session import (
     PageRequest,
     drop_empty_fields,
     get_call,
-    parse_counted_form,
-    read_verified_form,
-    render,
     render_error,
     requested_path,
-    require_signed_in,
-    submit_once,
 )
 from staffbooking_http.pages.structured_data import describe_companion
 from staffbooking_http.pages.terms import figures_of
-from staffbooking_http.routes.bookings import request_by_session
 
-_SEARCH_TEMPLATE, _COMPANION_TEMPLATE, _REQUEST_TEMPLATE = (
-    "find.html",
-    "companion.html",
-    "request.html",
-)
+_SEARCH_TEMPLATE, _COMPANION_TEMPLATE = "find.html", "companion.html"
 _OptionalDate: TypeAlias = date | None
 
 
@@ -82,33 +62,6 @@ class _CompanionQuery:
     rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
 
 
-@frozen(kw_only=True)
-class _BookingDraft:
-    """The submitted booking fields before validation, to refill the form."""
-
-    event_date: DraftText = ""
-    start_time: DraftText = ""
-    duration_hours: DraftText = ""
-    service_type: DraftText = ""
-    location: DraftText = ""
-    event_ref: DraftText = ""
-    cancellation_insurance: DraftText = ""
-    rebooking_of: DraftText = ""
-    key: DraftText = ""
-    again: DraftText = ""
-
-
-@frozen(kw_only=True)
-class _BookingForm(RequestBooking):
-    """The validated booking request form."""
-
-    key: Annotated[str, TextBounds(255)]
-    """Idempotency key, new for each rendered form: a form submitted twice is applied once."""
-    again: bool = False
-    """Whether the visitor was told that they have requested the same before. A browser that goes
-    back loads the form anew, with a new key."""
-
-
 # Search ---------------------------------------------------------------------------------
 
 
@@ -119,7 +72,8 @@ async def show_search(request: PageRequest) -> Template | Response[bytes]:
     visitor = await admit_visitor(call)
     query = drop_empty_fields(call.scope["query_string"])
     filters = asdict(query_string.parse_query(_SearchFilters, query))
-    names = await search.list_service_names(call.ports)
+    market: MarketCache = request.app.state.market
+    names = await market.get_service_names(call.ports)
     today = (await call.ports.clock.business()).date()
     seen: dict[str, Any] = {
         "filters": filters,
@@ -180,7 +134,7 @@ async def show_companion(request: PageRequest) -> Template | Response[bytes]:
     """Show a companion's public profile and a month of free days."""
     call = get_call(request)
     visitor = await admit_visitor(call)
-    seen = await _companion_context(call)
+    seen = await companion_context(call)
     chosen = _companion_query(call)
     bounds = seen["first"], seen["last"]
     wanted = parse_month(chosen.month) if chosen.month else chosen.date or seen["first"]
@@ -202,7 +156,7 @@ async def show_companion(request: PageRequest) -> Template | Response[bytes]:
     )
 
 
-async def _companion_context(call: Call) -> dict[str, Any]:
+async def companion_context(call: Call) -> dict[str, Any]:
     """The companion, and the first and last local dates that can be booked."""
     policy = call.ports.policy
     found = request_body.parse_object(
@@ -240,118 +194,4 @@ def _companion_query(call: Call) -> _CompanionQuery:
     return query_string.parse_query(_CompanionQuery, drop_empty_fields(call.scope["query_string"]))
 
 
-# Booking request ------------------------------------------------------------------------
-
-
-@get("/companions/{number:str}/request")
-async def show_request(request: PageRequest) -> Template:
-    """Show the booking request form, prefilled with the chosen day or the booking to rebook."""
-    call = get_call(request)
-    visitor = await require_signed_in(call)
-    require_customer(visitor.user, call.now)
-    seen = await _request_context(call)
-    chosen, draft = _companion_query(call), _BookingDraft()
-    if chosen.rebooking_of is not None:
-        draft = await _rebooking_draft(
-            call, visitor, chosen.rebooking_of, seen["companion"]["timezone"]
-        )
-    day = draft.event_date if chosen.date is None else str(chosen.date)
-    draft = evolve(draft, event_date=day, key=call.ports.ids.token())
-    return render(_REQUEST_TEMPLATE, visitor, draft=asdict(draft), **seen)
-
-
-async def _rebooking_draft(
-    call: Call, visitor: SignedInUser, code: str, timezone: str
-) -> _BookingDraft:
-    """A form prefilled from the visitor's booking, at the same instant in `timezone`.
-
-    It keeps the rebooking code only while the rebooking offer is open. Raises NotFound unless the
-    visitor is the booking's customer.
-    """
-    booking = await actions.get_by_code(call.ports, code)
-    if booking.customer_id != visitor.user.id:
-        raise NotFound("Booking")
-    booking, _, rebooking = await actions.get_by_id(call.ports, visitor.actor, booking.id)
-    start = booking.starts_at.astimezone(ZoneInfo(timezone))
-    return _BookingDraft(
-        event_date=f"{start:%Y-%m-%d}",
-        start_time=f"{start:%H:%M}",
-        duration_hours=str(booking.duration_hours),
-        service_type=booking.service_type,
-        location=booking.location,
-        event_ref=booking.event_ref or "",
-        rebooking_of="" if rebooking is None else code,
-    )
-
-
-@post("/companions/{number:str}/request", status_code=200)
-async def submit_request(request: PageRequest) -> Template | Redirect:
-    """Request a booking and redirect to its page; on an error, show the form refilled."""
-    call = get_call(request)
-    visitor = await require_signed_in(call)
-    require_customer(visitor.user, call.now)
-    call.rules = request_by_session.rate_limit_rules(call.ports.policy.limits)
-    form = await read_verified_form(call, visitor) + b"&companion_id=%d" % call.path_id("Companion")
-    draft = asdict(query_string.parse_form(_BookingDraft, form))
-    try:
-        given = await parse_counted_form(call, visitor, _BookingForm, form)
-        return Redirect(await _request_booking(call, visitor, given, form), status_code=303)
-    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
-        if error.code == _FORM_REUSED_ERROR.code:
-            error, draft["key"] = _FORM_REUSED_ERROR, call.ports.ids.token()
-        elif error.code == _REBOOKING_USED_ERROR.code:
-            error, draft["rebooking_of"] = _REBOOKING_USED_ERROR, ""
-        elif error.code == _SAME_REQUEST_CODE:
-            draft["again"] = "true"
-        return render_error(
-            _REQUEST_TEMPLATE, visitor, error, draft=draft, **await _request_context(call)
-        )
-
-
-_FORM_REUSED_ERROR = RuleBroken(
-    "idempotency_mismatch",
-    "This form made a booking before, filled in otherwise: it is among your bookings. "
-    "Sent now, it makes another one",
-)
-_SAME_REQUEST_CODE = "already_requested"
-_SAME_REQUEST_MESSAGE = (
-    "You have requested just this before, and it waits for its answer: it is among your bookings. "
-    "Sent now, it makes another one"
-)
-_REBOOKING_USED_ERROR = RuleBroken(
-    "rebooking_not_available",
-    "The priority of that booking is used up or over. Sent now, this is a usual request",
-)
-
-
-async def _request_booking(
-    call: Call, visitor: SignedInUser, booking_form: _BookingForm, form: bytes
-) -> str:
-    """Request the booking; return the path of its page, also when the form was submitted before."""
-
-    async def submit(ports: Ports) -> str:
-        if not booking_form.again and await requests.has_same_request(
-            ports, visitor.actor, booking_form
-        ):
-            raise RuleBroken(_SAME_REQUEST_CODE, _SAME_REQUEST_MESSAGE)
-        return _booking_path(await requests.request_booking(ports, visitor.actor, booking_form))
-
-    path, _ = await submit_once(call, visitor, booking_form.key, form, submit, _booking_path)
-    return path
-
-
-def _booking_path(booking: Booking) -> str:
-    return f"/bookings/{booking.id}/return"
-
-
-async def _request_context(call: Call) -> dict[str, Any]:
-    """The template context of the form, except the draft."""
-    policy = call.ports.policy
-    return {
-        **await _companion_context(call),
-        "insurance": Decimal(policy.insurance_rate_ppm) / 10_000,
-        "insured_hours": policy.half_refund_before // HOUR,
-    }
-
-
-PAGES = (show_search, show_companion, show_request, submit_request)
+PAGES = (show_search, show_companion)

@@ -46,6 +46,7 @@ class ConversationMember:
     """Id of the last message that a former participant may read; None for a participant."""
     disabled: bool = False
     """Whether the account was disabled or erased."""
+    erased: bool = False
 
     @property
     def is_participant(self) -> bool:
@@ -182,8 +183,14 @@ def compose_message(
     client_id: str | None,
     now: datetime,
 ) -> NewMessage:
-    """Create a participant's message to all present participants."""
+    """Create a participant's message to all present participants.
+
+    Raises Unauthenticated, and Forbidden `conversation_left`, also in a direct conversation whose
+    other member was erased.
+    """
     check_can_write(member)
+    if conversation.kind is ConversationKind.DIRECT and any(m.erased for m in conversation.members):
+        raise Forbidden("conversation_left", "The account of the other participant was erased")
     return NewMessage(
         conversation_id=conversation.id,
         sender_id=member.user_id,

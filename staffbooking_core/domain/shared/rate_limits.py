@@ -85,6 +85,13 @@ def record_hits(
     return window, decide(rate_limit, window.count, window.resets_at, now)
 
 
+def return_hit(window: RateLimitWindow | None, now: datetime) -> RateLimitWindow | None:
+    """The window without one of its hits; unchanged once it has ended."""
+    if window is None or window.resets_at <= now or window.count == 0:
+        return window
+    return RateLimitWindow(window.count - 1, window.resets_at)
+
+
 def decide(
     rate_limit: RateLimit, count: int, resets_at: datetime, now: datetime
 ) -> RateLimitDecision:

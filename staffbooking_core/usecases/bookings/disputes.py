@@ -274,10 +274,15 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
 
 @validated
 async def resolve_dispute(
-    ports: Ports, code: str, trigger: Trigger, amount: int = 0, note: str | None = None
+    ports: Ports,
+    code: str,
+    trigger: Trigger,
+    amount: int = 0,
+    note: str | None = None,
+    actor_id: int | None = None,
 ) -> Booking:
     """Resolve a dispute by RELEASE, REFUND or SPLIT; `amount` is the customer's part of a split in
-    minor units. Locks the booking.
+    minor units, `actor_id` the id of the admin, if it is one with an account. Locks the booking.
 
     Raises NotFound, and RuleBroken `booking_not_disputed`, `split_out_of_range`, or
     `chargeback_open` where the processor decides.
@@ -287,7 +292,10 @@ async def resolve_dispute(
     async def unit(tx: Transaction) -> Booking:
         booking = await lock_by_code(tx.bookings, code)
         transition_input = TransitionInput(
-            trigger, Party.ADMIN, now, reason=note, refund_amount=amount
+            *(trigger, Party.ADMIN, now),
+            reason=note,
+            refund_amount=amount,
+            actor_id=actor_id,
         )
         result = apply_transition(booking, transition_input, ports.policy)
         if note:  # The alerts keep the operator's reason on record.

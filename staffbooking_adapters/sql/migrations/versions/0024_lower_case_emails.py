@@ -1,0 +1,36 @@
+"""E-mail addresses are compared in lower case: `ß` and `ss` are different letters."""
+
+from __future__ import annotations
+
+from alembic import op
+from sqlalchemy import ColumnElement, LargeBinary, MetaData, Table, bindparam, cast, func, select
+
+revision = "0024"
+down_revision = "0023"
+
+_TABLES = ("users", "inquiries", "skipped_rows")
+
+
+def upgrade() -> None:
+    """Fold addresses in Python, since the databases' own `lower` may know ASCII only."""
+    connection = op.get_bind()
+    for name in _TABLES:
+        rows = Table(name, MetaData(), autoload_with=connection)
+        key = list(rows.primary_key.columns)
+        found = connection.execute(
+            select(rows.c.email, *key).where(_is_not_ascii(rows.c.email))
+        ).all()
+        folded = [
+            {"folded": email.lower(), **{f"of_{c.name}": v for c, v in zip(key, row, strict=True)}}
+            for email, *row in found
+        ]
+        if folded:
+            is_row = (column == bindparam(f"of_{column.name}") for column in key)
+            change = rows.update().where(*is_row).values(email_folded=bindparam("folded"))
+            connection.execute(change, folded)
+
+
+def _is_not_ascii(email: ColumnElement[str]) -> ColumnElement[bool]:
+    if op.get_context().dialect.name == "postgresql":
+        return func.octet_length(email) != func.char_length(email)
+    return func.length(cast(email, LargeBinary)) != func.length(email)
