@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 from attrs import define, field
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
-from tests.e2e.deployment import CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, json_body
+from tests.e2e.deployment import PASSWORD, ProcessDeployment, json_body
 from tests.e2e.staff_bookings import STAFF, booking_body, import_staff
 from tests.support.required_tools import skip_or_fail
 
 STAFF_EMAIL = str(STAFF[0]["email"])
 FIELD = "Your message"
+_days = itertools.count(7)
+"""Each conversation is about a booking of another day."""
 
 
 @define(slots=False)
@@ -55,6 +60,8 @@ class Chat:
     customer: Person
     staff: Person
     id: int
+    email: str
+    """The customer's."""
 
     @property
     def path(self) -> str:
@@ -80,32 +87,50 @@ def expect_live(page: Page) -> None:
     expect(page.locator("html[data-channel=open]")).to_be_attached()
 
 
-@pytest.fixture
-def chat(sqlite_copy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
-    """A new conversation of two people on a running server."""
+@pytest.fixture(scope="module")
+def stage(
+    filled_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ProcessDeployment, Browser]]:
+    """A running server with staff members, and a browser."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         skip_or_fail("chromium", "Browser", "there is no chromium on the path")
-    deployment = ProcessDeployment(tmp_path_factory.mktemp("chat"), sqlite_copy)
+    folder = tmp_path_factory.mktemp("chat")
+    file = shutil.copy(filled_file, folder)
+    deployment = ProcessDeployment(folder, f"sqlite+aiosqlite:///{file}")
     try:
         import_staff(deployment)
         deployment.start_server()
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-            yield _begin(deployment, browser)
+            yield deployment, browser
             browser.close()
     finally:
         deployment.close()
 
 
-def _begin(deployment: ProcessDeployment, browser: Browser) -> Chat:
-    customer = _person(deployment, browser, CUSTOMER_EMAIL)
+@pytest.fixture
+def chat(stage: tuple[ProcessDeployment, Browser]) -> Iterator[Chat]:
+    """A new customer's conversation with a staff member."""
+    deployment, browser = stage
+    email = f"{secrets.token_hex(4)}@example.test"
+    names = {"first_name": "Grace", "last_name": "Client", "role": "customer"}
+    json_body(
+        httpx.post(
+            f"{deployment.url}/auth/register",
+            json={"email": email, "password": PASSWORD, **names},
+        ),
+        201,
+    )
+    customer = _person(deployment, browser, email)
     staff = _person(deployment, browser, STAFF_EMAIL)
-    wanted = booking_body(staff.user_id, 7)
+    wanted = booking_body(staff.user_id, next(_days))
     del wanted["customer_email"]
     json_body(customer.api.post("/bookings", json=wanted), 201)
     [conversation] = json_body(customer.api.get("/messages"))["conversations"]
-    return Chat(deployment, browser, customer, staff, conversation["id"])
+    yield Chat(deployment, browser, customer, staff, conversation["id"], email)
+    for person in (customer, staff):
+        person.context.close()
 
 
 def _person(deployment: ProcessDeployment, browser: Browser, email: str) -> Person:
@@ -231,7 +256,7 @@ def test_older_messages_come_by_scrolling(chat: Chat) -> None:
     grace = chat.customer.open(chat.path)
     expect(bubbles(grace)).to_have_count(50)
     expect(bubbles(grace).last).to_be_in_viewport()
-    grace.get_by_role("region", name="Messages").press("Home")
+    grace.get_by_role("region", name="Conversation").press("Home")
     expect(bubbles(grace)).to_have_text([f"No. {number}" for number in range(60)])
     chat.staff.say(chat.id, "News")
     grace.get_by_role("button", name="New messages").click()
@@ -247,7 +272,7 @@ def test_an_ended_session_says_so(chat: Chat) -> None:
     expect(grace.get_by_text("Your session has ended.")).to_be_visible()
     write(grace, "Still here?")
     grace.get_by_role("link", name="Sign in again").click()
-    grace.get_by_label("Email").or_(grace.get_by_label("E-mail")).fill(CUSTOMER_EMAIL)
+    grace.get_by_label("Email").or_(grace.get_by_label("E-mail")).fill(chat.email)
     grace.get_by_label(re.compile("Password")).first.fill(PASSWORD)
     grace.locator("main form button.main").click()
     expect(bubbles(grace)).to_have_text(["Still here?"])
