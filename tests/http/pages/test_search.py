@@ -353,6 +353,22 @@ async def test_staff_and_admins_are_not_led_to_a_request(world: HttpDeployment) 
         assert f'href="{page(world)}/request"' in (await browser.get(page(world))).text
 
 
+async def test_staff_see_their_profile_as_customers_do(world: HttpDeployment) -> None:
+    """The staff member's own page says that it is theirs, and leads to the form that edits it."""
+    own = await (await world.signed_in_client(world.companion.id)).get(page(world))
+    assert 'href="/staff/me">Edit your profile' in own.text
+    assert "Edit your profile" not in (await world.client().get(page(world))).text
+
+
+async def test_the_theme_is_chosen_without_losing_the_search(world: HttpDeployment) -> None:
+    """The form of the theme leads back to the search with its filters."""
+    client = world.client()
+    shown = (await client.get(f"{FIND}?location=Lisb&date=2027-03-03")).text
+    [action] = re.findall(r'action="(/preferences/theme[^"]*)"', shown)
+    chosen = await client.post(html.unescape(action), data={"theme": "dark"})
+    assert chosen.headers["location"] == f"{FIND}?location=Lisb&date=2027-03-03"
+
+
 async def test_who_is_not_listed_has_no_page(world: HttpDeployment) -> None:
     """Unlisted companions, customers and invalid ids are 404."""
     hidden = await add_companion(world.store, approval=Approval.SUSPENDED)
