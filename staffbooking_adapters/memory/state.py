@@ -289,6 +289,8 @@ class MemoryState:
     """By user and node."""
     last_seen: Table[int, datetime] = field(factory=Table)
     """By user."""
+    unclaimed_departures: Table[int, None] = field(factory=Table)
+    """The users whose missed messages were not looked at since `last_seen` was set."""
     portfolio: Table[int, PortfolioItem] = field(factory=Table)
     images: Table[str, Image] = field(factory=Table)
     orphaned_files: Table[str, None] = field(factory=Table)

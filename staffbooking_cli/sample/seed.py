@@ -46,7 +46,7 @@ KEY_FILE = "api-key"
 _JOINING_DAYS_AGO = (500, 440, 380, 320, 260)
 """When the people join, an equal part of them each time."""
 _REVIEWED_OTHERS = 16
-_PORTFOLIO_OTHERS = 8
+_PORTFOLIO_OTHERS = 6
 _INQUIRIES = (
     (
         "Rosa Lind",

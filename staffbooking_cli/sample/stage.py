@@ -31,6 +31,7 @@ from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.bookings import actions, dispute_files, disputes, requests
 from staffbooking_core.usecases.companions import reviews, search
 from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.usecases.payments import operations
 
 _EVENING_MINUTES = 19 * 60
 """Events begin at this time of the day where the hours allow it."""
@@ -94,6 +95,18 @@ class Stage:
                         return event
         return None
 
+    async def is_free(self, event: Event) -> bool:
+        """Whether the staff member is free for all of an event that ends on the day it begins."""
+        zone = ZoneInfo(event.staff.timezone)
+        begin, end = event.starts_at.astimezone(zone), event.ends_at.astimezone(zone)
+        found = await search.get_availability(
+            self.ports, event.staff.id, begin.date(), begin.date()
+        )
+        return any(
+            slot["start"] <= f"{begin:%H:%M}" and f"{end:%H:%M}" <= slot["end"]
+            for slot in found["availability"][0]["slots"]
+        )
+
     # Bookings -----------------------------------------------------------------------------
 
     async def request(
@@ -123,7 +136,9 @@ class Stage:
         )
 
     async def accept(self, staff: Person, booking: Booking) -> None:
+        """Accept, and open the page for the payment, as a worker does at once."""
         await actions.accept(self.ports, staff.actor, booking.id)
+        await operations.run_booking_operations(self.ports, booking.id)
 
     async def pay(self, customer: Person, booking: Booking) -> None:
         """Pay on the processor's page."""

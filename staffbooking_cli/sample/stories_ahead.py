@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from staffbooking_cli.sample.stage import Event, Person, StaffMember
-from staffbooking_cli.sample.telling import HOUR, Telling, place_of
+from staffbooking_cli.sample.telling import DAY, HOUR, Telling, place_of
 from staffbooking_cli.sample.walk import Story
 from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.domain.companions.availability import local_date, local_time_to_utc
 
 _QUARTER_SECONDS = 15 * 60
-_GROUP_EVENT = "Spring gala"
+_GROUP_EVENT, _GROUP_START_MINUTES, _TEAM_SIZE = "Anniversary gala", 18 * 60, 4
 
 
 async def tell_pending(
@@ -114,16 +115,11 @@ async def tell_group(telling: Telling, customer: Person, staff: Sequence[StaffMe
     """One event with several staff members, who share a conversation with the customer."""
     stage = telling.stage
     yield telling.ago(days=5.2)
-    first = await telling.find_ahead(staff[:1], 24, 4)
-    if first is None:
+    team = await _find_team(telling, staff)
+    if not team:
         return
-    same_time = [
-        await stage.find_event([member], first.starts_at, first.ends_at, first.hours)
-        for member in staff
-    ]
-    team = [event for event in same_time if event is not None][:4]
     bookings = [
-        await stage.request(customer, event, place_of(first), event_ref=_GROUP_EVENT)
+        await stage.request(customer, event, place_of(team[0]), event_ref=_GROUP_EVENT)
         for event in team
     ]
     for event, booking in zip(team, bookings, strict=True):
@@ -132,16 +128,30 @@ async def tell_group(telling: Telling, customer: Person, staff: Sequence[StaffMe
     for booking in bookings[:2]:
         yield telling.ago(days=4.1)
         await stage.pay(customer, booking)
-    texts = (
+    lines = (
         "Welcome, everybody! Doors open at seven, and the speeches are at nine.",
         "Hello all. I can be there from four, to set up with you.",
         "Same here. Is there a place where we can leave our coats and cases?",
         "Yes, the office behind the stage. I will leave the key at the desk.",
+        "Great, thank you. See you all there!",
     )
-    for number, text in enumerate(texts):
-        yield telling.ago(days=3.5 - number)
-        writers = (customer, team[0].staff, team[-1].staff, customer)
-        await stage.write_to_group(writers[number], bookings[0], text)
+    writers = (customer, team[0].staff, team[-1].staff, customer, team[1].staff)
+    for number, (writer, line) in enumerate(zip(writers, lines, strict=True)):
+        yield telling.ago(days=3.6 - number * 0.85)
+        await stage.write_to_group(writer, bookings[0], line)
+
+
+async def _find_team(telling: Telling, staff: Sequence[StaffMember]) -> list[Event]:
+    """The same evening for staff members of one city who are all free then; none where nobody
+    shares an evening."""
+    for days_ahead in range(23, 37):
+        day = local_date(staff[0].timezone, telling.now + days_ahead * DAY)
+        starts_at = local_time_to_utc(staff[0].timezone, day, _GROUP_START_MINUTES)
+        events = [Event(member, starts_at, 4) for member in staff]
+        team = [event for event in events if await telling.stage.is_free(event)]
+        if len(team) >= _TEAM_SIZE:
+            return team[:_TEAM_SIZE]
+    return []
 
 
 async def tell_platform_booking(

@@ -102,7 +102,7 @@ async def tell_resolved_dispute(
     booking = await stage.request(customer, event, place_of(event))
     yield telling.ago(days=38)
     await stage.accept(event.staff, booking)
-    yield telling.ago(days=37)
+    yield telling.ago(days=37.3)
     await stage.pay(customer, booking)
     yield event.starts_at
     await stage.act(event.staff, booking, Trigger.CHECK_IN)

@@ -158,7 +158,7 @@ async def tell_late_cancellation(
     booking = await telling.stage.request(customer, event, place_of(event))
     yield telling.ago(days=days_ago + 18)
     await telling.stage.accept(event.staff, booking)
-    yield telling.ago(days=days_ago + 17)
+    yield telling.ago(days=days_ago + 17.5)
     await telling.stage.pay(customer, booking)
     yield event.starts_at - notice
     await telling.stage.cancel(customer, booking, "Half of the guests have the flu.")

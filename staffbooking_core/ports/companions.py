@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Protocol
 
@@ -82,6 +82,10 @@ class CompanionsReadPort(Protocol):
 
     async def listed_ids(self, first_id: int, last_id: int) -> Sequence[int]:
         """The ids of the listed companions from `first_id` to `last_id`, ascending."""
+        ...
+
+    async def profile_photos(self, companion_ids: Collection[int]) -> Mapping[int, str]:
+        """The photos of those companions that have one, listed or not, by id."""
         ...
 
     async def search_candidates(

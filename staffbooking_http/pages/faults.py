@@ -28,6 +28,9 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"must not be above max_price", "The lowest price is above the highest."),
     (r"must be a month of the form .*", "Choose a month."),
     (r"must not repeat an element", "Name each only once."),
+    (r"contains contact or payment details before .*",
+     "Contact and payment details can be shared once the booking is paid. Please take them out."),
+    (r"contains words that are not allowed here", "It contains words that are not allowed here."),
     (r"must not contain a comma.*", "It can't contain a comma."),
 )  # fmt: skip
 """The pattern of an interface's message, and the sentence that a form shows in its place."""

@@ -1,6 +1,7 @@
 """Search pages: companion search and companion detail, by the use-cases of `/api/v1/companions`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Annotated, Any, TypeAlias
@@ -13,11 +14,12 @@ from litestar.response import Template
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.companions import availability, booking_limits
 from staffbooking_core.domain.companions.companion import find_offered_service
-from staffbooking_core.errors import InvalidInput
+from staffbooking_core.errors import InvalidInput, NotFound
 from staffbooking_core.inputs import Name
+from staffbooking_core.usecases.bookings import actions
 from staffbooking_core.usecases.companions import search
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import SearchCompanions
 from staffbooking_http.pages.free_days import load_month, parse_month
 from staffbooking_http.pages.landing import MarketCache
@@ -84,7 +86,9 @@ async def show_search(request: PageRequest) -> Template | Response[bytes]:
         "last": booking_limits.add_years(today, call.ports.policy.book_ahead_years),
     }
     try:
-        found = await _search(call, query_string.parse_query(SearchCompanions, query))
+        wanted = query_string.parse_query(SearchCompanions, query)
+        absent = await _find_absent(call, visitor, filters["rebooking_of"])
+        found = await _search(call, wanted, absent)
     except InvalidInput as error:
         return render_error(_SEARCH_TEMPLATE, visitor, error, way=requested_path(call), **seen)
     return render_public(
@@ -98,12 +102,23 @@ async def show_search(request: PageRequest) -> Template | Response[bytes]:
     )
 
 
-async def _search(call: Call, search_query: SearchCompanions) -> dict[str, Any]:
+async def _find_absent(call: Call, visitor: SignedInUser | None, code: str) -> int | None:
+    """The companion of the visitor's booking with this code, who is not offered in their own place;
+    None without such a booking."""
+    if visitor is None or not code:
+        return None
+    with suppress(NotFound):
+        booking = await actions.get_by_code(call.ports, code)
+        return booking.companion_id if booking.customer_id == visitor.user.id else None
+    return None
+
+
+async def _search(call: Call, search_query: SearchCompanions, absent: int | None) -> dict[str, Any]:
     query = search_query.to_core(call.ports.policy.currency)
     rows = await search.search(call.ports, query)
     shown = [request_body.parse_object(row) for row in rows[: query.limit]]
     return {
-        "found": shown,
+        "found": [companion for companion in shown if companion["id"] != absent],
         "number": query.page,
         "first_place": (query.page - 1) * query.limit + 1,
         "has_more": len(rows) > query.limit,

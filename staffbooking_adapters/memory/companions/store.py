@@ -6,7 +6,7 @@ Day marks are not stored, unlike in the SQL stores, whose marks must give the sa
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from attrs import frozen
@@ -96,6 +96,15 @@ class CompanionsReader:
             for number in sorted(rows)
             if first_id <= number <= last_id and rows[number].companion.is_listed
         ]
+
+    async def profile_photos(self, companion_ids: Collection[int]) -> Mapping[int, str]:
+        rows = self.tx.state.companions
+        photos = {
+            number: rows[number].companion.profile_photo
+            for number in companion_ids
+            if number in rows
+        }
+        return {number: photo for number, photo in photos.items() if photo}
 
     async def search_candidates(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
 from itertools import groupby
@@ -145,6 +145,11 @@ LIST_LISTED_IDS = Statement(
     .where(companion_search.c.companion_id.between(bindparam("first_id"), bindparam("last_id")))
     .order_by(companion_search.c.companion_id)
 )
+LIST_PHOTOS = Statement(
+    select(companions.c.id, companions.c.profile_photo).where(
+        in_array(companions.c.id, "companion_ids"), companions.c.profile_photo != ""
+    )
+)
 DELETE_DAY_MARKS = Statement(
     delete(companion_days).where(
         companion_days.c.companion_id == bindparam("companion_id"),
@@ -261,6 +266,10 @@ class CompanionsReader:
     async def listed_ids(self, first_id: int, last_id: int) -> Sequence[int]:
         rows = await self.connection.fetch_all(LIST_LISTED_IDS, first_id=first_id, last_id=last_id)
         return [number for (number,) in rows]
+
+    async def profile_photos(self, companion_ids: Collection[int]) -> Mapping[int, str]:
+        rows = await self.connection.fetch_all(LIST_PHOTOS, companion_ids=list(companion_ids))
+        return dict(rows)
 
     async def search_candidates(
         self,

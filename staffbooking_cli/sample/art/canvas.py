@@ -59,7 +59,8 @@ class Canvas:
         side = SIDE_PIXELS * _SUPERSAMPLING
         column = Image.new("RGB", (1, 64))
         column.putdata([mix(top, bottom, y / 63) for y in range(64)])
-        self._image = column.resize((side, side), Image.Resampling.BILINEAR)
+        smooth = column.resize((1, side), Image.Resampling.BILINEAR)
+        self._image = smooth.resize((side, side), Image.Resampling.NEAREST)
         self._draw = ImageDraw.Draw(self._image, "RGBA")
         self._scale = zoom * side / 100
         self._shift = (1 - zoom) * side / 2
@@ -126,7 +127,7 @@ class Canvas:
     def encode(self) -> bytes:
         """The picture as a file of high quality: the upload encodes it again."""
         made = BytesIO()
-        self._image.reduce(_SUPERSAMPLING).save(made, "WEBP", quality=92, method=1)
+        self._image.reduce(_SUPERSAMPLING).save(made, "WEBP", quality=90, method=0)
         return made.getvalue()
 
     def _scaled(self, points: Points) -> list[tuple[float, float]]:
@@ -142,23 +143,25 @@ def _curve(points: Points, *, closed: bool) -> Points:
     def at(index: int) -> tuple[float, float]:
         return points[index % count] if closed else points[min(max(index, 0), count - 1)]
 
-    path = [
-        _between([at(index - 1), at(index), at(index + 1), at(index + 2)], step / _CURVE_STEPS)
-        for index in range(count if closed else count - 1)
-        for step in range(_CURVE_STEPS)
-    ]
+    path = []
+    for index in range(count if closed else count - 1):
+        (x0, y0), (x1, y1) = at(index - 1), at(index)
+        (x2, y2), (x3, y3) = at(index + 1), at(index + 2)
+        path += [
+            (a * x0 + b * x1 + c * x2 + d * x3, a * y0 + b * y1 + c * y2 + d * y3)
+            for a, b, c, d in _WEIGHTS
+        ]
     return path if closed else [*path, points[-1]]
 
 
-def _between(knots: Points, t: float) -> tuple[float, float]:
-    """The point of a Catmull-Rom spline between the second and the third knot."""
-    weights = (
+def _weights(t: float) -> tuple[float, float, float, float]:
+    """The weights of four knots of a Catmull-Rom spline, between the second and the third."""
+    return (
         (-t + 2 * t**2 - t**3) / 2,
         (2 - 5 * t**2 + 3 * t**3) / 2,
         (t + 4 * t**2 - 3 * t**3) / 2,
         (t**3 - t**2) / 2,
     )
-    return (
-        sum(weight * x for weight, (x, _) in zip(weights, knots, strict=True)),
-        sum(weight * y for weight, (_, y) in zip(weights, knots, strict=True)),
-    )
+
+
+_WEIGHTS = tuple(_weights(step / _CURVE_STEPS) for step in range(_CURVE_STEPS))

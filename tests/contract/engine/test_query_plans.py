@@ -187,6 +187,8 @@ MESSAGES = {
     "added messages": messaging_writer.ADD_MESSAGES,
     "read mark": messaging_writer.MARK_READ,
     "unseen messages": messaging_writer.LIST_UNREAD_MESSAGES,
+    "missed messages": messaging_writer.LIST_MISSED_MESSAGES,
+    "departed users": presence.claim_departed_users(20),
     "told of messages": messaging_writer.SAVE_NOTIFIED_MEMBERS,
     "who is there": presence.GET_PRESENCE,
     "counted connection": presence.ADD_CONNECTION,

@@ -395,19 +395,25 @@ async def test_another_request_is_of_the_same_moment(world: HttpDeployment) -> N
 
 
 async def test_priority_comes_along_on_the_way(world: HttpDeployment) -> None:
-    """The rebooking code is kept through search, companion and form pages."""
+    """The rebooking code is kept through search, companion and form pages. The search, in the same
+    city, does not offer the very person who cancelled; to others it does."""
     client, path, code = await let_down(world)
     offered = (await client.get(path)).text
     assert "Free at that time" not in offered
+    other = await add_companion(world.store, first_name="Grace")
     [search] = re.findall(r'href="(/find\?[^"]*)"', offered)
     found = (await client.get(html.unescape(search))).text
     assert f'name="rebooking_of" value="{code}"' in found
+    assert "location=Lisbon" in search
     [profile] = re.findall(r'href="(/companions/\d+[^"]*)"', found)
+    assert profile.startswith(f"/companions/{other.id}?")
+    anybody = (await world.client().get(html.unescape(search))).text
+    assert len(re.findall(r'href="/companions/\d+', anybody)) == 2
     shown = (await client.get(html.unescape(profile))).text
     ways = re.findall(r'href="(/companions/\d+[^"]*)"', shown)
     assert len(ways) > 2
     assert all(f"rebooking_of={code}" in way for way in ways)
-    form = await client.get(f"{page(world)}?date=2027-03-09&rebooking_of={code}")
+    form = await client.get(f"/companions/{other.id}/request?date=2027-03-09&rebooking_of={code}")
     assert hidden(form)["rebooking_of"] == code
     assert 'value="2027-03-09"' in form.text
 

@@ -1,7 +1,7 @@
 // Forms: one submit at a time, a question before unsaved input is left, texts counted as the server
 // counts them (by characters, not by UTF-16 units).
 export function watchForms(root) {
-  for (const form of root.querySelectorAll("form[method=post]")) watchForm(form);
+  for (const form of root.querySelectorAll("form[method=post]:not([data-chat])")) watchForm(form);
   for (const area of root.querySelectorAll("textarea[data-max]")) countCharacters(area);
 }
 

@@ -1,9 +1,22 @@
-"""E-mail addresses are compared in lower case: `ß` and `ss` are different letters."""
+"""Lower-case e-mails, in which `ß` and `ss` differ; departures of users, to be claimed once."""
 
 from __future__ import annotations
 
 from alembic import op
-from sqlalchemy import ColumnElement, LargeBinary, MetaData, Table, bindparam, cast, func, select
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ColumnElement,
+    LargeBinary,
+    MetaData,
+    Table,
+    bindparam,
+    cast,
+    false,
+    func,
+    select,
+    text,
+)
 
 revision = "0024"
 down_revision = "0023"
@@ -12,6 +25,19 @@ _TABLES = ("users", "inquiries", "skipped_rows")
 
 
 def upgrade() -> None:
+    _fold_emails()
+    is_unclaimed: Column[bool] = Column(
+        "is_unclaimed", Boolean(), nullable=False, server_default=false()
+    )
+    op.add_column("last_seen", is_unclaimed)
+    op.create_index(
+        *("ix_last_seen_unclaimed", "last_seen", ["at"]),
+        postgresql_where=text("is_unclaimed"),
+        sqlite_where=text("is_unclaimed = 1"),
+    )
+
+
+def _fold_emails() -> None:
     """Fold addresses in Python, since the databases' own `lower` may know ASCII only."""
     connection = op.get_bind()
     for name in _TABLES:
