@@ -31,6 +31,7 @@ from tests.support.required_tools import skip_or_fail
 
 pytestmark = pytest.mark.anyio
 
+SOURCES = Path(__file__).parent / "node"
 CLIENT = "client.mjs"
 
 transports = pytest.mark.parametrize("transports", TRANSPORTS.values(), ids=TRANSPORTS)
@@ -41,8 +42,7 @@ def node_folder(request: pytest.FixtureRequest) -> Path:
     """The folder in which the client is installed."""
     if shutil.which("node") is None:
         skip_or_fail("node", "Node", "there is no node")
-    sources = Path(__file__).parent / "node"
-    return install_npm_packages(request.config, sources, "Node", CLIENT)
+    return install_npm_packages(request.config, SOURCES, "Node", CLIENT)
 
 
 @define

@@ -62,7 +62,8 @@ _NARROW_COLUMNS = """
     const character = lines.reduce((sum, line) => sum + line.width, 0) / text.length;
     while (getComputedStyle(block).display.startsWith("inline")) block = block.parentElement;
     const style = getComputedStyle(block);
-    const column = block.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+    const column = block.clientWidth - padding;
     if (column / character < LEAST) found.push(`${Math.floor(column / character)}: ${text}`);
   }
   return found;

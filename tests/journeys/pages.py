@@ -104,7 +104,7 @@ _OF_CUSTOMERS: tuple[PageState, ...] = (
     PageState("search", "customer", "/find"),
     PageState("search results", "customer", "/find?location=lisbon"),
     PageState("search results, none", "customer", "/find?location=nowhere"),
-    PageState("search refused", "customer", "/find?min_price=much"),
+    PageState("search refused", "customer", "/find?min_price=much", status=422),
     PageState("profile", "customer", _of_staff("/companions/{}")),
     PageState("request", "customer", _of_staff("/companions/{}/request")),
     PageState(

@@ -19,7 +19,7 @@ _INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 def install_npm_packages(config: pytest.Config, sources: Path, title: str, *more: str) -> Path:
     """The folder with `node_modules` of the package in `sources`, and copies of `more` files.
 
-    Skips the tests of this title, or fails them where `REQUIRE` names npm, if it can't install them.
+    Skips the test, or fails it where `REQUIRE` names npm, if npm is missing or fails.
     """
     if shutil.which("npm") is None:
         skip_or_fail("npm", title, "there is no npm")
