@@ -27,6 +27,9 @@ from staffbooking_http.channel.outbound import Outbound
 
 log = logging.getLogger("staffbooking.channel")
 
+_SAME_SITE_VALUES = ("same-origin", "none")
+"""Accepted `Sec-Fetch-Site` values of requests without an origin: the service's own pages, or
+no page."""
 _DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
 
 
@@ -44,12 +47,20 @@ async def authenticate_handshake(
         raise Unauthenticated("session_required", "This takes a session, not an API key")
     now = site.ports.clock.wall()
     signed_in = await authenticate_session(site.ports, scope["headers"], now)
-    shown = [_normalize_origin(origin) for origin in _header_values(scope, b"origin")]
-    if not shown and is_origin_required:
-        raise Forbidden("foreign_origin", "The request names no origin")
-    if any(origin not in allowed_origins for origin in shown):
-        raise Forbidden("foreign_origin", "The request comes from a foreign page")
+    check_origin(scope, allowed_origins, is_required=is_origin_required)
     return await sessions.touch_session(site.ports, signed_in.session), signed_in.user
+
+
+def check_origin(scope: Scope, allowed_origins: Collection[str], *, is_required: bool) -> None:
+    """Raise Forbidden for a foreign origin, for a missing required one, and for a request without
+    one that a page of another site has sent."""
+    shown = [_normalize_origin(origin) for origin in _header_values(scope, b"origin")]
+    if not shown and is_required:
+        raise Forbidden("foreign_origin", "The request names no origin")
+    site = _header_values(scope, b"sec-fetch-site")
+    is_foreign = not shown and any(value not in _SAME_SITE_VALUES for value in site)
+    if is_foreign or any(origin not in allowed_origins for origin in shown):
+        raise Forbidden("foreign_origin", "The request comes from a foreign page")
 
 
 async def open_or_close(

@@ -9,6 +9,7 @@ import anyio
 
 from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.domain.accounts.users import Session, User
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import (
@@ -16,6 +17,7 @@ from staffbooking_core.representations.channel import (
     Frame,
     Hub,
     ReceiveResult,
+    error_frame,
     ready_frame,
 )
 from staffbooking_core.usecases.messaging import channel
@@ -152,10 +154,21 @@ class ChannelHub:
             connection.outbound.close(step.close, "too many events")
         answer = step.replies[0] if step.replies else None
         if step.request is not None:
-            answer = await self._requests.handle(connection, step.request, ref)
+            answer = await self._refuse_over_limit(connection, ref)
+            if answer is None:
+                answer = await self._requests.handle(connection, step.request, ref)
         if answer is not None:
             connection.send(EncodedFrame(answer))
         return answer
+
+    async def _refuse_over_limit(self, connection: ChannelConnection, ref: Any) -> Frame | None:
+        """Count an event against its user, over all connections and processes; returns the error
+        of an event beyond the limit."""
+        rule, now = self._ports.policy.limits.channel_user, self._ports.clock.wall()
+        scope = f"{rule.name}:user:{connection.user_id}"
+        with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
+            verdict = await self._ports.admission.count_hit(scope, rule, now)
+        return None if verdict.allowed else error_frame(RateLimitExceeded(verdict), ref)
 
     async def _close_ended_sessions(self) -> None:
         digests = {connection.session.digest for connection in self._connections}

@@ -15,7 +15,7 @@ import anyio
 
 from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_core.domain.accounts.users import Session, User, hash_session_token
-from staffbooking_core.errors import Forbidden, NotFound, StaffbookingError, Unauthenticated
+from staffbooking_core.errors import NotFound, StaffbookingError, Unauthenticated
 from staffbooking_core.representations.channel import CloseCode, MalformedFrame
 from staffbooking_http.api import request_body
 from staffbooking_http.api.access import find_session_token
@@ -40,6 +40,7 @@ from staffbooking_http.channel import frames
 from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.handshake import (
     authenticate_handshake,
+    check_origin,
     open_or_close,
     send_error,
 )
@@ -67,9 +68,6 @@ _RESPONSE_CHUNK_BYTES = 64 * 1024
 _TEXT_MEDIA_TYPE = b"text/plain; charset=UTF-8"
 
 _ALLOWED_METHODS = b"GET, POST, OPTIONS"
-_SAME_SITE_VALUES = (b"same-origin", b"none")
-"""Accepted `Sec-Fetch-Site` values of requests without an origin: the service's own pages, or
-no page."""
 
 
 class SocketIoApp:
@@ -156,12 +154,6 @@ class SocketIoApp:
         session, user = await authenticate_handshake(
             self._site, scope, self._allowed_origins, is_origin_required=False
         )
-        shown = dict(scope["headers"])
-        if (
-            b"origin" not in shown
-            and shown.get(b"sec-fetch-site", b"none") not in _SAME_SITE_VALUES
-        ):
-            raise Forbidden("foreign_origin", "The request comes from a foreign page")
         transport = "websocket" if kind == "websocket" else "polling"
         if kind == "POST" or query.get("EIO") != ["4"] or query.get("transport") != [transport]:
             raise HttpError(400, "bad_handshake", "This is no handshake of Engine.IO, protocol 4")
@@ -169,13 +161,13 @@ class SocketIoApp:
         return session, user
 
     def _find_client(self, scope: Scope, kind: str, sid: str) -> SocketIoClient:
-        """Return the client of a connection, which only its own session can find. Programs often
-        send the cookie with the handshake but not with polls; without a cookie the secret `sid`
-        suffices."""
-        token, client = find_session_token(scope["headers"]), self._clients.get(sid)
-        if token is None and kind == "websocket":
+        """Return the client of a connection, which only its own session can find: the `sid` is no
+        credential without the session's cookie (CONTRACT 10)."""
+        if (token := find_session_token(scope["headers"])) is None:
             raise Unauthenticated("unauthenticated", "Sign in first")
-        if client is None or (token and client.session.digest != hash_session_token(token)):
+        check_origin(scope, self._allowed_origins, is_required=False)
+        client = self._clients.get(sid)
+        if client is None or client.session.digest != hash_session_token(token):
             raise NotFound("Connection")
         if not client.is_open and kind != "GET":
             raise NotFound("Connection")

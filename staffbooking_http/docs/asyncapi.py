@@ -43,12 +43,14 @@ last message that the client has, newer messages are sent at once, as after `res
 A frame is JSON text of at most {bytes} bytes: `{{"event", "data", "ref"}}`; the optional `ref`, any
 JSON value, is repeated in the `ack` or `error` of that frame.
 
-A client may send {limit} frames in {window} seconds from the first; more are dropped with an error
-`rate_limited`, and the one after the {overrun}th ends the connection. The closing codes are
+A connection may send {limit} frames in {window} seconds from the first, and a user
+{user_limit} over all connections; more are dropped with an error `rate_limited` and its
+`retry_after`, and the one after the {overrun}th of a connection ends it. The closing codes are
 {codes}.
 
 Socket.IO at `/socket.io` has the same events with the same `data`; the data of an `ack` or `error`
-are also passed to the callback of the event.
+are also passed to the callback of the event. Each poll and upgrade needs the session's cookie and
+an allowed `Origin`, as the handshake does: the `sid` is no credential.
 """
 
 _CLOSE_CODE_DESCRIPTIONS = {
@@ -194,6 +196,7 @@ def _format_description(policy: Policy) -> str:
         bytes=MAX_FRAME_BYTES,
         limit=rule.limit,
         window=int(rule.window.total_seconds()),
+        user_limit=policy.limits.channel_user.limit,
         overrun=policy.channel_overrun * rule.limit,
         codes="; ".join(
             f"{code.value}: {meaning}" for code, meaning in _CLOSE_CODE_DESCRIPTIONS.items()

@@ -111,11 +111,13 @@ async def connect_client(
     token: str | None = None,
     **options: Any,
 ) -> AsyncIterator[SocketIoClient]:
-    """Connect a signed-in client and wait for `ready`."""
+    """Connect a signed-in client and wait for `ready`. Its HTTP session sends the cookie, which
+    the library itself sends with the handshake alone."""
     token = token or await site.sign_in(user)
+    cookie = {"Cookie": f"connect.sid={token}"}
     trace = aiohttp.TraceConfig()
     trace.on_request_end.append(_read_answer)
-    async with aiohttp.ClientSession(trace_configs=[trace]) as http:
+    async with aiohttp.ClientSession(headers=cookie, trace_configs=[trace]) as http:
         given = {"reconnection": False, "handle_sigint": False, "http_session": http, **options}
         sio = socketio.AsyncClient(**given)
         client = SocketIoClient(sio, token)
@@ -123,7 +125,7 @@ async def connect_client(
         sio.on("disconnect", client.on_disconnect)
         await sio.connect(
             f"http://127.0.0.1:{site.port}",
-            headers={"Cookie": f"connect.sid={token}"},
+            headers=cookie,
             transports=transports,
             wait_timeout=RECEIVE_TIMEOUT_SECONDS,
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import httpx
 import pytest
+import socketio
 from attrs import evolve
 
 from staffbooking_core.errors import StoreUnavailable
@@ -18,7 +20,11 @@ from tests.channel.socketio_clients import (
 )
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body
 from tests.support.builders import POLICY
-from tests.support.channel_deployment import ChannelServer, serve_channel
+from tests.support.channel_deployment import (
+    RECEIVE_TIMEOUT_SECONDS,
+    ChannelServer,
+    serve_channel,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -204,6 +210,47 @@ async def test_a_connection_belongs_to_its_session(
         assert (answer.status_code, body["code"]) == (401, "unauthenticated")
         await ada.post('42["nothing",{}]')
         assert (await ada.next("error"))["code"] == "unknown_event"
+
+
+async def test_an_id_is_no_credential(world: HttpDeployment, site: ChannelServer) -> None:
+    """A connection's id without the session's cookie is 401, and from a foreign origin 403, for
+    polls and posts."""
+    async with (
+        connect_polling_client(site, world.customer) as ada,
+        connect_polling_client(site) as nobody,
+    ):
+        await ada.connect()
+        nobody.sid = ada.sid
+        error_body(await nobody.get(sid=ada.sid), 401, "unauthenticated")
+        error_body(await nobody.post("41"), 401, "unauthenticated")
+        for foreign in ({"origin": "https://other.test"}, {"sec-fetch-site": "cross-site"}):
+            ada.http.headers.update(foreign)
+            error_body(await ada.get(sid=ada.sid), 403, "foreign_origin")
+            error_body(await ada.post("41"), 403, "foreign_origin")
+            for name in foreign:
+                del ada.http.headers[name]
+        await ada.post('42["nothing",{}]')
+        assert (await ada.next("error"))["code"] == "unknown_event"
+
+
+async def test_the_python_client_connects_with_default_transports(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
+    """python-socketio's client, which polls first, sends its Origin twice and the cookie with the
+    handshake alone, connects and is upgraded to a WebSocket."""
+    cookie = f"connect.sid={await site.sign_in(world.customer)}"
+    client = socketio.AsyncClient(reconnection=False, handle_sigint=False)
+    ready = anyio.Event()
+    client.on("ready", lambda _: ready.set())
+    await client.connect(
+        f"http://127.0.0.1:{site.port}", headers={"Cookie": cookie, "Origin": BASE_URL}
+    )
+    try:
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
+            await ready.wait()
+        assert client.transport() == "websocket"
+    finally:
+        await client.disconnect()
 
 
 async def test_a_websocket_connection_is_not_polled(

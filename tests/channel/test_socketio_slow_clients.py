@@ -229,7 +229,8 @@ async def test_a_poll_during_an_unread_answer_is_refused(
         async with anyio.create_task_group() as tasks:
             query = f"EIO=4&transport=polling&sid={mia.sid}".encode()
             scope = {"type": "http", "method": "GET", "path": SOCKETIO_PATH, "query_string": query}
-            tasks.start_soon(world.app, {**scope, "headers": []}, receive, send)
+            headers = [(b"cookie", http.headers["cookie"].encode())]
+            tasks.start_soon(world.app, {**scope, "headers": headers}, receive, send)
             while len(sent) < 2:
                 await anyio.lowlevel.checkpoint()
             error_body(await mia.get(sid=mia.sid), 400, "bad_handshake")

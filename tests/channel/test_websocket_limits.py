@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_core.representations.channel import ClientEvent
+from staffbooking_core.usecases.messaging import channel
 from tests.http.deployment import HttpDeployment
 from tests.support.builders import MINUTE, SECOND
 from tests.support.channel_deployment import (
@@ -44,6 +45,28 @@ async def test_the_default_limit(world: HttpDeployment) -> None:
         await ada.socket.send("one too many")
         assert await ada.wait_closed() == 1008
         assert ada.received[-1]["data"] == error
+
+
+async def test_reconnecting_evades_no_limit(world: HttpDeployment) -> None:
+    """A user's events count together over connections and servers, one after the other too; those
+    over the limit are refused with `retry_after` and not stored, and close nothing."""
+    relax_limits(world, max_user_events_per_minute=3)
+    conversation = await add_shared_conversation(world)
+    async with serve_channel(world.ports) as one, serve_channel(world.ports) as two:
+        for number, site in enumerate((one, two, one)):
+            async with site.connect_client(world.customer) as ada:
+                await ada.send_message(conversation, f"Word {number}")
+        world.clock.advance(18 * SECOND)
+        for site in (two, one):
+            async with site.connect_client(world.customer) as ada:
+                data = {"conversation_id": conversation.id, "content": "Too much"}
+                await ada.send(ClientEvent.SEND_MESSAGE, data, ref=7)
+                error = await ada.next_data("error")
+                assert (error["code"], error["retry_after"]) == ("rate_limited", 42)
+                assert ada.received[-1]["ref"] == 7
+        async with one.connect_client(world.companion) as mia:
+            await mia.send_message(conversation, "Others go on")
+        assert await channel.last_message_id(world.ports) == 4
 
 
 async def test_a_message_over_the_limit_is_not_stored(world: HttpDeployment) -> None:

@@ -80,7 +80,7 @@ def test_all_names_are_explained() -> None:
 
 def test_the_figures_are_those_of_the_code() -> None:
     """The page states the limits and times of the code."""
-    rule = POLICY.limits.channel
+    rule, user_rule = POLICY.limits.channel, POLICY.limits.channel_user
     window, most = rule.window.seconds, POLICY.max_connections
     statements = [
         f"a text has 1 to {MAX_MESSAGE_LENGTH:,} characters",
@@ -98,7 +98,8 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"| frames of a client | {rule.limit} in {window} seconds from the first",
         f"after the {POLICY.channel_overrun * rule.limit}th of {window} seconds",
         f"look by themselves {['', 'each second'][TAIL_POLL_INTERVAL.seconds]}",
-        f"`channel={rule.limit}/{window}s`",
+        f"| frames of a user | {user_rule.limit} in {user_rule.window.seconds} seconds, over all",
+        f"`channel={rule.limit}/{window}s,channel_user={user_rule.limit}/{window}s`",
     ]
     assert [text for text in statements if text.lower() not in PROSE.lower()] == []
     bounds = asyncapi.build_document(POLICY)["components"]["messages"]

@@ -46,11 +46,19 @@ DEFAULT_SETTINGS = load_settings({})
 
 
 def relax_limits(
-    world: HttpDeployment, *, max_events_per_minute: int = 100_000, **policy: Any
+    world: HttpDeployment,
+    *,
+    max_events_per_minute: int = 100_000,
+    max_user_events_per_minute: int = 100_000,
+    **policy: Any,
 ) -> None:
-    """Raise the event limit of a connection, and remove the delays."""
+    """Raise the event limits of a connection and of a user, and remove the delays."""
     quick = {"resume_grace": SHORT_INTERVAL, "sessions_judged_every": SHORT_INTERVAL}
-    limits = evolve(POLICY.limits, channel=RateLimit("channel", max_events_per_minute, MINUTE))
+    limits = evolve(
+        POLICY.limits,
+        channel=RateLimit("channel", max_events_per_minute, MINUTE),
+        channel_user=RateLimit("channel_user", max_user_events_per_minute, MINUTE),
+    )
     world.restart(policy=evolve(POLICY, **{"limits": limits, **quick, **policy}))
 
 

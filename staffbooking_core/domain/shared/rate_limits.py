@@ -19,7 +19,16 @@ _MAX_RATE_LIMIT = 1_000_000_000
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
-_CONFIGURABLE_RATE_LIMITS = ("general", "webhooks", "bookings", "contact", "channel")
+_CONFIGURABLE_RATE_LIMITS = (
+    "general",
+    "webhooks",
+    "bookings",
+    "contact",
+    "channel",
+    "channel_user",
+)
+_CHANNEL_USER_FACTOR = 3
+"""The default limit of a user's channel events, in limits of one connection."""
 _RATE_PATTERN = re.compile(r"([1-9][0-9]{0,9})/([0-9]+[smh])")
 
 
@@ -121,6 +130,9 @@ class RateLimits:
     bookings: RateLimit = RateLimit("bookings", 10, timedelta(hours=1))
     contact: RateLimit = RateLimit("contact", 5, timedelta(hours=1))
     channel: RateLimit = RateLimit("channel", 100, timedelta(seconds=60))
+    """Client events of one connection of the channel."""
+    channel_user: RateLimit = RateLimit("channel_user", 300, timedelta(seconds=60))
+    """Client events of one user over all connections and processes."""
 
     export: RateLimit = RateLimit("export", 10, timedelta(hours=1))
     """Exports of the user's personal data, which may be large. Not configurable."""
@@ -144,7 +156,8 @@ class RateLimits:
 
 
 def parse_rate_limits(text: str) -> RateLimits:
-    """Parse limits such as `general=1000/1h,channel=100/60s`; others keep their default.
+    """Parse limits such as `general=1000/1h,channel=100/60s`; others keep their default, but for
+    `channel_user`, which follows `channel`.
 
     Raises ValueError, in one line that quotes the part, for an unknown name, a repeated name and
     invalid figures.
@@ -157,6 +170,9 @@ def parse_rate_limits(text: str) -> RateLimits:
         if name in rules:
             raise ValueError(f"{part!r} names {name} a second time")
         rules[name] = _parse_rate_limit(name, figures, part)
+    if (channel := rules.get("channel")) is not None and "channel_user" not in rules:
+        limit = min(_CHANNEL_USER_FACTOR * channel.limit, _MAX_RATE_LIMIT)
+        rules["channel_user"] = RateLimit("channel_user", limit, channel.window)
     return evolve(RateLimits(), **rules)
 
 

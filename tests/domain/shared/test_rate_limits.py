@@ -146,10 +146,12 @@ def test_the_defaults_are_the_published_limits():
 
 
 def test_a_text_changes_only_what_it_names():
-    """Limits that the text does not name keep their defaults."""
+    """Limits that the text does not name keep their defaults; a user's limit on the channel is
+    three times that of a connection."""
     limits = parse_rate_limits(" channel=7/5s , general=50000/90m ")
     assert limits == RateLimits(
         channel=RateLimit("channel", 7, timedelta(seconds=5)),
+        channel_user=RateLimit("channel_user", 21, timedelta(seconds=5)),
         general=RateLimit("general", 50_000, timedelta(minutes=90)),
     )
 
