@@ -32,7 +32,7 @@ def upgrade() -> None:
     op.add_column("last_seen", is_unclaimed)
     op.create_index(
         *("ix_last_seen_unclaimed", "last_seen", ["at"]),
-        postgresql_where=text("is_unclaimed"),
+        postgresql_where=text("is_unclaimed = true"),
         sqlite_where=text("is_unclaimed = 1"),
     )
 
