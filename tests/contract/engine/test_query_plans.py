@@ -17,6 +17,7 @@ from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
 from staffbooking_adapters.sql.accounts import store as accounts_store
 from staffbooking_adapters.sql.bookings import (
     reader as bookings_reader,
+    request_context,
     timers,
     writer as bookings_writer,
 )
@@ -65,8 +66,8 @@ OTHERS = {
     "booking": bookings_reader.GET_BOOKING,
     "booking by code": bookings_reader.GET_BOOKING_BY_CODE,
     "contenders": bookings_reader.LOCK_CONTENDERS,
-    "context by e-mail": bookings_reader.REQUEST_CONTEXT_BY_EMAIL,
-    "context by id": bookings_reader.REQUEST_CONTEXT_BY_ID,
+    "context by e-mail": request_context.REQUEST_CONTEXT_BY_EMAIL,
+    "context by id": request_context.REQUEST_CONTEXT_BY_ID,
     "own bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(SIDES, False, True, 13, False)
     ),
