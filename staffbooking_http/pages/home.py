@@ -53,6 +53,7 @@ async def show_home(request: PageRequest) -> Template | Response[bytes]:
         conversations=[
             conversation_record(each, visitor.actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
         ],
+        photos=await messages.profile_photos(call.ports, [each.conversation for each in talks]),
     )
 
 

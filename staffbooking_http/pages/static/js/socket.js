@@ -77,6 +77,7 @@ class Channel extends EventTarget {
     }
     if (this.isOpen) this.#tell("lost");
     this.isOpen = false;
+    document.documentElement.dataset.channel = "lost";
   }
 
   #take({ event, data, ref }) {
@@ -86,6 +87,7 @@ class Channel extends EventTarget {
     }
     if (event === "ready") {
       this.isOpen = true;
+      document.documentElement.dataset.channel = "open";
       this.#attempts = 0;
     }
     this.#tell(event === "ready" ? "open" : event, { ...data, ref });
