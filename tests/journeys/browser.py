@@ -45,9 +45,10 @@ class View:
 
 
 PHONE, DESKTOP = View(360, "dark", False), View(1280, "light", True)
+_SCHEMES: tuple[ColorScheme, ...] = ("light", "dark")
 ALL_VIEWS = tuple(
     View(width, scheme, has_script)
-    for width, scheme, has_script in product((360, 768, 1280), ("light", "dark"), (True, False))
+    for width, scheme, has_script in product((360, 768, 1280), _SCHEMES, (True, False))
 )
 
 

@@ -25,7 +25,7 @@ def install_npm_packages(config: pytest.Config, sources: Path, title: str, *more
         skip_or_fail("npm", title, "there is no npm")
     contents = {name: (sources / name).read_bytes() for name in (*_LOCK, *more)}
     digest = hashlib.sha256(b"".join(contents.values())).hexdigest()[:16]
-    folder: Path = config.cache.mkdir(f"npm-{digest}")  # type: ignore[union-attr]
+    folder: Path = config.cache.mkdir(f"npm-{digest}")
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Of several test processes, one installs.
         for name, content in contents.items():
