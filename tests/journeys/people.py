@@ -35,7 +35,7 @@ class Person:
         self.fill("E-mail", EMAILS[self.role])
         self.fill("Password", PASSWORD)
         self.press("Sign in")
-        self.page.get_by_role("button", name="Sign out").wait_for()
+        self.page.wait_for_url(f"{self.market.url}/")
 
     def fill(self, label: str, value: str) -> None:
         self.main.get_by_label(label, exact=True).fill(value)
