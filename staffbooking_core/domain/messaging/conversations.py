@@ -279,7 +279,7 @@ def overview_for_reader(overview: ConversationOverview, reader_id: int) -> Conve
 def sort_by_relevance(bookings: Iterable[Booking], now: datetime) -> list[Booking]:
     """The bookings that people talk about, the one that matters now first: what is ahead by its
     start, then what is over and still open, then what is completed, and last what came to
-    nothing; the newest of each first."""
+    nothing, the newest of each first."""
 
     def rank(booking: Booking) -> tuple[int, float]:
         start = booking.starts_at.timestamp()

@@ -17,7 +17,7 @@ channel.on("read", ({ conversation_id, user_id }) => {
   const count = list?.querySelector(`[data-item="${conversation_id}"] [data-count]`);
   if (!count) return;
   count.hidden = true;
-  count.firstElementChild.textContent = "0";
+  count.firstElementChild.textContent = "";
 });
 channel.on("presence", ({ user_id, online }) => {
   for (const face of document.querySelectorAll(`[data-presence="${user_id}"]`)) {
