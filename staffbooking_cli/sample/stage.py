@@ -250,7 +250,7 @@ class Stage:
 
 
 def _pick(choices: Sequence[str], booking: Booking) -> str:
-    return choices[booking.id % len(choices)]
+    return choices[(booking.id + booking.customer_id) % len(choices)]
 
 
 def _request_command(event: Event, location: str) -> RequestBooking:
