@@ -21,7 +21,7 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak docs lock clean
+.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak journeys journeys-all screenshots docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite; prints where to look"
@@ -34,6 +34,9 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, SIMULATION_STEPS=2000000 steps"
+	@echo "make journeys      people and all pages in a real browser, in two views"
+	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
+	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
 	@echo "make docs    remake the generated pages"
 	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
 	@echo "make clean   remove environments, caches and build results"
@@ -79,6 +82,17 @@ soak: $(V)/.dev
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation
+
+# One browser and one server for each of two processes.
+journeys: $(V)/.dev
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m journeys tests/journeys
+
+journeys-all: export JOURNEY_VIEWS := all
+journeys-all: journeys
+
+PAGES ?=
+screenshots: $(V)/.dev
+	$(BIN)/python -m tests.journeys.screenshots $(PAGES)
 
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md

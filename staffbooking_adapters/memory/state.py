@@ -123,6 +123,7 @@ class EventRow:
     event: PublishedEvent
     body: bytes = field(repr=False)
     position: int | None = None
+    request_id: str | None = None
 
 
 @frozen
@@ -140,6 +141,7 @@ class NoticeRow:
     due_at: datetime
     attempts: int = 0
     lease: Lease | None = None
+    request_id: str | None = None
 
 
 @frozen

@@ -83,6 +83,7 @@ Sign-ins, all with the password {PASSWORD}
   staff       {", ".join(KNOWN_STAFF.values())}
   enterprise  {ENTERPRISE_EMAIL}
   admin       {ADMIN_EMAIL}
+Customer and staff have bookings in every state; the admin has disputes to resolve.
 
 API key       {sample.key}
 Data          {folder}

@@ -74,14 +74,13 @@ def sample_companions(today: date) -> list[SamplePerson]:
 
 def _generate_companions(today: date) -> Iterator[SamplePerson]:
     random = Random(_SEED)
-    taken: set[str] = set()
+    taken: set[tuple[str, str]] = set()
     for city in CITIES:
         trades = random.sample(TRADES, _COMPANIONS_PER_CITY)
-        for number, trade in enumerate(trades):
+        names = _pick_names(random, city, taken)
+        for number, (trade, name) in enumerate(zip(trades, names, strict=True)):
             known = KNOWN_STAFF.get(city.name) if number == 0 else None
-            yield _sample_companion(
-                random, city, TRADES[0] if known else trade, known, taken, today
-            )
+            yield _sample_companion(random, city, TRADES[0] if known else trade, known, name, today)
 
 
 def _sample_companion(
@@ -89,11 +88,11 @@ def _sample_companion(
     city: City,
     trade: Trade,
     known_email: str | None,
-    taken_emails: set[str],
+    name: tuple[str, str],
     today: date,
 ) -> SamplePerson:
     people = NAME_POOLS[city.name_pool]
-    first, last, email = _pick_name(random, city, taken_emails)
+    first, last = name
     tier, factor = random.choice(_TIERS)
     rate = max(5, round(trade.hourly_rate * city.price_level * factor * random.uniform(0.85, 1.2)))
     others = random.sample(trade.other_services, random.randint(0, len(trade.other_services)))
@@ -103,7 +102,7 @@ def _sample_companion(
     years = random.randint(3, 18)
     bio = f"{random.choice(trade.bios)}\n\n{random.choice(_PRACTICAL_TEXTS)}"
     row = {
-        "email": known_email or email,
+        "email": known_email or _email_address(name),
         "first_name": first,
         "last_name": last,
         "tagline": random.choice(trade.taglines),
@@ -127,14 +126,20 @@ def _sample_companion(
     return SamplePerson(row, Look(city.name_pool, feminine, trade.name), years)
 
 
-def _pick_name(random: Random, city: City, taken_emails: set[str]) -> tuple[str, str, str]:
+def _pick_names(random: Random, city: City, taken: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """First and last names of a city's people, who share neither; nobody elsewhere has both."""
     people = NAME_POOLS[city.name_pool]
     while True:
-        first, last = random.choice(people.first_names), random.choice(people.last_names)
-        email = f"{_ascii_name(first)}.{_ascii_name(last)}@demo.test"
-        if email not in taken_emails:
-            taken_emails.add(email)
-            return first, last, email
+        first_names = random.sample(people.first_names, _COMPANIONS_PER_CITY)
+        last_names = random.sample(people.last_names, _COMPANIONS_PER_CITY)
+        names = list(zip(first_names, last_names, strict=True))
+        if not taken.intersection(names):
+            taken.update(names)
+            return names
+
+
+def _email_address(name: tuple[str, str]) -> str:
+    return f"{'.'.join(map(_ascii_name, name))}@demo.test"
 
 
 def _ascii_name(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio.to_thread
 
+from staffbooking_cli.sample import texts
 from staffbooking_cli.sample.art import portraits, scenes
 from staffbooking_cli.sample.market import SamplePerson
 from staffbooking_core.domain.accounts.users import Actor
@@ -33,8 +34,9 @@ async def add_portfolio(
         seed = f"{person.email} {number}"
         drawn = await anyio.to_thread.run_sync(scenes.draw_scene, seed, trade, title)
         image = await images.upload_image(ports, actor, drawn)
+        text = texts.PORTFOLIO_TEXTS[(actor.user_id + number) % len(texts.PORTFOLIO_TEXTS)]
         command = AddPortfolioItem(
-            title=title, image=image.path, description=f"One of my events in {city}."
+            title=title, image=image.path, description=text.format(city=city)
         )
         item = await profiles.add_portfolio_item(ports, actor, command)
         if number < approved:

@@ -45,7 +45,7 @@ KEY_FILE = "api-key"
 
 _JOINING_DAYS_AGO = (500, 440, 380, 320, 260)
 """When the people join, an equal part of them each time."""
-_REVIEWED_OTHERS = 16
+_REVIEWED_OTHERS = 13
 _PORTFOLIO_OTHERS = 6
 _INQUIRIES = (
     (

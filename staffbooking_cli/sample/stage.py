@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from attrs import evolve, frozen
 
+from staffbooking_cli.sample import texts
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
@@ -17,6 +18,7 @@ from staffbooking_core.domain.companions.availability import (
     local_time_to_utc,
     parse_hhmm,
 )
+from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.inputs import (
     AddDisputeStatement,
     CancelBooking,
@@ -35,7 +37,7 @@ from staffbooking_core.usecases.payments import operations
 
 _EVENING_MINUTES = 19 * 60
 """Events begin at this time of the day where the hours allow it."""
-_PUBLISHED_PAGE_SIZE = 50
+_CONVERSATION_PAGE_SIZE = 50
 
 
 @frozen
@@ -112,9 +114,13 @@ class Stage:
     async def request(
         self, customer: Person, event: Event, location: str, **others: object
     ) -> Booking:
-        """Request a booking as its customer; `others` are further fields of the input."""
+        """Request a booking as its customer, with a few words where the two have never spoken;
+        `others` are further fields of the input."""
         command = evolve(_request_command(event, location), **others)  # type: ignore[arg-type]
-        return await requests.request_booking(self.ports, customer.actor, command)
+        booking = await requests.request_booking(self.ports, customer.actor, command)
+        if not await self._read(customer, event.staff.id):
+            await self._write(customer, event.staff.id, _pick(texts.GREETINGS, booking))
+        return booking
 
     async def request_for(
         self, caller: Person, customer: Person, event: Event, location: str
@@ -136,12 +142,16 @@ class Stage:
         )
 
     async def accept(self, staff: Person, booking: Booking) -> None:
-        """Accept, and open the page for the payment, as a worker does at once."""
+        """Accept, with an answer to the customer's first words. The page for the payment is opened,
+        as a worker does at once."""
         await actions.accept(self.ports, staff.actor, booking.id)
         await operations.run_booking_operations(self.ports, booking.id)
+        if len(await self._read(staff, booking.customer_id)) == 1:
+            await self._write(staff, booking.customer_id, _pick(texts.ANSWERS, booking))
 
     async def pay(self, customer: Person, booking: Booking) -> None:
-        """Pay on the processor's page."""
+        """Pay on the processor's page, after a look at the messages."""
+        await self._read(customer, booking.companion_id)
         _, url, _ = await actions.open_checkout(self.ports, customer.actor, booking.id)
         await sandbox.simulate_checkout(self.ports, url.rpartition("/")[2], "succeed")
 
@@ -202,27 +212,45 @@ class Stage:
 
     async def write(self, author: Person, to: Person, text: str) -> None:
         """Read the direct conversation with somebody, and write in it."""
-        conversation_id = await messages.direct_conversation_with(self.ports, author.actor, to.id)
-        if conversation_id is not None:
-            await self._write(author, conversation_id, text)
+        await self._read(author, to.id)
+        await self._write(author, to.id, text)
+
+    async def _write(self, author: Person, user_id: int, text: str) -> None:
+        await messages.send_to_user(self.ports, author.actor, user_id, text)
 
     async def write_to_group(self, author: Person, booking: Booking, text: str) -> None:
-        """Write in the group conversation of a booking's event; without a group nothing."""
+        """Read the group conversation of a booking's event, and write in it; without a group
+        nothing."""
         group_id = await messages.find_event_group(self.ports, author.actor, booking)
         if group_id is not None:
-            await self._write(author, group_id, text)
+            await self._read_conversation(author, group_id)
+            await messages.send_message(
+                self.ports, messages.MessageDraft(author.id, group_id, text)
+            )
 
-    async def _write(self, author: Person, conversation_id: int, text: str) -> None:
-        await messages.open_conversation(
+    async def _read(self, reader: Person, user_id: int) -> Sequence[Message]:
+        """The messages of the direct conversation with a user, which are read now."""
+        conversation_id = await messages.direct_conversation_with(self.ports, reader.actor, user_id)
+        return (
+            ()
+            if conversation_id is None
+            else await self._read_conversation(reader, conversation_id)
+        )
+
+    async def _read_conversation(self, reader: Person, conversation_id: int) -> Sequence[Message]:
+        _, page, _ = await messages.open_conversation(
             self.ports,
-            author.actor,
+            reader.actor,
             conversation_id,
             before=None,
             after=None,
-            limit=_PUBLISHED_PAGE_SIZE,
+            limit=_CONVERSATION_PAGE_SIZE,
         )
-        draft = messages.MessageDraft(author.id, conversation_id, text)
-        await messages.send_message(self.ports, draft)
+        return page
+
+
+def _pick(choices: Sequence[str], booking: Booking) -> str:
+    return choices[(booking.id + booking.customer_id) % len(choices)]
 
 
 def _request_command(event: Event, location: str) -> RequestBooking:

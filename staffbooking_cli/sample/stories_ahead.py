@@ -28,8 +28,8 @@ async def tell_pending(
     if event is not None:
         await telling.stage.request(customer, event, place_of(event))
         yield telling.ago(hours=2)
-        question = "Hello! It is a birthday for about forty people. Would that evening suit you?"
-        await telling.stage.write(customer, event.staff, question)
+        line = "One more thing: could you also bring something for the children?"
+        await telling.stage.write(customer, event.staff, line)
 
 
 async def tell_accepted(
@@ -46,9 +46,7 @@ async def tell_accepted(
         await stage.request(rival, event, place_of(event))
     yield telling.ago(hours=22)
     await stage.accept(event.staff, booking)
-    await stage.write(
-        event.staff, customer, "Gladly! It is in my calendar. What time can I set up?"
-    )
+    await stage.write(event.staff, customer, "It is in my calendar. What time can I set up?")
     yield telling.ago(hours=21)
     await stage.write(customer, event.staff, "From five o'clock, through the side door.")
     yield telling.ago(hours=3)

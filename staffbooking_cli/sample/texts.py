@@ -123,6 +123,31 @@ CUSTOMER_COMMENTS = (
 )
 """Staff members' reviews of customers."""
 
+GREETINGS = (
+    "Hello! We are celebrating with about forty people. Would that evening suit you?",
+    "Hi, a friend told me about you. It is a small dinner, everything is on one floor.",
+    "Good morning! We need you from the welcome to the last guest. Is that all right?",
+    "Hello, it is our company's yearly party. I can send you the plan of the hall.",
+    "Hi! We had you in mind from the first day. Do you still have that date?",
+    "Hello! The guests come from five countries, so English would be best. Does it fit?",
+)
+"""Customers' first messages."""
+ANSWERS = (
+    "It does, and I look forward to it. I will be there half an hour before.",
+    "Gladly! Tell me a little about the room, and I will bring what fits.",
+    "Yes, that works. Is there a place to park near the entrance?",
+    "With pleasure. I have worked there before, it is a lovely place.",
+)
+"""Staff members' answers to them."""
+PORTFOLIO_TEXTS = (
+    "A warm evening in {city}, with guests who stayed until the end.",
+    "For a company of eighty, in the old town of {city}.",
+    "An anniversary in {city}, planned in three weeks.",
+    "One of my favourite days of last year.",
+    "Small, quiet, and just as they wished.",
+)
+"""Descriptions of portfolio items, with {city}."""
+
 
 def make_comment(random: Random, service: str, rating: int) -> str:
     """A customer's comment on a service."""

@@ -42,6 +42,7 @@ from staffbooking_http.pages.session import (
 
 _TEMPLATE = "booking_dispute.html"
 _FILES_PATH = "/bookings/{id}/dispute/files"
+_TOO_LARGE_CODE = "body_too_large"
 _SHOWN_ERRORS = (InvalidInput, RateLimitExceeded, RuleBroken, HttpError)
 
 
@@ -84,7 +85,11 @@ async def submit_statement(request: PageRequest) -> Template | Redirect:
         await _read_statement(call, visitor, note, state)
     except _SHOWN_ERRORS as error:
         context = await _dispute_page_context(call, visitor.actor)
-        return render_error(_TEMPLATE, visitor, error, draft=draft.text, **context)
+        shown = render_error(_TEMPLATE, visitor, error, draft=draft.text, **context)
+        if error.code == _TOO_LARGE_CODE:
+            most = call.ports.policy.max_image_bytes
+            shown.context["faults"] = {FILE_FIELD: f"has more than {most} bytes"}
+        return shown
     return Redirect(f"{booking_path(call.path_id('Booking'))}#dispute", status_code=303)
 
 
@@ -147,7 +152,6 @@ async def _dispute_page_context(call: Call, actor: Actor) -> dict[str, Any]:
         **booking_context(found, call.ports.policy),
         "can_dispute": Trigger.DISPUTE in found.triggers,
         "can_report": Trigger.NO_SHOW in found.triggers,
-        "max_bytes": call.ports.policy.max_image_bytes,
     }
 
 

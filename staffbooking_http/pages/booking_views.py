@@ -109,6 +109,7 @@ def booking_context(details: BookingDetails, policy: Policy) -> dict[str, Any]:
         "no_show_until": booking.ends_at + policy.no_show_until,
         "rebooking": _rebooking_context(details),
         "review": None if details.own_review is None else review_record(details.own_review),
+        "max_megabytes": policy.max_image_bytes // 2**20,
         "has_receipt": booking.paid_at is not None,
     }
 

@@ -23,6 +23,7 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"must be a date of the form .*", "Choose a date."),
     (r"must lie between (?P<least>\S+) and (?P<most>\S+)",
      "Choose a date from %(least)s to %(most)s."),
+    (r"has more than (?P<most>\d+)\d{6} bytes", "Choose a smaller file, of at most %(most)s MB."),
     (r"must be one of .*", "Choose one of these."),
     (r"must have (?P<least>\d+) to (?P<most>\d+) elements", "Give %(least)s to %(most)s of them."),
     (r"must not be above max_price", "The lowest price is above the highest."),

@@ -33,8 +33,9 @@ def render_public(
 ) -> Template | Response[bytes]:
     """Render a page that looks the same to every signed-out visitor of one language and theme:
     those get a validator, and 304 where they have the page."""
-    way = "" if call.scope["path"] == "/" else requested_path(call)
-    context |= {"origin": absolute_url(call, ""), "way": way}
+    address = requested_path(call)
+    way = "" if call.scope["path"] == "/" else address
+    context |= {"origin": absolute_url(call, ""), "address": address, "way": way}
     if visitor is not None:
         return render(template_name, visitor, **context)
     environment = create_environment(mounting.base_path(call.ports.policy))

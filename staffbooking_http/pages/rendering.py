@@ -50,17 +50,14 @@ _TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
 
 THEMES = ("light", "dark")
 THEME_COOKIE = "theme"
-_MAX_QUERY_LENGTH = 500
 
 
 @frozen
 class PageView:
-    """What templates know of a visit: the locale, the path, the path with its query string, and
-    the theme (empty: the system's)."""
+    """What templates know of a visit: the locale, the path, and the theme (empty: the system's)."""
 
     locale: PageLocale
     path: str
-    address: str
     theme: str
 
 
@@ -138,11 +135,9 @@ def _page_view(context: Context) -> PageView:
 def view_of_scope(scope: Mapping[str, Any]) -> PageView:
     """The visit of a request, by its headers `Accept-Language` and `Cookie`."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    query = scope["query_string"].decode("latin-1")
     return PageView(
         find_locale(headers.get(b"accept-language", "")),
         scope["path"],
-        f"{scope['path']}?{query}" if 0 < len(query) < _MAX_QUERY_LENGTH else scope["path"],
         _read_theme(headers.get(b"cookie", "")),
     )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,32 +26,23 @@ from tests.support.channel_deployment import (
     relax_limits,
     serve_channel,
 )
+from tests.support.npm_packages import install_npm_packages
 from tests.support.required_tools import skip_or_fail
 
 pytestmark = pytest.mark.anyio
 
 SOURCES = Path(__file__).parent / "node"
-CLIENT, *_ = NAMES = ("client.mjs", "package.json", "package-lock.json")
-INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+CLIENT = "client.mjs"
 
 transports = pytest.mark.parametrize("transports", TRANSPORTS.values(), ids=TRANSPORTS)
 
 
 @pytest.fixture(scope="session")
 def node_folder(request: pytest.FixtureRequest) -> Path:
-    """The folder in which the client is installed, cached by version outside the sources."""
-    if not all(map(shutil.which, ("node", "npm"))):
-        skip_or_fail("node", "Node", "there is no node, or no npm")
-    sources = {name: (SOURCES / name).read_bytes() for name in NAMES}
-    digest = hashlib.sha256(b"".join(sources.values())).hexdigest()[:16]
-    folder: Path = request.config.cache.mkdir(f"node-{digest}")
-    for name, content in sources.items():
-        (folder / name).write_bytes(content)
-    if not (folder / "node_modules" / ".package-lock.json").exists():
-        end = subprocess.run(INSTALL, cwd=folder, capture_output=True, text=True, check=False)
-        if end.returncode != 0:
-            skip_or_fail("node", "Node", f"npm can't install the client: {end.stderr[-300:]}")
-    return folder
+    """The folder in which the client is installed."""
+    if shutil.which("node") is None:
+        skip_or_fail("node", "Node", "there is no node")
+    return install_npm_packages(request.config, SOURCES, "Node", CLIENT)
 
 
 @define

@@ -1,51 +1,30 @@
-"""The pages in a real browser, with their content security policy."""
+"""The pages in a real browser, with their content security policy; `make journeys` does more."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 import pytest
 
-from tests.e2e.deployment import ProcessDeployment
-from tests.support.required_tools import skip_or_fail
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=5000",
-)
+from tests.e2e.deployment import CUSTOMER_EMAIL, PASSWORD, ProcessDeployment
+from tests.journeys.browser import DESKTOP, BrowserWatch, open_browser, open_context, open_page
 
 
 @pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
-def test_a_browser_shows_the_pages_and_finds_nothing_to_block(
+def test_a_person_signs_in_and_the_browser_finds_nothing_to_block(
     deployment: ProcessDeployment,
 ) -> None:
-    """Chromium renders the start page, the sign-in and the documentation, and reports no violation
-    of their policy."""
+    """A customer signs in by the form and reads pages, and the browser reports no violation of
+    their policy."""
     deployment.start_server()
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None:
-        skip_or_fail("chromium", "Browser", "there is no chromium on the path")
-    profile = deployment.folder / "profile"
-    for path, expected in (
-        ("/", "csrf-token"),
-        ("/account/sign-in", "current-password"),
-        ("/docs", "/api/v1/bookings"),
-    ):
-        rendered = subprocess.run(
-            [browser, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", deployment.url + path],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        assert expected in rendered.stdout
-        assert "Content Security Policy" not in rendered.stderr
+    watch = BrowserWatch()
+    with open_browser() as browser, open_context(browser, DESKTOP, deployment.url) as context:
+        watch.follow(context)
+        page = context.new_page()
+        open_page(page, "/account/sign-in")
+        main = page.get_by_role("main")
+        main.get_by_label("E-mail").fill(CUSTOMER_EMAIL)
+        main.get_by_label("Password").fill(PASSWORD)
+        main.get_by_role("button", name="Sign in", exact=True).click()
+        page.wait_for_url(f"{deployment.url}/")
+        for path in ("/find", "/account", "/docs"):
+            open_page(page, path)
+    assert [fault for fault in watch.take_faults() if "Content Security Policy" in fault] == []

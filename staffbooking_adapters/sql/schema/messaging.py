@@ -17,6 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     false,
+    true,
 )
 
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM
@@ -122,5 +123,5 @@ last_seen = Table(
     Column("is_unclaimed", Boolean, nullable=False, server_default=false()),
 )
 """`is_unclaimed` is true until the messages are looked at that the user missed."""
-is_unclaimed_departure = last_seen.c.is_unclaimed
+is_unclaimed_departure = last_seen.c.is_unclaimed == true()
 partial_index("ix_last_seen_unclaimed", last_seen.c.at, where=is_unclaimed_departure)

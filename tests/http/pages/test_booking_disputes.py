@@ -6,6 +6,7 @@ import re
 
 import httpx
 import pytest
+from attrs import evolve
 
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, json_body
@@ -86,6 +87,17 @@ async def test_a_file_that_lies_loses_no_text(world: HttpDeployment) -> None:
     assert 'id="e-file"' in refused.text
     assert ">\nClosed early</textarea>" in refused.text
     assert await status(customer, path) == "paid"
+
+
+async def test_a_file_that_is_too_large_loses_no_text(world: HttpDeployment) -> None:
+    """The size is told at the field of the file, and the text stays."""
+    world.restart(policy=evolve(world.ports.policy, max_image_bytes=2_000_000))
+    path, customer, _ = await over(world)
+    large = ("x.png", b"x" * 2_000_001, "image/png")
+    refused = await state(customer, path, "Closed early", large)
+    assert refused.status_code == 413
+    assert "Choose a smaller file, of at most 2 MB." in refused.text
+    assert ">\nClosed early</textarea>" in refused.text
 
 
 async def test_a_statement_sent_twice_is_made_once(world: HttpDeployment) -> None:

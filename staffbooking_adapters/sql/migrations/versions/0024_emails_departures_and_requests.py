@@ -1,4 +1,5 @@
-"""Lower-case e-mails, in which `ß` and `ss` differ; departures of users, to be claimed once."""
+"""Lower-case e-mails, in which `ß` and `ss` differ; departures of users, to be claimed once; the
+requests that caused operations, events and notifications."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
+    Text,
     bindparam,
     cast,
     false,
@@ -26,13 +28,15 @@ _TABLES = ("users", "inquiries", "skipped_rows")
 
 def upgrade() -> None:
     _fold_emails()
+    for table in ("payment_operations", "events", "notices"):
+        op.add_column(table, Column("request_id", Text()))
     is_unclaimed: Column[bool] = Column(
         "is_unclaimed", Boolean(), nullable=False, server_default=false()
     )
     op.add_column("last_seen", is_unclaimed)
     op.create_index(
         *("ix_last_seen_unclaimed", "last_seen", ["at"]),
-        postgresql_where=text("is_unclaimed"),
+        postgresql_where=text("is_unclaimed = true"),
         sqlite_where=text("is_unclaimed = 1"),
     )
 

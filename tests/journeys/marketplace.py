@@ -1,0 +1,157 @@
+"""A running marketplace: real server and worker, the demo's sample, bookings in every state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+from attrs import define, field
+
+from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.wiring import upgrade_schema
+from staffbooking_cli.sample.cast import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL
+from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL
+from staffbooking_cli.sample.seed import fill_database
+from staffbooking_cli.session import ready_ports
+from tests.e2e.deployment import ProcessDeployment, json_body
+
+EMAILS = {
+    "customer": CUSTOMER_EMAIL,
+    "staff": STAFF_EMAIL,
+    "enterprise": ENTERPRISE_EMAIL,
+    "admin": ADMIN_EMAIL,
+    "newcomer": "second.customer@demo.test",
+}
+"""The sample's accounts by what they do; the newcomer has no booking."""
+SERVICE = "Bartender"
+LOCATION = "Rua do Alecrim 12, Lisbon"
+START_TIME, HOURS = "18:00", 4
+_FIRST_DAY_AHEAD = 8
+
+
+@define
+class Marketplace:
+    """The running processes, and what tests need to know of their data."""
+
+    deployment: ProcessDeployment
+    _clients: dict[str, httpx.Client] = field(factory=dict)
+    _days_used: int = 0
+    booking_ids: dict[str, int] = field(factory=dict)
+    """Bookings by state, once `add_bookings` has made them."""
+
+    @property
+    def url(self) -> str:
+        return self.deployment.url
+
+    def client(self, role: str) -> httpx.Client:
+        """An API client with the session of a role."""
+        if role not in self._clients:
+            self._clients[role] = self.deployment.sign_in(EMAILS[role], PASSWORD)
+        return self._clients[role]
+
+    def user_id(self, role: str) -> int:
+        user_id: int = json_body(self.client(role).get("/auth/session"))["user"]["id"]
+        return user_id
+
+    # Time ---------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """The service's business time."""
+        return self.advance_clock(timedelta())
+
+    def advance_clock(self, by: timedelta) -> datetime:
+        given = {"advance_seconds": int(by.total_seconds())}
+        answer = httpx.post(f"{self.url}/sandbox/clock", json=given)
+        return datetime.fromisoformat(json_body(answer)["now"])
+
+    def move_clock(self, to: datetime) -> None:
+        """Move the clock ahead to an instant; nothing if it is past."""
+        self.advance_clock(max(timedelta(), to - self.now() + timedelta(seconds=1)))
+
+    def unused_day(self) -> date:
+        """A day on which no test has booked the staff member yet."""
+        self._days_used += 1
+        return self.now().date() + timedelta(days=_FIRST_DAY_AHEAD + self._days_used)
+
+    # Bookings -----------------------------------------------------------------------
+
+    def booking(self, booking_id: int, role: str = "customer") -> dict[str, Any]:
+        found: dict[str, Any] = json_body(self.client(role).get(f"/bookings/{booking_id}"))
+        booking: dict[str, Any] = found["booking"]
+        return booking
+
+    def request_booking(self, **changes: Any) -> dict[str, Any]:
+        """A request of the customer to the staff member, on the next free day."""
+        wanted = {
+            "companion_id": self.user_id("staff"),
+            "start_time": START_TIME,
+            "duration_hours": HOURS,
+            "service_type": SERVICE,
+            "location": LOCATION,
+        }
+        for _ in range(20):
+            given = {**wanted, "event_date": self.unused_day().isoformat(), **changes}
+            answer = self.client("customer").post("/bookings", json=given)
+            if answer.json().get("code") != "companion_unavailable":
+                break
+        booking: dict[str, Any] = json_body(answer, 201)["booking"]
+        return booking
+
+    def act(self, role: str, booking_id: int, step: str, **given: Any) -> dict[str, Any]:
+        """Do a step of a booking by the API; returns the answer."""
+        answer = self.client(role).post(f"/bookings/{booking_id}/{step}", json=given)
+        done: dict[str, Any] = json_body(answer)
+        return done
+
+    def wait_for_status(self, booking_id: int, status: str) -> None:
+        def look() -> bool | None:
+            return True if self.booking(booking_id)["status"] == status else None
+
+        self.deployment.wait_for(look, f"booking {booking_id} becomes {status}")
+
+    def pay(self, booking_id: int) -> None:
+        page = self.act("customer", booking_id, "checkout")["checkout_url"]
+        json_body(httpx.post(page, json={"outcome": "succeed"}))
+        self.wait_for_status(booking_id, "paid")
+
+    def paid_booking(self, **changes: Any) -> dict[str, Any]:
+        made = self.request_booking(**changes)
+        self.act("staff", made["id"], "accept")
+        self.pay(made["id"])
+        return made
+
+
+@contextmanager
+def run_marketplace(folder: Path) -> Iterator[Marketplace]:
+    """Server and worker on a new SQLite file with the demo's sample."""
+    deployment = ProcessDeployment(folder, f"sqlite+aiosqlite:///{folder}/staffbooking.db")
+    deployment.environ |= {
+        "STAFFBOOKING_LIMITS": "general=1000000/1h,bookings=1000000/1h",
+        "STAFFBOOKING_FILES_DIR": str(folder),
+    }
+    try:
+        _fill(deployment.environ)
+        deployment.start_server()
+        deployment.start_worker()
+        yield Marketplace(deployment)
+    finally:
+        deployment.close()
+
+
+def _fill(environ: Mapping[str, str]) -> None:
+    """Fill the database in a thread of its own: Playwright's loop may run in this one."""
+
+    async def work() -> None:
+        settings = load_settings(environ)
+        await upgrade_schema(settings)
+        async with ready_ports(settings) as ports:
+            await fill_database(ports)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(anyio.run, work).result()

@@ -1,0 +1,156 @@
+"""All pages in all states, by role: the table of the audit and of the screenshots.
+
+A new page, or a new state of one, is a new row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from attrs import frozen
+from playwright.sync_api import Page
+
+from tests.journeys.marketplace import Marketplace
+
+Role = Literal["anybody", "newcomer", "customer", "staff", "enterprise", "admin"]
+Path = str | Callable[[Marketplace], str]
+
+
+@frozen
+class PageState:
+    """A page as one role sees it."""
+
+    name: str
+    role: Role
+    path: Path
+    prepare: Callable[[Page], None] | None = None
+    """What the person does on the page to bring it into the state."""
+    status: int = 200
+    """The status of the page's own address."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, {self.role}"
+
+    def path_in(self, market: Marketplace) -> str:
+        return self.path if isinstance(self.path, str) else self.path(market)
+
+
+def _booking(state: str, page: str = "return") -> Callable[[Marketplace], str]:
+    return lambda market: f"/bookings/{market.booking_ids[state]}/{page}"
+
+
+def _of_staff(path: str) -> Callable[[Marketplace], str]:
+    return lambda market: path.format(market.user_id("staff"))
+
+
+def _of_customer(path: str) -> Callable[[Marketplace], str]:
+    return lambda market: path.format(market.user_id("customer"))
+
+
+def _submit_empty(name: str) -> Callable[[Page], None]:
+    """Submit a form by its button's name without the browser's own checks."""
+
+    def prepare(page: Page) -> None:
+        button = page.get_by_role("button", name=name, exact=True)
+        button.evaluate("button => { button.form.noValidate = true }")
+        button.click()
+        page.wait_for_load_state()
+
+    return prepare
+
+
+def _sign_in_wrongly(page: Page) -> None:
+    page.get_by_label("E-mail").fill("nobody@example.test")
+    page.get_by_label("Password").fill("not-the-password")
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.get_by_role("alert").wait_for()
+
+
+_SIGNED_OUT: tuple[PageState, ...] = (
+    PageState("home", "anybody", "/"),
+    PageState("sign in", "anybody", "/account/sign-in"),
+    PageState("sign in refused", "anybody", "/account/sign-in", _sign_in_wrongly),
+    PageState("register", "anybody", "/account/register"),
+    PageState("register refused", "anybody", "/account/register", _submit_empty("Register")),
+    PageState("forgotten password", "anybody", "/account/forgot-password"),
+    PageState("new password, false link", "anybody", "/account/reset-password/false", status=400),
+    PageState("confirmation, false link", "anybody", "/account/verify-email/false", status=400),
+    PageState(
+        "no more mails, false link", "anybody", "/notifications/unsubscribe/false", status=404
+    ),
+    PageState("booking", "anybody", _booking("paid")),
+    PageState("payout account", "anybody", "/staff/payouts"),
+    PageState("documentation", "anybody", "/docs"),
+    PageState("nothing there", "anybody", "/nothing/there", status=404),
+)
+
+_OF_EVERY_ACCOUNT: tuple[PageState, ...] = tuple(
+    PageState(name, role, path)
+    for role in ("customer", "staff", "admin")
+    for name, path in (
+        ("home", "/"),
+        ("account", "/account"),
+        ("password", "/account/password"),
+        ("erasure", "/account/erasure"),
+        ("messages", "/conversations"),
+    )
+)
+
+_OF_CUSTOMERS: tuple[PageState, ...] = (
+    PageState("home, empty", "newcomer", "/"),
+    PageState("messages, empty", "newcomer", "/conversations"),
+    PageState("search", "customer", "/find"),
+    PageState("search results", "customer", "/find?location=lisbon"),
+    PageState("search results, none", "customer", "/find?location=nowhere"),
+    PageState("search refused", "customer", "/find?min_price=much", status=422),
+    PageState("profile", "customer", _of_staff("/companions/{}")),
+    PageState("request", "customer", _of_staff("/companions/{}/request")),
+    PageState(
+        "request refused",
+        "customer",
+        _of_staff("/companions/{}/request"),
+        _submit_empty("Send the request"),
+    ),
+    PageState("conversation", "customer", _of_staff("/conversations/with/{}")),
+    PageState("review", "customer", _booking("completed", "review")),
+    PageState("booking of others", "newcomer", _booking("paid"), status=404),
+)
+
+_OF_STAFF: tuple[PageState, ...] = (
+    PageState("profile form", "staff", "/staff/me"),
+    PageState("portfolio", "staff", "/staff/showcase"),
+    PageState("hours", "staff", "/staff/hours"),
+    PageState("calendars", "staff", "/staff/calendars"),
+    PageState("payouts", "staff", "/staff/payouts"),
+    PageState("reviews", "staff", "/staff/reviews"),
+    PageState("conversation", "staff", _of_customer("/conversations/with/{}")),
+    PageState("review of the customer", "staff", _booking("completed", "review")),
+)
+
+_OF_OPERATORS: tuple[PageState, ...] = (
+    PageState("what waits", "admin", "/admin"),
+    PageState("booking paid", "admin", _booking("paid")),
+    PageState("booking disputed", "admin", _booking("disputed")),
+)
+
+BOOKING_STATES = (
+    "pending accepted declined taken_back paid cancelled_by_customer cancelled_by_staff "
+    "running ended completed reviewed disputed no_show withdrawn"
+).split()
+
+_BOOKINGS: tuple[PageState, ...] = tuple(
+    PageState(f"booking {state}", role, _booking(state))
+    for state in BOOKING_STATES
+    for role in ("customer", "staff")
+)
+
+PAGE_STATES = (
+    *_SIGNED_OUT,
+    *_OF_EVERY_ACCOUNT,
+    *_OF_CUSTOMERS,
+    *_OF_STAFF,
+    *_OF_OPERATORS,
+    *_BOOKINGS,
+)

@@ -1,0 +1,65 @@
+"""People at their browsers: what they read, fill in and press, by role and label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attrs import define
+from playwright.sync_api import Browser, Locator, Page
+
+from staffbooking_cli.sample.market import PASSWORD
+from tests.journeys.browser import BrowserWatch, View, open_context, open_page
+from tests.journeys.marketplace import EMAILS, Marketplace
+
+
+@define
+class Person:
+    """One person with a browser profile of their own."""
+
+    role: str
+    page: Page
+    market: Marketplace
+    watch: BrowserWatch
+
+    @property
+    def main(self) -> Locator:
+        """The page without its navigation."""
+        return self.page.get_by_role("main")
+
+    def open(self, path: str, status: int = 200) -> None:
+        open_page(self.page, path, status)
+
+    def sign_in(self) -> None:
+        self.open("/account/sign-in")
+        self.fill("E-mail", EMAILS[self.role])
+        self.fill("Password", PASSWORD)
+        self.press("Sign in")
+        self.page.wait_for_url(f"{self.market.url}/")
+
+    def fill(self, label: str, value: str) -> None:
+        self.main.get_by_label(label, exact=True).fill(value)
+
+    def press(self, name: str) -> None:
+        """Press a button of the page, and wait for the page it leads to."""
+        self.main.get_by_role("button", name=name, exact=True).click()
+
+    def follow(self, name: str) -> None:
+        self.main.get_by_role("link", name=name, exact=True).click()
+
+    def assert_clean(self) -> None:
+        faults = self.watch.take_faults()
+        assert faults == [], "\n".join((f"the pages of the {self.role} report:", *faults))
+
+
+@contextmanager
+def open_person(browser: Browser, market: Marketplace, view: View, role: str) -> Iterator[Person]:
+    """A new browser profile; signed in unless the role is `anybody`."""
+    with open_context(browser, view, market.url) as context:
+        watch = BrowserWatch()
+        watch.follow(context)
+        person = Person(role, context.new_page(), market, watch)
+        if role != "anybody":
+            person.sign_in()
+        yield person
+        person.assert_clean()

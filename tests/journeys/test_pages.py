@@ -1,0 +1,58 @@
+"""Every page in every state passes the audit in the wanted views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.journeys.browser import View, open_page
+from tests.journeys.marketplace import Marketplace
+from tests.journeys.page_audit import PageAudit
+from tests.journeys.pages import PAGE_STATES, PageState
+from tests.journeys.people import Person, open_person
+
+pytestmark = pytest.mark.journeys
+
+
+class Visitors:
+    """One signed-in browser profile for each role and view, opened at the first use."""
+
+    def __init__(self, browser: Browser, market: Marketplace, stack: ExitStack) -> None:
+        self.browser, self.market, self.stack = browser, market, stack
+        self.people: dict[tuple[str, View], Person] = {}
+
+    def get(self, role: str, view: View) -> Person:
+        if (role, view) not in self.people:
+            opened = open_person(self.browser, self.market, view, role)
+            self.people[role, view] = self.stack.enter_context(opened)
+        return self.people[role, view]
+
+
+@pytest.fixture(scope="session")
+def visitors(browser: Browser, filled_market: Marketplace) -> Iterator[Visitors]:
+    with ExitStack() as stack:
+        yield Visitors(browser, filled_market, stack)
+
+
+@pytest.mark.parametrize("state", PAGE_STATES, ids=lambda state: state.title)
+def test_a_page_passes_the_audit(
+    state: PageState, view: View, visitors: Visitors, npm_folder: Path
+) -> None:
+    """The page is accessible and light, keeps its layout, fits the window and reports nothing."""
+    visitor = visitors.get(state.role, view)
+    visitor.watch.take_faults()
+    page = visitor.page.context.new_page()
+    try:
+        audit = PageAudit(page, npm_folder)
+        open_page(page, state.path_in(visitors.market), state.status)
+        if state.prepare is not None:
+            audit.start()
+            state.prepare(page)
+        faults = [*audit.faults(), *visitor.watch.take_faults()]
+    finally:
+        page.close()
+    assert faults == [], "\n".join((f"{state.title} at {view}:", *faults))
