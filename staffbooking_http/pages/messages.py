@@ -170,7 +170,7 @@ async def _conversation_context(
         "conversation": conversation_record(found, user_id),
         "others": others,
         "reads": {each.user_id: each.read_id for each in others},
-        "is_read": bool(some) and all(each.read_id >= some[-1].id for each in others),
+        "is_read": bool(some and others) and all(each.read_id >= some[-1].id for each in others),
         "photos": {**listed["photos"], **photos},
         "staff_ids": conversation.staff_ids,
         "bookings": bookings,

@@ -78,6 +78,8 @@ OTHERS = {
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
     "bookings since": bookings_reader.companion_bookings_since(500),
+    "bookings between people": bookings_reader.bookings_between(50),
+    "photos": companions_reader.LIST_PHOTOS,
     "agenda": companions_reader.GET_COMPANION_AVAILABILITY,
     "busy": companions_reader.LIST_BUSY_SLOTS,
     "all busy": companions_writer.LIST_BUSY_SLOTS_OF_COMPANIONS,
@@ -178,6 +180,7 @@ MESSAGES = {
     "who is booked": conversations.LIST_BOOKED_STAFF,
     "acquaintances": conversations.LIST_CONVERSATION_PARTNERS,
     "acquaintances who are there": conversations.LIST_ONLINE_CONVERSATION_PARTNERS,
+    "unread messages": messaging_reader.COUNT_UNREAD,
     "newest messages": messaging_reader.messages_before(51),
     "newer messages": messaging_reader.messages_after(51),
     "next messages of all": messaging_reader.all_messages_after(101),

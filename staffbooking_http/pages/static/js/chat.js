@@ -3,6 +3,7 @@
 import { createView } from "./chat_view.js";
 import { channel } from "./socket.js";
 import { whenOf } from "./times.js";
+import { me } from "./unread.js";
 
 const MAX_CHARACTERS = 5000;
 const TYPING_MS = 4000;
@@ -11,17 +12,18 @@ const RETRY_MS = 3000;
 const room = document.querySelector("[data-room]");
 const { dataset } = room;
 const conversation = Number(dataset.room);
-const me = Number(dataset.me);
 const reads = JSON.parse(dataset.reads);
 const form = room.querySelector("form[data-chat]");
 const field = form.elements.content;
 const part = (name) => room.querySelector(`[data-${name}]`);
 const store = `${me}-${conversation}`;
-const outbox = new Map(JSON.parse(sessionStorage.getItem(`outbox-${store}`) ?? "[]").map((each) => [each.id, each]));
+const unsent = JSON.parse(sessionStorage.getItem(`outbox-${store}`) ?? "[]");
+const outbox = new Map(unsent.map((letter) => [letter.id, letter]));
 const view = createView(room, me, { again: transmit, edit });
+const typing = new Map();
 let typedAt = 0;
 let readId = view.lastId();
-const typing = new Map();
+let posting = Promise.resolve();
 
 // Sending ----------------------------------------------------------------------------------
 
@@ -49,7 +51,7 @@ function transmit(letter) {
   view.setState(letter, dataset.textSending);
   const data = { conversation_id: conversation, content: letter.content, client_message_id: letter.id };
   clearTimeout(letter.timer);
-  if (!channel.send("send_message", data, letter.id)) post(letter);
+  if (!channel.send("send_message", data, letter.id)) posting = posting.then(() => post(letter));
   else letter.timer = setTimeout(() => channel.reconnect(), ACK_MS);
 }
 
@@ -165,15 +167,8 @@ function markRead() {
   if (channel.send("read", { conversation_id: conversation, message_id: last })) readId = last;
 }
 
-channel.on("open", () => {
-  part("offline").hidden = true;
-  const others = Object.keys(reads).map(Number);
-  if (others.length) channel.send("presence", { user_ids: others.slice(0, 50) });
-  for (const letter of outbox.values()) if (!letter.fault) transmit(letter);
-  markRead();
-});
 channel.on("lost", () => {
-  part("offline").hidden = false;
+  part("offline").hidden = document.visibilityState === "hidden";
   typing.clear();
   showTyping();
 });
@@ -212,8 +207,17 @@ channel.on("presence", ({ user_id, online, last_seen }) => {
   const seen = last_seen ? dataset.textSeen.replace("{when}", whenOf(new Date(last_seen))) : "";
   part("who").textContent = online ? dataset.textOnline : seen;
 });
+channel.on("open", begin);
 document.addEventListener("visibilitychange", markRead);
 view.onBottom(markRead);
+
+function begin() {
+  part("offline").hidden = true;
+  const others = Object.keys(reads).map(Number);
+  if (others.length) channel.send("presence", { user_ids: others.slice(0, 50) });
+  for (const letter of outbox.values()) if (!letter.fault) transmit(letter);
+  markRead();
+}
 
 function showTyping() {
   const names = [...typing.values()].map((name) => name.split(" ")[0]).join(", ");
@@ -233,6 +237,6 @@ if (!field.value) write(sessionStorage.getItem(`draft-${store}`) ?? "");
 for (const letter of outbox.values()) {
   view.showPending(letter);
   if (letter.fault) view.showFault(letter);
-  else if (channel.isOpen) transmit(letter);
 }
 view.showReceipt(reads);
+if (channel.isOpen) begin();

@@ -9,6 +9,7 @@ export function createView(room, me, actions) {
   const isGroup = "group" in room.dataset;
   const clone = (name) => part(name).content.firstElementChild.cloneNode(true);
   const bubbles = () => list.querySelectorAll(".bubble");
+  const timeOf = (bubble) => bubble.querySelector("time").dateTime;
   const find = (letter) => pending.querySelector(`[data-letter="${letter.id}"]`);
 
   function bubbleOf({ content, created_at, sender_id, sender_name }) {
@@ -31,21 +32,23 @@ export function createView(room, me, actions) {
     item.dataset.id = message.id;
     const later = [...bubbles()].find((each) => Number(each.dataset.id) > message.id);
     list.insertBefore(item, later ?? null);
+    markDay(item);
+    if (later) markDay(later);
     return true;
   }
 
-  function showDays() {
-    for (const day of list.querySelectorAll(".day")) day.remove();
-    let before = "";
-    for (const bubble of bubbles()) {
-      const at = bubble.querySelector("time").dateTime;
-      if (!isSameDay(before, at)) {
-        const day = clone("day-pattern");
-        day.firstElementChild.dateTime = at;
-        showTime(day.firstElementChild);
-        bubble.before(day);
-      }
-      before = at;
+  // The first message of a day stands below the day's name.
+  function markDay(bubble) {
+    const above = bubble.previousElementSibling;
+    const mark = above?.matches(".day") ? above : null;
+    const before = (mark ?? bubble).previousElementSibling;
+    const isFirst = !before || !isSameDay(timeOf(before), timeOf(bubble));
+    if (!isFirst) mark?.remove();
+    else if (!mark) {
+      const day = clone("day-pattern");
+      day.firstElementChild.dateTime = timeOf(bubble);
+      showTime(day.firstElementChild);
+      bubble.before(day);
     }
   }
 
@@ -56,7 +59,7 @@ export function createView(room, me, actions) {
   jump.addEventListener("click", toBottom);
   log.addEventListener("scroll", () => isAtBottom() && (jump.hidden = true), { passive: true });
   showTimes(room);
-  showDays();
+  bubbles().forEach(markDay);
   watchOlder();
 
   // The link to older messages loads them when it is scrolled to.
@@ -72,7 +75,6 @@ export function createView(room, me, actions) {
       const { messages, has_more } = await answer.json();
       list.setAttribute("aria-busy", "true");
       for (const message of messages) insert(message);
-      showDays();
       list.removeAttribute("aria-busy");
       if (has_more) watch.observe(link);
       else link.remove();
@@ -88,7 +90,6 @@ export function createView(room, me, actions) {
     showMessage(message) {
       const wasAtBottom = isAtBottom();
       const isNew = insert(message);
-      if (isNew) showDays();
       if (isNew && wasAtBottom) toBottom();
       else if (isNew && message.sender_id !== me) jump.hidden = false;
       return isNew;

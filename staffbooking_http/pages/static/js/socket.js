@@ -10,15 +10,18 @@ class Channel extends EventTarget {
   isOpen = false;
   #address = "";
   #probe = "";
+  #me = 0;
   #last = 0;
   #socket = null;
   #attempts = 0;
   #timer = 0;
   #seenAt = Date.now();
 
-  /** Connect, once; messages above the id `last` come first. `probe` is asked for the session. */
-  start(base, last, probe) {
+  /** Connect as the user `me`, once; messages above the id `last` come first. `probe` is asked for
+      the session. */
+  start(base, me, last, probe) {
     if (this.#address) return;
+    this.#me = me;
     this.#address = `${location.origin.replace("http", "ws")}${base}/ws`;
     this.#probe = probe;
     this.#last = last;
@@ -86,6 +89,10 @@ class Channel extends EventTarget {
       this.#last = data.id;
     }
     if (event === "ready") {
+      if (data.user_id !== this.#me) {
+        this.#end(); // Somebody else has signed in at this browser.
+        return;
+      }
       this.isOpen = true;
       document.documentElement.dataset.channel = "open";
       this.#attempts = 0;
@@ -100,9 +107,13 @@ class Channel extends EventTarget {
     this.#timer = setTimeout(() => this.#connect(), delay);
     if (this.#attempts > 1) this.#tell("lost");
     const answer = await fetch(this.#probe, { headers: { accept: "application/json" } }).catch(() => null);
-    if (answer?.status !== 401) return;
+    if (answer?.status === 401) this.#end();
+  }
+
+  #end() {
     clearTimeout(this.#timer);
     this.#address = "";
+    this.#drop();
     this.#tell("ended");
   }
 

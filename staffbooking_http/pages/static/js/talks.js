@@ -1,13 +1,11 @@
 // The list of conversations: the newest first, each with its last message, unread count and presence.
 import { channel } from "./socket.js";
 import { showTime, showTimes } from "./times.js";
-import { isOpen } from "./unread.js";
+import { isOpen, me } from "./unread.js";
 
 const list = document.querySelector("[data-talks]");
-let me = 0;
 
 showTimes(document);
-channel.on("open", ({ user_id }) => (me = user_id));
 channel.on("new_message", (message) => {
   const item = list?.querySelector(`[data-item="${message.conversation_id}"]`);
   if (item) showLast(item, message);

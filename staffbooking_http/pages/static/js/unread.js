@@ -4,10 +4,12 @@ import { channel } from "./socket.js";
 const PAUSE_MS = 1500;
 const link = document.querySelector("a[data-unread]");
 const title = document.title;
+/** The id of the reader. */
+export const me = Number(link?.dataset.user);
 let unread = 0;
 let counted = 0;
-let me = 0;
 let timer = 0;
+let isBack = false;
 
 if (link) begin();
 // What was written and not sent is not left for the next person at this browser.
@@ -18,15 +20,15 @@ document
 async function begin() {
   const base = link.pathname.replace(/\/conversations$/, "");
   const live = document.querySelector("[data-after]");
-  if (live) channel.start(base, Number(live.dataset.after), link.dataset.unread);
-  const isCounted = await count();
+  const start = (last) => channel.start(base, me, last, link.dataset.unread);
+  if (live) start(Number(live.dataset.after));
   // A page that is soon left opens no connection.
-  if (isCounted) setTimeout(() => channel.start(base, counted, link.dataset.unread), PAUSE_MS);
+  if (await count()) setTimeout(() => start(counted), PAUSE_MS);
 }
 
-channel.on("open", ({ user_id }) => {
-  if (me) countSoon();
-  me = user_id;
+channel.on("open", () => {
+  if (isBack) countSoon();
+  isBack = true;
 });
 channel.on("new_message", (message) => {
   if (message.id <= counted || message.sender_id === me || isOpen(message.conversation_id)) return;
@@ -57,14 +59,19 @@ async function count() {
 }
 
 function show() {
-  link.querySelector(".unread")?.remove();
   document.title = unread ? `(${unread}) ${title}` : title;
-  if (!unread) return;
+  for (const place of [link, ...document.querySelectorAll("[data-badge]")]) {
+    place.querySelector(".unread")?.remove();
+    if (unread) place.append(badgeOf(unread));
+  }
+}
+
+function badgeOf(number) {
   const badge = document.createElement("span");
   badge.className = "unread";
   const word = document.createElement("span");
   word.className = "hidden-text";
   word.textContent = ` ${link.dataset.new}`;
-  badge.append(unread > 99 ? "99+" : String(unread), word);
-  link.append(badge);
+  badge.append(number > 99 ? "99+" : String(number), word);
+  return badge;
 }
