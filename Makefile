@@ -21,7 +21,7 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak journeys journeys-all screenshots docs lock clean
+.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite; prints where to look"
@@ -82,6 +82,8 @@ soak: $(V)/.dev
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation
+
+.PHONY: journeys journeys-all screenshots
 
 # One browser and one server for each of two processes.
 journeys: $(V)/.dev

@@ -44,6 +44,8 @@ class ProcessDeployment:
             "STAFFBOOKING_DATABASE_URL": database_url,
             "STAFFBOOKING_BASE_URL": self.url,
             "STAFFBOOKING_SECRET_KEY": SECRET_KEY,
+            # The processes run these sources, whichever ones are installed.
+            "PYTHONPATH": str(Path(__file__).parents[2]),
         }
 
     def run_command(

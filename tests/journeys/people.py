@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attrs import define
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from staffbooking_cli.sample.market import PASSWORD
 from tests.journeys.browser import BrowserWatch, View, open_context, open_page
 from tests.journeys.marketplace import EMAILS, Marketplace
+
+Words = str | re.Pattern[str]
 
 
 @define
@@ -37,15 +40,40 @@ class Person:
         self.press("Sign in")
         self.page.wait_for_url(f"{self.market.url}/")
 
-    def fill(self, label: str, value: str) -> None:
+    def fill(self, label: Words, value: str) -> None:
         self.main.get_by_label(label, exact=True).fill(value)
 
-    def press(self, name: str) -> None:
-        """Press a button of the page, and wait for the page it leads to."""
-        self.main.get_by_role("button", name=name, exact=True).click()
+    def choose(self, label: Words, value: str) -> None:
+        self.main.get_by_label(label, exact=True).select_option(value)
 
-    def follow(self, name: str) -> None:
-        self.main.get_by_role("link", name=name, exact=True).click()
+    def press(self, button: Words, behind: str | None = None) -> None:
+        """Press a button of the page; one that is folded away stands `behind` a summary."""
+        if behind is not None:
+            summary = self.main.locator("summary", has_text=behind)
+            if summary.count():
+                summary.click()
+        self.main.get_by_role("button", name=button, exact=True).click()
+
+    def follow(self, link: Words) -> None:
+        self.main.get_by_role("link", name=link, exact=True).click()
+
+    def reads(self, *words: str) -> None:
+        """The page says each of the words, which are patterns."""
+        for each in words:
+            expect(self.main).to_contain_text(re.compile(each))
+
+    def waits_to_read(self, words: str) -> None:
+        """The page says the words (a pattern) once it is loaded again often enough: the worker
+        works meanwhile."""
+        pattern = re.compile(words)
+
+        def look() -> bool | None:
+            if pattern.search(self.main.inner_text()):
+                return True
+            self.page.reload()
+            return None
+
+        self.market.deployment.wait_for(look, f"the {self.role} reads {words}")
 
     def assert_clean(self) -> None:
         faults = self.watch.take_faults()
