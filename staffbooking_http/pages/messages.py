@@ -70,15 +70,20 @@ async def list_conversations(request: PageRequest) -> Template:
     return render("conversations.html", visitor, last_id=last_id, **listed)
 
 
-async def _list_context(call: Call, visitor: SignedInUser, page: int) -> dict[str, Any]:
-    """The template context of a page of the visitor's conversations."""
+async def _list_context(
+    call: Call, visitor: SignedInUser, page: int, *opened: Conversation
+) -> dict[str, Any]:
+    """The template context of a page of the visitor's conversations, with the photos of people in
+    them and in the `opened` one."""
     found = await messages.list_conversations(
         call.ports, visitor.actor, page, _CONVERSATIONS_PAGE_SIZE
     )
     shown = found[:_CONVERSATIONS_PAGE_SIZE]
     return {
         "conversations": [conversation_record(each, visitor.user.id) for each in shown],
-        "photos": await messages.profile_photos(call.ports, [each.conversation for each in shown]),
+        "photos": await messages.profile_photos(
+            call.ports, [*opened, *(each.conversation for each in shown)]
+        ),
         "number": page,
         "has_more_conversations": len(found) > _CONVERSATIONS_PAGE_SIZE,
     }
@@ -163,15 +168,12 @@ async def _conversation_context(
     bookings = await messages.shared_bookings(call.ports, visitor.actor, conversation)
     member = conversation.find_member(user_id)
     others = _other_members(conversation, user_id)
-    listed = await _list_context(call, visitor, 1)
-    photos = await messages.profile_photos(call.ports, [conversation])
     return {
-        **listed,
+        **await _list_context(call, visitor, 1, conversation),
         "conversation": conversation_record(found, user_id),
         "others": others,
         "reads": {each.user_id: each.read_id for each in others},
         "is_read": bool(some and others) and all(each.read_id >= some[-1].id for each in others),
-        "photos": {**listed["photos"], **photos},
         "staff_ids": conversation.staff_ids,
         "bookings": bookings,
         "messages": _message_views(some, bookings[0].timezone if bookings else None),

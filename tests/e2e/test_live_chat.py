@@ -282,6 +282,22 @@ def test_an_ended_session_says_so(chat: Chat) -> None:
     assert cookie not in [each["value"] for each in chat.customer.context.cookies()]
 
 
+def test_nobody_else_sends_what_was_written(chat: Chat) -> None:
+    """Once somebody else has signed in at the browser, an open page neither shows them the
+    conversation's news nor sends in their name."""
+    grace = chat.customer.open(chat.path)
+    expect_live(grace)
+    session = chat.staff.api.cookies["connect.sid"]
+    chat.customer.context.add_cookies(
+        [{"name": "connect.sid", "value": session, "url": chat.deployment.url}]
+    )
+    grace.evaluate("dispatchEvent(new Event('online'))")
+    expect(grace.get_by_text("Your session has ended.")).to_be_visible()
+    write(grace, "Whose words?")
+    expect(grace.locator(".bubble.refused")).to_contain_text("Whose words?")
+    assert chat.texts() == []
+
+
 def test_a_conversation_works_without_script(chat: Chat) -> None:
     """Without scripts, messages are sent by a form, and the newest one is in view."""
     for number in range(30):

@@ -73,9 +73,9 @@ export function createView(room, me, actions) {
       const answer = await fetch(`${room.dataset.api}?before=${first}&limit=50`).catch(() => null);
       if (!answer?.ok) return;
       const { messages, has_more } = await answer.json();
-      list.setAttribute("aria-busy", "true");
+      list.parentElement.setAttribute("aria-busy", "true");
       for (const message of messages) insert(message);
-      list.removeAttribute("aria-busy");
+      list.parentElement.removeAttribute("aria-busy");
       if (has_more) watch.observe(link);
       else link.remove();
     }, { root: log });
