@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
 from litestar import Litestar
+from litestar.config.compression import CompressionConfig
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 from litestar.handlers import ASGIRouteHandler
@@ -62,6 +63,10 @@ from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Lifespan: TypeAlias = Callable[[Litestar], AbstractAsyncContextManager[Any]]
+
+
+_LARGE_PAGE_COMPRESSION = CompressionConfig(backend="gzip", minimum_size=64 * 1024)
+"""For the documentation: pages with somebody's data are smaller."""
 
 
 @frozen
@@ -179,6 +184,7 @@ class StaffbookingApp(Litestar):
             state=State({"site": site, "document": document, **pages.page_state()}),
             template_config=create_template_config(self._base_path),
             exception_handlers={Exception: handle_error},
+            compression_config=_LARGE_PAGE_COMPRESSION,
             openapi_config=None,
             logging_config=None,
             **options,
