@@ -87,7 +87,7 @@ soak: $(V)/.dev
 
 # One browser and one server for each of two processes.
 journeys: $(V)/.dev
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m journeys tests/journeys
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m journeys tests/journeys tests/e2e
 
 journeys-all: export JOURNEY_VIEWS := all
 journeys-all: journeys

@@ -15,6 +15,8 @@ from tests.e2e.deployment import CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, js
 from tests.e2e.staff_bookings import STAFF, booking_body, import_staff
 from tests.support.pictures import make_image_bytes
 
+pytestmark = pytest.mark.journeys
+
 STAFF_EMAIL = str(STAFF[0]["email"])
 
 

@@ -19,6 +19,8 @@ from tests.e2e.deployment import PASSWORD, ProcessDeployment, json_body
 from tests.e2e.staff_bookings import STAFF, booking_body, import_staff
 from tests.support.required_tools import skip_or_fail
 
+pytestmark = pytest.mark.journeys
+
 STAFF_EMAIL = str(STAFF[0]["email"])
 FIELD = "Your message"
 _days = itertools.count(7)

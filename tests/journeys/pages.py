@@ -5,6 +5,7 @@ A new page, or a new state of one, is a new row here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -50,10 +51,10 @@ def _of_customer(path: str) -> Callable[[Marketplace], str]:
 
 
 def _submit_empty(name: str) -> Callable[[Page], None]:
-    """Submit a form by its button's name without the browser's own checks."""
+    """Submit a form by its button, a pattern, without the browser's own checks."""
 
     def prepare(page: Page) -> None:
-        button = page.get_by_role("button", name=name, exact=True)
+        button = page.get_by_role("main").get_by_role("button", name=re.compile(name))
         button.evaluate("button => { button.form.noValidate = true }")
         button.click()
         page.wait_for_load_state()
@@ -73,7 +74,12 @@ _SIGNED_OUT: tuple[PageState, ...] = (
     PageState("sign in", "anybody", "/account/sign-in"),
     PageState("sign in refused", "anybody", "/account/sign-in", _sign_in_wrongly),
     PageState("register", "anybody", "/account/register"),
-    PageState("register refused", "anybody", "/account/register", _submit_empty("Register")),
+    PageState(
+        "register refused",
+        "anybody",
+        "/account/register",
+        _submit_empty("^(Register|Create the account)$"),
+    ),
     PageState("forgotten password", "anybody", "/account/forgot-password"),
     PageState("new password, false link", "anybody", "/account/reset-password/false", status=400),
     PageState("confirmation, false link", "anybody", "/account/verify-email/false", status=400),
@@ -111,7 +117,7 @@ _OF_CUSTOMERS: tuple[PageState, ...] = (
         "request refused",
         "customer",
         _of_staff("/companions/{}/request"),
-        _submit_empty("Send the request"),
+        _submit_empty("^Send the request$"),
     ),
     PageState("conversation", "customer", _of_staff("/conversations/with/{}")),
     PageState("review", "customer", _booking("completed", "review")),

@@ -22,12 +22,12 @@ from staffbooking_core.domain.notifications.notifications import (
 from staffbooking_core.ports import Ports, Transaction, UnreadMessage
 from staffbooking_core.validation import validated
 
-MESSAGE_BATCH_SIZE = 200
-DEPARTED_USER_BATCH_SIZE = 20
+_MESSAGE_BATCH_SIZE = 200
+_DEPARTED_USER_BATCH_SIZE = 20
 
 
 @validated
-async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZE) -> int:
+async def notify_of_unread_messages(ports: Ports, limit: int = _MESSAGE_BATCH_SIZE) -> int:
     """Store notifications of unread messages, without their content; returns the number of messages
     processed. Locks the cursor."""
     created_before = await ports.clock.business() - ports.policy.unread_notification_delay
@@ -59,7 +59,7 @@ async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZ
 
 
 @validated
-async def notify_departed_users(ports: Ports, limit: int = DEPARTED_USER_BATCH_SIZE) -> int:
+async def notify_departed_users(ports: Ports, limit: int = _DEPARTED_USER_BATCH_SIZE) -> int:
     """Store notifications of messages that arrived while their readers were connected, and that
     were not read; returns the number of users who were looked at. Locks the cursor."""
     now = ports.clock.wall()
