@@ -31,16 +31,20 @@ export function createView(room, me, actions) {
     const item = bubbleOf(message);
     item.dataset.id = message.id;
     const later = [...bubbles()].find((each) => Number(each.dataset.id) > message.id);
-    list.insertBefore(item, later ?? null);
+    list.insertBefore(item, later ? (markOf(later) ?? later) : null);
     markDay(item);
     if (later) markDay(later);
     return true;
   }
 
+  function markOf(bubble) {
+    const above = bubble.previousElementSibling;
+    return above?.matches(".day") ? above : null;
+  }
+
   // The first message of a day stands below the day's name.
   function markDay(bubble) {
-    const above = bubble.previousElementSibling;
-    const mark = above?.matches(".day") ? above : null;
+    const mark = markOf(bubble);
     const before = (mark ?? bubble).previousElementSibling;
     const isFirst = !before || !isSameDay(timeOf(before), timeOf(bubble));
     if (!isFirst) mark?.remove();
@@ -66,8 +70,8 @@ export function createView(room, me, actions) {
   function watchOlder() {
     const link = part("older");
     if (!link) return;
-    const watch = new IntersectionObserver(async ([seen]) => {
-      if (!seen.isIntersecting) return;
+    const watch = new IntersectionObserver(async (seen) => {
+      if (!seen.at(-1).isIntersecting) return;
       watch.disconnect();
       const first = bubbles()[0].dataset.id;
       const answer = await fetch(`${room.dataset.api}?before=${first}&limit=50`).catch(() => null);

@@ -20,7 +20,7 @@ class Channel extends EventTarget {
   /** Connect as the user `me`, once; messages above the id `last` come first. `probe` is asked for
       the session. */
   start(base, me, last, probe) {
-    if (this.#address) return;
+    if (this.#probe) return;
     this.#me = me;
     this.#address = `${location.origin.replace("http", "ws")}${base}/ws`;
     this.#probe = probe;
