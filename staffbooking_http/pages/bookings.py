@@ -125,7 +125,7 @@ async def submit_action(request: PageRequest) -> Redirect:
     try:
         way = await _run_action(call, visitor.actor, number, step)
     except (RuleBroken, ProcessorUnavailable) as error:
-        is_done = await _was_done(call, visitor.actor, number, step)
+        is_done = await _was_done(call, visitor.actor, number, Trigger(step))
         way = booking_path(number) + ("" if is_done else f"?refused={error.code}")
     return Redirect(way, status_code=303)
 
@@ -150,11 +150,11 @@ async def _run_action(call: Call, actor: Actor, number: int, step: _Action) -> s
     return booking_path(number)
 
 
-async def _was_done(call: Call, actor: Actor, number: int, step: _Action) -> bool:
+async def _was_done(call: Call, actor: Actor, number: int, trigger: Trigger) -> bool:
     """Whether the actor did this before, such as by the same button pressed twice."""
     booking, _, _ = await actions.get_by_id(call.ports, actor, number)
     newest = booking.timeline[-1]
-    return newest.trigger.value == step.value and newest.actor_id == actor.user_id
+    return newest.trigger is trigger and newest.actor_id == actor.user_id
 
 
 async def _page_context(call: Call, actor: Actor, found: BookingDetails) -> dict[str, Any]:
@@ -221,17 +221,10 @@ async def submit_cancellation(request: PageRequest) -> Template | Redirect:
     except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
         context = await _cancellation_context(call, visitor.actor, number)
         if context is None:
-            is_refused = not await _was_cancelled(call, visitor.actor, number)
+            is_refused = not await _was_done(call, visitor.actor, number, Trigger.CANCEL)
             return Redirect(way + (f"?refused={error.code}" if is_refused else ""), status_code=303)
         return render_error(_CANCELLATION_TEMPLATE, visitor, error, draft=draft.reason, **context)
     return Redirect(way, status_code=303)
-
-
-async def _was_cancelled(call: Call, actor: Actor, number: int) -> bool:
-    """Whether the actor has cancelled it before."""
-    booking, _, _ = await actions.get_by_id(call.ports, actor, number)
-    newest = booking.timeline[-1]
-    return newest.trigger is Trigger.CANCEL and newest.actor_id == actor.user_id
 
 
 async def _cancellation_context(call: Call, actor: Actor, number: int) -> dict[str, Any] | None:

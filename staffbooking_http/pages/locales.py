@@ -1,7 +1,7 @@
 """Languages and formats of the pages: dates, times, money and plurals by the visitor's locale.
 
-The locale follows from `Accept-Language`. English is complete; a further language is a catalogue of
-gettext in `translations` and a line in `_FORMATS_BY_LANGUAGE`.
+The locale follows from `Accept-Language`. Texts are English. Templates ask for them through
+gettext, so that another language is a catalogue beside a line in `_FORMATS_BY_LANGUAGE`.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ class PageLocale:
         """A month such as `December 2026`."""
         return _format_date(_to_date(day), "yMMMM", self.formats)
 
-    def format_weekday(self, day: date | str, *, short: bool = False) -> str:
+    def format_weekday(self, day: date | str, short: bool = False) -> str:
         """A weekday such as `Friday`; short: `Fri`."""
         return _format_date(_to_date(day), "EEE" if short else "EEEE", self.formats)
 

@@ -5,9 +5,8 @@ so that both follow the visitor's locale.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -94,34 +93,34 @@ def create_environment(base_path: str) -> Environment:
     environment.filters |= {
         "action_label": ACTION_LABELS.__getitem__,
         "city": zone_city,
-        "clock": _format_clock,
-        "date": _format_date,
+        "clock": _by_locale(PageLocale.format_clock),
+        "date": _by_locale(PageLocale.format_date),
         "fault": _format_fault,
         "field_label": _format_field_label,
         "first_name": first_name,
-        "day": _format_day,
+        "day": _by_locale(PageLocale.format_day),
         "deadline_label": DEADLINE_LABELS.__getitem__,
         "guidance": _format_guidance,
         "initials": _format_initials,
-        "moment": _format_moment,
-        "money": _format_money,
-        "month": _format_month,
-        "number": _format_number,
+        "moment": _by_locale(PageLocale.format_moment),
+        "money": _by_locale(PageLocale.format_money),
+        "month": _by_locale(PageLocale.format_month),
+        "number": _by_locale(PageLocale.format_number),
         "prose": _format_prose,
         "public_name": _format_public_name,
         "shape": _format_schema,
-        "short_day": _format_short_day,
+        "short_day": _by_locale(PageLocale.format_short_day),
         "span": _format_span,
         "time_element": _format_time_element,
-        "weekday": _format_weekday,
+        "weekday": _by_locale(PageLocale.format_weekday),
     }
     return environment
 
 
 @pass_context
 def _page_view(context: Context) -> PageView:
-    """The visit that a template is rendered for. Pages rendered outside a route give it as
-    `page`."""
+    """The visit that a template is rendered for. Pages that are rendered without a request give it
+    as `page_of_visit`."""
     if (given := context.get("page_of_visit")) is not None:
         view: PageView = given
         return view
@@ -183,49 +182,14 @@ def _navigation(role: Any) -> Sequence[NavigationItem]:
 # Formats by locale ----------------------------------------------------------------------
 
 
-@pass_context
-def _format_money(context: Context, amount: Decimal | float | str, currency: str) -> str:
-    return _page_view(context).locale.format_money(amount, currency)
+def _by_locale(method: Callable[..., str]) -> Callable[..., str]:
+    """A filter that calls a method of `PageLocale` on the visitor's locale."""
 
+    @pass_context
+    def format_value(context: Context, *values: Any) -> str:
+        return method(_page_view(context).locale, *values)
 
-@pass_context
-def _format_day(context: Context, day: date | str) -> str:
-    return _page_view(context).locale.format_day(day)
-
-
-@pass_context
-def _format_short_day(context: Context, day: date | str) -> str:
-    return _page_view(context).locale.format_short_day(day)
-
-
-@pass_context
-def _format_date(context: Context, day: date | str) -> str:
-    return _page_view(context).locale.format_date(day)
-
-
-@pass_context
-def _format_month(context: Context, day: date | str) -> str:
-    return _page_view(context).locale.format_month(day)
-
-
-@pass_context
-def _format_weekday(context: Context, day: date | str, short: bool = False) -> str:
-    return _page_view(context).locale.format_weekday(day, short=short)
-
-
-@pass_context
-def _format_clock(context: Context, clock_time: str) -> str:
-    return _page_view(context).locale.format_clock(clock_time)
-
-
-@pass_context
-def _format_number(context: Context, number: Decimal | float | str) -> str:
-    return _page_view(context).locale.format_number(number)
-
-
-@pass_context
-def _format_moment(context: Context, instant: datetime | str, timezone: str | None = None) -> str:
-    return _page_view(context).locale.format_moment(instant, timezone)
+    return format_value
 
 
 @pass_context

@@ -32,7 +32,6 @@ from staffbooking_core.usecases.bookings import actions, quotes, requests
 from staffbooking_http.api import query_string, rate_limits
 from staffbooking_http.api.access import require_customer
 from staffbooking_http.api.endpoint import Call, Reply, SignedInUser
-from staffbooking_http.api.errors import to_reply
 from staffbooking_http.pages.free_days import MonthCalendar, load_month, parse_month
 from staffbooking_http.pages.rendering import view_of_scope
 from staffbooking_http.pages.search import companion_context
@@ -187,17 +186,13 @@ async def _render_form(
     if error is not None:
         return render_error(_TEMPLATE, visitor, error, **context)
     if asked.refused:
-        return _render_refused(visitor, asked.refused, context)
+        return render(_TEMPLATE, visitor, _refusal_reply(asked.refused), **context)
     return render(_TEMPLATE, visitor, **context)
 
 
-def _render_refused(visitor: SignedInUser, code: str, context: dict[str, Any]) -> Template:
-    """The form with the refusal of a business rule, by its code."""
-    reply = to_reply(RuleBroken(code, code))
-    assert reply is not None
-    if code == RateLimitExceeded.code:
-        reply = Reply(429)
-    return render(_TEMPLATE, visitor, Reply(reply.status), **context)
+def _refusal_reply(code: str) -> Reply:
+    """The status of a form that a business rule or a rate limit has refused."""
+    return Reply(429 if code == RateLimitExceeded.code else 400)
 
 
 def _find_refusal(call: Call, draft: _BookingDraft, refused: str) -> StaffbookingError | None:

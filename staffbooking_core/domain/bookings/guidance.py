@@ -99,6 +99,12 @@ class Guidance:
 class _Cell:
     sentence: str
     action: NextAction | None = None
+    late_sentence: str = ""
+    """In place of the sentence, where there is no time from the cancellation to the start."""
+
+
+def _cancelled(text: str, action: NextAction | None = None) -> _Cell:
+    return _Cell(f"{text} %(lead)s before the start.", action, f"{text}.")
 
 
 S, P, A = Situation, Party, NextAction
@@ -242,22 +248,22 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.ADMIN: _Cell("It ended, since an account was disabled."),
     },
     S.CANCELLED_BY_CUSTOMER: {
-        P.CUSTOMER: _Cell("You cancelled it %(lead)s before the start."),
-        P.STAFF: _Cell("%(customer)s cancelled it %(lead)s before the start."),
-        P.API: _Cell("%(customer)s cancelled it %(lead)s before the start."),
-        P.ADMIN: _Cell("%(customer)s cancelled it %(lead)s before the start."),
+        P.CUSTOMER: _cancelled("You cancelled it"),
+        P.STAFF: _cancelled("%(customer)s cancelled it"),
+        P.API: _cancelled("%(customer)s cancelled it"),
+        P.ADMIN: _cancelled("%(customer)s cancelled it"),
     },
     S.CANCELLED_BY_STAFF: {
-        P.CUSTOMER: _Cell("%(staff)s cancelled it %(lead)s before the start.", A.REBOOK),
-        P.STAFF: _Cell("You cancelled it %(lead)s before the start."),
-        P.API: _Cell("%(staff)s cancelled it %(lead)s before the start."),
-        P.ADMIN: _Cell("%(staff)s cancelled it %(lead)s before the start."),
+        P.CUSTOMER: _cancelled("%(staff)s cancelled it", A.REBOOK),
+        P.STAFF: _cancelled("You cancelled it"),
+        P.API: _cancelled("%(staff)s cancelled it"),
+        P.ADMIN: _cancelled("%(staff)s cancelled it"),
     },
     S.CANCELLED_BY_ADMIN: {
-        P.CUSTOMER: _Cell("We cancelled it %(lead)s before the start."),
-        P.STAFF: _Cell("We cancelled it %(lead)s before the start."),
-        P.API: _Cell("The service cancelled it %(lead)s before the start."),
-        P.ADMIN: _Cell("An operator cancelled it %(lead)s before the start."),
+        P.CUSTOMER: _cancelled("We cancelled it"),
+        P.STAFF: _cancelled("We cancelled it"),
+        P.API: _cancelled("The service cancelled it"),
+        P.ADMIN: _cancelled("An operator cancelled it"),
     },
     S.REFUNDED: {
         P.CUSTOMER: _Cell("The dispute was decided for you."),
@@ -272,8 +278,6 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.ADMIN: _Cell("The chargeback was lost."),
     },
 }
-
-_LEAD_CLAUSE = " %(lead)s before the start"
 
 _ENDED_BY_TRIGGER = {
     Trigger.DECLINE: S.DECLINED,
@@ -300,7 +304,7 @@ def guide(
     no more."""
     situation = find_situation(booking, now, policy)
     cell, lead = _TABLE[situation][party], _lead(booking)
-    sentence = cell.sentence if lead is not None else cell.sentence.replace(_LEAD_CLAUSE, "")
+    sentence = cell.late_sentence if lead is None and cell.late_sentence else cell.sentence
     deadlines = tuple(_deadlines(booking, situation, party, now, policy))
     action = None if has_reviewed and cell.action is A.REVIEW else cell.action
     return Guidance(situation, sentence, action, deadlines, lead)

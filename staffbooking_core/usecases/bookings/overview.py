@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import filterfalse
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.booking import Booking
@@ -43,8 +43,7 @@ class GuidedBooking:
 @frozen
 class BookingsOverview:
     """The bookings of a home page. `needs_you` has those with a next action, the one with the
-    nearest deadline first; `ahead` the other open ones by their start; `past` the newest others,
-    those that can still be reviewed first."""
+    nearest deadline first; `ahead` the other open ones by their start; `past` the newest others."""
 
     needs_you: tuple[GuidedBooking, ...]
     ahead: tuple[GuidedBooking, ...]
@@ -74,13 +73,13 @@ async def get_overview(ports: Ports, actor: Actor) -> BookingsOverview:
             and party_of(actor, booking) in REVIEWING_PARTIES
             and await view.reviews.review_by(booking.id, actor.user_id) is not None
         }
-    guided = [_guide(ports, actor, booking, now, open_bookings) for booking in open_bookings]
+    guided = [_guide(ports, actor, booking, now, others=open_bookings) for booking in open_bookings]
     return BookingsOverview(
         tuple(sorted(filter(_needs, guided), key=_urgency)),
         tuple(sorted(filterfalse(_needs, guided), key=lambda each: each.booking.starts_at)),
         tuple(
-            _without_review(each) if each.booking.id in reviewed else each
-            for each in (_guide(ports, actor, booking, now, ()) for booking in past[:_MAX_PAST])
+            _guide(ports, actor, booking, now, has_reviewed=booking.id in reviewed)
+            for booking in past[:_MAX_PAST]
         ),
     )
 
@@ -98,13 +97,20 @@ async def _bookings_of(
 
 
 def _guide(
-    ports: Ports, actor: Actor, booking: Booking, now: datetime, others: Iterable[Booking]
+    ports: Ports,
+    actor: Actor,
+    booking: Booking,
+    now: datetime,
+    *,
+    others: Iterable[Booking] = (),
+    has_reviewed: bool = False,
 ) -> GuidedBooking:
     party = booking.party_of(actor.user_id) or Party.ADMIN
     conflicts = 0
     if booking.status is BookingStatus.PENDING and party is Party.STAFF:
         conflicts = sum(_overlaps(booking, other) for other in others)
-    return GuidedBooking(booking, party, guide(booking, party, now, ports.policy), conflicts)
+    guidance = guide(booking, party, now, ports.policy, has_reviewed=has_reviewed)
+    return GuidedBooking(booking, party, guidance, conflicts)
 
 
 def _overlaps(booking: Booking, other: Booking) -> bool:
@@ -127,8 +133,3 @@ def _urgency(guided: GuidedBooking) -> tuple[bool, datetime]:
     deadlines = guided.guidance.deadlines
     at = deadlines[0].at if deadlines else guided.booking.starts_at
     return not guided.booking.is_urgent, at
-
-
-def _without_review(guided: GuidedBooking) -> GuidedBooking:
-    """A reviewed booking has nothing next."""
-    return evolve(guided, guidance=evolve(guided.guidance, action=None))

@@ -13,6 +13,7 @@ from tests.http.messaging.message_calls import send_message
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import DAY, NOW, SECOND, add_booking, add_companion
 from tests.support.html_pages import page_text
+from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +52,7 @@ async def test_requests_of_staff_tell_conflicts(each_world: HttpDeployment) -> N
 
 
 async def test_past_bookings_can_be_reviewed_once(each_world: HttpDeployment) -> None:
-    """A completed booking tells that it took place, and offers no action once it is reviewed."""
+    """A completed booking tells that it took place, and asks for a review until there is one."""
     booking = await add_booking(
         each_world.store,
         each_world.companion,
@@ -63,7 +64,12 @@ async def test_past_bookings_can_be_reviewed_once(each_world: HttpDeployment) ->
     shown = (await client.get("/")).text
     assert rows(section(shown, "past")) == [str(booking.id)]
     assert "It took place" in section(shown, "past")
+    assert "Write a review" in section(shown, "past")
     assert rows(section(shown, "needs-you")) == []
+    await add_review(each_world.store, booking)
+    shown = (await client.get("/")).text
+    assert "It took place" in section(shown, "past")
+    assert "Write a review" not in shown
 
 
 async def test_the_history_comes_in_pages(world: HttpDeployment) -> None:
