@@ -46,8 +46,9 @@ class Marketplace:
     deployment: ProcessDeployment
     _clients: dict[str, httpx.Client] = field(factory=dict)
     _days_used: int = 0
-    booking_ids: dict[str, int] = field(factory=dict)
-    """Bookings by state, once `add_bookings` has made them."""
+    names: dict[str, str] = field(factory=dict)
+    """What paths of pages may name: ids of users and of bookings by state, tokens. `fill_states`
+    makes them."""
 
     @property
     def url(self) -> str:
@@ -62,6 +63,10 @@ class Marketplace:
     def user_id(self, role: str) -> int:
         user_id: int = json_body(self.client(role).get("/auth/session"))["user"]["id"]
         return user_id
+
+    def path(self, template: str) -> str:
+        """A page's path with its names filled in."""
+        return template.format_map(self.names)
 
     # Time ---------------------------------------------------------------------------
 
@@ -119,10 +124,12 @@ class Marketplace:
 
         self.deployment.wait_for(look, f"booking {booking_id} becomes {status}")
 
-    def pay(self, booking_id: int) -> None:
-        page = self.act("customer", booking_id, "checkout")["checkout_url"]
+    def pay(self, booking_id: int) -> str:
+        """Pay a booking; returns the address of its checkout page."""
+        page: str = self.act("customer", booking_id, "checkout")["checkout_url"]
         json_body(httpx.post(page, json={"outcome": "succeed"}))
         self.wait_for_status(booking_id, "paid")
+        return page
 
     def paid_booking(self, **changes: Any) -> dict[str, Any]:
         made = self.request_booking(**changes)
