@@ -21,7 +21,7 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people soak docs lock clean
+.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite; prints where to look"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-webhooks   deliveries per second, late retries, hanging receivers"
 	@echo "make bench-channel   messages delivered per second to 200 and 2,000 connections"
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
+	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, SIMULATION_STEPS=2000000 steps"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
@@ -65,6 +66,9 @@ bench-webhooks: $(V)/.dev
 bench-channel: $(V)/.dev
 	$(BIN)/python -m benchmarks.channel
 
+bench-pages: $(V)/.dev
+	$(BIN)/python -m benchmarks.pages
+
 bench-people: $(V)/.dev
 	$(BIN)/python -m benchmarks.companions measure $(MILLION)
 
@@ -84,6 +88,7 @@ soak: $(V)/.dev
 # One browser and one server for each of two processes.
 journeys: $(V)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m journeys tests/journeys
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m journeys tests/e2e
 
 journeys-all: export JOURNEY_VIEWS := all
 journeys-all: journeys

@@ -35,6 +35,7 @@ from staffbooking_adapters.settings_mail import (
 )
 from staffbooking_core.domain.shared.durations import parse_duration
 from staffbooking_core.domain.shared.money import (
+    CURRENCY_CODES,
     PARTS_PER_MILLION,
     THREE_DECIMAL_CURRENCIES,
     Currency,
@@ -323,7 +324,7 @@ def _parse_database_url(text: str) -> str:
 
 def _parse_currency(text: str) -> Currency:
     code = text.lower()
-    if len(code) != 3 or not (code.isascii() and code.isalpha()):
+    if code not in CURRENCY_CODES:
         raise ValueError("must be an ISO 4217 code such as usd")
     return Currency(code)
 

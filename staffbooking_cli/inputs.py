@@ -6,7 +6,7 @@ from typing import Annotated
 
 from attrs import field, frozen
 
-from staffbooking_core.bounds import TextBounds
+from staffbooking_core.bounds import TextBounds, trimmed
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.inputs import EmailAddress, Name, Password
 from staffbooking_core.usecases.accounts.administration import CreateUser
@@ -17,8 +17,8 @@ class NewAccount:
     """`users create`: any role, with or without a password."""
 
     email: EmailAddress
-    first_name: Name
-    last_name: Name
+    first_name: Name = field(converter=trimmed)
+    last_name: Name = field(converter=trimmed)
     role: Role
     subscription: Subscription
     password: Password | None = field(default=None, repr=False)

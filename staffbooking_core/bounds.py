@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from attrs import AttrsInstance, fields, frozen
 
@@ -85,3 +85,16 @@ def provided_fields(change: AttrsInstance) -> dict[str, Any]:
     """The fields that a change contains, by name."""
     every = ((field.name, getattr(change, field.name)) for field in fields(type(change)))
     return {name: value for name, value in every if value is not Unset.UNSET}
+
+
+_Names: TypeAlias = str | tuple[str, ...] | Unset
+"""The value of a field that has a name or several."""
+
+
+def trimmed(value: _Names) -> _Names:
+    """A name, or each of several, without surrounding blanks; other values as they are."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, tuple):
+        return tuple(each.strip() if isinstance(each, str) else each for each in value)
+    return value

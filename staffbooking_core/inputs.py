@@ -23,6 +23,7 @@ from staffbooking_core.bounds import (
     TextBounds,
     Unset,
     UtcInstant,
+    trimmed,
 )
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role
@@ -85,8 +86,8 @@ class RegistrationRole(StrEnum):
 class Register:
     email: EmailAddress
     password: Password = field(repr=False)
-    first_name: Name
-    last_name: Name
+    first_name: Name = field(converter=trimmed)
+    last_name: Name = field(converter=trimmed)
     role: RegistrationRole
 
 
@@ -145,7 +146,7 @@ class ChangeNotificationPreferences:
 
 @frozen(kw_only=True)
 class SubmitInquiry:
-    name: Name
+    name: Name = field(converter=trimmed)
     email: EmailAddress
     message: LongText = field(repr=False)
     subject: ShortText | None = None
@@ -244,17 +245,17 @@ class OpenPayoutAccount:
 
 @frozen(kw_only=True)
 class ChangeProfile:
-    first_name: Name | Unset = Unset.UNSET
-    last_name: Name | Unset = Unset.UNSET
+    first_name: Name | Unset = field(default=Unset.UNSET, converter=trimmed)
+    last_name: Name | Unset = field(default=Unset.UNSET, converter=trimmed)
     tagline: ShortText | Unset = Unset.UNSET
     bio: OptionalLongText | Unset = Unset.UNSET
     profile_photo: ImagePath | Unset = Unset.UNSET
     hourly_rate: Rate | Unset = Unset.UNSET
     daily_rate: Rate | Unset | None = Unset.UNSET
-    location_city: Name | Unset = Unset.UNSET
-    location_country: Name | Unset = Unset.UNSET
-    service_types: ServiceTypes | Unset = Unset.UNSET
-    languages: Languages | Unset = Unset.UNSET
+    location_city: Name | Unset = field(default=Unset.UNSET, converter=trimmed)
+    location_country: Name | Unset = field(default=Unset.UNSET, converter=trimmed)
+    service_types: ServiceTypes | Unset = field(default=Unset.UNSET, converter=trimmed)
+    languages: Languages | Unset = field(default=Unset.UNSET, converter=trimmed)
     years_experience: Annotated[int, IntegerBounds(0, 80)] | Unset | None = Unset.UNSET
     timezone: TimezoneName | Unset = Unset.UNSET
 
@@ -372,19 +373,19 @@ class ImportedCompanion:
     take the defaults for a new one."""
 
     email: EmailAddress
-    first_name: Name
-    last_name: Name
+    first_name: Name = field(converter=trimmed)
+    last_name: Name = field(converter=trimmed)
     hourly_rate: Rate
-    location_city: Name
-    location_country: Name
+    location_city: Name = field(converter=trimmed)
+    location_country: Name = field(converter=trimmed)
     timezone: TimezoneName
-    service_types: ServiceTypes
+    service_types: ServiceTypes = field(converter=trimmed)
     password: Password | None = field(default=None, repr=False)
     tagline: ShortText | Unset = Unset.UNSET
     bio: OptionalLongText | Unset = Unset.UNSET
     profile_photo: ImagePath | Unset = Unset.UNSET
     daily_rate: Rate | Unset = Unset.UNSET
-    languages: Languages | Unset = Unset.UNSET
+    languages: Languages | Unset = field(default=Unset.UNSET, converter=trimmed)
     tier: Tier | Unset = Unset.UNSET
     badges: Annotated[tuple[Badge, ...], ListBounds(50)] | Unset = Unset.UNSET
     weekly: WeeklyHoursList | Unset = Unset.UNSET

@@ -46,7 +46,7 @@ from staffbooking_core.value_checks import (
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_PAGE = 100_000
+_MAX_PAGE = 100_000
 
 # Arguments -------------------------------------------------------------------------------
 
@@ -56,8 +56,8 @@ Check = Callable[[str, Any, list[FieldError]], None]
 _PLAIN_TEXT = TextBounds(100_000, 0, characters=AllowedCharacters.OPAQUE)
 _STORED_INTEGER = IntegerBounds(-MAX_ID - 1, MAX_ID)
 _NAMED_BOUNDS = {
-    "page": IntegerBounds(1, MAX_PAGE),
-    "limit": IntegerBounds(1, MAX_PAGE),
+    "page": IntegerBounds(1, _MAX_PAGE),
+    "limit": IntegerBounds(1, _MAX_PAGE),
     "after_id": IntegerBounds(0, MAX_ID),
 }
 """Bounds of plain integers by the name of the parameter."""

@@ -30,7 +30,7 @@ _INSTANT_PATTERN = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
-OUTSIDE_CALENDAR = (
+_OUTSIDE_CALENDAR = (
     f"must lie between {availability.MIN_CALENDAR_DATE} and {availability.MAX_CALENDAR_DATE}"
 )
 
@@ -170,7 +170,7 @@ def check_instant(value: Any, _: UtcInstant) -> str:
     if (instant := _parse_instant(value)) is None:
         raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
     if not availability.MIN_CALENDAR_DATE <= instant.date() <= availability.MAX_CALENDAR_DATE:
-        raise ValueError(OUTSIDE_CALENDAR)
+        raise ValueError(_OUTSIDE_CALENDAR)
     return str(value)
 
 
@@ -184,8 +184,8 @@ def _parse_instant(value: Any) -> datetime | None:
 
 
 def uniqueness_key(item: Any) -> Any:
-    """The value by which elements are compared: names ignore letter case."""
-    return normalize_text(item) if isinstance(item, str) else item
+    """The value by which elements are compared: names ignore letter case and surrounding blanks."""
+    return normalize_text(item.strip()) if isinstance(item, str) else item
 
 
 def check_date(value: Any) -> date:
@@ -193,7 +193,7 @@ def check_date(value: Any) -> date:
     if type(value) is not date:
         raise ValueError("must be a date of the form YYYY-MM-DD")
     if not availability.MIN_CALENDAR_DATE <= value <= availability.MAX_CALENDAR_DATE:
-        raise ValueError(OUTSIDE_CALENDAR)
+        raise ValueError(_OUTSIDE_CALENDAR)
     return value
 
 

@@ -17,8 +17,9 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 from litestar import Litestar
+from litestar.config.compression import CompressionConfig
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 from litestar.handlers import ASGIRouteHandler
@@ -40,6 +41,7 @@ from staffbooking_http.api.endpoint import (
     Endpoint,
     Header,
     Receive,
+    Reply,
     Scope,
     Send,
 )
@@ -55,10 +57,16 @@ from staffbooking_http.channel.socketio import SOCKETIO_PATHS, SocketIoApp
 from staffbooking_http.channel.websocket import WebSocketApp
 from staffbooking_http.docs import openapi
 from staffbooking_http.pages import app as pages
+from staffbooking_http.pages.problems import accepts_html, handle_error, problem_reply
+from staffbooking_http.pages.rendering import create_environment, create_template_config
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Lifespan: TypeAlias = Callable[[Litestar], AbstractAsyncContextManager[Any]]
+
+
+_LARGE_PAGE_COMPRESSION = CompressionConfig(backend="gzip", minimum_size=64 * 1024)
+"""For the documentation: pages with somebody's data are smaller."""
 
 
 @frozen
@@ -149,8 +157,14 @@ class StaffbookingApp(Litestar):
         self.site = site
         self._base_path = base_path(policy)
         self._database_seconds = policy.request_database_time.total_seconds()
-        self._pipeline = Pipeline(site)
-        self._page_security_headers = security_headers(policy, pages.PAGE_CONTENT_SECURITY_POLICY)
+        self._pipeline = Pipeline(site, self._to_error_page)
+        content_policy = pages.content_security_policy(policy, site.ports.payments.checkout_origin)
+        self._page_content_policy = content_policy.encode()
+        self._page_security_headers = (
+            *security_headers(policy, content_policy),
+            (b"permissions-policy", pages.PERMISSIONS_POLICY.encode()),
+            (b"cross-origin-opener-policy", b"same-origin"),
+        )
         handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None)
         endpoints: list[tuple[str, TableEntry]] = [
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
@@ -167,9 +181,10 @@ class StaffbookingApp(Litestar):
         super().__init__(
             handlers,
             lifespan=[*lifespan, lambda _: self._run_channel()],
-            state=State({"site": site, "document": document}),
-            template_config=pages.create_template_config(self._base_path),
-            exception_handlers={Exception: pages.handle_error},
+            state=State({"site": site, "document": document, **pages.page_state()}),
+            template_config=create_template_config(self._base_path),
+            exception_handlers={Exception: handle_error},
+            compression_config=_LARGE_PAGE_COMPRESSION,
             openapi_config=None,
             logging_config=None,
             **options,
@@ -254,9 +269,34 @@ class StaffbookingApp(Litestar):
         if isinstance(entry, Resource):
             return self._pipeline(scope, receive, send, entry, params)
         if isinstance(entry, PageResource):
-            reply = method_not_allowed_reply(scope["method"], entry.allow)
-            return send_reply(send, reply, self._page_headers(scope[REQUEST_ID_KEY]))
+            return self._refuse_method(entry, scope, send)
         return entry(scope, receive, send)
+
+    async def _refuse_method(self, page: PageResource, scope: Scope, send: Send) -> None:
+        """Respond to a method that a page does not take. A browser that loads the address of a
+        form, which only takes POST, is led to the nearest page above it."""
+        if scope["method"] in ("GET", "HEAD") and accepts_html(scope):
+            reply = Reply(303, headers=((b"location", self._page_above(scope["path"])),))
+        else:
+            reply = method_not_allowed_reply(scope["method"], page.allow)
+            reply = self._to_error_page(scope, reply)
+        await send_reply(send, reply, self._page_headers(scope[REQUEST_ID_KEY]))
+
+    def _page_above(self, path: str) -> bytes:
+        """The address of the nearest page above a path."""
+        while path := path.rpartition("/")[0]:
+            found = self._tables["http"].find(path)
+            if found and isinstance(found[0], PageResource) and found[0].takes("GET"):
+                break
+        return f"{self._base_path}{path or '/'}".encode()
+
+    def _to_error_page(self, scope: Scope, reply: Reply) -> Reply:
+        """The response to an unknown path or method in the form that the client accepts."""
+        if not reply.body or not accepts_html(scope):
+            return reply
+        page = problem_reply(create_environment(self._base_path), scope, reply)
+        own = (b"content-security-policy", self._page_content_policy)
+        return evolve(page, headers=(*page.headers, own))
 
     async def _answer_unknown_path(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -308,8 +348,10 @@ class StaffbookingApp(Litestar):
 
         async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
-                own = map(self._prefix_location, message.get("headers", ()))
-                message["headers"] = [*own, *self._page_headers(request_id)]
+                own = [self._prefix_location(header) for header in message.get("headers", ())]
+                names = {name for name, _ in own}
+                shared = self._page_headers(request_id)
+                message["headers"] = [*own, *(pair for pair in shared if pair[0] not in names)]
             elif omits_body:
                 message = {**message, "body": b""}
             await send(message)

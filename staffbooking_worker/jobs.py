@@ -59,6 +59,7 @@ JOBS = (
     Job("held-deliveries", deliveries.resume_held_deliveries, idle_seconds=2),
     Job("expired-deliveries", deliveries.cancel_held_deliveries, idle_seconds=600),
     Job("away", offline_notifications.notify_of_unread_messages, idle_seconds=5),
+    Job("departed", offline_notifications.notify_departed_users, idle_seconds=30),
     Job("notices", _send_notification, idle_seconds=2),
     Job("sweep", due_work.delete_expired, idle_seconds=600),
     SANDBOX_EVENTS_JOB,

@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from attrs import evolve
 
@@ -80,6 +81,8 @@ class FakeProcessor:
         self._calls = CallExecutor(store, clock, injector)
         self._accounts = PayeeAccounts(store, manual_payees)
         self._pages_url = f"{base_url.rstrip('/')}/sandbox"
+        parts = urlsplit(base_url)
+        self.checkout_origin = f"{parts.scheme}://{parts.netloc}"
         self._secret = secret
         self._make_ref = make_ref
         self.sandbox = FakeSandbox(store, clock, self._accounts, injector, secret, fee_ppm)

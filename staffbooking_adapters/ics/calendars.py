@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import Interval, merge_intervals
 from staffbooking_core.errors import invalid_field
 
@@ -31,6 +32,13 @@ class IcsCalendars:
 
         return await anyio.to_thread.run_sync(
             feed.write_feed, name, bookings, self._host, limiter=self._write_limiter
+        )
+
+    async def format_booking(self, booking: Booking, viewer: Party) -> bytes:
+        from staffbooking_adapters.ics import feed
+
+        return await anyio.to_thread.run_sync(
+            feed.write_booking, booking, viewer, self._host, limiter=self._write_limiter
         )
 
     async def parse_busy_times(

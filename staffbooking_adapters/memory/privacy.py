@@ -187,3 +187,4 @@ class PersonalDataWriter(PersonalDataReader):
         state.calendar_feeds.discard(user_id)
         state.muted_kinds.discard(user_id)
         state.last_seen.discard(user_id)
+        state.unclaimed_departures.discard(user_id)

@@ -123,6 +123,7 @@ class EventRow:
     event: PublishedEvent
     body: bytes = field(repr=False)
     position: int | None = None
+    request_id: str | None = None
 
 
 @frozen
@@ -140,6 +141,7 @@ class NoticeRow:
     due_at: datetime
     attempts: int = 0
     lease: Lease | None = None
+    request_id: str | None = None
 
 
 @frozen
@@ -289,6 +291,8 @@ class MemoryState:
     """By user and node."""
     last_seen: Table[int, datetime] = field(factory=Table)
     """By user."""
+    unclaimed_departures: Table[int, None] = field(factory=Table)
+    """The users whose missed messages were not looked at since `last_seen` was set."""
     portfolio: Table[int, PortfolioItem] = field(factory=Table)
     images: Table[str, Image] = field(factory=Table)
     orphaned_files: Table[str, None] = field(factory=Table)

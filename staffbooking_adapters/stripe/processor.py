@@ -59,6 +59,7 @@ class StripeProcessor:
     """
 
     name = "stripe"
+    checkout_origin = "https://checkout.stripe.com"
 
     def __init__(
         self,

@@ -101,7 +101,7 @@ async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str
     from staffbooking_cli.sample import guide, seed
 
     if await seed.is_sample_missing(ports):
-        render.print_note("Filling the database with sample companions...")
+        render.print_note("Filling the database with sample people and a year of their bookings...")
         await seed.fill_database(ports)
     sample = await seed.load_sample(ports, folder)
     welcome = guide.render_welcome(

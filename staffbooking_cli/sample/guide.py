@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo
 from attrs import frozen
 
 from staffbooking_cli.errors import CommandRefused
+from staffbooking_cli.sample.cast import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL
 from staffbooking_cli.sample.market import GUIDE_SERVICE, KNOWN_STAFF, PASSWORD, STAFF_EMAIL
-from staffbooking_cli.sample.seed import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL, DemoSample
+from staffbooking_cli.sample.seed import DemoSample
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.json_types import format_instant
@@ -82,6 +83,7 @@ Sign-ins, all with the password {PASSWORD}
   staff       {", ".join(KNOWN_STAFF.values())}
   enterprise  {ENTERPRISE_EMAIL}
   admin       {ADMIN_EMAIL}
+Customer and staff have bookings in every state; the admin has disputes to resolve.
 
 API key       {sample.key}
 Data          {folder}

@@ -8,6 +8,9 @@ from datetime import date, timedelta
 from random import Random
 from typing import Any
 
+from attrs import frozen
+
+from staffbooking_cli.sample.art.portraits import Look
 from staffbooking_cli.sample.places import CITIES, NAME_POOLS, City
 from staffbooking_cli.sample.trades import TRADES, WEEKLY_HOURS, Trade
 
@@ -28,22 +31,56 @@ KNOWN_STAFF = {
     "Sydney": "staff.sydney@demo.test",
 }
 """The staff members with a password, one in each of these cities."""
+FEATURED_CITIES = ("Lisbon", "Porto", "London", "Berlin", "Zurich", "São Paulo")
+"""The cities whose staff members have portraits, portfolios and reviews, as `KNOWN_STAFF` has."""
 
 _TIERS = (("standard", 1.0), ("standard", 1.0), ("standard", 1.1), ("premium", 1.3), ("elite", 1.7))
+_PRACTICAL_TEXTS = (
+    "I live in {city} and travel up to an hour without a fee.",
+    "I like to talk through the plan a few days before, and I arrive half an hour early.",
+    "Insured, and happy to send references from {city}.",
+    "Small dinners and big halls are both fine; tell me what matters most to you.",
+    "I answer within a few hours, also at weekends.",
+)
+"""Closing sentences of a bio, with {city}."""
 _PLAIN_LETTERS = str.maketrans({"ø": "o", "ł": "l", "ß": "ss", "’": ""})
 
 
-def sample_companions(today: date) -> Iterator[dict[str, Any]]:
-    """Rows in the format of `companions import`. Days off are relative to `today`."""
+@frozen
+class SamplePerson:
+    """A sample companion."""
+
+    row: dict[str, Any]
+    """In the format of `companions import`."""
+    look: Look
+    years: int
+    """Years of experience."""
+
+    @property
+    def email(self) -> str:
+        return str(self.row["email"])
+
+    @property
+    def is_featured(self) -> bool:
+        """Whether the person has a portrait, a portfolio and reviews."""
+        in_city = self.row["location_city"] in FEATURED_CITIES
+        return self.row["approved"] and (in_city or self.email in KNOWN_STAFF.values())
+
+
+def sample_companions(today: date) -> list[SamplePerson]:
+    """All sample companions. Days off are relative to `today`."""
+    return list(_generate_companions(today))
+
+
+def _generate_companions(today: date) -> Iterator[SamplePerson]:
     random = Random(_SEED)
-    taken: set[str] = set()
+    taken: set[tuple[str, str]] = set()
     for city in CITIES:
         trades = random.sample(TRADES, _COMPANIONS_PER_CITY)
-        for number, trade in enumerate(trades):
+        names = _pick_names(random, city, taken)
+        for number, (trade, name) in enumerate(zip(trades, names, strict=True)):
             known = KNOWN_STAFF.get(city.name) if number == 0 else None
-            yield _sample_companion(
-                random, city, TRADES[0] if known else trade, known, taken, today
-            )
+            yield _sample_companion(random, city, TRADES[0] if known else trade, known, name, today)
 
 
 def _sample_companion(
@@ -51,23 +88,25 @@ def _sample_companion(
     city: City,
     trade: Trade,
     known_email: str | None,
-    taken_emails: set[str],
+    name: tuple[str, str],
     today: date,
-) -> dict[str, Any]:
+) -> SamplePerson:
     people = NAME_POOLS[city.name_pool]
-    first, last, email = _pick_name(random, city, taken_emails)
+    first, last = name
     tier, factor = random.choice(_TIERS)
     rate = max(5, round(trade.hourly_rate * city.price_level * factor * random.uniform(0.85, 1.2)))
     others = random.sample(trade.other_services, random.randint(0, len(trade.other_services)))
     speaks = people.languages[: random.randint(1, len(people.languages))]
     if "Interpreter" in (trade.name, *others):
         speaks = people.languages
+    years = random.randint(3, 18)
+    bio = f"{random.choice(trade.bios)}\n\n{random.choice(_PRACTICAL_TEXTS)}"
     row = {
-        "email": known_email or email,
+        "email": known_email or _email_address(name),
         "first_name": first,
         "last_name": last,
         "tagline": random.choice(trade.taglines),
-        "bio": random.choice(trade.bios).format(city=city.name, years=random.randint(3, 18)),
+        "bio": bio.format(city=city.name, years=years),
         "hourly_rate": rate,
         "daily_rate": round(rate * random.uniform(6.2, 7.4)) if random.random() < 0.85 else None,
         "location_city": city.name,
@@ -83,17 +122,24 @@ def _sample_companion(
     }
     if known_email is not None:
         row |= {"password": PASSWORD, "weekly": [], "overrides": [], "approved": True}
-    return row
+    feminine = people.first_names.index(first) < len(people.first_names) // 2
+    return SamplePerson(row, Look(city.name_pool, feminine, trade.name), years)
 
 
-def _pick_name(random: Random, city: City, taken_emails: set[str]) -> tuple[str, str, str]:
+def _pick_names(random: Random, city: City, taken: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """First and last names of a city's people, who share neither; nobody elsewhere has both."""
     people = NAME_POOLS[city.name_pool]
     while True:
-        first, last = random.choice(people.first_names), random.choice(people.last_names)
-        email = f"{_ascii_name(first)}.{_ascii_name(last)}@demo.test"
-        if email not in taken_emails:
-            taken_emails.add(email)
-            return first, last, email
+        first_names = random.sample(people.first_names, _COMPANIONS_PER_CITY)
+        last_names = random.sample(people.last_names, _COMPANIONS_PER_CITY)
+        names = list(zip(first_names, last_names, strict=True))
+        if not taken.intersection(names):
+            taken.update(names)
+            return names
+
+
+def _email_address(name: tuple[str, str]) -> str:
+    return f"{'.'.join(map(_ascii_name, name))}@demo.test"
 
 
 def _ascii_name(name: str) -> str:

@@ -28,6 +28,7 @@ class NamePool:
     languages: tuple[str, ...]
     """Everybody speaks the first one; some speak more."""
     first_names: tuple[str, ...]
+    """Half of them women's names, then men's."""
     last_names: tuple[str, ...]
 
 

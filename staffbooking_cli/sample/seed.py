@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from attrs import frozen
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import CommandRefused
-from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL, sample_companions
+from staffbooking_cli.sample import history, market, pictures
+from staffbooking_cli.sample.cast import (
+    ADMIN_EMAIL,
+    ADMIN_NAME,
+    CUSTOMER_EMAIL,
+    ENTERPRISE_EMAIL,
+    GUESTS,
+    SECOND_CUSTOMER_EMAIL,
+    Cast,
+)
+from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL, SamplePerson
+from staffbooking_cli.sample.stage import Person, StaffMember, Stage
+from staffbooking_cli.sample.stories import tell_all
+from staffbooking_cli.sample.telling import Telling
+from staffbooking_cli.sample.walk import return_to_present, run_stories, set_clock_back
 from staffbooking_core.domain.accounts.api_keys import (
     Permission,
     digest_api_key,
@@ -16,18 +32,36 @@ from staffbooking_core.domain.accounts.api_keys import (
 )
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import CreateApiKey, ImportedCompanion
+from staffbooking_core.inputs import CreateApiKey, ImportedCompanion, SubmitInquiry
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.accounts.administration import CreateUser
 from staffbooking_core.usecases.companions import imports
+from staffbooking_core.usecases.notifications import inquiries
 
 _EMAIL_DOMAIN = "@demo.test"
-CUSTOMER_EMAIL = "customer@demo.test"
-ENTERPRISE_EMAIL = "enterprise@demo.test"
-ADMIN_EMAIL = "admin@demo.test"
 _KEY_NAME = "Demo"
 KEY_FILE = "api-key"
+
+_JOINING_DAYS_AGO = (500, 440, 380, 320, 260)
+"""When the people join, an equal part of them each time."""
+_REVIEWED_OTHERS = 13
+_PORTFOLIO_OTHERS = 6
+_INQUIRIES = (
+    (
+        "Rosa Lind",
+        "rosa@example.com",
+        "Staff for a trade fair",
+        "We need twelve hosts for three days in May. Can one order be for several people?",
+    ),
+    (
+        "Ben Okoro",
+        "ben@example.com",
+        "Invoices",
+        "Our accounting needs the tax number on the receipt. Where can I enter it?",
+    ),
+)
+"""Name, e-mail address, subject and text."""
 
 
 @frozen
@@ -52,38 +86,124 @@ async def is_sample_missing(ports: Ports) -> bool:
 
 
 async def fill_database(ports: Ports) -> None:
-    """Insert the sample, or complete one that an interrupted start left."""
-    today = (await ports.clock.business()).date()
-    staff = [structure(ImportedCompanion, row) for row in sample_companions(today)]
-    await imports.import_companions(ports, staff)
-    for person in _sign_in_users():
-        if not await _find_user(ports, person.email):
-            await administration.create_user(ports, person)
+    """Insert the sample: people, then what they did until today. Of a sample whose start was
+    interrupted, only the people are completed: its past is not walked twice."""
+    now = ports.clock.wall()
+    people = market.sample_companions(now.date())
+    if await administration.list_bookings(ports, limit=1):
+        await _import_people(ports, people)
+        await _create_customers(ports)
+    else:
+        await _live_until(ports, now, people)
+    await return_to_present(ports)
+    await _create_missing_user(ports, ADMIN_EMAIL, *ADMIN_NAME, role=Role.ADMIN)
 
 
-def _sign_in_users() -> tuple[CreateUser, ...]:
-    """The accounts that are not staff, the admin last."""
-    return (
-        _create_user_command(CUSTOMER_EMAIL, "Clara", "Winter", Role.CUSTOMER),
-        _create_user_command("second.customer@demo.test", "Marcus", "Bell", Role.CUSTOMER),
-        _create_user_command(
-            ENTERPRISE_EMAIL, "Grand", "Events", Role.CUSTOMER, Subscription.ENTERPRISE
-        ),
-        _create_user_command(ADMIN_EMAIL, "Ada", "Keeper", Role.ADMIN),
+async def _live_until(ports: Ports, now: datetime, people: Sequence[SamplePerson]) -> None:
+    """Everybody joins in the past, and lives until the present."""
+    for batch, days_ago in enumerate(_JOINING_DAYS_AGO):
+        await set_clock_back(ports, now - timedelta(days=days_ago))
+        await _import_people(ports, people[batch :: len(_JOINING_DAYS_AGO)])
+    await _create_customers(ports)
+    cast = await _assemble_cast(ports, people)
+    await _add_pictures(ports, people, cast)
+    stage = Stage(ports)
+    past = history.plan_past_bookings(
+        [
+            (cast.staff, 8),
+            *((member, 3) for member in cast.colleagues),
+            *((member, 2) for member in cast.others[:_REVIEWED_OTHERS]),
+        ],
+        (*cast.guests, cast.second_customer),
+    )
+    stories = [history.tell_past_booking(stage, now, plan) for plan in past]
+    await run_stories(ports, [*stories, *tell_all(Telling(stage, now), cast)], now)
+    await _send_inquiries(ports)
+
+
+async def _import_people(ports: Ports, people: Sequence[SamplePerson]) -> None:
+    rows = [structure(ImportedCompanion, person.row) for person in people]
+    await imports.import_companions(ports, rows)
+
+
+async def _create_customers(ports: Ports) -> None:
+    """The accounts that are neither staff nor admin."""
+    await _create_missing_user(ports, CUSTOMER_EMAIL, "Clara", "Winter")
+    await _create_missing_user(ports, SECOND_CUSTOMER_EMAIL, "Marcus", "Bell")
+    await _create_missing_user(
+        ports, ENTERPRISE_EMAIL, "Grand", "Events", subscription=Subscription.ENTERPRISE
+    )
+    for email, first, last in GUESTS:
+        await _create_missing_user(ports, email, first, last, password=None)
+
+
+async def _create_missing_user(
+    ports: Ports,
+    email: str,
+    first: str,
+    last: str,
+    role: Role = Role.CUSTOMER,
+    subscription: Subscription = Subscription.NONE,
+    password: str | None = PASSWORD,
+) -> None:
+    if not await _find_user(ports, email):
+        command = CreateUser(
+            email=email,
+            first_name=first,
+            last_name=last,
+            role=role,
+            password=password,
+            subscription=subscription,
+        )
+        await administration.create_user(ports, command)
+
+
+async def _assemble_cast(ports: Ports, people: Sequence[SamplePerson]) -> Cast:
+    featured = [person for person in people if person.is_featured]
+    members = [await _staff_member(ports, person) for person in featured]
+    [staff] = [member for member in members if member.email == STAFF_EMAIL]
+    # The others are mixed, so that neighbours in the order work in different cities.
+    places = [member.city for member in members]
+    order = sorted(range(len(members)), key=lambda index: places[:index].count(places[index]))
+    mixed = [members[index] for index in order if members[index] is not staff]
+    return Cast(
+        customer=await _customer(ports, CUSTOMER_EMAIL),
+        second_customer=await _customer(ports, SECOND_CUSTOMER_EMAIL),
+        enterprise=await _customer(ports, ENTERPRISE_EMAIL),
+        guests=tuple([await _customer(ports, email) for email, _, _ in GUESTS]),
+        staff=staff,
+        colleagues=tuple(member for member in mixed if member.city == staff.city),
+        others=tuple(member for member in mixed if member.city != staff.city),
     )
 
 
-def _create_user_command(
-    email: str, first: str, last: str, role: Role, tier: Subscription = Subscription.NONE
-) -> CreateUser:
-    return CreateUser(
-        email=email,
-        first_name=first,
-        last_name=last,
-        role=role,
-        password=PASSWORD,
-        subscription=tier,
-    )
+async def _staff_member(ports: Ports, person: SamplePerson) -> StaffMember:
+    user = await administration.get_user(ports, person.email)
+    row = person.row
+    city, timezone, services = row["location_city"], row["timezone"], row["service_types"]
+    return StaffMember(user.id, user.role, user.email, city, timezone, tuple(services))
+
+
+async def _customer(ports: Ports, email: str) -> Person:
+    user = await administration.get_user(ports, email)
+    return Person(user.id, user.role, user.email)
+
+
+async def _add_pictures(ports: Ports, people: Sequence[SamplePerson], cast: Cast) -> None:
+    known = {person.email: person for person in people}
+    for member in (cast.staff, *cast.colleagues, *cast.others):
+        await pictures.add_portrait(ports, member.actor, known[member.email])
+    await pictures.add_portfolio(ports, cast.staff.actor, known[cast.staff.email], 4, pending=1)
+    for member in (*cast.colleagues, *cast.others[:_PORTFOLIO_OTHERS]):
+        await pictures.add_portfolio(ports, member.actor, known[member.email], 2)
+    for member in cast.others[_PORTFOLIO_OTHERS : _PORTFOLIO_OTHERS + 2]:
+        await pictures.add_portfolio(ports, member.actor, known[member.email], 0, pending=1)
+
+
+async def _send_inquiries(ports: Ports) -> None:
+    for name, email, subject, message in _INQUIRIES:
+        command = SubmitInquiry(name=name, email=email, subject=subject, message=message)
+        await inquiries.submit_inquiry(ports, command)
 
 
 async def _find_user(ports: Ports, email: str) -> User | None:

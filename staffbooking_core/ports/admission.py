@@ -64,6 +64,11 @@ class Admission(Protocol):
         """Count one hit in a window."""
         ...
 
+    async def return_hit(self, scope: str, now: datetime) -> None:
+        """Take one counted hit back from a running window: what it was counted for did not
+        happen."""
+        ...
+
     async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         """The state of a window, without counting a hit."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
@@ -108,6 +108,13 @@ class BookingsReadPort(Protocol):
 
     async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
         """Up to `limit + 1` bookings from the page's start."""
+        ...
+
+    async def bookings_between(
+        self, customer_id: int, companion_ids: Collection[int], limit: int
+    ) -> Sequence[Booking]:
+        """Up to `limit` bookings of a customer with any of these companions, the latest start
+        first."""
         ...
 
     async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:

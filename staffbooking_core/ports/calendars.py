@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import Interval
 
 
@@ -15,6 +16,11 @@ class Calendars(Protocol):
     async def format_feed(self, name: str, bookings: Sequence[Booking]) -> bytes:
         """A calendar with these bookings as their companion may see them; equal input gives equal
         bytes."""
+        ...
+
+    async def format_booking(self, booking: Booking, viewer: Party) -> bytes:
+        """A calendar with one booking as one side of it sees it: the event is named by the other
+        side."""
         ...
 
     async def parse_busy_times(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Protocol
 
@@ -69,6 +69,23 @@ class CompanionsReadPort(Protocol):
 
     async def service_names(self) -> Sequence[str]:
         """The names of the offered service types, each as its best-ranked companion spells it."""
+        ...
+
+    async def city_counts(self, limit: int) -> Sequence[tuple[str, str, int]]:
+        """The cities with the most listed companions, with their country and that number. Reads
+        the search rows of all listed companions."""
+        ...
+
+    async def last_listed_id(self) -> int:
+        """The highest id of a listed companion; 0 where none is listed."""
+        ...
+
+    async def listed_ids(self, first_id: int, last_id: int) -> Sequence[int]:
+        """The ids of the listed companions from `first_id` to `last_id`, ascending."""
+        ...
+
+    async def profile_photos(self, companion_ids: Collection[int]) -> Mapping[int, str]:
+        """The photos of those companions that have one, listed or not, by id."""
         ...
 
     async def search_candidates(

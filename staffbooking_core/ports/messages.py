@@ -93,6 +93,11 @@ class MessagesReadPort(Protocol):
         `CONTACT_SHARING_STATUSES`."""
         ...
 
+    async def unread_count(self, user_id: int) -> int:
+        """Number of messages of others that a user may read and has not, over all of their
+        conversations."""
+        ...
+
     async def last_message_id(self, user_id: int | None = None) -> int:
         """The id of the last message of all, or of those that a user may read; 0 where there is
         none."""
@@ -181,6 +186,13 @@ class MessagesWritePort(MessagesReadPort, Protocol):
         """These messages, each for every participant but the sender who has not read it, is not
         connected, and has read the conversation since the last notification; by message id, then
         user id. `now` is wall time."""
+        ...
+
+    async def missed_messages(
+        self, user_ids: Sequence[int], max_id: int, now: datetime
+    ) -> Sequence[UnreadMessage]:
+        """The last message by each sender, not above `max_id`, that `unread_messages` would return
+        for one of these users; by message id, then user id. `now` is wall time."""
         ...
 
     async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:

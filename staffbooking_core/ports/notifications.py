@@ -20,6 +20,8 @@ class DueNotification:
     id: int
     notification: Notification
     attempts: int
+    request_id: str | None = None
+    """The id of the request that caused it, for the log."""
 
 
 class NotificationsReadPort(Protocol):

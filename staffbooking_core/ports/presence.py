@@ -62,3 +62,8 @@ class PresenceWritePort(PresenceReadPort, Protocol):
         connected there, ascending. Their `last_seen` becomes the end of the lease, unless it is
         later already."""
         ...
+
+    async def claim_departed_users(self, seen_before: datetime, limit: int) -> Sequence[int]:
+        """Up to `limit` ids of users whose `last_seen` is not after `seen_before`, ascending. Each
+        is returned once for each time that `last_seen` was set."""
+        ...

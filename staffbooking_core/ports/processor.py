@@ -50,6 +50,11 @@ class PaymentProcessor(Protocol):
         """The provider's name, which stored rows refer to."""
         ...
 
+    @property
+    def checkout_origin(self) -> str:
+        """The origin of the hosted checkout pages, such as `https://pay.example.com`."""
+        ...
+
     def min_amount(self, currency: str) -> int:
         """The least total that can be charged in a currency."""
         ...

@@ -46,6 +46,8 @@ class DueDelivery:
 
     delivery: Delivery
     body: bytes = field(repr=False)
+    request_id: str | None = None
+    """The id of the request that caused the event, for the log."""
 
 
 EndpointClaim: TypeAlias = tuple[int, str]

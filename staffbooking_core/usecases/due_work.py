@@ -49,6 +49,7 @@ async def _run_due_item(ports: Ports) -> int:
         or await deliveries.resume_held_deliveries(ports)
         or await deliveries.cancel_held_deliveries(ports)
         or await offline_notifications.notify_of_unread_messages(ports)
+        or await offline_notifications.notify_departed_users(ports)
         or await notifications.send_notifications(ports)
     )
 

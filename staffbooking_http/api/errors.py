@@ -79,7 +79,8 @@ ERROR_CODE_DESCRIPTIONS = {
     "foreign_origin": "a page of another origin tried to sign in or to open the channel",
     "wrong_party": "only the other party of the booking may do this",
     "no_shared_booking": "only the customer and the companion of a booking write to each other",
-    "conversation_left": "a companion who is no longer booked can read the conversation, not write",
+    "conversation_left": "a companion who is no longer booked can read the conversation and not "
+    "write; to an erased person nobody can write",
     "customers_only": "only customers book for themselves",
     "admins_only": "only admins see and decide what operators do",
     "staff_only": "only staff members have a profile and payouts, and respond to reviews",

@@ -8,7 +8,7 @@
 5. The use-case, which looks up the target itself.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -81,8 +81,12 @@ class Resource:
 class Pipeline:
     """Handles calls of the API from start to end, without the web framework."""
 
-    def __init__(self, site: AppContext) -> None:
+    def __init__(
+        self, site: AppContext, to_error_page: Callable[[Scope, Reply], Reply] | None = None
+    ) -> None:
+        """`to_error_page` gives the response to an unknown path in the form for its client."""
         self.site = site
+        self._to_error_page = to_error_page
         self._unmatched_metrics = RequestMetrics("", "")
         site.request_metrics.append(self._unmatched_metrics)
 
@@ -106,6 +110,8 @@ class Pipeline:
         except Exception as error:
             log_refusal(call, error)
             reply = _reply_to_error(call, error, route, request_id)
+        if resource is None and self._to_error_page is not None:
+            reply = self._to_error_page(scope, reply)
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
         own = (*self._default_headers(reply), (b"x-request-id", request_id.encode()))

@@ -40,6 +40,23 @@ async def count_user(call: Call, user_id: int) -> None:
     await count(call, f"user:{user_id}")
 
 
+async def reserve(call: Call, rule: RateLimit, subject: str) -> str:
+    """Count the call in the window of a rule; returns the window's name for `return_reserved`.
+    Raises RateLimitExceeded, and then has counted nothing."""
+    scope = f"{rule.name}:{subject}"
+    verdict = await _count_hit(call, scope, rule)
+    if not verdict.allowed:
+        await return_reserved(call, scope)
+        raise RateLimitExceeded(verdict)
+    return scope
+
+
+async def return_reserved(call: Call, scope: str) -> None:
+    """Uncount a reserved call that made nothing: of what a page's form makes, only what succeeds
+    spends the window of its kind (CONTRACT 8)."""
+    await call.ports.admission.return_hit(scope, call.now)
+
+
 async def count_address(call: Call) -> None:
     """Count the call in the general window of the client's address. Raises RateLimitExceeded."""
     rule = call.ports.policy.limits.general

@@ -1,3 +1,3 @@
 """The HTML pages of the website."""
 
-__all__ = ["app", "session"]
+__all__ = ["app", "landing", "problems", "rendering", "session"]

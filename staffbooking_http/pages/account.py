@@ -3,13 +3,13 @@
 They call the same use-cases as `/auth/*`, under the same access rules and rate limits.
 """
 
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from attrs import asdict, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.accounts.users import hash_session_token
+from staffbooking_core.domain.accounts.users import csrf_token, hash_session_token
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, Unauthenticated
@@ -76,6 +76,13 @@ async def submit_register(request: PageRequest) -> Template | Redirect:
 _REGISTERED_CODE = "registered"
 
 
+@frozen(kw_only=True)
+class _ResumedForm:
+    """The form that was sent after its session had ended, as it was sent; empty without one."""
+
+    resumed: DraftText = ""
+
+
 @get(SIGN_IN_PATH)
 async def show_sign_in(request: PageRequest) -> Template | Redirect:
     """Show the sign-in form; redirect a signed-in visitor to the return path."""
@@ -94,13 +101,21 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     way = return_path(call)
     await SignedOutAccess().admit(call)
-    given = query_string.parse_form(Login, await request_body.read(call))
+    raw = await request_body.read(call)
+    given = query_string.parse_form(Login, raw)
+    resumed = query_string.parse_form(_ResumedForm, raw).resumed
     try:
         with watch_sign_in(call, given.email):
             _, token = await sessions.login(call.ports, given, rate_limits.address_key(call))
     except (Unauthenticated, RateLimitExceeded) as error:
-        return render_error("sign_in.html", None, error, email=given.email, way=way)
-    onward = _redirect_to(way)
+        template = "ended.html" if resumed else "sign_in.html"
+        return render_error(
+            template, None, error, email=given.email, way=way, resumed=resumed, is_refused=True
+        )
+    onward: Template | Redirect = _redirect_to(way)
+    if resumed and way:
+        fields = parse_qsl(resumed)
+        onward = render("resumed.html", csrf=csrf_token(token), way=way, fields=fields)
     name, crumb = session_cookie_header(call.ports.policy, token)
     onward.headers[name.decode()] = crumb.decode()
     return onward

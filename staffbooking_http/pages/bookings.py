@@ -1,51 +1,52 @@
-"""The booking page: details, status and a button for each action available to the visitor.
+"""The booking page: where a booking stands, what is next, and a button for each action of the
+visitor's side. A cancellation has a page of its own, which asks first.
 
-Emails and the hosted checkout link to it.
+Emails and the hosted checkout link to the booking page.
 """
 
 from contextlib import suppress
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 from attrs import frozen
-from litestar import get, post
+from litestar import Response, get, post
 from litestar.response import Redirect, Template
 
-from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.accounts.users import Actor
-from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
-from staffbooking_core.domain.companions.reviews import REVIEWING_PARTIES
-from staffbooking_core.domain.shared.durations import format_duration
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import (
     InvalidInput,
     ProcessorUnavailable,
     RuleBroken,
     StaffbookingError,
-    invalid_field,
 )
-from staffbooking_core.inputs import CancelBooking, DisputeBooking, LongText
-from staffbooking_core.representations.bookings import booking_record
-from staffbooking_core.usecases.bookings import actions, disputes
-from staffbooking_core.usecases.bookings.actions import RebookingOffer
-from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.inputs import CancelBooking
+from staffbooking_core.usecases.bookings import actions, details, disputes
+from staffbooking_core.usecases.bookings.details import BookingDetails
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.payments import reconciliation
-from staffbooking_http.api import request_body
-from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api import query_string
+from staffbooking_http.api.access import authenticate_session
+from staffbooking_http.api.endpoint import Call
+from staffbooking_http.pages.booking_views import booking_context
 from staffbooking_http.pages.session import (
+    DraftText,
     PageRequest,
     find_visitor,
+    flash_text,
     get_call,
     has_flash_code,
+    parse_counted_form,
     read_form,
+    read_verified_form,
     render,
     render_error,
     require_signed_in,
 )
 
 _TEMPLATE = "booking.html"
+_CANCELLATION_TEMPLATE = "booking_cancellation.html"
 
 
 class _Action(StrEnum):
@@ -56,17 +57,16 @@ class _Action(StrEnum):
     NO_SHOW = "no_show"
     WITHDRAW = "withdraw"
     CONFIRM = "confirm"
-    CANCEL = "cancel"
-    DISPUTE = "dispute"
 
 
 @frozen(kw_only=True)
 class _ActionForm:
-    """The submitted action, with the cancellation quote or the dispute reason that it needs."""
-
     step: _Action
-    quote: Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)] | None = None
-    reason: LongText | None = None
+
+
+def booking_path(number: int) -> str:
+    """The path of the booking page."""
+    return f"/bookings/{number}/return"
 
 
 @get("/bookings/{number:str}/return")
@@ -76,112 +76,174 @@ async def show_booking(request: PageRequest) -> Template:
     if (visitor := await find_visitor(call)) is None:
         return render(_TEMPLATE, here=call.scope["path"])
     number = call.path_id("Booking")
-    booking, party, _ = await actions.get_by_id(call.ports, visitor.actor, number)
-    if (
-        party is Party.CUSTOMER
-        and booking.status is BookingStatus.ACCEPTED
-        and not has_flash_code(call, _CHECKOUT_CANCELLED_CODE)
-    ):
+    found = await details.get_details(call.ports, visitor.actor, number)
+    may_have_paid = found.party is Party.CUSTOMER and found.booking.status is BookingStatus.ACCEPTED
+    if may_have_paid and not has_flash_code(call, _CHECKOUT_CANCELLED_CODE):
         # A failed sync is retried elsewhere: the page shows the stored status.
         with suppress(StaffbookingError):
             await reconciliation.sync_intent_on_visit(
                 call.ports, number, call.ports.policy.processor_inline_timeout
             )
-    return render(_TEMPLATE, visitor, **await _booking_context(call, visitor.actor, number))
+        found = await details.get_details(call.ports, visitor.actor, number)
+    return render(_TEMPLATE, visitor, **await _page_context(call, visitor.actor, found))
 
 
 _CHECKOUT_CANCELLED_CODE = b"cancelled"
 """Query code of a return from the hosted checkout without payment."""
+_CHECKOUT_DONE_CODE = b"done"
+"""Query code of a return from the hosted checkout after payment."""
+_CHECKOUT_OPENED_CODE = b"checkout"
+"""Query code that shows a link to an open checkout, to which no form may lead."""
+
+_REFUSAL_TEXTS = {
+    "already_checked_in": "Somebody has checked in meanwhile, so no absence can be reported.",
+    "booking_not_accepted": "It can't be paid any more. This is how it stands now.",
+    "booking_not_pending": "The request was answered or withdrawn meanwhile.",
+    "check_in_not_open": "It is too early or too late to check in.",
+    "companion_unavailable": "That time is taken by another booking of yours.",
+    "event_not_ended": "The event has not ended yet.",
+    "event_started": "The event has begun, so that is not possible any more.",
+    "no_show_not_open": "An absence can't be reported at this time.",
+    "party_disabled": "The other account is closed.",
+    "processor_unavailable": (
+        "The payment page does not open at the moment. Nothing was charged: try again in a minute."
+    ),
+    "rebooking_used": "You have booked somebody else in its place, so the report stays.",
+}
+_REFUSED_TEXT = "That is not possible any more. This is how it stands now."
+_REFUSAL_FLASH_TEXTS = {f"refused={code}": text for code, text in _REFUSAL_TEXTS.items()}
 
 
 @post("/bookings/{number:str}/return", status_code=200)
-async def submit_action(request: PageRequest) -> Template | Redirect:
-    """Apply an action and redirect to the booking page; on an error, show the page with it."""
+async def submit_action(request: PageRequest) -> Redirect:
+    """Apply an action and redirect to the booking page, or to the checkout. A refused action leads
+    to the booking page too, which tells why: no refused form is left in the browser's history."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     number = call.path_id("Booking")
+    step = (await read_form(call, visitor, _ActionForm)).step
     try:
-        await _run_action(call, visitor, number, await read_form(call, visitor, _ActionForm))
-    except (RuleBroken, InvalidInput, ProcessorUnavailable) as error:
-        seen = await _booking_context(call, visitor.actor, number)
-        return render_error(_TEMPLATE, visitor, error, **seen)
-    return Redirect(call.scope["path"], status_code=303)
+        way = await _run_action(call, visitor.actor, number, step)
+    except (RuleBroken, ProcessorUnavailable) as error:
+        is_done = await _was_done(call, visitor.actor, number, step)
+        way = booking_path(number) + ("" if is_done else f"?refused={error.code}")
+    return Redirect(way, status_code=303)
 
 
-async def _run_action(call: Call, visitor: SignedInUser, number: int, form: _ActionForm) -> None:
-    ports, actor = call.ports, visitor.actor
-    match form.step:
+async def _run_action(call: Call, actor: Actor, number: int, step: _Action) -> str:
+    """Apply an action; returns where to go."""
+    ports = call.ports
+    match step:
         case _Action.ACCEPT:
             await actions.accept(ports, actor, number)
         case _Action.CHECKOUT:
-            await actions.open_checkout(ports, actor, number)
-        case _Action.CANCEL:
-            await actions.cancel(ports, actor, number, CancelBooking(quote=form.quote))
-        case _Action.DISPUTE:
-            if form.reason is None:
-                raise invalid_field("reason", "is required")
-            await disputes.open_dispute(ports, actor, number, DisputeBooking(reason=form.reason))
+            _, url, _ = await actions.open_checkout(ports, actor, number)
+            if url.startswith(f"{ports.payments.checkout_origin}/"):
+                return url
+            return f"{booking_path(number)}?{_CHECKOUT_OPENED_CODE.decode()}"
         case _Action.NO_SHOW:
             await disputes.report_no_show(ports, actor, number)
         case _Action.WITHDRAW:
             await disputes.withdraw_dispute(ports, actor, number)
         case word:
             await actions.apply_trigger(ports, actor, number, Trigger(word))
+    return booking_path(number)
 
 
-async def _booking_context(call: Call, actor: Actor, number: int) -> dict[str, Any]:
-    """The template context of a booking in its current state."""
-    booking, party, rebooking = await actions.get_by_id(call.ports, actor, number)
-    steps = await actions.available_triggers(call.ports, booking, party)
-    cancelling = Trigger.CANCEL in steps and has_flash_code(call, b"cancel")
-    reviews_it = booking.status is BookingStatus.COMPLETED and party in REVIEWING_PARTIES
+async def _was_done(call: Call, actor: Actor, number: int, step: _Action) -> bool:
+    """Whether the actor did this before, such as by the same button pressed twice."""
+    booking, _, _ = await actions.get_by_id(call.ports, actor, number)
+    newest = booking.timeline[-1]
+    return newest.trigger.value == step.value and newest.actor_id == actor.user_id
+
+
+async def _page_context(call: Call, actor: Actor, found: BookingDetails) -> dict[str, Any]:
+    """The template context of the booking page."""
+    refused = flash_text(call, _REFUSAL_FLASH_TEXTS)
+    if refused is None and b"refused=" in call.scope["query_string"]:
+        refused = _REFUSED_TEXT
+    is_unpaid = found.booking.status is BookingStatus.ACCEPTED
+    intent = found.booking.intent
     return {
-        "booking": booking_record(booking, party, call.ports.policy),
-        "party": party,
-        "other": _other_party(booking, party),
-        "group_id": await messages.find_event_group(call.ports, actor, booking),
-        "steps": steps,
-        "reviews_it": reviews_it,
-        "review": await reviews.get_own_review(call.ports, actor, number) if reviews_it else None,
-        "quote": await actions.quote_cancellation(call.ports, actor, number)
-        if cancelling
+        **booking_context(found, call.ports.policy),
+        "group_id": await messages.find_event_group(call.ports, actor, found.booking),
+        "refused": refused,
+        "waits": is_unpaid and has_flash_code(call, _CHECKOUT_DONE_CODE),
+        "checkout_url": intent.checkout_url
+        if is_unpaid and intent is not None and has_flash_code(call, _CHECKOUT_OPENED_CODE)
         else None,
-        "quote_lifetime": format_duration(call.ports.policy.quote_lifetime),
-        "rebooking": None if rebooking is None else _rebooking_context(rebooking),
-        "open_page": await _open_checkout(call, booking) if party is Party.CUSTOMER else None,
-        "waits": has_flash_code(call, b"done"),
     }
 
 
-def _other_party(booking: Booking, party: Party) -> tuple[int, str] | None:
-    """The user id and name of the other party, or None for others than the two parties."""
-    match party:
-        case Party.CUSTOMER:
-            return booking.companion_id, booking.companion_name
-        case Party.STAFF:
-            return booking.customer_id, booking.customer_name
-    return None
+@get("/bookings/{number:str}/stamp")
+async def show_stamp(request: PageRequest) -> Response[str]:
+    """A word that changes with the booking page: a script compares it. Does not touch the session,
+    which a page left open does not prolong."""
+    call = get_call(request)
+    visitor = await authenticate_session(call.ports, call.scope["headers"], call.now)
+    stamp = await details.get_stamp(call.ports, visitor.actor, call.path_id("Booking"))
+    return Response(stamp, media_type="text/plain")
 
 
-async def _open_checkout(call: Call, booking: Booking) -> dict[str, str] | None:
-    """The URL and expiry of the open checkout of an accepted booking, or None."""
-    intent = booking.intent
-    if booking.status is not BookingStatus.ACCEPTED or intent is None or not intent.checkout_url:
+# Cancellation ---------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class _CancellationDraft:
+    """The submitted cancellation before validation, to refill the form."""
+
+    reason: DraftText = ""
+
+
+@get("/bookings/{number:str}/cancellation")
+async def show_cancellation(request: PageRequest) -> Template | Redirect:
+    """Ask before a cancellation, with what it gives back; redirect where none is possible."""
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    number = call.path_id("Booking")
+    context = await _cancellation_context(call, visitor.actor, number)
+    if context is None:
+        return Redirect(booking_path(number), status_code=303)
+    return render(_CANCELLATION_TEMPLATE, visitor, draft="", **context)
+
+
+@post("/bookings/{number:str}/cancellation", status_code=200)
+async def submit_cancellation(request: PageRequest) -> Template | Redirect:
+    """Cancel by the quote in the form; on an error, ask again with a new quote."""
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    number, way = call.path_id("Booking"), booking_path(call.path_id("Booking"))
+    form = await read_verified_form(call, visitor)
+    draft = query_string.parse_form(_CancellationDraft, form)
+    try:
+        given = await parse_counted_form(call, visitor, CancelBooking, form)
+        await actions.cancel(call.ports, visitor.actor, number, given)
+    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
+        context = await _cancellation_context(call, visitor.actor, number)
+        if context is None:
+            is_refused = not await _was_cancelled(call, visitor.actor, number)
+            return Redirect(way + (f"?refused={error.code}" if is_refused else ""), status_code=303)
+        return render_error(_CANCELLATION_TEMPLATE, visitor, error, draft=draft.reason, **context)
+    return Redirect(way, status_code=303)
+
+
+async def _was_cancelled(call: Call, actor: Actor, number: int) -> bool:
+    """Whether the actor has cancelled it before."""
+    booking, _, _ = await actions.get_by_id(call.ports, actor, number)
+    newest = booking.timeline[-1]
+    return newest.trigger is Trigger.CANCEL and newest.actor_id == actor.user_id
+
+
+async def _cancellation_context(call: Call, actor: Actor, number: int) -> dict[str, Any] | None:
+    """The template context of a cancellation; None where none is possible."""
+    found = await details.get_details(call.ports, actor, number)
+    if Trigger.CANCEL not in found.triggers:
         return None
-    until = intent.checkout_expires_at
-    if until <= await call.ports.clock.business():
-        return None
-    return {"url": intent.checkout_url, "until": _format_minute(until)}
+    return {
+        **booking_context(found, call.ports.policy),
+        "quote": await actions.quote_cancellation(call.ports, actor, number),
+        "quote_lifetime": call.ports.policy.quote_lifetime,
+    }
 
 
-def _rebooking_context(rebooking: RebookingOffer) -> dict[str, Any]:
-    """The expiry of the rebooking offer and the companions who are free."""
-    free = [request_body.parse_object(summary) for summary in rebooking.companions]
-    return {"until": _format_minute(rebooking.expires_at), "companions": free}
-
-
-def _format_minute(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%d %H:%M} UTC"
-
-
-PAGES = (show_booking, submit_action)
+PAGES = (show_booking, submit_action, show_stamp, show_cancellation, submit_cancellation)

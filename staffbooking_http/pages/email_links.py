@@ -124,8 +124,8 @@ async def reset_password(request: PageRequest) -> Template:
         new = ResetPassword(token=token, password=given.password)
         await accounts.reset_password(call.ports, new)
     except InvalidInput as error:
-        problem = f"The password {error.field_errors[0].message}."
-        return await _render_with_status(request, "reset.html", 422, form=True, problem=problem)
+        faults = {fault.field: fault.message for fault in error.field_errors}
+        return await _render_with_status(request, "reset.html", 422, form=True, faults=faults)
     except RuleBroken:
         return await _render_with_status(
             request, "reset.html", 400, problem=_INVALID_LINK_TEXT, way=way

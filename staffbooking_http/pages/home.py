@@ -1,38 +1,85 @@
-"""The home page: the visitor's bookings and newest conversations once signed in."""
+"""The home page: what needs the visitor, what is ahead and what is past; and all bookings."""
 
-from litestar import get
+from typing import Any
+
+from attrs import asdict, frozen
+from litestar import Response, get
 from litestar.response import Template
 
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings.overview import get_overview
 from staffbooking_core.usecases.messaging import messages
-from staffbooking_http.pages.session import PageRequest, find_visitor, get_call, page_number, render
+from staffbooking_http.api import query_string
+from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.query_string import PageNumber
+from staffbooking_http.pages.landing import show_landing
+from staffbooking_http.pages.session import (
+    PageRequest,
+    drop_empty_fields,
+    find_visitor,
+    get_call,
+    render,
+    require_signed_in,
+)
 
-_BOOKINGS_PAGE_SIZE = 20
-_MAX_CONVERSATIONS = 5
+_HISTORY_PAGE_SIZE = 20
+_MAX_CONVERSATIONS = 4
+
+
+@frozen(kw_only=True)
+class _HistoryQuery:
+    status: BookingStatus | None = None
+    page: PageNumber = 1
 
 
 @get("/")
-async def show_home(request: PageRequest) -> Template:
-    """Show a page of the visitor's bookings, in the API's order, and the newest conversations."""
+async def show_home(request: PageRequest) -> Template | Response[bytes]:
+    """Show the visitor's bookings and newest conversations; admins see all bookings, and signed-out
+    visitors what the service is for."""
     call = get_call(request)
     if (visitor := await find_visitor(call)) is None:
-        return render("home.html")
-    page, actor = page_number(call), visitor.actor
-    found = await actions.list_bookings(
-        call.ports, actor, role=None, status=None, page=page, limit=_BOOKINGS_PAGE_SIZE
-    )
-    talks = await messages.list_conversations(call.ports, actor, 1, _MAX_CONVERSATIONS)
+        return await show_landing(call, request.app.state.market)
+    if visitor.user.role is Role.ADMIN:
+        return await _render_history(call, visitor)
+    overview = await get_overview(call.ports, visitor.actor)
+    talks = await messages.list_conversations(call.ports, visitor.actor, 1, _MAX_CONVERSATIONS)
     return render(
-        "bookings.html",
+        "overview.html",
         visitor,
-        bookings=found[:_BOOKINGS_PAGE_SIZE],
-        number=page,
-        has_more=len(found) > _BOOKINGS_PAGE_SIZE,
+        overview=overview,
         conversations=[
-            conversation_record(each, actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
+            conversation_record(each, visitor.actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
         ],
+        photos=await messages.profile_photos(call.ports, [each.conversation for each in talks]),
     )
 
 
-PAGES = (show_home,)
+@get("/history")
+async def show_history(request: PageRequest) -> Template:
+    """Show a page of all the visitor's bookings, of one status where the query names it."""
+    call = get_call(request)
+    return await _render_history(call, await require_signed_in(call))
+
+
+async def _render_history(call: Call, visitor: SignedInUser) -> Template:
+    query = query_string.parse_query(_HistoryQuery, drop_empty_fields(call.scope["query_string"]))
+    found = await actions.list_bookings(
+        call.ports,
+        visitor.actor,
+        role=None,
+        **{**asdict(query), "limit": _HISTORY_PAGE_SIZE},
+    )
+    context: dict[str, Any] = {
+        "bookings": found[:_HISTORY_PAGE_SIZE],
+        "status": query.status,
+        "statuses": list(BookingStatus),
+        "number": query.page,
+        "has_more": len(found) > _HISTORY_PAGE_SIZE,
+    }
+    return render("history.html", visitor, **context)
+
+
+PAGES = (show_home, show_history)

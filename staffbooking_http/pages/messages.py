@@ -3,19 +3,30 @@
 Their paths differ from those of the API, which always responds in JSON.
 """
 
+from collections.abc import Sequence
+from datetime import UTC, date, time
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from attrs import frozen
-from litestar import get, post
+from litestar import Response, get, post
 from litestar.response import Redirect, Template
 
+from staffbooking_core.domain.messaging.conversations import (
+    BLOCKED_CONTENT_MESSAGES,
+    Conversation,
+    ConversationMember,
+    Message,
+)
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import Forbidden, InvalidInput
 from staffbooking_core.inputs import Id, SendMessage
-from staffbooking_core.representations.messaging import conversation_record, message_record
-from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.representations.messaging import conversation_record
+from staffbooking_core.usecases.messaging import channel, messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import query_string
+from staffbooking_http.api.access import authenticate_session
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.session import (
     DraftText,
@@ -54,20 +65,39 @@ async def list_conversations(request: PageRequest) -> Template:
     """Show a page of the visitor's conversations, the last updated first."""
     call = get_call(request)
     visitor = await require_signed_in(call)
-    page = page_number(call)
+    last_id = await channel.last_message_id(call.ports, visitor.user.id)
+    listed = await _list_context(call, visitor, page_number(call))
+    return render("conversations.html", visitor, last_id=last_id, **listed)
+
+
+async def _list_context(
+    call: Call, visitor: SignedInUser, page: int, *opened: Conversation
+) -> dict[str, Any]:
+    """The template context of a page of the visitor's conversations, with the photos of people in
+    them and in the `opened` one."""
     found = await messages.list_conversations(
         call.ports, visitor.actor, page, _CONVERSATIONS_PAGE_SIZE
     )
-    records = [
-        conversation_record(each, visitor.user.id) for each in found[:_CONVERSATIONS_PAGE_SIZE]
-    ]
-    return render(
-        "conversations.html",
-        visitor,
-        conversations=records,
-        number=page,
-        has_more=len(found) > _CONVERSATIONS_PAGE_SIZE,
-    )
+    shown = found[:_CONVERSATIONS_PAGE_SIZE]
+    return {
+        "conversations": [conversation_record(each, visitor.user.id) for each in shown],
+        "photos": await messages.profile_photos(
+            call.ports, [*opened, *(each.conversation for each in shown)]
+        ),
+        "number": page,
+        "has_more_conversations": len(found) > _CONVERSATIONS_PAGE_SIZE,
+    }
+
+
+@get("/conversations/unread")
+async def count_unread(request: PageRequest) -> Response[dict[str, int]]:
+    """The number of unread messages, and the id of the last message: a script shows the number, and
+    opens the channel after that message. Does not touch the session, which a page left open does
+    not prolong."""
+    call = get_call(request)
+    visitor = await authenticate_session(call.ports, call.scope["headers"], call.now)
+    unread, last_id = await messages.count_unread(call.ports, visitor.user.id)
+    return Response({"unread": unread, "last_message_id": last_id})
 
 
 @get("/conversations/with/{user:str}")
@@ -128,18 +158,64 @@ async def _conversation_context(
     call: Call, visitor: SignedInUser, before: int | None
 ) -> dict[str, Any]:
     """The template context of a conversation, with the messages before `before` or the newest."""
-    number = call.path_id("Conversation")
+    number, user_id = call.path_id("Conversation"), visitor.user.id
+    # Read first: whatever is newer than this message comes over the channel.
+    last_id = await channel.last_message_id(call.ports, user_id)
     found, some, has_more = await messages.open_conversation(
         call.ports, visitor.actor, number, before=before, after=None, limit=_MESSAGES_PAGE_SIZE
     )
-    member = found.conversation.find_member(visitor.user.id)
+    conversation = found.conversation
+    bookings = await messages.shared_bookings(call.ports, visitor.actor, conversation)
+    member = conversation.find_member(user_id)
+    others = _other_members(conversation, user_id)
     return {
-        "conversation": conversation_record(found, visitor.user.id),
-        "messages": [message_record(message) for message in some],
+        **await _list_context(call, visitor, 1, conversation),
+        "conversation": conversation_record(found, user_id),
+        "others": others,
+        "reads": {each.user_id: each.read_id for each in others},
+        "is_read": bool(some and others) and all(each.read_id >= some[-1].id for each in others),
+        "staff_ids": conversation.staff_ids,
+        "bookings": bookings,
+        "messages": _message_views(some, bookings[0].timezone if bookings else None),
+        "timezone": bookings[0].timezone if bookings else None,
         "has_more": has_more,
         "is_last": before is None,
+        "last_id": last_id,
+        "blocked_texts": BLOCKED_CONTENT_MESSAGES,
         "takes_part": member is not None and member.is_participant,
     }
 
 
-PAGES = (list_conversations, redirect_to_conversation, show_conversation, submit_message)
+def _other_members(conversation: Conversation, reader_id: int) -> list[ConversationMember]:
+    """Everybody in a conversation but its reader; of a direct one, the other person."""
+    return [member for member in conversation.participants if member.user_id != reader_id]
+
+
+@frozen
+class _MessageView:
+    """A message with its time in the zone of the bookings, as long as no script shows another."""
+
+    message: Message
+    at: str
+    day: date
+    clock: time
+    is_first_of_day: bool
+
+
+def _message_views(found: Sequence[Message], timezone: str | None) -> list[_MessageView]:
+    views: list[_MessageView] = []
+    for message in found:
+        local = message.created_at.astimezone(UTC if timezone is None else ZoneInfo(timezone))
+        is_first = not views or views[-1].day != local.date()
+        at = format_instant(message.created_at)
+        views.append(_MessageView(message, at, local.date(), local.time(), is_first))
+    return views
+
+
+PAGES = (
+    list_conversations,
+    count_unread,
+    redirect_to_conversation,
+    show_conversation,
+    submit_message,
+)

@@ -8,14 +8,15 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
+from gettext import NullTranslations
 from typing import Annotated, Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_adapters.inputs import structure
-from staffbooking_core.bounds import TextBounds
+from staffbooking_core.bounds import TextBounds, trimmed
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.portfolio import Image
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -40,11 +41,11 @@ from staffbooking_http.api import query_string, rate_limits
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.errors import HttpError
 from staffbooking_http.api.uploads import FILE_FIELD, Upload
+from staffbooking_http.pages.faults import field_label
 from staffbooking_http.pages.session import (
     CsrfForm,
     DraftText,
     PageRequest,
-    field_label,
     flash_text,
     form_call,
     get_call,
@@ -99,12 +100,12 @@ class _ProfileDraft:
 class _ProfileForm(ChangeProfile):
     """The validated profile form. It has all fields, so those that approval needs are required."""
 
-    first_name: Name
-    last_name: Name
+    first_name: Name = field(converter=trimmed)
+    last_name: Name = field(converter=trimmed)
     hourly_rate: Rate
-    location_city: Name
-    location_country: Name
-    service_types: ServiceTypes
+    location_city: Name = field(converter=trimmed)
+    location_country: Name = field(converter=trimmed)
+    service_types: ServiceTypes = field(converter=trimmed)
     timezone: TimezoneName
 
 
@@ -193,7 +194,7 @@ async def _profile_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     return {
         "profile": profile,
         "listed": companion.is_listed,
-        "missing": [field_label(field) for field in profile["missing"]],
+        "missing": [field_label(field, NullTranslations()) for field in profile["missing"]],
         "offered": await search.list_service_names(call.ports),
         "timezones": sorted(availability.known_timezones()),
         "finest": currency.to_decimal(1),

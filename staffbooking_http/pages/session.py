@@ -3,16 +3,19 @@
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from gettext import NullTranslations
 from typing import Annotated, Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
-from attrs import astuple, evolve, field, frozen
+from attrs import evolve, field, frozen
 from litestar import Request
 from litestar.datastructures import State
 from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.errors import StaffbookingError, Unauthenticated
+from staffbooking_core.errors import InvalidInput, StaffbookingError, Unauthenticated
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.accounts import sessions
@@ -24,6 +27,7 @@ from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.api.uploads import Upload
+from staffbooking_http.pages.faults import faults_by_field, labelled_fault
 
 PageRequest: TypeAlias = Request[Any, Any, State]
 FormT = TypeVar("FormT")
@@ -238,41 +242,27 @@ def render_error(
     error: StaffbookingError | HttpError,
     **context: Any,
 ) -> Template:
-    """Render a page with the error's sentence as `problem` and the error's status."""
+    """Render a page with the error's sentence as `problem`, the message of each refused field as
+    `faults`, and the error's status."""
     reply = to_reply(error)
     assert reply is not None, error
-    return render(template_name, visitor, reply, problem=error_sentence(reply), **context)
-
-
-_FIELD_LABELS = {
-    "content": "your message",
-    "file": "the file",
-    "location_city": "city",
-    "location_country": "country",
-    "service_types": "list of services",
-    "timezone": "time zone",
-    "years_experience": "years of experience",
-}
-"""Labels of fields whose form label differs from the field name."""
-
-
-def field_label(field: str) -> str:
-    """The form label of a field path; a list element is named by its position, from 1."""
-    name, _, place = field.partition(".")
-    name = _FIELD_LABELS.get(name, name.replace("_", " "))
-    return f"{name}: number {int(place) + 1}" if place.isdecimal() else name
+    faults = faults_by_field(request_body.parse_object(reply.body))
+    problem = error_sentence(reply)
+    return render(template_name, visitor, reply, problem=problem, faults=faults, **context)
 
 
 def error_sentence(reply: Reply) -> str:
-    """An API error as a sentence for people."""
+    """An API error as a sentence for people, with all faults of an input."""
     problem = request_body.parse_object(reply.body)
     if seconds := problem.get("retry_after"):
         minutes = -(-seconds // 60)
         return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
-    if faults := problem.get("errors"):
-        name = field_label(faults[0]["field"])
-        return f"{name.capitalize()} {faults[0]['message'].replace('_', ' ')}."
+    if found := faults_by_field(problem):
+        return " ".join(labelled_fault(name, text, _ENGLISH) for name, text in found.items())
     return f"{problem['error']}."
+
+
+_ENGLISH = NullTranslations()
 
 
 # Signed-out visitors --------------------------------------------------------------------
@@ -285,18 +275,22 @@ class SignInRequired(Exception):
         self.response = response
 
 
-async def require_signed_in(call: Call, return_to: str = "") -> SignedInUser:
+async def require_signed_in(
+    call: Call, return_to: str = "", *, keeps_upload_fields: bool = False
+) -> SignedInUser:
     """The signed-in user.
 
     Raises SignInRequired, whose response leads to sign-in and back to `return_to`, by default the
-    requested path.
+    requested path. A form that came too late is kept; of a form with a file, its other fields are
+    if the page `keeps_upload_fields`, which then takes them without the file.
     """
     if (visitor := await find_visitor(call)) is not None:
         return visitor
-    way = return_to or _requested_path(call)
-    if call.scope["method"] == "POST" and (words := await _recover_written_text(call)):
+    if call.scope["method"] == "POST" and (form := await _recover_form(call, keeps_upload_fields)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
-        raise SignInRequired(render_error("ended.html", None, error, words=words, way=way))
+        target = requested_path(call)
+        raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=target))
+    way = return_to or requested_path(call)
     raise SignInRequired(Redirect(SIGN_IN_PATH, query_params={"next": way}, status_code=303))
 
 
@@ -307,7 +301,7 @@ async def require_staff_member(call: Call, return_to: str = "") -> SignedInUser:
     return visitor
 
 
-def _requested_path(call: Call) -> str:
+def requested_path(call: Call) -> str:
     """The requested path, with its query string unless that is too long."""
     path, query = call.scope["path"], call.scope["query_string"]
     return (
@@ -317,24 +311,36 @@ def _requested_path(call: Call) -> str:
     )
 
 
-@frozen(kw_only=True)
-class _WrittenTexts:
-    """The free-text fields of page forms; each form has at most one of them."""
+async def _recover_form(call: Call, keeps_upload_fields: bool) -> str:
+    """The form of a request that came after its session had ended, so that it can be sent once its
+    author has signed in again.
 
-    bio: DraftText = ""
-    comment: DraftText = ""
-    content: DraftText = ""
-    reason: DraftText = ""
-    response: DraftText = ""
-
-
-async def _recover_written_text(call: Call) -> str:
-    """The text of a form submitted after its session ended, to show it to its author.
-
-    Empty for cross-site requests, by `Sec-Fetch-Site`: their text would appear as the visitor's
-    own. Empty for multipart forms, whose files are not read.
+    Empty for cross-site requests, by `Sec-Fetch-Site`: their content would appear as the visitor's
+    own. Empty for forms with passwords, and for multipart forms, whose files are not kept, unless
+    the page takes their other fields alone.
     """
-    declared = b"".join(call.headers(b"content-type")).lower()
-    if set(call.headers(b"sec-fetch-site")) - {b"same-origin"} or b"multipart" in declared:
+    is_upload = b"multipart" in b"".join(call.headers(b"content-type")).lower()
+    is_foreign = set(call.headers(b"sec-fetch-site")) - {b"same-origin"}
+    if is_foreign or (is_upload and not keeps_upload_fields):
         return ""
-    return "".join(astuple(query_string.parse_form(_WrittenTexts, await request_body.read(call))))
+    raw = await (_read_upload_fields if is_upload else request_body.read)(call)
+    form = drop_empty_fields(raw).decode("latin-1")
+    pairs = [(name, value) for name, value in parse_qsl(form) if name != "csrf"]
+    return "" if any("password" in name for name, _ in pairs) else urlencode(pairs)
+
+
+async def _read_upload_fields(call: Call) -> bytes:
+    """The fields of a multipart form except its file, of which little is read."""
+    fields = b""
+
+    def note(form: bytes) -> None:
+        nonlocal fields
+        fields = form
+
+    with suppress(HttpError, InvalidInput):
+        fields = (await uploads.read_upload(call, _MAX_UNKEPT_BYTES, note)).other_fields
+    return fields
+
+
+_MAX_UNKEPT_BYTES = 1024
+"""Of a file that nobody may keep."""

@@ -90,7 +90,8 @@ async def resolve_dispute(call: Call, ports: Ports) -> object:
     wanted: ResolveDispute = call.parsed_input
     trigger = _RESOLUTION_TRIGGERS[wanted.outcome]
     booking = await disputes.resolve_dispute(
-        ports, call.path_code(), trigger, _split_amount(call, wanted), wanted.reason
+        *(ports, call.path_code(), trigger, _split_amount(call, wanted), wanted.reason),
+        actor_id=call.user.id,
     )
     [record] = await _dispute_records(ports, [booking])
     return record

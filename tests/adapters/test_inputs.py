@@ -218,3 +218,19 @@ def test_an_undecodable_parameter_is_reported_with_the_rest() -> None:
     ]
     with pytest.raises(InvalidField):
         structure_query(Query, {"page": "1"}, {"page": "is given twice"})
+
+
+def test_names_are_trimmed() -> None:
+    """Blanks around names of people, places and services are left out, those within stay."""
+    given = {
+        "first_name": " Mary Ann ",
+        "location_city": "\u00a0Bath ",
+        "service_types": [" Piper", "Drummer "],
+        "tagline": " as written ",
+    }
+    row = structure(ImportedCompanion, {**ROW, **given})
+    assert (row.first_name, row.location_city) == ("Mary Ann", "Bath")
+    assert row.service_types == ("Piper", "Drummer")
+    assert row.tagline == " as written "
+    with pytest.raises(InvalidField):
+        structure(ImportedCompanion, {**ROW, "service_types": ["Piper", "piper "]})

@@ -109,6 +109,8 @@ def test_a_base_url_may_have_a_path() -> None:
         ("PAYMENTS", "paypal"),
         ("SANDBOX", "yes"),
         ("CURRENCY", "dollars"),
+        ("CURRENCY", "udd"),
+        ("CURRENCY", "xau"),
         ("COUNTRY", "USA"),
         ("COUNTRY", "U1"),
         ("FAKE_PAYEES", "none"),

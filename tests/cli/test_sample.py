@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import anyio
 import pytest
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample import guide, seed
+from staffbooking_cli.sample.cast import ENTERPRISE_EMAIL
 from staffbooking_cli.sample.market import KNOWN_STAFF, sample_companions
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
 from staffbooking_core.inputs import ImportedCompanion
@@ -23,7 +25,8 @@ from tests.support.builders import add_user
 pytestmark = pytest.mark.anyio
 
 TODAY = date(2027, 3, 1)
-ROWS = list(sample_companions(TODAY))
+PEOPLE = sample_companions(TODAY)
+ROWS = [person.row for person in PEOPLE]
 
 
 @pytest.fixture
@@ -31,9 +34,11 @@ def ports() -> Ports:
     return make_cli_ports(Policy())
 
 
-@pytest.fixture
-async def filled(ports: Ports) -> Ports:
-    await seed.fill_database(ports)
+@pytest.fixture(scope="module")
+def filled() -> Ports:
+    """A filled database: its tests don't change the sample."""
+    ports = make_cli_ports(Policy())
+    anyio.run(seed.fill_database, ports)
     return ports
 
 
@@ -47,8 +52,8 @@ def test_the_market_is_large() -> None:
 
 def test_the_market_is_the_same_each_time() -> None:
     """Two runs on one day give the same rows; on another day only the days off differ."""
-    assert list(sample_companions(TODAY)) == ROWS
-    later = list(sample_companions(date(2027, 4, 1)))
+    assert sample_companions(TODAY) == PEOPLE
+    later = [person.row for person in sample_companions(date(2027, 4, 1))]
     assert [row | {"overrides": []} for row in later] == [row | {"overrides": []} for row in ROWS]
 
 
@@ -102,7 +107,7 @@ async def test_a_lost_key_is_replaced(filled: Ports, tmp_path: Path, kept: str) 
     for _ in range(7):
         made = await seed.load_sample(filled, tmp_path)
         (tmp_path / seed.KEY_FILE).write_text(kept)
-    owner = await administration.get_user(filled, seed.ENTERPRISE_EMAIL)
+    owner = await administration.get_user(filled, ENTERPRISE_EMAIL)
     active = [one for one in await api_keys.list_keys(filled, owner) if one.revoked_at is None]
     assert len(active) == 1
     assert made.key.endswith(active[0].masked_key[-4:])

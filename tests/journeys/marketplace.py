@@ -15,13 +15,9 @@ from attrs import define, field
 
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import upgrade_schema
+from staffbooking_cli.sample.cast import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL
 from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL
-from staffbooking_cli.sample.seed import (
-    ADMIN_EMAIL,
-    CUSTOMER_EMAIL,
-    ENTERPRISE_EMAIL,
-    fill_database,
-)
+from staffbooking_cli.sample.seed import fill_database
 from staffbooking_cli.session import ready_ports
 from tests.e2e.deployment import ProcessDeployment, json_body
 

@@ -51,6 +51,11 @@ class MemoryAdmission:
     async def count_hit(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         return self._count_request(scope, rule, now)
 
+    async def return_hit(self, scope: str, now: datetime) -> None:
+        windows = self.tx.shared.rate_limit_windows
+        if (window := rate_limits.return_hit(windows.get(scope), now)) is not None:
+            windows[scope] = window
+
     async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         return rate_limits.peek(self.tx.shared.rate_limit_windows.get(scope), now, rule)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from attrs import evolve, frozen
@@ -64,6 +64,18 @@ class BookingsReader:
             found.sort(key=lambda booking: not booking.is_urgent)
         start = (query.page - 1) * query.limit
         return found[start : start + query.limit + 1]
+
+    async def bookings_between(
+        self, customer_id: int, companion_ids: Collection[int], limit: int
+    ) -> Sequence[Booking]:
+        found = [
+            booking
+            for companion_id in companion_ids
+            for booking in bookings_of(self.tx.state, companion_id)
+            if booking.customer_id == customer_id
+        ]
+        found.sort(key=lambda booking: (booking.starts_at, booking.id), reverse=True)
+        return found[:limit]
 
     async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:
         bookings = self.tx.state.bookings.values()

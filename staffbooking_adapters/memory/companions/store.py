@@ -6,7 +6,7 @@ Day marks are not stored, unlike in the SQL stores, whose marks must give the sa
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from attrs import frozen
@@ -16,6 +16,7 @@ from staffbooking_adapters.memory.companions.portfolio import portfolio_items_of
 from staffbooking_adapters.memory.companions.reviews import newest_reviews
 from staffbooking_adapters.memory.slots import all_busy_intervals, busy_intervals
 from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
 from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import (
@@ -73,6 +74,37 @@ class CompanionsReader:
         for row in sorted(listed, key=lambda row: row.sort_key, reverse=True):
             names |= _services_by_folded_name(row.companion)
         return [name for _, name in sorted(names.items())]
+
+    async def city_counts(self, limit: int) -> Sequence[tuple[str, str, int]]:
+        names: dict[tuple[str, str], tuple[str, str]] = {}
+        numbers: Counter[tuple[str, str]] = Counter()
+        for number in await self.listed_ids(1, MAX_ID):
+            companion = self.tx.state.companions[number].companion
+            place = companion.location_city, companion.location_country
+            folded = normalize_place(place[0]), normalize_place(place[1])
+            names.setdefault(folded, place)
+            numbers[folded] += 1
+        return [(*names[folded], number) for folded, number in numbers.most_common(limit)]
+
+    async def last_listed_id(self) -> int:
+        return max(await self.listed_ids(1, MAX_ID), default=0)
+
+    async def listed_ids(self, first_id: int, last_id: int) -> Sequence[int]:
+        rows = self.tx.state.companions
+        return [
+            number
+            for number in sorted(rows)
+            if first_id <= number <= last_id and rows[number].companion.is_listed
+        ]
+
+    async def profile_photos(self, companion_ids: Collection[int]) -> Mapping[int, str]:
+        rows = self.tx.state.companions
+        photos = {
+            number: rows[number].companion.profile_photo
+            for number in companion_ids
+            if number in rows
+        }
+        return {number: photo for number, photo in photos.items() if photo}
 
     async def search_candidates(
         self,

@@ -26,7 +26,8 @@ def with_current_members(state: MemoryState, conversation: Conversation) -> Conv
 
 
 def _with_current_name(member: ConversationMember, user: User) -> ConversationMember:
-    return evolve(member, name=user.name, disabled=user.disabled_at is not None)
+    is_disabled, is_erased = user.disabled_at is not None, user.erased_at is not None
+    return evolve(member, name=user.name, disabled=is_disabled, erased=is_erased)
 
 
 def conversations_of(state: MemoryState, user_id: int) -> Iterator[Conversation]:

@@ -79,6 +79,15 @@ class PresenceWriter(PresenceReader):
             gone.update(users)
         return sorted(gone)
 
+    async def claim_departed_users(self, seen_before: datetime, limit: int) -> Sequence[int]:
+        state = self.tx.state
+        departed = ((state.last_seen[each], each) for each in state.unclaimed_departures)
+        due = sorted(departure for departure in departed if departure[0] <= seen_before)
+        claimed = sorted(user_id for _, user_id in due[:limit])
+        for user_id in claimed:
+            state.unclaimed_departures.discard(user_id)
+        return claimed
+
 
 def online_users(state: MemoryState, user_ids: Iterable[int], now: datetime) -> frozenset[int]:
     """The users among `user_ids` with a connection at a live node."""
@@ -113,4 +122,7 @@ def _drop_connections(state: MemoryState, node: str) -> list[int]:
 
 def _set_last_seen(state: MemoryState, user_id: int, at: datetime) -> None:
     """Set when a user was last seen, unless a later time is stored."""
-    state.last_seen[user_id] = max(at, state.last_seen.get(user_id) or at)
+    seen_at = state.last_seen.get(user_id)
+    if seen_at is None or seen_at < at:
+        state.last_seen[user_id] = at
+        state.unclaimed_departures[user_id] = None

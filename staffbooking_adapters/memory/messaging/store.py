@@ -110,6 +110,14 @@ class MessagesReader:
             )
         ]
 
+    async def unread_count(self, user_id: int) -> int:
+        state = self.tx.state
+        return sum(
+            _count_unread(state, conversation, member)
+            for conversation in conversations_of(state, user_id)
+            if (member := conversation.find_member(user_id)) is not None
+        )
+
     async def last_message_id(self, user_id: int | None = None) -> int:
         state = self.tx.state
         if user_id is None:
@@ -240,6 +248,18 @@ class MessagesWriter(MessagesReader):
         online = online_users(self.tx.state, {each.user_id for each in unseen}, now)
         return [each for each in unseen if each.user_id not in online]
 
+    async def missed_messages(
+        self, user_ids: Sequence[int], max_id: int, now: datetime
+    ) -> Sequence[UnreadMessage]:
+        unread = await self.unread_messages([*range(1, max_id + 1)], now)
+        senders = {message.id: message.sender_id for message in self.tx.state.messages.values()}
+        last = {
+            (each.user_id, each.conversation_id, senders[each.message_id]): each
+            for each in unread
+            if each.user_id in user_ids
+        }
+        return sorted(last.values(), key=lambda each: (each.message_id, each.user_id))
+
     async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:
         for each in unread_messages:
             key = (each.conversation_id, each.user_id)
@@ -279,17 +299,23 @@ def _overview(
     member = None if conversation is None else conversation.find_member(user_id)
     if conversation is None or member is None:
         return None
-    upto = last_readable_id(conversation, member)
-    unread = _messages_by_id(
-        state, _message_ids_between(state, conversation_id, member.read_id, upto)
-    )
     return ConversationOverview(
         conversation=conversation,
-        last_message=state.messages.get(upto),
-        unread=sum(message.sender_id != user_id for message in unread),
+        last_message=state.messages.get(last_readable_id(conversation, member)),
+        unread=_count_unread(state, conversation, member),
         booking_code=_booking_code(state, conversation),
         online=online_users(state, conversation.recipient_ids, now),
     )
+
+
+def _count_unread(
+    state: MemoryState, conversation: Conversation, member: ConversationMember
+) -> int:
+    upto = last_readable_id(conversation, member)
+    unread = _messages_by_id(
+        state, _message_ids_between(state, conversation.id, member.read_id, upto)
+    )
+    return sum(message.sender_id != member.user_id for message in unread)
 
 
 def _booking_code(state: MemoryState, conversation: Conversation) -> str | None:

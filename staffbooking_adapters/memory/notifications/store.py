@@ -16,6 +16,7 @@ from staffbooking_adapters.memory.state import (
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
 from staffbooking_core.ports import DueNotification, Lease
+from staffbooking_core.request_context import CURRENT_REQUEST_ID
 
 
 @frozen
@@ -53,7 +54,11 @@ class NotificationsWriter(NotificationsReader):
         claimed = [number for _, number in due[:limit]]
         for number in claimed:
             rows[number] = evolve(rows[number], lease=lease)
-        return [DueNotification(each, rows[each].notice, rows[each].attempts) for each in claimed]
+        found = ((number, rows[number]) for number in claimed)
+        return [
+            DueNotification(number, row.notice, row.attempts, row.request_id)
+            for number, row in found
+        ]
 
     async def finish_notification(self, notification_id: int, lease: Lease) -> None:
         if self._find_leased(notification_id, lease) is not None:
@@ -84,4 +89,6 @@ class NotificationsWriter(NotificationsReader):
 def add_notices(tx: MemoryTransaction, notices: Sequence[Notification], at: datetime) -> None:
     """Add notifications, due at `at`."""
     for notice in notices:
-        tx.state.notices[next(tx.shared.notice_ids)] = NoticeRow(notice, at)
+        tx.state.notices[next(tx.shared.notice_ids)] = NoticeRow(
+            notice, at, request_id=CURRENT_REQUEST_ID.get()
+        )

@@ -24,6 +24,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import Lease
+from staffbooking_core.request_context import CURRENT_REQUEST_ID
 
 OPERATION_NUMBER_TAKEN = "uq_operations_order"
 
@@ -44,6 +45,7 @@ def add_operation(
         command=order.command,
         created_at=at,
         next_at=at,
+        request_id=CURRENT_REQUEST_ID.get(),
     )
     row = OperationRow(operation)
     state.operations[operation.id] = row

@@ -13,13 +13,15 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import PublishedEvent
 from staffbooking_core.ports import Hint
 from staffbooking_core.representations.events import DomainEvent
+from staffbooking_core.request_context import CURRENT_REQUEST_ID
 
 
 def add_event(tx: MemoryTransaction, event: DomainEvent) -> None:
     """Add an event without a position; the commit sends the hint `EVENTS`."""
     told = PublishedEvent(event.id, event.booking_id, event.sequence, event.name, event.parties)
     state = tx.state
-    state.events[event.id] = EventRow(told, codec.encode(event.envelope))
+    request_id = CURRENT_REQUEST_ID.get()
+    state.events[event.id] = EventRow(told, codec.encode(event.envelope), request_id=request_id)
     others = state.events_of.get(event.booking_id) or ()
     state.events_of[event.booking_id] = (*others, event.id)
     tx.hints.add(Hint.EVENTS)

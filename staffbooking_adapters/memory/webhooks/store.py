@@ -421,8 +421,10 @@ def _due_deliveries(state: MemoryState, endpoint_id: int, now: datetime) -> list
 
 
 def _due_delivery(state: MemoryState, row: DeliveryRow) -> DueDelivery:
-    body = state.events[row.delivery.event_id].body if row.body is None else row.body
-    return DueDelivery(row.delivery, body)
+    event = state.events.get(row.delivery.event_id)
+    if row.body is not None or event is None:
+        return DueDelivery(row.delivery, row.body or b"")
+    return DueDelivery(row.delivery, event.body, event.request_id)
 
 
 def _update_delivery(state: MemoryState, row: DeliveryRow, **progress: Any) -> None:

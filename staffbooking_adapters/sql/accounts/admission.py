@@ -118,6 +118,16 @@ class SqlAdmission:
         _, (verdict,) = await self._batcher.submit(_AdmissionRequest("", None, scope, (rule,), now))
         return verdict
 
+    async def return_hit(self, scope: str, now: datetime) -> None:
+        try:
+            await self.counter_database.execute(
+                accounts_rate_limits.RETURN_HIT, window=scope, now=now
+            )
+        except StoreUnavailable:
+            window = shared_rate_limits.return_hit(self._local_windows.get(scope), now)
+            if window is not None:
+                self._local_windows[scope] = window
+
     async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         try:
             window = await accounts_rate_limits.find_window(self.counter_database, scope)

@@ -22,6 +22,7 @@ from sqlalchemy import (
     select,
     text,
     true,
+    update,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
@@ -83,6 +84,15 @@ COUNT_HITS = Statement(
     count_hits_upsert(select(*HIT_ROWS.c).where(true()).order_by(HIT_ROWS.c.scope))
 )
 GET_WINDOW = Statement(select(*WINDOW_COLUMNS).where(rate_windows.c.scope == bindparam("window")))
+RETURN_HIT = Statement(
+    update(rate_windows)
+    .values(count=rate_windows.c.count - 1)
+    .where(
+        rate_windows.c.scope == bindparam("window"),
+        rate_windows.c.count > 0,
+        rate_windows.c.resets_at > bindparam("now", type_=Instant),
+    )
+)
 DELETE_ENDED_WINDOWS = Statement(
     delete(rate_windows).where(rate_windows.c.resets_at <= bindparam("now", type_=Instant))
 )

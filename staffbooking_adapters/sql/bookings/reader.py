@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time
 from functools import cache, lru_cache
 from typing import Any
@@ -25,23 +25,22 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
+from staffbooking_adapters.sql.accounts.store import to_user
 from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
-from staffbooking_adapters.sql.companions.reader import (
-    holds_slot_of_companion,
-    is_listed,
-    parse_texts,
-    to_busy_intervals,
+from staffbooking_adapters.sql.bookings.request_context import (
+    BOOKABLE_COLUMNS,
+    REQUEST_CONTEXT_BY_EMAIL,
+    REQUEST_CONTEXT_BY_ID,
+    to_bookable,
 )
 from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
-from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Duration, Instant
 from staffbooking_adapters.sql.schema.bookings import (
-    booking_numbers,
     bookings,
-    companions,
     events,
     has_staff_debt,
     is_cancellable,
@@ -50,10 +49,9 @@ from staffbooking_adapters.sql.schema.bookings import (
     is_unsettled,
     is_urgent,
     rebooking_credits,
-    users,
 )
 from staffbooking_adapters.sql.schema.payments import processor_inbox
-from staffbooking_core.domain.accounts.users import full_name, normalize_email
+from staffbooking_core.domain.accounts.users import normalize_email
 from staffbooking_core.domain.bookings.booking import (
     Booking,
     PaymentIntent,
@@ -66,7 +64,6 @@ from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.ports import (
-    BookableCompanion,
     BookingQuery,
     BookingRequestContext,
     RebookingCredit,
@@ -140,46 +137,6 @@ EVENTS_OF = Statement(
     .order_by(events.c.sequence)
 )
 
-# The context of a request -----------------------------------------------------------------
-
-_BOOKABLE_COLUMNS = tuple(
-    companions.c[name]
-    for name in "id first_name last_name hourly_rate daily_rate service_types calendar".split()
-)
-
-
-def _request_context_statement(customer: ColumnElement[bool]) -> Statement:
-    def select_context(booking_id: ColumnElement[int]) -> Select[Any]:
-        id_row = select(booking_id.label("number")).subquery("given")
-        companion = and_(companions.c.id == bindparam("companion_id", type_=BigInt), is_listed)
-        return (
-            select(
-                id_row.c.number,
-                *_BOOKABLE_COLUMNS,
-                *USER_COLUMNS,
-                bookings.c.starts_at,
-                bookings.c.ends_at,
-            )
-            .select_from(
-                id_row.outerjoin(companions, companion)
-                .outerjoin(users, customer)
-                .outerjoin(bookings, holds_slot_of_companion(companions.c.id))
-            )
-            .order_by(bookings.c.starts_at)
-        )
-
-    # On SQLite `BookingIdAllocator` provides the id.
-    select_with_next_id = select_context(booking_numbers.next_value())
-    return Statement(
-        postgresql=select_with_next_id, sqlite=select_context(literal_column("0", BigInt))
-    )
-
-
-REQUEST_CONTEXT_BY_EMAIL = _request_context_statement(users.c.email_folded == bindparam("customer"))
-REQUEST_CONTEXT_BY_ID = _request_context_statement(
-    users.c.id == bindparam("customer", type_=BigInt)
-)
-
 # Lists ------------------------------------------------------------------------------------
 
 _SIDE_COLUMNS = {
@@ -240,6 +197,15 @@ def _select_newest_ids(
         .subquery()
     )
     return select(newest.c.id)
+
+
+@cache
+def bookings_between(size: int) -> Statement:
+    newest = select(*BOOKING_COLUMNS).where(
+        bookings.c.customer_id == bindparam("customer_id", type_=BigInt),
+        in_array(bookings.c.companion_id, "companion_ids"),
+    )
+    return Statement(newest.order_by(*_NEWEST_FIRST).limit(size))
 
 
 @cache
@@ -351,6 +317,13 @@ class BookingsReader:
         )
         return [to_booking(row) for row in rows[:row_limit]]
 
+    async def bookings_between(
+        self, customer_id: int, companion_ids: Collection[int], limit: int
+    ) -> Sequence[Booking]:
+        params = {"customer_id": customer_id, "companion_ids": list(companion_ids)}
+        rows = await self.connection.fetch_all(bookings_between(page_size(limit)), **params)
+        return [to_booking(row) for row in rows[:limit]]
+
     async def disputed_bookings(self, page: int, limit: int) -> Sequence[Booking]:
         row_limit, offset = limit + 1, (page - 1) * limit
         rows = await self.connection.fetch_all(
@@ -387,10 +360,10 @@ class BookingsReader:
         number, *first = rows[0]
         if self.connection.dialect == "sqlite":
             number = await self.booking_ids.allocate(self.connection)
-        user = first[len(_BOOKABLE_COLUMNS) :]
+        user = first[len(BOOKABLE_COLUMNS) :]
         return BookingRequestContext(
             booking_id=number,
-            companion=None if first[0] is None else _to_bookable(first, rows),
+            companion=None if first[0] is None else to_bookable(first, rows),
             customer=None if user[0] is None else to_user(tuple(user)),
         )
 
@@ -421,21 +394,6 @@ class BookingsReader:
             unsettled_bookings(page_size(limit)), after_id=after_id
         )
         return [to_booking(row) for row in rows[:limit]]
-
-
-def _to_bookable(row: Sequence[Any], rows: Sequence[Row]) -> BookableCompanion:
-    number, first_name, last_name, hourly_rate, daily_rate, service_types_json, calendar_json = row[
-        : len(_BOOKABLE_COLUMNS)
-    ]
-    return BookableCompanion(
-        id=number,
-        name=full_name(first_name, last_name),
-        hourly_rate=hourly_rate,
-        daily_rate=daily_rate,
-        service_types=parse_texts(service_types_json),
-        calendar=codec.load_calendar(calendar_json),
-        busy=to_busy_intervals(rows),
-    )
 
 
 # Rows -------------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ from staffbooking_core.domain.payments.processor import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import PARTY_DISABLED, BookingWrite, Hint, RebookingCredit
+from staffbooking_core.request_context import CURRENT_REQUEST_ID
 
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
@@ -107,10 +108,14 @@ def _delete_timer(condition: ColumnElement[bool]) -> Delete:
     return delete(timers).where(timers.c.booking_id == _BOOKING_ID, condition)
 
 
+_REQUEST_ID_PARAM = bindparam("request_id", type_=Text())
 _EVENT_VALUES = {
-    column.name: bindparam(f"event_{column.name}", type_=column.type)
-    for column in events.c
-    if column.name not in ("booking_id", "position")
+    **{
+        column.name: bindparam(f"event_{column.name}", type_=column.type)
+        for column in events.c
+        if column.name not in ("booking_id", "position", "request_id")
+    },
+    "request_id": _REQUEST_ID_PARAM,
 }
 
 
@@ -129,7 +134,10 @@ _NEW_OPERATION_ROWS = array_rows(
 
 def _insert_operations(condition: ColumnElement[bool]) -> Insert:
     return insert(payment_operations).from_select(
-        "booking_id n kind command created_at next_at generation status attempts".split(),
+        [
+            *"booking_id n kind command created_at next_at request_id".split(),
+            *"generation status attempts".split(),
+        ],
         select(
             *(
                 _BOOKING_ID,
@@ -138,6 +146,7 @@ def _insert_operations(condition: ColumnElement[bool]) -> Insert:
                 _NEW_OPERATION_ROWS.c.command,
                 _AT_PARAM,
                 _AT_PARAM,
+                _REQUEST_ID_PARAM,
             ),
             *(
                 literal_column("1"),
@@ -255,6 +264,7 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
     rows = {
         **reading.booking_row(booking_write.booking),
         "at": booking_write.operations_due_at,
+        "request_id": CURRENT_REQUEST_ID.get(),
         "alert_texts": list(booking_write.alerts),
     }
     if (due := booking_write.due) is not None:

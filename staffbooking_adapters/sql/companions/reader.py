@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
 from itertools import groupby
@@ -137,6 +137,19 @@ LIST_SERVICE_NAMES = Statement(
         .scalar_subquery(),
     )
 )
+# Only listed companions have search rows. Without a condition on the service, both read the key.
+LAST_LISTED_ID = Statement(select(func.max(companion_search.c.companion_id)))
+LIST_LISTED_IDS = Statement(
+    select(companion_search.c.companion_id)
+    .distinct()
+    .where(companion_search.c.companion_id.between(bindparam("first_id"), bindparam("last_id")))
+    .order_by(companion_search.c.companion_id)
+)
+LIST_PHOTOS = Statement(
+    select(companions.c.id, companions.c.profile_photo).where(
+        in_array(companions.c.id, "companion_ids"), companions.c.profile_photo != ""
+    )
+)
 DELETE_DAY_MARKS = Statement(
     delete(companion_days).where(
         companion_days.c.companion_id == bindparam("companion_id"),
@@ -152,6 +165,20 @@ def companions_after(size: int, has_approval: bool) -> Statement:
     if has_approval:
         found = found.where(companions.c.approval == bindparam("approval"))
     return Statement(found.order_by(companions.c.id).limit(size).offset(OFFSET_PARAM))
+
+
+@cache
+def most_common_cities(size: int) -> Statement:
+    """The places with the most listed companions, each as its first companion spells it."""
+    number, first = func.count(), func.min(companion_search.c.companion_id)
+    places = select(number.label("number"), first.label("companion_id")).where(
+        companion_search.c.service_id == literal_column("0")
+    )
+    places = places.group_by(companion_search.c.location_id).order_by(number.desc(), first)
+    most = places.limit(size).subquery("most")
+    named = select(companions.c.location_city, companions.c.location_country, most.c.number)
+    named = named.join_from(most, companions, companions.c.id == most.c.companion_id)
+    return Statement(named.order_by(most.c.number.desc(), most.c.companion_id))
 
 
 _CANDIDATE_COLUMNS = (
@@ -227,6 +254,22 @@ class CompanionsReader:
     async def service_names(self) -> Sequence[str]:
         rows = sorted(await self.connection.fetch_all(LIST_SERVICE_NAMES))
         return [name for _, name in rows if name is not None]
+
+    async def city_counts(self, limit: int) -> Sequence[tuple[str, str, int]]:
+        rows = await self.connection.fetch_all(most_common_cities(page_size(limit)))
+        return [(city, country, number) for city, country, number in rows[:limit]]
+
+    async def last_listed_id(self) -> int:
+        found: int | None = await self.connection.fetch_value(LAST_LISTED_ID)
+        return found or 0
+
+    async def listed_ids(self, first_id: int, last_id: int) -> Sequence[int]:
+        rows = await self.connection.fetch_all(LIST_LISTED_IDS, first_id=first_id, last_id=last_id)
+        return [number for (number,) in rows]
+
+    async def profile_photos(self, companion_ids: Collection[int]) -> Mapping[int, str]:
+        rows = await self.connection.fetch_all(LIST_PHOTOS, companion_ids=list(companion_ids))
+        return dict(rows)
 
     async def search_candidates(
         self,

@@ -41,12 +41,17 @@ class Pool(Generic[C]):
         self._idle_connections: list[C] = []
         self._open_connections: set[C] = set()
         self._is_closed = False
+        """Whether new callers are refused."""
+        self._is_cut = False
+        """Whether the open connections were closed, lent ones too."""
 
     async def acquire(self, budget: DatabaseTime) -> C:
         """Acquire a connection for exclusive use; return it with `release`.
 
         Raises StoreUnavailable when the budget is spent, or if the pool is closed.
         """
+        if self._is_closed:
+            raise StoreUnavailable("the database is closed")
         await self._acquire_slot(budget)
         while self._idle_connections:
             connection = self._idle_connections.pop()
@@ -58,6 +63,10 @@ class Pool(Generic[C]):
         except BaseException:
             self._release_slot()
             raise
+        if self._is_cut:  # Nothing would close a connection opened since.
+            self._release_slot()
+            await self._disconnect(connection)
+            raise StoreUnavailable("the database is closed")
         self._open_connections.add(connection)
         return connection
 
@@ -71,25 +80,24 @@ class Pool(Generic[C]):
 
     async def close(self) -> None:
         """Close the pool: refuse new callers, wait until all connections are returned or
-        ACQUIRE_TIMEOUT_SECONDS have passed, then close them."""
+        CLOSE_TIMEOUT_SECONDS have passed, then close them."""
         if self._is_closed:
             return
         self._is_closed = True
         try:
             budget = DatabaseTime(CLOSE_TIMEOUT_SECONDS)
             for _ in range(self._size):
-                await self._acquire_slot(budget, is_closing=True)
+                await self._acquire_slot(budget)
         except StoreUnavailable:
             pass
+        self._is_cut = True
         while self._open_connections:
             await self._disconnect(self._open_connections.pop())
 
-    async def _acquire_slot(self, budget: DatabaseTime, *, is_closing: bool = False) -> None:
+    async def _acquire_slot(self, budget: DatabaseTime) -> None:
         if self._free_slots:
             self._free_slots -= 1
             return
-        if self._is_closed and not is_closing:
-            raise StoreUnavailable("the database is closed")
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:

@@ -62,6 +62,7 @@ _MEMBER_STATE_COLUMNS = (
     conversation_members.c.read_id,
     conversation_members.c.left_id,
     users.c.disabled_at,
+    users.c.erased_at,
 )
 _MEMBER_OFFSET = len(_CONVERSATION_COLUMNS)
 _ONLINE_OFFSET = _MEMBER_OFFSET + len(_MEMBER_NAME_COLUMNS) + len(_MEMBER_STATE_COLUMNS)
@@ -110,9 +111,10 @@ def _to_conversation(rows: Sequence[Row]) -> Conversation:
 
 def _to_member(row: Row) -> ConversationMember:
     member_columns = row[_MEMBER_OFFSET:_ONLINE_OFFSET]
-    user_id, first_name, last_name, read_id, left_id, disabled_at = member_columns
+    user_id, first_name, last_name, read_id, left_id, disabled_at, erased_at = member_columns
     name = full_name(first_name, last_name)
-    return ConversationMember(user_id, name, read_id, left_id, disabled_at is not None)
+    is_disabled, is_erased = disabled_at is not None, erased_at is not None
+    return ConversationMember(user_id, name, read_id, left_id, is_disabled, is_erased)
 
 
 # Overviews for one member -----------------------------------------------------------------

@@ -18,10 +18,27 @@ from datetime import datetime
 from functools import cache
 
 from attrs import frozen
-from sqlalchemy import bindparam, delete, func, insert, literal, select, true, update
+from sqlalchemy import (
+    and_,
+    bindparam,
+    delete,
+    false,
+    func,
+    insert,
+    literal,
+    select,
+    true,
+    update,
+)
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, sum_or_zero, upsert
+from staffbooking_adapters.sql.engine.dialect import (
+    array_rows,
+    claim_rows,
+    in_array,
+    sum_or_zero,
+    upsert,
+)
 from staffbooking_adapters.sql.engine.leases import MAX_CLAIM_SIZE, NOW_PARAM
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -31,6 +48,7 @@ from staffbooking_adapters.sql.schema.messaging import (
     channel_connections,
     channel_nodes,
     is_on_live_node,
+    is_unclaimed_departure,
     last_seen,
 )
 from staffbooking_core.ports import UserPresence
@@ -86,15 +104,31 @@ DELETE_CONNECTION = Statement(delete(channel_connections).where(*_IS_USER_CONNEC
 
 _LAST_SEEN_ROWS = array_rows("seen", user_id=("user_ids", BigInt), at=("times", Instant))
 _UPSERT_LAST_SEEN = upsert(last_seen).from_select(
-    ["user_id", "at"], select(*_LAST_SEEN_ROWS.c).where(true())
+    ["user_id", "at", "is_unclaimed"], select(*_LAST_SEEN_ROWS.c, true()).where(true())
 )
 SAVE_LAST_SEEN = Statement(
     _UPSERT_LAST_SEEN.on_conflict_do_update(
         index_elements=["user_id"],
-        set_={"at": _UPSERT_LAST_SEEN.excluded.at},
+        set_={"at": _UPSERT_LAST_SEEN.excluded.at, "is_unclaimed": true()},
         where=last_seen.c.at < _UPSERT_LAST_SEEN.excluded.at,
     )
 )
+
+
+@cache
+def claim_departed_users(limit: int) -> Statement:
+    is_due = and_(is_unclaimed_departure, last_seen.c.at <= bindparam("seen_before", type_=Instant))
+    return Statement(
+        claim_rows(
+            last_seen,
+            is_due=is_due,
+            order_by=[last_seen.c.at],
+            limit=limit,
+            values={"is_unclaimed": false()},
+            returning=[last_seen.c.user_id],
+        )
+    )
+
 
 # Nodes ------------------------------------------------------------------------------------
 
@@ -203,6 +237,12 @@ class PresenceWriter(PresenceReader):
             ended[user_id] = max(dead[node], ended.get(user_id, dead[node]))
         await self._save_last_seen(ended)
         return sorted(ended)
+
+    async def claim_departed_users(self, seen_before: datetime, limit: int) -> Sequence[int]:
+        rows = await self.connection.fetch_all(
+            claim_departed_users(min(limit, MAX_CLAIM_SIZE)), seen_before=seen_before
+        )
+        return sorted(user_id for (user_id,) in rows)
 
     async def _save_last_seen(self, seen_at_by_user: Mapping[int, datetime]) -> None:
         user_ids = sorted(seen_at_by_user)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from attrs import frozen
-from sqlalchemy import ColumnElement, FromClause, Select, bindparam, func, select, true
+from sqlalchemy import ColumnElement, FromClause, Select, and_, bindparam, func, select, true
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import page_size
@@ -49,6 +49,27 @@ NOTIFIED_MESSAGES_COUNTER = "messages_told"
 """Name of the counter that stores the id of the last message processed for notification emails."""
 GET_NOTIFIED_MESSAGE_ID = Statement(
     select(counters.c.value).where(counters.c.name == NOTIFIED_MESSAGES_COUNTER)
+)
+
+
+COUNT_UNREAD = Statement(
+    select(func.count())
+    .select_from(
+        conversation_members.join(conversations).join(
+            messages,
+            and_(
+                messages.c.conversation_id == conversation_members.c.conversation_id,
+                messages.c.id > conversation_members.c.read_id,
+                messages.c.id <= last_readable_id,
+                messages.c.sender_id != _USER_ID,
+            ),
+        )
+    )
+    .where(
+        conversation_members.c.user_id == _USER_ID,
+        is_conversation_open,
+        last_readable_id > conversation_members.c.read_id,
+    )
 )
 
 
@@ -204,6 +225,10 @@ class MessagesReader:
             reading.LIST_PAID_STAFF, customer=conversation.customer_id, staff_ids=staff
         )
         return [user_id for (user_id,) in rows]
+
+    async def unread_count(self, user_id: int) -> int:
+        found: int = await self.connection.fetch_value(COUNT_UNREAD, user_id=user_id)
+        return found
 
     async def last_message_id(self, user_id: int | None = None) -> int:
         mine = {} if user_id is None else {"user_id": user_id}

@@ -184,6 +184,14 @@ LOCK_NOTIFIED_MESSAGE_ID = Statement(
 SAVE_NOTIFIED_MESSAGE_ID = Statement(
     update(counters).values(value=_MESSAGE_ID).where(_IS_NOTIFIED_MESSAGES_COUNTER)
 )
+_IS_IN_CONVERSATION = conversation_members.c.conversation_id == messages.c.conversation_id
+_IS_UNREAD_AND_UNNOTIFIED = and_(
+    conversation_members.c.user_id != messages.c.sender_id,
+    conversation_members.c.left_id.is_(None),
+    conversation_members.c.read_id < messages.c.id,
+    conversation_members.c.told_id <= conversation_members.c.read_id,
+    ~is_online(conversation_members.c.user_id),
+)
 LIST_UNREAD_MESSAGES = Statement(
     select(
         messages.c.conversation_id,
@@ -191,20 +199,29 @@ LIST_UNREAD_MESSAGES = Statement(
         messages.c.id,
         messages.c.sender_name,
     )
-    .join_from(
-        messages,
-        conversation_members,
-        conversation_members.c.conversation_id == messages.c.conversation_id,
-    )
-    .where(
-        in_array(messages.c.id, "message_ids"),
-        conversation_members.c.user_id != messages.c.sender_id,
-        conversation_members.c.left_id.is_(None),
-        conversation_members.c.read_id < messages.c.id,
-        conversation_members.c.told_id <= conversation_members.c.read_id,
-        ~is_online(conversation_members.c.user_id),
-    )
+    .join_from(messages, conversation_members, _IS_IN_CONVERSATION)
+    .where(in_array(messages.c.id, "message_ids"), _IS_UNREAD_AND_UNNOTIFIED)
     .order_by(messages.c.id, conversation_members.c.user_id)
+)
+_LAST_MISSED_ID = func.max(messages.c.id)
+LIST_MISSED_MESSAGES = Statement(
+    select(
+        messages.c.conversation_id,
+        conversation_members.c.user_id,
+        _LAST_MISSED_ID,
+        messages.c.sender_name,
+    )
+    .join_from(conversation_members, messages, _IS_IN_CONVERSATION)
+    .where(
+        in_array(conversation_members.c.user_id, "user_ids"),
+        messages.c.id <= _MESSAGE_ID,
+        _IS_UNREAD_AND_UNNOTIFIED,
+    )
+    .group_by(
+        *(messages.c.conversation_id, conversation_members.c.user_id),
+        *(messages.c.sender_id, messages.c.sender_name),
+    )
+    .order_by(_LAST_MISSED_ID, conversation_members.c.user_id)
 )
 _NOTIFIED_MEMBER_ROWS = array_rows(
     "told_of",
@@ -322,6 +339,14 @@ class MessagesWriter(MessagesReader):
     ) -> Sequence[UnreadMessage]:
         rows = await self.connection.fetch_all(
             LIST_UNREAD_MESSAGES, message_ids=list(message_ids), now=now
+        )
+        return [UnreadMessage(*row) for row in rows]
+
+    async def missed_messages(
+        self, user_ids: Sequence[int], max_id: int, now: datetime
+    ) -> Sequence[UnreadMessage]:
+        rows = await self.connection.fetch_all(
+            LIST_MISSED_MESSAGES, user_ids=list(user_ids), message_id=max_id, now=now
         )
         return [UnreadMessage(*row) for row in rows]
 

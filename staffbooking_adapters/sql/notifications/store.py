@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
+from operator import itemgetter
 
 from attrs import asdict, fields, frozen
 from sqlalchemy import (
@@ -39,6 +40,7 @@ from staffbooking_core.domain.accounts.users import normalize_email
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
 from staffbooking_core.ports import DueNotification, Lease
+from staffbooking_core.request_context import CURRENT_REQUEST_ID
 
 NOTIFICATION_COLUMNS = tuple(notices.c[field.name] for field in fields(Notification))
 to_notification = RowMapper(Notification, NOTIFICATION_COLUMNS)
@@ -49,14 +51,21 @@ _NOTIFICATION_ROWS = array_rows(
     "told", **{c.name: (f"notice_{c.name}s", c.type) for c in NOTIFICATION_COLUMNS}
 )
 _AT_PARAM = bindparam("at", type_=Instant)
+_REQUEST_ID_PARAM = bindparam("request_id", type_=notices.c.request_id.type)
 
 
 def insert_notifications(condition: ColumnElement[bool]) -> Insert:
-    """Insert the notifications of `notification_params`, due at the parameter `at`, if the
-    condition holds."""
+    """Insert the notifications of `notification_params`, due at the parameter `at` and caused by
+    the request `request_id`, if the condition holds."""
+    values = {
+        "at": _AT_PARAM,
+        "due_at": _AT_PARAM,
+        "attempts": literal_column("0"),
+        "request_id": _REQUEST_ID_PARAM,
+    }
     return insert(notices).from_select(
-        [*(column.name for column in NOTIFICATION_COLUMNS), "at", "due_at", "attempts"],
-        select(*_NOTIFICATION_ROWS.c, _AT_PARAM, _AT_PARAM, literal_column("0")).where(condition),
+        [*(column.name for column in NOTIFICATION_COLUMNS), *values],
+        select(*_NOTIFICATION_ROWS.c, *values.values()).where(condition),
     )
 
 
@@ -86,7 +95,7 @@ ADD_INQUIRY = Statement(
 @cache
 def claim_notifications_statement(limit: int) -> Statement:
     order = (notices.c.due_at, notices.c.id)
-    columns = (*order, notices.c.attempts, *NOTIFICATION_COLUMNS)
+    columns = (*order, notices.c.attempts, notices.c.request_id, *NOTIFICATION_COLUMNS)
     return claim_with_lease(notices, notices.c.due_at <= NOW_PARAM, order, limit, columns)
 
 
@@ -97,7 +106,7 @@ def inquiries_after(size: int) -> Statement:
 
 
 def notification_params(notifications: Sequence[Notification]) -> dict[str, list[object]]:
-    """The parameters of `insert_notifications` except `at`."""
+    """The parameters of `insert_notifications` except `at` and `request_id`."""
     return {
         f"notice_{c.name}s": [getattr(each, c.name) for each in notifications]
         for c in NOTIFICATION_COLUMNS
@@ -127,18 +136,18 @@ class NotificationsWriter(NotificationsReader):
     async def add_notifications(
         self, notifications: Sequence[Notification], due_at: datetime
     ) -> None:
+        params = {"at": due_at, "request_id": CURRENT_REQUEST_ID.get()}
         await self.connection.execute(
-            ADD_NOTIFICATIONS, at=due_at, **notification_params(notifications)
+            ADD_NOTIFICATIONS, **params, **notification_params(notifications)
         )
 
     async def claim_notifications(
         self, now: datetime, lease: Lease, limit: int
     ) -> Sequence[DueNotification]:
         statement = claim_notifications_statement(min(limit, MAX_CLAIM_SIZE))
-        rows = sorted(
-            await self.connection.fetch_all(statement, now=now, **lease_parameters(lease))
-        )
-        return [DueNotification(row[1], to_notification(row[3:]), row[2]) for row in rows]
+        rows = await self.connection.fetch_all(statement, now=now, **lease_parameters(lease))
+        rows = sorted(rows, key=itemgetter(0, 1))
+        return [DueNotification(row[1], to_notification(row[4:]), *row[2:4]) for row in rows]
 
     async def finish_notification(self, notification_id: int, lease: Lease) -> None:
         await self.connection.execute(

@@ -109,6 +109,7 @@ notices = Table(
     Column("address", Text),
     Column("due_at", Instant, nullable=False),
     Column("attempts", BigInt, nullable=False, server_default="0"),
+    Column("request_id", Text),
     Index("ix_notices_due", "due_at", "id"),
     sqlite_autoincrement=True,
 )
@@ -364,6 +365,7 @@ events = Table(
     Column("parties", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Column("position", BigInt),
+    Column("request_id", Text),
     PrimaryKeyConstraint("booking_id", "sequence"),
 )
 """`parties` is a JSON array of user ids; `position` is assigned after the commit."""

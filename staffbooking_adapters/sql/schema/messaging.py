@@ -16,6 +16,8 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    false,
+    true,
 )
 
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM
@@ -118,4 +120,8 @@ last_seen = Table(
     metadata,
     Column("user_id", BigInt, primary_key=True, autoincrement=False),
     Column("at", Instant, nullable=False),
+    Column("is_unclaimed", Boolean, nullable=False, server_default=false()),
 )
+"""`is_unclaimed` is true until the messages are looked at that the user missed."""
+is_unclaimed_departure = last_seen.c.is_unclaimed == true()
+partial_index("ix_last_seen_unclaimed", last_seen.c.at, where=is_unclaimed_departure)

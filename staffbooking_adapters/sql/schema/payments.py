@@ -46,6 +46,7 @@ payment_operations = Table(
     Column("result_ref", Text),
     Column("settlement", Text),
     Column("last_error", Text),
+    Column("request_id", Text),
     Column("lease_token", Text),
     Column("lease_until", Instant),
     UniqueConstraint("booking_id", "n", name="uq_operations_order"),

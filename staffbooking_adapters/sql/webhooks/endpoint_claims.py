@@ -103,7 +103,8 @@ def due_deliveries_statement(limit: int) -> Statement:
 
     def select_deliveries(joined: Any) -> Select[Any]:
         with_events = joined.outerjoin(events, events.c.id == deliveries.c.event_id)
-        return select(*DELIVERY_COLUMNS, body).select_from(with_events).order_by(*in_order)
+        columns = (*DELIVERY_COLUMNS, body, events.c.request_id)
+        return select(*columns).select_from(with_events).order_by(*in_order)
 
     in_order = (deliveries.c.tries == 0, deliveries.c.next_at, deliveries.c.id)
     return Statement(
@@ -180,7 +181,7 @@ async def _read_due_deliveries(
     for row in rows:
         delivery = to_delivery(row)
         due_by_endpoint[delivery.endpoint_id].append(
-            DueDelivery(delivery, row[len(DELIVERY_COLUMNS)])
+            DueDelivery(delivery, *row[len(DELIVERY_COLUMNS) :])
         )
     return due_by_endpoint
 

@@ -90,8 +90,9 @@ def full_name(first: str, last: str) -> str:
 
 
 def normalize_email(email: str) -> str:
-    """The form in which email addresses are compared: case is ignored."""
-    return email.casefold()
+    """The form in which email addresses are compared: case is ignored. `casefold` would also make
+    one of `ß` and `ss`, which are addresses of different people."""
+    return email.lower()
 
 
 _EMAIL_CHARACTER = (

@@ -88,7 +88,8 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
         T.RESUMED: S.SCHEDULED,
         T.DISPUTED: S.FROZEN,
         T.APPEAL_LOST: S.FROZEN,
-        T.OWED_AGAIN: S.SCHEDULED,
+        # A hold stays until an operator releases it.
+        T.OWED_AGAIN: S.FROZEN,
     },
     S.REVERSED: {
         T.SCHEDULED: S.SCHEDULED,
@@ -96,7 +97,7 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
         T.TAKEN_BACK: S.REVERSED,
         T.NETTED: S.PAID,
         T.CONFIRMED: S.REVERSED,
-        T.DISPUTED: S.NONE,
+        T.DISPUTED: S.REVERSED,
         T.APPEAL_LOST: S.REVERSED,
         T.OWED_AGAIN: S.SCHEDULED,
     },

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from attrs import evolve, field, frozen
 
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import (
     FieldError,
@@ -24,6 +25,15 @@ CONTACT_SHARING_STATUSES = frozenset(
     {BookingStatus.PAID, BookingStatus.COMPLETED, BookingStatus.DISPUTED}
 )
 """The two parties of a booking in one of these statuses may share contact details."""
+
+_OPEN_STATUSES = frozenset(
+    {
+        BookingStatus.PENDING,
+        BookingStatus.ACCEPTED,
+        BookingStatus.PAID,
+        BookingStatus.DISPUTED,
+    }
+)
 
 MIN_GROUP_BOOKINGS = 2
 """Number of accepted bookings of an event at which its group opens."""
@@ -46,6 +56,7 @@ class ConversationMember:
     """Id of the last message that a former participant may read; None for a participant."""
     disabled: bool = False
     """Whether the account was disabled or erased."""
+    erased: bool = False
 
     @property
     def is_participant(self) -> bool:
@@ -138,6 +149,12 @@ class ContentBlocked(InvalidField):
         super().__init__([FieldError("content", message)])
 
 
+_BLOCKED_TERM = "contains words that are not allowed here"
+_EARLY_CONTACT = "contains contact or payment details before the booking is paid"
+BLOCKED_CONTENT_MESSAGES = (_BLOCKED_TERM, _EARLY_CONTACT)
+"""What a sender is told of a text with forbidden content."""
+
+
 @frozen
 class ContentFindings:
     """The findings of a content filter in a text."""
@@ -151,9 +168,9 @@ def check_content(findings: ContentFindings, *, may_share_contacts: bool) -> Non
     """Raise ContentBlocked for forbidden content. The message does not quote the findings, which
     would help to evade the filter."""
     if findings.has_blocked_term:
-        raise ContentBlocked("contains words that are not allowed here")
+        raise ContentBlocked(_BLOCKED_TERM)
     if findings.has_contact and not may_share_contacts:
-        raise ContentBlocked("contains contact or payment details before the booking is paid")
+        raise ContentBlocked(_EARLY_CONTACT)
 
 
 def require_member(
@@ -182,8 +199,14 @@ def compose_message(
     client_id: str | None,
     now: datetime,
 ) -> NewMessage:
-    """Create a participant's message to all present participants."""
+    """Create a participant's message to all present participants.
+
+    Raises Unauthenticated, and Forbidden `conversation_left`, also in a direct conversation whose
+    other member was erased.
+    """
     check_can_write(member)
+    if conversation.kind is ConversationKind.DIRECT and any(m.erased for m in conversation.members):
+        raise Forbidden("conversation_left", "The account of the other participant was erased")
     return NewMessage(
         conversation_id=conversation.id,
         sender_id=member.user_id,
@@ -251,6 +274,20 @@ def overview_for_reader(overview: ConversationOverview, reader_id: int) -> Conve
         ),
         online=frozenset(),
     )
+
+
+def sort_by_relevance(bookings: Iterable[Booking], now: datetime) -> list[Booking]:
+    """The bookings that people talk about, the one that matters now first: what is ahead by its
+    start, then what is over and still open, then what is completed, and last what came to
+    nothing, the newest of each first."""
+
+    def rank(booking: Booking) -> tuple[int, float]:
+        start = booking.starts_at.timestamp()
+        if booking.status in _OPEN_STATUSES:
+            return (0, start) if booking.ends_at > now else (1, -start)
+        return (2 if booking.status is BookingStatus.COMPLETED else 3, -start)
+
+    return sorted(bookings, key=rank)
 
 
 def conversation_title(conversation: Conversation, reader_id: int) -> str:

@@ -167,11 +167,11 @@ def password_reset_notification(address: str, return_path: str | None) -> Notifi
 
 
 def password_changed_notification(user_id: int) -> Notification:
-    """Notify a user of a changed password, whether changed by the user, an operator or an
-    import."""
+    """Notify a user of a password changed by the user, an operator or an import."""
     text = (
-        "The password of your account was changed, and whoever was signed in elsewhere "
-        "is signed out. If it was not you, set a new password at once."
+        "The password of your account was changed, and whoever was signed in elsewhere is signed "
+        "out. If it was not you, set a new password at once, and revoke API keys and the address "
+        "of a calendar feed that you do not know: they stay valid."
     )
     return Notification(
         user_id, NotificationKind.PASSWORD_CHANGED, "Your password was changed", text, "/"

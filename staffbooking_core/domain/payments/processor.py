@@ -361,6 +361,8 @@ class Operation:
     result_ref: str | None = None
     settlement: SettlementStatus | None = None
     last_error: str | None = None
+    request_id: str | None = None
+    """The id of the request that ordered it, for the log."""
 
     @property
     def key(self) -> OperationKey:

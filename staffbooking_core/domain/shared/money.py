@@ -23,6 +23,19 @@ _ZERO_DECIMAL_CURRENCIES = frozenset(
 
 THREE_DECIMAL_CURRENCIES = frozenset("bhd jod kwd omr tnd".split())
 
+CURRENCY_CODES = frozenset(
+    """
+    aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd btn bwp byn
+    bzd cad cdf chf clp cny cop crc cup cve czk djf dkk dop dzd egp ern etb eur fjd fkp gbp gel ghs
+    gip gmd gnf gtq gyd hkd hnl htg huf idr ils inr iqd irr isk jmd jod jpy kes kgs khr kmf kpw krw
+    kwd kyd kzt lak lbp lkr lrd lsl lyd mad mdl mga mkd mmk mnt mop mru mur mvr mwk mxn myr mzn nad
+    ngn nio nok npr nzd omr pab pen pgk php pkr pln pyg qar ron rsd rub rwf sar sbd scr sdg sek sgd
+    shp sle sos srd ssp stn svc syp szl thb tjs tmt tnd top try ttd twd tzs uah ugx usd uyu uzs ved
+    ves vnd vuv wst xaf xcd xcg xof xpf yer zar zmw zwg
+    """.split()
+)
+"""Codes of ISO 4217 in which prices are made: without funds, metals and codes for tests."""
+
 _EXACT_CONTEXT = Context(traps=[Inexact])
 """Raises Inexact instead of rounding."""
 

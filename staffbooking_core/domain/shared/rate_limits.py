@@ -85,6 +85,13 @@ def record_hits(
     return window, decide(rate_limit, window.count, window.resets_at, now)
 
 
+def return_hit(window: RateLimitWindow | None, now: datetime) -> RateLimitWindow | None:
+    """The window without one of its hits; unchanged once it has ended."""
+    if window is None or window.resets_at <= now or window.count == 0:
+        return window
+    return RateLimitWindow(window.count - 1, window.resets_at)
+
+
 def decide(
     rate_limit: RateLimit, count: int, resets_at: datetime, now: datetime
 ) -> RateLimitDecision:
@@ -133,6 +140,9 @@ class RateLimits:
     """Client events of one connection of the channel."""
     channel_user: RateLimit = RateLimit("channel_user", 300, timedelta(seconds=60))
     """Client events of one user over all connections and processes."""
+
+    pages: RateLimit = RateLimit("pages", 600, timedelta(minutes=10))
+    """Public search and profile pages, per address. Not configurable."""
 
     export: RateLimit = RateLimit("export", 10, timedelta(hours=1))
     """Exports of the user's personal data, which may be large. Not configurable."""

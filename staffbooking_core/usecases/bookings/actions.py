@@ -27,6 +27,7 @@ from staffbooking_core.errors import (
     invalid_field,
 )
 from staffbooking_core.inputs import CancelBooking
+from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
 from staffbooking_core.representations.bookings import CancellationQuoteRecord
 from staffbooking_core.representations.json_types import format_instant
@@ -89,16 +90,16 @@ async def get_by_id(
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))
-        rebooking = None
-        may_rebook = booking.status is BookingStatus.CANCELLED or booking.was_no_show
-        if party is Party.CUSTOMER and may_rebook:
-            rebooking = await _rebooking_offer(ports, view, booking, now)
-    return booking, party, rebooking
+        return booking, party, await find_rebooking_offer(ports, view, booking, party, now)
 
 
-async def _rebooking_offer(
-    ports: Ports, view: ReadView, booking: Booking, now: datetime
+async def find_rebooking_offer(
+    ports: Ports, view: ReadView, booking: Booking, party: Party, now: datetime
 ) -> RebookingOffer | None:
+    """The customer's unused priority rebooking of a booking; None for others, and without one."""
+    may_rebook = booking.status is BookingStatus.CANCELLED or booking.was_no_show
+    if party is not Party.CUSTOMER or not may_rebook:
+        return None
     credit = await view.bookings.rebooking_credit(booking.id)
     if credit is None or credit.used_by is not None or now >= credit.expires_at:
         return None
@@ -193,15 +194,15 @@ _USER_TRIGGERS = (
 """Triggers that users start themselves."""
 
 
-@validated
-async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tuple[Trigger, ...]:
-    """The triggers that a party may use on a booking at this business time. Checks the rules only:
-    nothing is saved."""
-    now = await ports.clock.business()
+def available_triggers(
+    booking: Booking, party: Party, now: datetime, policy: Policy
+) -> tuple[Trigger, ...]:
+    """The triggers that a party may use on a booking at `now` (business time). Checks the rules
+    only: nothing is saved."""
 
     def is_available(trigger: Trigger) -> bool:
         try:
-            apply_transition(booking, TransitionInput(trigger, party, now), ports.policy)
+            apply_transition(booking, TransitionInput(trigger, party, now), policy)
         except (Forbidden, RuleBroken):
             return False
         return trigger is not Trigger.CHECK_IN or booking.checked_in_at is None

@@ -54,7 +54,7 @@ async def get_dispute(ports: Ports, actor: Actor, booking_id: int) -> DisputeCon
     """
     async with ports.store.read_view() as view:
         booking, _ = require_party(actor, await view.bookings.booking(booking_id))
-        return await _read_conversation(view.disputes, booking)
+        return _require_dispute(await find_conversation(view.disputes, booking))
 
 
 @validated
@@ -64,15 +64,24 @@ async def get_dispute_by_code(ports: Ports, code: str) -> DisputeConversation:
         booking = await view.bookings.booking_by_code(code)
         if booking is None:
             raise NotFound("Booking")
-        return await _read_conversation(view.disputes, booking)
+        return _require_dispute(await find_conversation(view.disputes, booking))
 
 
-async def _read_conversation(disputes: DisputesReadPort, booking: Booking) -> DisputeConversation:
+async def find_conversation(
+    disputes: DisputesReadPort, booking: Booking
+) -> DisputeConversation | None:
+    """The newest dispute of a booking with its statements; None where it was never disputed."""
     dispute = newest_dispute(booking)
     if dispute is None:
-        raise NotFound("Dispute")
+        return None
     statements = await disputes.statements_of(booking.id, booking.dispute_number)
     return DisputeConversation(booking, dispute, tuple(statements))
+
+
+def _require_dispute(found: DisputeConversation | None) -> DisputeConversation:
+    if found is None:
+        raise NotFound("Dispute")
+    return found
 
 
 def require_dispute_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
@@ -188,7 +197,7 @@ async def add_statement(
         await tx.disputes.add_statement(_statement(booking, actor, party, command.text, files, now))
         notification = statement_notification(booking, party)
         await tx.notifications.add_notifications([notification], ports.clock.wall())
-        return await _read_conversation(tx.disputes, booking)
+        return _require_dispute(await find_conversation(tx.disputes, booking))
 
     return await ports.store.run_transaction(unit)
 
@@ -220,7 +229,7 @@ async def withdraw_dispute(
             allowed_versions=allowed_versions,
         )
         booking = await advance_booking(tx, ports, booking, transition_input)
-        return await _read_conversation(tx.disputes, booking)
+        return _require_dispute(await find_conversation(tx.disputes, booking))
 
     return await ports.store.run_transaction(unit)
 
@@ -265,10 +274,15 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
 
 @validated
 async def resolve_dispute(
-    ports: Ports, code: str, trigger: Trigger, amount: int = 0, note: str | None = None
+    ports: Ports,
+    code: str,
+    trigger: Trigger,
+    amount: int = 0,
+    note: str | None = None,
+    actor_id: int | None = None,
 ) -> Booking:
     """Resolve a dispute by RELEASE, REFUND or SPLIT; `amount` is the customer's part of a split in
-    minor units. Locks the booking.
+    minor units, `actor_id` the id of the admin, if it is one with an account. Locks the booking.
 
     Raises NotFound, and RuleBroken `booking_not_disputed`, `split_out_of_range`, or
     `chargeback_open` where the processor decides.
@@ -278,7 +292,10 @@ async def resolve_dispute(
     async def unit(tx: Transaction) -> Booking:
         booking = await lock_by_code(tx.bookings, code)
         transition_input = TransitionInput(
-            trigger, Party.ADMIN, now, reason=note, refund_amount=amount
+            *(trigger, Party.ADMIN, now),
+            reason=note,
+            refund_amount=amount,
+            actor_id=actor_id,
         )
         result = apply_transition(booking, transition_input, ports.policy)
         if note:  # The alerts keep the operator's reason on record.

@@ -142,6 +142,26 @@ async def count_service_types(ports: Ports) -> Sequence[tuple[str, int]]:
         return await view.companions.service_type_counts()
 
 
+@validated
+async def count_cities(ports: Ports, limit: int) -> Sequence[tuple[str, str, int]]:
+    """The cities with the most listed companions, with their country and that number."""
+    async with ports.store.read_view() as view:
+        return await view.companions.city_counts(limit)
+
+
+async def last_listed_id(ports: Ports) -> int:
+    """The highest id of a listed companion; 0 where none is listed."""
+    async with ports.store.read_view() as view:
+        return await view.companions.last_listed_id()
+
+
+@validated
+async def list_listed_ids(ports: Ports, first_id: int, last_id: int) -> Sequence[int]:
+    """The ids of the listed companions from `first_id` to `last_id`, ascending."""
+    async with ports.store.read_view() as view:
+        return await view.companions.listed_ids(first_id, last_id)
+
+
 async def list_service_names(ports: Ports) -> Sequence[str]:
     """The names of all offered service types."""
     async with ports.store.read_view() as view:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ from staffbooking_core.domain.messaging.conversations import (
     last_readable_id,
     overview_for_reader,
     require_member,
+    sort_by_relevance,
     sync_group_members,
 )
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, StaffbookingError
@@ -42,6 +43,9 @@ from staffbooking_core.validation import validated
 
 CONVERSATION_BATCH_SIZE = 500
 """Conversations that are opened in one transaction."""
+
+MAX_SHARED_BOOKINGS = 50
+"""Of the bookings that a conversation is about, the newest ones that are looked at."""
 
 # Conversations --------------------------------------------------------------------------
 
@@ -91,6 +95,44 @@ async def get_conversation(
     if found is None:
         raise NotFound("Conversation")
     return overview_for_reader(found, actor.user_id)
+
+
+@validated
+async def count_unread(ports: Ports, user_id: int) -> tuple[int, int]:
+    """Number of messages that a user has not read, and the id of the last message that they may
+    read; 0 without any."""
+    async with ports.store.read_view() as view:
+        return (
+            await view.messages.unread_count(user_id),
+            await view.messages.last_message_id(user_id),
+        )
+
+
+@validated
+async def profile_photos(ports: Ports, conversations: Iterable[Conversation]) -> Mapping[int, str]:
+    """The photos of the staff members of conversations, by user id."""
+    staff_ids = {user_id for conversation in conversations for user_id in conversation.staff_ids}
+    async with ports.store.read_view() as view:
+        return await view.companions.profile_photos(staff_ids)
+
+
+@validated
+async def shared_bookings(
+    ports: Ports, actor: Actor, conversation: Conversation
+) -> Sequence[Booking]:
+    """The bookings that a conversation is about, as far as the actor is a party of them: the one
+    that matters now first. Of a group, the bookings of its event."""
+    now = await ports.clock.business()
+    is_customer = actor.user_id == conversation.customer_id
+    staff_ids = conversation.staff_ids if is_customer else (actor.user_id,)
+    async with ports.store.read_view() as view:
+        found = await view.bookings.bookings_between(
+            conversation.customer_id, staff_ids, MAX_SHARED_BOOKINGS
+        )
+    event_ref = conversation.event_ref
+    return sort_by_relevance(
+        (each for each in found if event_ref is None or each.event_ref == event_ref), now
+    )
 
 
 @validated

@@ -5,6 +5,7 @@ reads again (CONTRACT 6).
 2. The next messages are read by id, as far as they are old enough to count as unread.
 3. Recipients who are online, have read them, or were notified since they last read are left out.
 4. Notifications and the new cursor are saved in the same transaction.
+5. Recipients who were online are looked at again some time after their last connection ended.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from staffbooking_core.domain.notifications.notifications import (
 from staffbooking_core.ports import Ports, Transaction, UnreadMessage
 from staffbooking_core.validation import validated
 
-MESSAGE_BATCH_SIZE = 200
+_MESSAGE_BATCH_SIZE = 200
+_DEPARTED_USER_BATCH_SIZE = 20
 
 
 @validated
-async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZE) -> int:
+async def notify_of_unread_messages(ports: Ports, limit: int = _MESSAGE_BATCH_SIZE) -> int:
     """Store notifications of unread messages, without their content; returns the number of messages
     processed. Locks the cursor."""
     created_before = await ports.clock.business() - ports.policy.unread_notification_delay
@@ -52,6 +54,26 @@ async def notify_of_unread_messages(ports: Ports, limit: int = MESSAGE_BATCH_SIZ
         await tx.notifications.add_notifications(_notifications(unread), now)
         await tx.messages.set_last_notified_id(message_ids[-1])
         return len(message_ids)
+
+    return await ports.store.run_transaction(unit)
+
+
+@validated
+async def notify_departed_users(ports: Ports, limit: int = _DEPARTED_USER_BATCH_SIZE) -> int:
+    """Store notifications of messages that arrived while their readers were connected, and that
+    were not read; returns the number of users who were looked at. Locks the cursor."""
+    now = ports.clock.wall()
+    seen_before = now - ports.policy.unread_notification_delay
+
+    async def unit(tx: Transaction) -> int:
+        # Locked first, as by `notify_of_unread_messages`, which notifies of later messages.
+        max_id = await tx.messages.lock_last_notified_id()
+        user_ids = await tx.presence.claim_departed_users(seen_before, limit)
+        if user_ids:
+            missed = await tx.messages.missed_messages(user_ids, max_id, now)
+            await tx.messages.mark_notified(missed)
+            await tx.notifications.add_notifications(_notifications(missed), now)
+        return len(user_ids)
 
     return await ports.store.run_transaction(unit)
 

@@ -30,6 +30,7 @@ from staffbooking_core.ports import (
     Ports,
     Transaction,
 )
+from staffbooking_core.request_context import caused_by_request
 from staffbooking_core.usecases.accounts import email_tokens
 from staffbooking_core.validation import validated
 
@@ -67,7 +68,8 @@ async def send_notifications(ports: Ports, limit: int = _NOTIFICATION_BATCH_SIZE
         due = await _claim_notification(ports, lease)
         if due is None:
             break
-        fault = await _send_notification(ports, due, lease)
+        with caused_by_request(due.request_id):
+            fault = await _send_notification(ports, due, lease)
         if fault is not None:
             faults.append(fault)
         done += 1

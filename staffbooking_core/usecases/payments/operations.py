@@ -53,6 +53,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.domain.reconciliation.state import find_result_ref, record_fact
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Transaction
+from staffbooking_core.request_context import caused_by_request
 from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated
@@ -229,15 +230,16 @@ def _is_still_wanted(operation: Operation, booking: Booking) -> bool:
 
 
 async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
-    try:
-        if claimed.look_up:
-            await _look_up(ports, claimed, time_limit)
-        else:
-            await _call_processor(ports, claimed, time_limit)
-    except ProcessorError as error:
-        await _record_failure(ports, claimed, error)
-    except Conflict:
-        return  # The lease was lost: its new holder finishes the operation.
+    with caused_by_request(claimed.operation.request_id):
+        try:
+            if claimed.look_up:
+                await _look_up(ports, claimed, time_limit)
+            else:
+                await _call_processor(ports, claimed, time_limit)
+        except ProcessorError as error:
+            await _record_failure(ports, claimed, error)
+        except Conflict:
+            return  # The lease was lost: its new holder finishes the operation.
 
 
 async def _call_processor(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:

@@ -40,6 +40,7 @@ from staffbooking_core.ports import (
     Ports,
     Transaction,
 )
+from staffbooking_core.request_context import caused_by_request
 from staffbooking_core.validation import validated
 
 WEBHOOK_SECRET_PURPOSE = "webhook-secrets"
@@ -143,7 +144,8 @@ async def attempt_delivery(
         secrets, delivery.event_id, delivery.event, number, due.body, at
     )
     seconds = ports.policy.webhook_attempt_timeout.total_seconds()
-    answer = await ports.webhook_sender.send(url, signed_headers, due.body, seconds)
+    with caused_by_request(due.request_id):
+        answer = await ports.webhook_sender.send(url, signed_headers, due.body, seconds)
     ended_at = ports.clock.wall()
     if isinstance(answer, DeliveryFailure):
         return AttemptOutcome(at, ended_at, failure=answer)

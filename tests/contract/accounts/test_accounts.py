@@ -111,11 +111,12 @@ async def test_an_unknown_user_is_none(store):
     [
         ("Ada@Example.com", "ADA@example.COM"),
         ("élodie@example.com", "ÉLODIE@EXAMPLE.COM"),
-        ("strasse@example.com", "Straße@example.com"),
+        ("straße@example.com", "STRAẞE@example.com"),
     ],
 )
 async def test_an_email_is_found_in_any_case(store, kept, asked):
-    """E-mail addresses compare by their case-folded form, beyond ASCII too."""
+    """E-mail addresses compare in lower case, beyond ASCII too; other letters are others."""
+    await add_user(store, email="strasse@example.com")
     user = await add_user(store, email=kept)
     assert await read_store(store, lambda view: view.accounts.user_by_email(asked)) == user
 

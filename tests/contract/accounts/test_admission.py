@@ -290,6 +290,22 @@ async def test_hits_are_counted(store):
     ]
 
 
+async def test_a_returned_hit_is_free_again(store):
+    """A returned hit leaves its window's end as it is; a window that has ended, is empty or never
+    began stays so."""
+    await store.admission.count_hit("a", BOOKINGS, NOW)
+    await store.admission.count_hit("a", BOOKINGS, NOW + SECOND)
+    await store.admission.return_hit("a", NOW + 2 * SECOND)
+    shown = await store.admission.peek("a", BOOKINGS, NOW + 2 * SECOND)
+    assert (shown.remaining, shown.reset) == (1, seconds(NOW + MINUTE))
+    for _ in range(3):
+        await store.admission.return_hit("a", NOW + 2 * SECOND)
+    await store.admission.return_hit("a", NOW + MINUTE)
+    await store.admission.return_hit("never", NOW)
+    for scope in ("a", "never"):
+        assert (await store.admission.peek(scope, BOOKINGS, NOW + 3 * SECOND)).remaining == 2
+
+
 async def test_a_window_runs_from_its_first_hit(store):
     """Refused hits do not extend a window; fractions of a second are rounded up."""
     fraction = timedelta(microseconds=1)

@@ -283,6 +283,28 @@ async def test_a_user_lists_the_bookings_of_each_side(store):
     assert await listed(store, staff, sides=frozenset({Party.API})) == []
 
 
+async def test_the_bookings_between_people_are_listed(store):
+    """The bookings of a customer with some companions are listed by start and id, descending."""
+    mia, noa, other = [await add_companion(store) for _ in range(3)]
+    ada = await add_user(store)
+    soon = await add_booking(store, mia, ada, starts_at=START, status=BookingStatus.CANCELLED)
+    late = await add_booking(store, noa, ada, starts_at=START + DAY)
+    twin = await add_booking(store, mia, ada, starts_at=START + DAY)
+    await add_booking(store, other, ada)
+    await add_booking(store, mia)
+
+    async def between(companion_ids, limit=10):
+        found = await read_store(
+            store, lambda view: view.bookings.bookings_between(ada.id, companion_ids, limit)
+        )
+        return [booking.id for booking in found]
+
+    assert await between([mia.id, noa.id]) == [twin.id, late.id, soon.id]
+    assert await between([mia.id, noa.id], limit=2) == [twin.id, late.id]
+    assert await between([noa.id]) == [late.id]
+    assert await between([]) == []
+
+
 async def test_a_list_can_be_of_one_status(store):
     """A list can be restricted to one status, with or without a user."""
     customer = await add_user(store)

@@ -272,6 +272,42 @@ async def test_service_names_are_spelled_as_by_the_best_companion(store):
     assert list(found) == ["fair", "GALA", "Übersetzen"]
 
 
+async def test_cities_are_counted_over_listed_companions(store):
+    """The cities with the most listed companions come first, however they are spelled."""
+    await add_companion(store, location_city="Porto", location_country="Portugal")
+    for city in ("Lisbon", "LISBON"):
+        await add_companion(store, location_city=city, location_country="Portugal")
+    await add_companion(store, location_city="Oslo", approval=Approval.PENDING)
+    found = await read_store(store, lambda view: view.companions.city_counts(5))
+    assert list(found) == [("Lisbon", "Portugal", 2), ("Porto", "Portugal", 1)]
+    assert len(await read_store(store, lambda view: view.companions.city_counts(1))) == 1
+
+
+async def test_photos_are_of_companions_that_have_one(store):
+    """Photos come by id, also of companions that are not listed, and without empty ones."""
+    shown = await add_companion(store, profile_photo="media/a.webp")
+    hidden = await add_companion(store, profile_photo="media/b.webp", approval=Approval.SUSPENDED)
+    bare, other = await add_companion(store), await add_companion(store, profile_photo="media/c")
+    wanted = [shown.id, hidden.id, bare.id, other.id + 1]
+    found = await read_store(store, lambda view: view.companions.profile_photos(wanted))
+    assert dict(found) == {shown.id: "media/a.webp", hidden.id: "media/b.webp"}
+    assert dict(await read_store(store, lambda view: view.companions.profile_photos([]))) == {}
+
+
+async def test_listed_companions_are_listed_by_id(store):
+    """Ids of listed companions come in ascending order, within the range."""
+    assert await read_store(store, lambda view: view.companions.last_listed_id()) == 0
+    first, second = await add_companion(store), await add_companion(store)
+    hidden = await add_companion(store, approval=Approval.SUSPENDED)
+    assert await read_store(store, lambda view: view.companions.last_listed_id()) == second.id
+    found = await read_store(store, lambda view: view.companions.listed_ids(1, hidden.id))
+    assert list(found) == [first.id, second.id]
+    found = await read_store(
+        store, lambda view: view.companions.listed_ids(first.id + 1, second.id)
+    )
+    assert list(found) == [second.id]
+
+
 # Candidates -------------------------------------------------------------------------------
 
 

@@ -99,3 +99,31 @@ async def test_a_closed_pool_lends_nothing(pool, monkeypatch):
     assert not lent.alive
     with pytest.raises(StoreUnavailable):
         await pool.acquire(DatabaseTime(5))
+
+
+async def test_a_pool_that_was_cut_opens_nothing(monkeypatch):
+    """After a close that timed out, neither new callers nor waiting ones get a connection, also
+    where one was being opened."""
+    monkeypatch.setattr(pools, "CLOSE_TIMEOUT_SECONDS", 0.01)
+    opened, may_open = [], asyncio.Event()
+
+    async def connect(_):
+        connection = FakeConnection()
+        opened.append(connection)
+        if len(opened) > 1:
+            await may_open.wait()
+        return connection
+
+    async def disconnect(connection):
+        connection.alive = False
+
+    pool = Pool(2, connect, disconnect, lambda connection: connection.alive)
+    lent = await pool.acquire(DatabaseTime(5))
+    opening, queued = await waiting(pool), await waiting(pool)
+    await pool.close()
+    pool.release(lent)
+    may_open.set()
+    for caller in (opening, queued, pool.acquire(DatabaseTime(5))):
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(caller, 5)
+    assert not any(connection.alive for connection in opened)

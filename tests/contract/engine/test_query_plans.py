@@ -17,6 +17,7 @@ from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
 from staffbooking_adapters.sql.accounts import store as accounts_store
 from staffbooking_adapters.sql.bookings import (
     reader as bookings_reader,
+    request_context,
     timers,
     writer as bookings_writer,
 )
@@ -65,8 +66,8 @@ OTHERS = {
     "booking": bookings_reader.GET_BOOKING,
     "booking by code": bookings_reader.GET_BOOKING_BY_CODE,
     "contenders": bookings_reader.LOCK_CONTENDERS,
-    "context by e-mail": bookings_reader.REQUEST_CONTEXT_BY_EMAIL,
-    "context by id": bookings_reader.REQUEST_CONTEXT_BY_ID,
+    "context by e-mail": request_context.REQUEST_CONTEXT_BY_EMAIL,
+    "context by id": request_context.REQUEST_CONTEXT_BY_ID,
     "own bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(SIDES, False, True, 13, False)
     ),
@@ -77,6 +78,8 @@ OTHERS = {
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
     "bookings since": bookings_reader.companion_bookings_since(500),
+    "bookings between people": bookings_reader.bookings_between(50),
+    "photos": companions_reader.LIST_PHOTOS,
     "agenda": companions_reader.GET_COMPANION_AVAILABILITY,
     "busy": companions_reader.LIST_BUSY_SLOTS,
     "all busy": companions_writer.LIST_BUSY_SLOTS_OF_COMPANIONS,
@@ -177,6 +180,7 @@ MESSAGES = {
     "who is booked": conversations.LIST_BOOKED_STAFF,
     "acquaintances": conversations.LIST_CONVERSATION_PARTNERS,
     "acquaintances who are there": conversations.LIST_ONLINE_CONVERSATION_PARTNERS,
+    "unread messages": messaging_reader.COUNT_UNREAD,
     "newest messages": messaging_reader.messages_before(51),
     "newer messages": messaging_reader.messages_after(51),
     "next messages of all": messaging_reader.all_messages_after(101),
@@ -187,6 +191,8 @@ MESSAGES = {
     "added messages": messaging_writer.ADD_MESSAGES,
     "read mark": messaging_writer.MARK_READ,
     "unseen messages": messaging_writer.LIST_UNREAD_MESSAGES,
+    "missed messages": messaging_writer.LIST_MISSED_MESSAGES,
+    "departed users": presence.claim_departed_users(20),
     "told of messages": messaging_writer.SAVE_NOTIFIED_MEMBERS,
     "who is there": presence.GET_PRESENCE,
     "counted connection": presence.ADD_CONNECTION,

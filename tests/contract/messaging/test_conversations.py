@@ -320,6 +320,23 @@ async def test_unread_messages_are_of_one_conversation(store):
     assert {each.conversation.id: each.unread for each in shown} == {one.id: 1, other.id: 2}
 
 
+async def test_unread_messages_are_counted_over_all_conversations(store):
+    """The count of a user equals the sum of their conversations, after each message and mark."""
+    one = await add_direct(store)
+    other = await add_direct(store, customer=one.customer_id)
+    sent = await add_messages_by(store, one, "one", "two", by=one.companion_id)
+    await add_messages_by(store, other, "three", by=other.companion_id)
+    await add_messages_by(store, other, "four", by=other.customer_id)
+
+    async def unread(user_id):
+        return await read_store(store, lambda view: view.messages.unread_count(user_id))
+
+    users = (one.customer_id, one.companion_id, other.companion_id, 404)
+    assert [await unread(user_id) for user_id in users] == [3, 0, 1, 0]
+    await mark_read(store, one, one.customer_id, sent[0])
+    assert await unread(one.customer_id) == 2
+
+
 async def test_an_overview_has_the_newest_booking_of_the_pair(store):
     """An overview has the code of the pair's newest booking, whatever its status or date."""
     pair = await add_pair(store)

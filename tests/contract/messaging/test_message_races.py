@@ -9,10 +9,12 @@ import asyncio
 from functools import partial
 
 import pytest
+from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
 from staffbooking_core.domain.privacy import ERASED_NAME
+from staffbooking_core.errors import Forbidden
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.messaging import messages
 from tests.contract.stores import read_store
@@ -184,6 +186,23 @@ async def test_an_erased_user_leaves_no_message_text(ports, writer):
         await at_once([partial(privacy.erase_person, ports[0], sender), *calls])
         reading = partial(newest, conversation.id)
         assert {message.content for message in await read_store(store, reading)} <= {ERASED_NAME}
+
+
+@pytest.mark.parametrize("erased", ["customer", "staff"])
+async def test_an_erased_user_gets_no_messages(ports, erased):
+    """Nothing can be sent to an erased user; what was sent before stays readable, and a repetition
+    of it returns it."""
+    conversation = await add_direct(ports[0].store, status=BookingStatus.CANCELLED)
+    [staff], customer = conversation.staff_ids, conversation.customer_id
+    reader, writer = (customer, staff) if erased == "customer" else (staff, customer)
+    letter = messages.MessageDraft(writer, conversation.id, "See you at nine", "first")
+    sent = await messages.send_message(ports[0], letter)
+    await privacy.erase_person(ports[0], reader)
+    with pytest.raises(Forbidden) as refusal:
+        await messages.send_message(ports[0], evolve(letter, client_id="second"))
+    assert refusal.value.code == "conversation_left"
+    assert await messages.send_message(ports[0], letter) == sent
+    assert [each.id for each in await read_store(ports[0].store, partial(newest, conversation.id))]
 
 
 async def newest(conversation_id, view):

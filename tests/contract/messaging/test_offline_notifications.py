@@ -114,6 +114,68 @@ async def test_online_users_are_not_notified(store):
     assert await recipients(store) == [(one.id, conversation.companion_id)]
 
 
+async def missed(store, user_ids, max_id):
+    """The ids of each missed message and of each user to notify."""
+    found = await store.run_transaction(
+        lambda tx: tx.messages.missed_messages(user_ids, max_id, NOW)
+    )
+    return [(each.message_id, each.user_id) for each in found]
+
+
+async def test_missed_messages_are_those_of_some_users(store):
+    """The last unread message by each sender is returned, for the given users and up to an id, as
+    long as they were not notified."""
+    direct, group = await add_direct(store), await add_group(store)
+    reader, other = group.customer_id, group.staff_ids[1]
+    await add_messages_by(store, direct, *"ab")
+    await add_messages_by(store, group, *"cd", by=group.staff_ids[0])
+    [five] = await add_messages_by(store, group, "e", by=other)
+    [six] = await add_messages_by(store, group, "f", by=group.staff_ids[0])
+    assert await missed(store, [reader], five.id) == [(five.id - 1, reader), (five.id, reader)]
+    assert await missed(store, [reader, other], six.id) == [
+        (five.id, reader),
+        *((six.id, user_id) for user_id in sorted((reader, other))),
+    ]
+    await read(store, group, reader, five)
+    assert await missed(store, [reader], six.id) == [(six.id, reader)]
+    await mark_all_notified(store)
+    assert await missed(store, [reader, other], six.id) == []
+
+
+async def connect(store, user_id, node="a"):
+    """Connect a user at a node."""
+
+    async def unit(tx):
+        await tx.presence.renew_node_lease(node, NOW + HOUR)
+        await tx.presence.add_connection(user_id, node, NOW, 10)
+
+    await store.run_transaction(unit)
+
+
+async def claim(store, seen_before, limit=10):
+    return list(
+        await store.run_transaction(lambda tx: tx.presence.claim_departed_users(seen_before, limit))
+    )
+
+
+async def test_a_departed_user_is_claimed_once(store):
+    """Users are claimed once for each end of a connection, those who left first before others."""
+    conversation = await add_direct(store)
+    one, two = conversation.recipient_ids
+    for user_id, left_at in ((one, NOW + HOUR), (two, NOW)):
+        await connect(store, user_id)
+        await store.run_transaction(
+            lambda tx, user=user_id, at=left_at: tx.presence.remove_connection(user, "a", at)
+        )
+    assert await claim(store, NOW - HOUR) == []
+    assert await claim(store, NOW + HOUR, 1) == [two]
+    assert await claim(store, NOW + HOUR) == [one]
+    assert await claim(store, NOW + HOUR) == []
+    await connect(store, two, "b")
+    await store.run_transaction(lambda tx: tx.presence.delete_expired_nodes(NOW + 2 * HOUR, 10))
+    assert await claim(store, NOW + 2 * HOUR) == [two]
+
+
 async def test_the_last_notified_id_is_transactional(store):
     """The last notified id is committed or rolled back with its transaction."""
 

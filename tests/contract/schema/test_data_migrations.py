@@ -191,7 +191,7 @@ async def test_an_upgrade_to_orphaned_files_converts_rows(empty_url):
         assert len(await read_store(store, lambda view: view.portfolio.images_of(2))) == 1
 
         async def erase_emails(unit):
-            for number, email in enumerate(("ada@example.com", "STRASSE@x.org"), 1):
+            for number, email in enumerate(("ada@example.com", "STRAẞE@x.org"), 1):
                 await unit.personal_data.erase(make_user(id=number), email)
 
         await store.run_transaction(erase_emails)

@@ -88,3 +88,30 @@ async def test_an_upgrade_to_idempotent_calls_digests_keys(empty_url):
         (scope, key, fingerprint, "", False, None)
         for scope, fingerprint in zip(rows, fingerprints, strict=True)
     ]
+
+
+async def test_an_upgrade_to_lower_case_emails_folds_them_again(empty_url):
+    """The upgrade stores lower case for the e-mail addresses that are not ASCII; addresses erased
+    from skipped rows stay erased."""
+    emails = {1: "Groß@example.com", 2: "ADA@example.com", 3: "gross@example.com"}
+    found: dict[str, list[str | None]] = {}
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0023")
+        for number, email in emails.items():
+            folded = {"email": email, "email_folded": email.casefold() + str(number)}
+            add_row(connection, "users", id=number, **folded)
+            add_row(connection, "inquiries", id=number, **folded)
+            add_row(connection, "skipped_rows", line=number, **folded)
+        add_row(connection, "skipped_rows", line=4, email=None, email_folded=None)
+
+    def look(connection: Connection) -> None:
+        for table, key in (("users", "id"), ("inquiries", "id"), ("skipped_rows", "line")):
+            rows = connection.exec_driver_sql(f"SELECT email_folded FROM {table} ORDER BY {key}")
+            found[table] = [folded for (folded,) in rows]
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    await run_on_sqlalchemy_connection(empty_url, look)
+    folded = ["groß@example.com", "ada@example.com2", "gross@example.com3"]
+    assert found == {"users": folded, "inquiries": folded, "skipped_rows": [*folded, None]}

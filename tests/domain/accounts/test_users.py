@@ -135,6 +135,12 @@ def test_a_disabled_user_is_not_signed_in():
 def test_emails_compare_without_case():
     """Email addresses that differ in case only, also of non-ASCII letters, are equal."""
     assert normalize_email("ADA@Exämple.COM") == normalize_email("ada@exÄmple.com")
+    assert normalize_email("GROẞ@example.com") == normalize_email("groß@example.com")
+
+
+def test_emails_with_other_letters_differ():
+    """Letters that are alike in capitals only are different ones."""
+    assert normalize_email("groß@example.com") != normalize_email("gross@example.com")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ PAYOUT_CASES = {
     "resumed": {"frozen": "scheduled"},
     "disputed": {
         **dict.fromkeys(("scheduled", "paid", "failed", "frozen"), "frozen"),
-        **dict.fromkeys(("none", "reversed"), "none"),
+        "none": "none",
+        "reversed": "reversed",
     },
     "appeal_lost": {
         **dict.fromkeys(("scheduled", "failed", "frozen"), "frozen"),
@@ -76,7 +77,10 @@ PAYOUT_CASES = {
         "paid": "paid",
         "reversed": "reversed",
     },
-    "owed_again": dict.fromkeys([str(status) for status in PayoutStatus], "scheduled"),
+    "owed_again": {
+        **dict.fromkeys([str(status) for status in PayoutStatus], "scheduled"),
+        "frozen": "frozen",
+    },
 }
 
 

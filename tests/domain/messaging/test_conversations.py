@@ -22,10 +22,11 @@ from staffbooking_core.domain.messaging.conversations import (
     conversation_title,
     last_readable_id,
     require_member,
+    sort_by_relevance,
     sync_group_members,
 )
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, Unauthenticated
-from tests.support.builders import HOUR, NOW
+from tests.support.builders import DAY, HOUR, NOW, make_booking
 from tests.support.messages import make_conversation, make_group, make_message, make_new_message
 
 ADA, MIA, NOA = 1, 2, 3
@@ -289,3 +290,35 @@ def test_following_twice_changes_nothing(before, booked):
     """A second synchronization changes nothing."""
     once = sync_group_members(sync_group_members(GROUP, before), booked)
     assert sync_group_members(once, booked) == once
+
+
+# Bookings -------------------------------------------------------------------------------------
+
+
+def test_people_talk_about_the_next_booking_that_holds() -> None:
+    """What is ahead comes first by its start, then what is over and open, what is completed, and
+    what came to nothing."""
+    days = {
+        2: BookingStatus.PAID,
+        9: BookingStatus.PENDING,
+        -1: BookingStatus.PAID,
+        -3: BookingStatus.DISPUTED,
+        -2: BookingStatus.COMPLETED,
+        -4: BookingStatus.COMPLETED,
+        5: BookingStatus.CANCELLED,
+    }
+    bookings = [
+        make_booking(id=number, starts_at=NOW + day * DAY, status=status)
+        for number, (day, status) in enumerate(days.items(), 1)
+    ]
+    assert sort_by_relevance(reversed(bookings), NOW) == bookings
+    assert sort_by_relevance([], NOW) == []
+
+
+def test_a_booking_that_has_begun_is_not_over() -> None:
+    """A booking stays ahead of later ones until it ends."""
+    running, later = [
+        make_booking(id=number, starts_at=NOW + start, status=BookingStatus.PAID)
+        for number, start in ((1, -HOUR), (2, HOUR))
+    ]
+    assert sort_by_relevance([later, running], NOW) == [running, later]

@@ -215,6 +215,8 @@ async def test_a_dispute_is_split(scene: BookingScenario, admin: httpx.AsyncClie
     assert (dispute["status"], dispute["refunded_amount"]) == ("completed", 120.5)
     assert json_body(await admin.get("/api/admin/disputes"))["disputes"] == []
     error_body(await admin.post(path, json=given), 400, "booking_not_disputed")
+    resolved = json_body(await admin.get(f"/bookings/{booking.id}"))["booking"]
+    assert resolved["timeline"][-1]["actor_id"] == scene.admin.user_id
     ledger = json_body(await admin.get(f"/api/admin/ledger/{booking.code}"))["ledger"]
     legs = [leg for each in ledger["postings"] for leg in each["legs"]]
     assert sum(round(leg["amount"] * 100) for leg in legs) == 0

@@ -10,9 +10,14 @@ from ipaddress import ip_network
 
 import httpx
 import pytest
+from attrs import evolve
 
 from staffbooking_adapters.logs import ACCESS_LOGGER_NAME, render_access_line
+from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.settings_logs import LogFormat
+from staffbooking_core.ports import Email
+from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api.access_log import AccessLog, shown_path
 from staffbooking_http.app import create_app
 from staffbooking_http.pages.app import page_handlers, page_methods
@@ -241,3 +246,19 @@ async def test_changes_of_keys_and_passwords_are_security_events(
     fields = "".join(str(vars(record)) for record in security.records)
     assert made["key"] not in fields
     assert "another long password" not in fields
+
+
+async def test_work_keeps_the_id_of_the_request(world: HttpDeployment) -> None:
+    """A mail that a request causes is sent under the request's id, by whichever process."""
+    body = world.request_body()
+    answer = await world.client_with_key().post("/api/v1/bookings", json=body)
+    assert answer.status_code == 201
+    sent: list[str | None] = []
+
+    class Recorder(LogNotifier):
+        async def send_email(self, email: Email) -> None:
+            sent.append(CURRENT_REQUEST_ID.get())
+
+    await notifications.send_notifications(evolve(world.ports, notifier=Recorder()))
+    assert sent == [answer.headers["x-request-id"]]
+    assert CURRENT_REQUEST_ID.get() is None

@@ -344,7 +344,7 @@ def test_each_path_has_its_kind_of_access() -> None:
             assert isinstance(row.access, PublicAccess), row.path
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/nope", "/sandbox/checkout/nope"])
+@pytest.mark.parametrize("path", ["/account/sign-in", "/docs", "/nope", "/sandbox/checkout/nope"])
 async def test_pages_and_unknown_paths_have_security_headers(
     world: HttpDeployment, path: str
 ) -> None:

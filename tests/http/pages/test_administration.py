@@ -60,6 +60,6 @@ async def test_a_booking_links_the_group_of_its_event(world: HttpDeployment) -> 
     customer = await world.signed_in_client(world.customer.id)
     booking = await scene.accepted(event_ref="Gala")
     page = f"/bookings/{booking.id}/return"
-    assert "Write to all of Gala" not in (await customer.get(page)).text
+    assert "Message all of Gala" not in (await customer.get(page)).text
     await scene.accepted(event_ref="Gala", start_time="18:00")
-    assert "Write to all of Gala" in (await customer.get(page)).text
+    assert "Message all of Gala" in (await customer.get(page)).text

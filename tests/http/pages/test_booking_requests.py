@@ -37,13 +37,13 @@ def page(world: HttpDeployment) -> str:
 
 def hidden(answer: httpx.Response) -> dict[str, str]:
     """The values of the form's hidden fields."""
-    form = answer.text[answer.text.index("<h1>") :]
+    form = answer.text[answer.text.index("<main") :]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
 
 
 def filled_in(answer: httpx.Response) -> dict[str, str]:
     """The values of the form's hidden fields and text fields."""
-    lines = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', answer.text)
+    lines = re.findall(r'<input id="[^"]*" name="(\w+)"[^>]* value="([^"]*)"', answer.text)
     return {**hidden(answer), **dict(lines)}
 
 
@@ -66,19 +66,31 @@ async def bookings(client: httpx.AsyncClient) -> list[dict[str, Any]]:
 
 
 def problem(answer: httpx.Response) -> str:
-    [said] = re.findall(r'role="alert">(.*?)</p>', answer.text)
-    return html.unescape(said)
+    """The text of the page's only alert, without its tags."""
+    [said] = re.findall(r'role="alert"[^>]*>(.*?)</(?:div>|p>\n)', answer.text, re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", said)).split())
+
+
+async def refused(client: httpx.AsyncClient, path: str, data: dict[str, str]) -> httpx.Response:
+    """The form that a refused form leads back to."""
+    sent = await client.post(path, data=data)
+    assert sent.status_code == 303
+    assert sent.headers["location"].startswith(f"{path}?")
+    return await client.get(sent.headers["location"])
 
 
 async def test_a_customer_requests_a_booking(each_world: HttpDeployment) -> None:
     """The form shows the price and insurance cost and redirects to the booking."""
     client = await browser(each_world)
-    form = await client.get(f"{page(each_world)}?date=2027-03-03")
+    form = await client.get(
+        page(each_world), params={"date": "2027-03-03", "service": "gala dinner"}
+    )
     for said in (
-        "100.00 USD an hour; from 8 hours on at most 700.00 USD",
-        "for 5% of the price",
+        "US$400.00",
+        "5% of the price",
         "in the last 24 hours",
-        'name="event_date" type="date" value="2027-03-03" min="2027-03-01" max="2030-03-01"',
+        'name="event_date" type="date" value="2027-03-03"',
+        'min="2027-03-01" max="2030-03-01"',
     ):
         assert said in form.text
     filled = {**FILLED, "event_ref": "Gala 27", "cancellation_insurance": "true"}
@@ -102,7 +114,7 @@ async def test_a_customer_requests_a_booking(each_world: HttpDeployment) -> None
         "total_amount": 420,
     }
     assert {name: booking[name] for name in wanted} == wanted
-    assert "waits for the answer" in (await client.get(sent.headers["location"])).text
+    assert "Your request is with Mia" in (await client.get(sent.headers["location"])).text
 
 
 async def test_what_is_not_ticked_is_not_bought(world: HttpDeployment) -> None:
@@ -138,7 +150,7 @@ async def test_who_goes_back_and_sends_the_same_is_asked(each_world: HttpDeploym
     client, form = await shown(each_world)
     assert (await client.post(page(each_world), data=form)).status_code == 303
     client, form = await shown(each_world)
-    asked = await client.post(page(each_world), data=form)
+    asked = await refused(client, page(each_world), form)
     assert asked.status_code == 400
     assert problem(asked).startswith("You have requested just this before")
     assert len(await bookings(client)) == 1
@@ -162,7 +174,7 @@ async def test_who_goes_back_and_changes_the_form_is_told(world: HttpDeployment)
     """A changed form with a used key is an error; submitted again it makes another booking."""
     client, form = await shown(world)
     await client.post(page(world), data=form)
-    again = await client.post(page(world), data={**form, "duration_hours": "5"})
+    again = await refused(client, page(world), {**form, "duration_hours": "5"})
     assert again.status_code == 400
     assert problem(again).startswith("This form made a booking before")
     assert len(await bookings(client)) == 1
@@ -171,65 +183,115 @@ async def test_who_goes_back_and_changes_the_form_is_told(world: HttpDeployment)
     assert len(await bookings(client)) == 2
 
 
-async def test_invalid_input_is_an_error_in_the_form(world: HttpDeployment) -> None:
-    """Invalid input is an error in the form, which keeps all submitted fields."""
+WRONG: list[tuple[dict[str, str], int, str, str]] = [
+    ({"duration_hours": "25"}, 422, "duration_hours", "Enter a number from 1 to 24."),
+    ({"duration_hours": "4.0"}, 422, "duration_hours", "Enter a whole number."),
+    ({"start_time": ""}, 400, "start_time", "Fill this in."),
+    ({"event_date": "2027-02-28"}, 422, "event_date", "It lies in the past."),
+    ({"event_date": "03.03.2027"}, 422, "event_date", "Choose a date."),
+    ({"service_type": "Mime"}, 422, "service_type", "It is not offered by this companion."),
+    ({"location": "x" * 301}, 422, "location", "Use at most 300 characters."),
+]
+
+
+@pytest.mark.parametrize(("wrong", "status", "field", "said"), WRONG)
+async def test_invalid_input_is_an_error_at_its_field(
+    world: HttpDeployment, wrong: dict[str, str], status: int, field: str, said: str
+) -> None:
+    """A refused form leads back to itself, with the fault at its field and all that was typed."""
     client, form = await shown(world)
     text = '<b>"Rua"</b>\n1'
-    given = {**form, "location": text, "event_ref": 'a"b', "cancellation_insurance": "true"}
-    for wrong, status, said in (
-        ({"duration_hours": "25"}, 422, "Duration hours must be from 1 to 24."),
-        ({"duration_hours": "4.0"}, 422, "Duration hours must be an integer."),
-        ({"start_time": ""}, 400, "Start time is required."),
-        ({"event_date": "2027-02-28"}, 422, "Event date lies in the past."),
-        ({"event_date": "03.03.2027"}, 422, "Event date must be a date of the form YYYY-MM-DD."),
-        ({"cancellation_insurance": "yes"}, 422, "Cancellation insurance must be true or false."),
-        ({"service_type": "Mime"}, 422, "Service type is not offered by this companion."),
-        ({"companion_id": "1"}, 422, "Companion id is given twice."),
-        ({"key": "x" * 256}, 422, "Key must have 1 to 255 characters."),
-    ):
-        answer = await client.post(page(world), data={**given, **wrong})
-        assert (answer.status_code, problem(answer)) == (status, said)
-        for name in ("event_date", "start_time", "duration_hours", "event_ref", "key"):
-            text_of = html.escape({**given, **wrong}[name], quote=False).replace('"', "&#34;")
-            assert re.search(f'name="{name}"[^>]* value="{re.escape(text_of)}"', answer.text)
-        kept = re.search(r"<textarea [^>]*>\n(.*?)</textarea>", answer.text, re.DOTALL)
-        assert kept
-        assert html.unescape(kept[1]) == text
-        assert 'value="true" checked>' in answer.text
-        assert ("<option selected>Gala dinner<" in answer.text) is ("service_type" not in wrong)
+    given = {**form, "location": text, "event_ref": 'a"b', "cancellation_insurance": "true"} | wrong
+    answer = await refused(client, page(world), given)
+    assert answer.status_code == status
+    fault = re.search(rf'id="e-{field}">.*?</svg>([^<]*)</span>', answer.text, re.DOTALL)
+    assert fault
+    assert html.unescape(fault[1]) == said
+    assert f'href="#f-{field}"' in answer.text
+    for name in ("event_date", "start_time", "duration_hours", "event_ref"):
+        text_of = html.escape(given[name], quote=False).replace('"', "&#34;")
+        assert re.search(f'name="{name}"[^>]* value="{re.escape(text_of)}"', answer.text)
+    kept = re.search(r"<textarea [^>]*>\n(.*?)</textarea>", answer.text, re.DOTALL)
+    assert kept
+    assert html.unescape(kept[1]) == given["location"]
+    assert re.search(r'name="cancellation_insurance" value="true" checked', answer.text)
     assert await bookings(client) == []
 
 
+async def test_all_faults_are_told_at_once(world: HttpDeployment) -> None:
+    """Four faults of one form are told together, each at its field."""
+    client, form = await shown(world)
+    wrong = {"duration_hours": "x", "start_time": "6pm", "location": "", "event_date": "soon"}
+    answer = await refused(client, page(world), {**form, **wrong})
+    assert "Please look at 4 things again." in answer.text
+    assert set(re.findall(r'id="e-(\w+)"', answer.text)) == set(wrong)
+
+
+async def test_input_too_long_for_an_address_is_kept(world: HttpDeployment) -> None:
+    """A refused form with a long text is shown as the answer itself."""
+    client, form = await shown(world)
+    answer = await client.post(page(world), data={**form, "location": "Å" * 5_000})
+    assert answer.status_code == 422
+    assert "Å" * 5_000 in answer.text
+
+
 async def test_a_refusal_does_not_last(each_world: HttpDeployment) -> None:
-    """A slot conflict links to the free hours; the same form passes once the slot is free."""
+    """A slot conflict is told with the free hours; the same form passes once the slot is free."""
     path, owner, _ = await accepted(each_world)
     client, form = await shown(each_world)
-    refused = await client.post(page(each_world), data=form)
-    assert refused.status_code == 400
-    assert problem(refused) == "The companion is not free at that time."
-    profile = f"/companions/{each_world.companion.id}"
-    assert f'href="{profile}?date=2027-03-03#free"' in refused.text
+    answer = await refused(client, page(each_world), form)
+    assert answer.status_code == 400
+    assert problem(answer) == "Mia is taken at that time."
     json_body(await owner.post(f"{path}/cancel"))
-    again = await client.post(page(each_world), data={**form, **hidden(refused)})
+    again = await client.post(page(each_world), data={**form, **hidden(answer)})
     assert again.status_code == 303
+    assert again.headers["location"].startswith("/bookings/")
 
 
-async def test_requests_are_counted_as_those_of_programs(world: HttpDeployment) -> None:
-    """Pages and API share the request limit; over it, the form keeps its fields."""
-    limits = evolve(world.ports.policy.limits, bookings=RateLimit("bookings", 2, HOUR))
-    world.restart(policy=evolve(world.ports.policy, limits=limits))
-    program = await world.signed_in_client(world.customer.id)
+async def test_refused_forms_spend_no_window(each_world: HttpDeployment) -> None:
+    """Only bookings that are made spend the window that pages share with programs; over it, the
+    form keeps its fields, and so do forms that are sent at once."""
+    limits = evolve(each_world.ports.policy.limits, bookings=RateLimit("bookings", 3, HOUR))
+    each_world.restart(policy=evolve(each_world.ports.policy, limits=limits))
+    program = await each_world.signed_in_client(each_world.customer.id)
     await program.post("/bookings", json={})
-    client, form = await shown(world)
-    assert (await client.post(page(world), data=form)).status_code == 303
-    spent = await client.post(page(world), data=form)
-    assert (spent.status_code, problem(spent)) == (
-        429,
-        "That was too often. Try again in 60 minutes.",
-    )
-    assert hidden(spent)["key"] == form["key"]
+    client, form = await shown(each_world)
+    for _ in range(5):
+        await refused(client, page(each_world), {**form, "duration_hours": "25"})
+        await refused(client, page(each_world), {**form, "event_date": "2027-02-28"})
+    keys = [hidden(await client.get(page(each_world))) for _ in range(6)]
+    forms = [{**form, **key, "duration_hours": f"{n + 1}"} for n, key in enumerate(keys)]
+    sent = await asyncio.gather(*(client.post(page(each_world), data=each) for each in forms))
+    made = [each for each in sent if each.headers["location"].startswith("/bookings/")]
+    assert len(made) == len(await bookings(client)) <= 2
+    for each in forms[len(made) : 2]:
+        assert (await client.post(page(each_world), data=each)).status_code == 303
+    spent = await refused(client, page(each_world), {**forms[5], "duration_hours": "9"})
+    assert spent.status_code == 429
+    assert "Try again later" in problem(spent)
     assert ">\nRua Augusta 1\nLisbon</textarea>" in spent.text
     assert "x-ratelimit-limit" not in spent.headers
+
+
+async def test_a_button_without_scripts_shows_the_price(world: HttpDeployment) -> None:
+    """The button leads to the form with its input in the address, without its token and key, and
+    the price in the page; nothing is requested."""
+    client, form = await shown(world)
+    sent = await client.post(f"{page(world)}/price", data={**form, "duration_hours": "5"})
+    assert sent.status_code == 303
+    assert not {"csrf", "key"} & set(httpx.URL(sent.headers["location"]).params)
+    assert "US$500.00" in (await client.get(sent.headers["location"])).text
+    assert await bookings(client) == []
+
+
+async def test_the_price_tells_why_it_can_not_be(world: HttpDeployment) -> None:
+    """The price of hours that are taken says so, with the free hours of the day."""
+    await accepted(world)
+    client = await browser(world)
+    asked = {"event_date": "2027-03-03", "start_time": "17:00", "duration_hours": "4"}
+    answer = await client.get(page(world), params={**asked, "service_type": "Gala dinner"})
+    assert (answer.status_code, "Mia is taken at that time." in answer.text) == (200, True)
+    assert "22:00 to midnight" in answer.text
 
 
 async def test_requests_spend_the_general_window_too(world: HttpDeployment) -> None:
@@ -238,7 +300,7 @@ async def test_requests_spend_the_general_window_too(world: HttpDeployment) -> N
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client, form = await shown(world)
     assert (await client.post(page(world), data=form)).status_code == 303
-    assert (await client.post(page(world), data=form)).status_code == 429
+    assert (await refused(client, page(world), form)).status_code == 429
 
 
 async def test_it_is_for_customers_alone(world: HttpDeployment) -> None:
@@ -259,19 +321,23 @@ async def test_it_is_for_customers_alone(world: HttpDeployment) -> None:
 
 
 async def test_who_is_signed_out_by_now_signs_in_again(world: HttpDeployment) -> None:
-    """A signed-out visitor is led to sign-in and back to the form."""
+    """A form that is sent after the session has ended is kept until its author signs in."""
     sent = await world.client().post(page(world), data=FILLED)
-    assert sent.status_code == 303
-    assert httpx.URL(sent.headers["location"]).params["next"] == page(world)
+    assert (sent.status_code, "nothing you typed is lost" in sent.text) == (401, True)
+    assert f'action="/account/sign-in?next={page(world)}"' in sent.text
 
 
 async def test_who_is_gone_meanwhile_can_not_be_requested(world: HttpDeployment) -> None:
     """The form of an unlisted companion is 404, as their page is."""
     client, form = await shown(world)
     await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
-    for given in (form, {**form, "duration_hours": "x"}):
-        answer = await client.post(page(world), data=given, headers=PEOPLE)
-        assert (answer.status_code, problem(answer)) == (404, "Companion not found.")
+    gone = await client.post(page(world), data=form, headers=PEOPLE)
+    assert (gone.status_code, GONE in gone.text) == (404, True)
+    led = await client.post(page(world), data={**form, "duration_hours": "x"})
+    assert (await client.get(led.headers["location"])).status_code == 404
+
+
+GONE = "The address may be mistyped, or what it led to is gone or belongs to somebody else."
 
 
 async def test_a_single_service_is_chosen_already(world: HttpDeployment) -> None:
@@ -279,8 +345,8 @@ async def test_a_single_service_is_chosen_already(world: HttpDeployment) -> None
     mia = await add_companion(world.store, service_types=("Juggling",))
     client = await browser(world)
     one = (await client.get(f"/companions/{mia.id}/request")).text
-    assert "<option selected>Juggling</option>" in one
-    assert "<option selected>" not in (await client.get(page(world))).text
+    assert '<option value="Juggling" selected>' in one
+    assert " selected>" not in (await client.get(page(world))).text
 
 
 # Instead of somebody who cancelled ------------------------------------------------------
@@ -300,7 +366,7 @@ async def test_who_was_let_down_requests_somebody_else_first(each_world: HttpDep
     offered = await client.get(path)
     where = f"/companions/{other.id}/request"
     assert f'href="{where}?rebooking_of={code}">Request Grace<' in offered.text
-    assert "until 2027-03-31 12:00 UTC" in offered.text
+    assert "31 Mar 2027" in offered.text
     form = await client.get(f"{where}?rebooking_of={code}")
     place = "\nRua Augusta 1, Lisbon</textarea>"
     for said in ('value="2027-03-03"', 'value="18:00"', 'value="4"', place):
@@ -329,19 +395,25 @@ async def test_another_request_is_of_the_same_moment(world: HttpDeployment) -> N
 
 
 async def test_priority_comes_along_on_the_way(world: HttpDeployment) -> None:
-    """The rebooking code is kept through search, companion and form pages."""
+    """The rebooking code is kept through search, companion and form pages. The search, in the same
+    city, does not offer the very person who cancelled; to others it does."""
     client, path, code = await let_down(world)
     offered = (await client.get(path)).text
     assert "Free at that time" not in offered
+    other = await add_companion(world.store, first_name="Grace")
     [search] = re.findall(r'href="(/find\?[^"]*)"', offered)
     found = (await client.get(html.unescape(search))).text
     assert f'name="rebooking_of" value="{code}"' in found
+    assert "location=Lisbon" in search
     [profile] = re.findall(r'href="(/companions/\d+[^"]*)"', found)
+    assert profile.startswith(f"/companions/{other.id}?")
+    anybody = (await world.client().get(html.unescape(search))).text
+    assert len(re.findall(r'href="/companions/\d+', anybody)) == 2
     shown = (await client.get(html.unescape(profile))).text
     ways = re.findall(r'href="(/companions/\d+[^"]*)"', shown)
     assert len(ways) > 2
     assert all(f"rebooking_of={code}" in way for way in ways)
-    form = await client.get(f"{page(world)}?date=2027-03-09&rebooking_of={code}")
+    form = await client.get(f"/companions/{other.id}/request?date=2027-03-09&rebooking_of={code}")
     assert hidden(form)["rebooking_of"] == code
     assert 'value="2027-03-09"' in form.text
 
@@ -354,7 +426,7 @@ async def test_priority_that_is_used_up_is_not_promised(world: HttpDeployment) -
     assert (await client.post(page(world), data={**hidden(first), **FILLED})).status_code == 303
     assert "rebooking_of" not in hidden(await client.get(where))
     later = {**hidden(second), **FILLED}
-    told = await client.post(page(world), data=later)
+    told = await refused(client, page(world), later)
     assert (told.status_code, "used up or over" in problem(told)) == (400, True)
     assert "rebooking_of" not in hidden(told)
     assert (await client.post(page(world), data={**hidden(told), **FILLED})).status_code == 303

@@ -45,7 +45,7 @@ async def test_a_feed_is_made_shown_once_and_revoked(each_world: HttpDeployment)
     nobody = each_world.client()
     assert (await nobody.get(path)).content.startswith(b"BEGIN:VCALENDAR")
     shown = await staff.get(CALENDARS)
-    assert "You have one since 2027-03-01 12:00 UTC." in shown.text
+    assert "You have one since 1 Mar 2027, 12:00 (UTC)." in shown.text
     assert "/calendars/" not in shown.text.replace("/staff/calendars/", "")
     assert "The feed is revoked" in await done(staff, await send(staff, REVOKE))
     error_body(await nobody.get(path), 404, "not_found")
@@ -153,7 +153,7 @@ async def test_a_form_without_a_file_is_told(world: HttpDeployment) -> None:
     boundary = {"content-type": "multipart/form-data; boundary=line"}
     part = '--line\r\ncontent-disposition: form-data; name="file"; filename=""\r\n\r\n\r\n'
     answer = await staff.post(TAKE, content=f"{part}--line--\r\n".encode(), headers=boundary)
-    assert (answer.status_code, alert(answer)) == (400, "The file is required.")
+    assert (answer.status_code, alert(answer)) == (400, "The file: Fill this in.")
 
 
 async def test_files_of_pages_and_programs_take_the_same_turns(

@@ -191,7 +191,7 @@ async def test_a_form_without_a_picture_is_refused_on_its_page(
     )
     headers = {"content-type": "multipart/form-data; boundary=line"}
     unchosen = await client.post(path, content=f"{body}--line--\r\n", headers=headers)
-    assert (unchosen.status_code, problem(unchosen)) == (400, "The file is required.")
+    assert (unchosen.status_code, problem(unchosen)) == (400, "The file: Fill this in.")
     plain = await send(client, path, title="Ball")
     assert (plain.status_code, "must be multipart/form-data" in problem(plain)) == (415, True)
 

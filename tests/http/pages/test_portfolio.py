@@ -68,10 +68,14 @@ async def test_a_picture_that_something_else_shows_stays(world: HttpDeployment) 
 @pytest.mark.parametrize(
     ("given", "status", "told"),
     [
-        ({}, 400, "Title is required."),
-        ({"title": " "}, 422, "Title must not be blank."),
-        ({"title": "x" * 121}, 422, "Title must have 1 to 120 characters."),
-        ({"title": "Ball", "description": "x" * 2001}, 422, "Description must have 0 to 2000"),
+        ({}, 400, "Title: Fill this in."),
+        ({"title": " "}, 422, "Title: Fill this in."),
+        ({"title": "x" * 121}, 422, "Title: Use at most 120 characters."),
+        (
+            {"title": "Ball", "description": "x" * 2001},
+            422,
+            "Description: Use at most 2000 characters.",
+        ),
     ],
 )
 async def test_texts_that_are_refused_stay_in_the_form(

@@ -1,6 +1,6 @@
 """Requests with usual and unusual spellings of every path, and the compared parts of the responses.
 
-`answers_to_odd_paths.json` holds the responses of the first version. It lists each different
+`answers_to_odd_paths.json` holds the recorded responses. It lists each different
 response once; for each path, caller and spelling it has the index of the response to each method.
 """
 

@@ -1,5 +1,5 @@
-"""Every path in unusual spellings, by every method: the responses are those of the first
-version."""
+"""Every path in unusual spellings, by every method: the responses are those that were
+recorded."""
 
 from __future__ import annotations
 

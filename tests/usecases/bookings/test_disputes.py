@@ -89,6 +89,17 @@ async def test_only_what_is_disputed_is_resolved(scene):
         await disputes.resolve_dispute(scene.ports, "BK000000000000", T.RELEASE)
 
 
+@pytest.mark.parametrize("has_account", [True, False])
+async def test_the_timeline_names_the_admin_who_resolved(scene, has_account):
+    """The entry of a resolution has the admin's id; from the command line there is none."""
+    actor_id = scene.admin.user_id if has_account else None
+    booking = await disputed(scene, "paid")
+    resolved = await disputes.resolve_dispute(
+        scene.ports, booking.code, T.REFUND, actor_id=actor_id
+    )
+    assert resolved.timeline[-1].actor_id == actor_id
+
+
 async def test_a_staff_member_disputes_before_completion_only(scene):
     """After completion only the customer may dispute."""
     booking = await scene.paid()

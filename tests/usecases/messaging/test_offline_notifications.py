@@ -6,7 +6,7 @@ import pytest
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_core.domain.notifications.notifications import NotificationKind
-from staffbooking_core.ports import Email, Ports
+from staffbooking_core.ports import Email, Ports, Transaction
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
@@ -105,3 +105,33 @@ async def test_who_reads_is_told_of_what_comes_later(ports: Ports) -> None:
     ports.clock.advance(HOUR)  # type: ignore[attr-defined]
     await offline_notifications.notify_of_unread_messages(ports)
     assert len(await letters(ports)) == 2
+
+
+async def test_who_left_without_reading_is_told(ports: Ports) -> None:
+    """A message that arrived while its reader was connected is notified some time after the reader
+    left, once, unless the reader is back."""
+    talk = await add_direct(ports.store)
+    reader = talk.companion_id or 0
+
+    async def connect(tx: Transaction) -> None:
+        await tx.presence.renew_node_lease("a", NOW + 9 * HOUR)
+        await tx.presence.add_connection(reader, "a", ports.clock.wall(), 10)
+
+    async def leave(tx: Transaction) -> None:
+        await tx.presence.remove_connection(reader, "a", ports.clock.wall())
+
+    await ports.store.run_transaction(connect)
+    await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
+    assert await offline_notifications.notify_of_unread_messages(ports) == 1
+    await ports.store.run_transaction(leave)
+    assert await offline_notifications.notify_departed_users(ports) == 0
+    await ports.store.run_transaction(connect)
+    ports.clock.advance(HOUR)  # type: ignore[attr-defined]
+    assert await offline_notifications.notify_departed_users(ports) == 1
+    assert await letters(ports) == []
+    await ports.store.run_transaction(leave)
+    ports.clock.advance(HOUR)  # type: ignore[attr-defined]
+    assert await due_work.run_all_due(ports) > 0
+    assert await offline_notifications.notify_departed_users(ports) == 0
+    [letter] = await letters(ports)
+    assert letter.text.startswith("Ada Okoro wrote to you while you were away.")

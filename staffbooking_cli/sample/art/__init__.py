@@ -1,0 +1,1 @@
+"""Draws the sample's portraits and portfolio pictures."""

@@ -1,0 +1,93 @@
+"""Runs the sample's stories in the past: the clock of an empty sandbox is set back, walks from one
+moment of the stories to the next, and ends at the present.
+
+Everything happens through use-cases, so the sample obeys every rule of the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from datetime import UTC, datetime, timedelta
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TypeAlias
+
+from attrs import evolve
+
+from staffbooking_core.ports import Email, Ports, Transaction
+from staffbooking_core.usecases import due_work, sandbox
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.payments import operations, reconciliation
+
+Story: TypeAlias = AsyncGenerator[datetime, None]
+"""Acts, then waits until the moment that it yields, and so on."""
+
+
+class _SilentNotifier:
+    """Implements `Notifier`: sends nothing, since nobody waits for the mails of the past."""
+
+    async def alert_operators(self, booking_id: int, text: str) -> None:
+        pass
+
+    async def send_email(self, email: Email) -> None:
+        pass
+
+
+def silence(ports: Ports) -> Ports:
+    """The ports with a notifier that sends nothing."""
+    return evolve(ports, notifier=_SilentNotifier())
+
+
+async def set_clock_back(ports: Ports, to: datetime) -> None:
+    """Set business time to the past. Only for a database in which nothing has happened."""
+
+    async def unit(tx: Transaction) -> None:
+        await tx.sandbox.lock_clock()
+        await tx.sandbox.set_clock_offset(to - ports.clock.wall())
+
+    await ports.store.run_transaction(unit)
+
+
+async def return_to_present(ports: Ports) -> None:
+    """Set business time to real time if it is behind, and do what came due."""
+
+    async def unit(tx: Transaction) -> None:
+        await tx.sandbox.set_clock_offset(max(await tx.sandbox.lock_clock(), timedelta()))
+
+    await ports.store.run_transaction(unit)
+    await due_work.run_all_due(silence(ports))
+
+
+async def run_stories(ports: Ports, stories: Iterable[Story], until: datetime) -> None:
+    """Run all stories in the order of their moments, each to its end or to `until`. What comes due
+    in between is done first."""
+    order = count()
+    begin = datetime.min.replace(tzinfo=UTC)
+    waiting = [(begin, next(order), story) for story in stories]
+    heapify(waiting)
+    reached = begin
+    while waiting:
+        moment, _, story = heappop(waiting)
+        if moment > until:
+            await story.aclose()
+            continue
+        if moment != reached:
+            await _move_clock(ports, moment)
+            reached = moment
+        following = await anext(story, None)
+        if following is not None:
+            heappush(waiting, (max(following, reached), next(order), story))
+
+
+async def _move_clock(ports: Ports, to: datetime) -> None:
+    """Move the clock, and do the due work that changes bookings. Events and mails are left to
+    `return_to_present`."""
+    if to > await ports.clock.business():
+        await sandbox.set_clock(ports, to)
+    while (
+        await timers.fire_due_timers(ports)
+        or await operations.run_due_operation(ports)
+        or await reconciliation.deliver_sandbox_events(ports)
+        or await reconciliation.process_event(ports)
+    ):
+        pass

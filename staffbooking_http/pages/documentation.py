@@ -1,0 +1,20 @@
+"""The page of the API documentation, rendered from the OpenAPI document."""
+
+from litestar import get
+from litestar.response import Template
+
+from staffbooking_core.domain.accounts.users import csrf_token
+from staffbooking_http.api.access import find_session_token
+from staffbooking_http.pages.session import PageRequest, get_call, render
+
+
+@get("/docs")
+async def show_docs(request: PageRequest) -> Template:
+    """Show the API documentation, rendered without external resources. Documents do not ask the
+    store (CONTRACT 10), so the visitor is unknown; the CSRF token follows from the cookie."""
+    token = find_session_token(get_call(request).scope["headers"])
+    csrf = "" if token is None else csrf_token(token)
+    return render("docs.html", csrf=csrf, document=request.app.state.document)
+
+
+PAGES = (show_docs,)

@@ -1,0 +1,102 @@
+"""Faults of forms in people's words: what the interface says of a field, as its form says it."""
+
+import re
+from collections.abc import Mapping
+from gettext import NullTranslations
+
+_SENTENCES: tuple[tuple[str, str], ...] = (
+    (r"is required|must not be blank|must be a text", "Fill this in."),
+    (r"must have [01] to (?P<most>\d+) characters", "Use at most %(most)s characters."),
+    (r"must have (?P<least>\d+) to (?P<most>\d+) characters",
+     "Use %(least)s to %(most)s characters."),
+    (r"must not hold the character .*", "It contains a character that can't be used here."),
+    (r"must be an e-mail address", "Enter an e-mail address such as name@example.com."),
+    (r"must be the IANA name of a timezone", "Choose a time zone from the list."),
+    (r"must be the two letters of a country.*", "Choose a country."),
+    (r"must be a time of the form .*", "Enter a time such as 18:30."),
+    (r"must be an integer", "Enter a whole number."),
+    (r"must be from (?P<least>\S+) to (?P<most>\S+)", "Enter a number from %(least)s to %(most)s."),
+    (r"must be above (?P<least>\S+) and at most (?P<most>\S+)",
+     "Enter a number above %(least)s, at most %(most)s."),
+    (r"must be a (decimal )?number", "Enter a number."),
+    (r"must have at most (?P<most>\d+) digits", "Use at most %(most)s digits."),
+    (r"must be a date of the form .*", "Choose a date."),
+    (r"must lie between (?P<least>\S+) and (?P<most>\S+)",
+     "Choose a date from %(least)s to %(most)s."),
+    (r"has more than (?P<most>\d+)\d{6} bytes", "Choose a smaller file, of at most %(most)s MB."),
+    (r"must be one of .*", "Choose one of these."),
+    (r"must have (?P<least>\d+) to (?P<most>\d+) elements", "Give %(least)s to %(most)s of them."),
+    (r"must not be above max_price", "The lowest price is above the highest."),
+    (r"must be a month of the form .*", "Choose a month."),
+    (r"must not repeat an element", "Name each only once."),
+    (r"contains contact or payment details before .*",
+     "Contact and payment details can be shared once the booking is paid. Please take them out."),
+    (r"contains words that are not allowed here", "It contains words that are not allowed here."),
+    (r"must not contain a comma.*", "It can't contain a comma."),
+)  # fmt: skip
+"""The pattern of an interface's message, and the sentence that a form shows in its place."""
+
+_RULES = tuple((re.compile(pattern), sentence) for pattern, sentence in _SENTENCES)
+
+_PREDICATE = re.compile(r"(is|has|must|was|needs|does|lies|can't)\b")
+
+_FIELD_LABELS = {
+    "content": "Your message",
+    "duration_hours": "Duration",
+    "event_date": "Date",
+    "event_ref": "Name of the event",
+    "file": "The file",
+    "location": "Place",
+    "location_city": "City",
+    "location_country": "Country",
+    "service_type": "Service",
+    "service_types": "List of services",
+    "start_time": "Start",
+    "timezone": "Time zone",
+    "years_experience": "Years of experience",
+}
+"""Labels of fields whose form label differs from the field name."""
+
+
+def fault_sentence(message: str, translations: NullTranslations) -> str:
+    """The sentence that a form shows at a field for the interface's message about it."""
+    if sentence := _known_sentence(message, translations):
+        return sentence
+    text = translations.gettext(message.replace("_", " "))
+    text = f"It {text}" if _PREDICATE.match(text) else f"{text[:1].upper()}{text[1:]}"
+    return _end(text)
+
+
+def labelled_fault(field: str, message: str, translations: NullTranslations) -> str:
+    """The sentence about a field that stands away from it, with the field's label."""
+    label = field_label(field, translations)
+    if sentence := _known_sentence(message, translations):
+        return f"{label}: {sentence}"
+    return _end(f"{label} {translations.gettext(message.replace('_', ' '))}")
+
+
+def _known_sentence(message: str, translations: NullTranslations) -> str | None:
+    for pattern, sentence in _RULES:
+        if found := pattern.fullmatch(message):
+            return translations.gettext(sentence) % found.groupdict()
+    return None
+
+
+def _end(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def field_label(field: str, translations: NullTranslations) -> str:
+    """The form label of a field path; a list element is named by its position, from 1."""
+    name, _, place = field.partition(".")
+    label = _FIELD_LABELS.get(name, name.replace("_", " ").capitalize())
+    text = translations.gettext(label)
+    return f"{text}: {int(place) + 1}" if place.isdecimal() else text
+
+
+def faults_by_field(problem: Mapping[str, list[Mapping[str, str]]]) -> dict[str, str]:
+    """The first message of each field in the body of an error response."""
+    faults: dict[str, str] = {}
+    for fault in problem.get("errors", ()):
+        faults.setdefault(fault["field"], fault["message"])
+    return faults

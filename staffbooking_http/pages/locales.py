@@ -1,0 +1,139 @@
+"""Languages and formats of the pages: dates, times, money and plurals by the visitor's locale.
+
+The locale follows from `Accept-Language`. English is complete; a further language is a catalogue of
+gettext in `translations` and a line in `_FORMATS_BY_LANGUAGE`.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from functools import cache, lru_cache
+from gettext import NullTranslations
+from zoneinfo import ZoneInfo
+
+from attrs import field, frozen
+from babel import Locale, dates, numbers
+
+_FORMATS_BY_LANGUAGE = {"en": "en_GB", "en-us": "en_US", "en-gb": "en_GB"}
+"""The formats of each language tag, in lower case, in which pages are shown."""
+
+_DEFAULT_LANGUAGE = "en"
+_MAX_HEADER_LENGTH = 500
+_CACHED_FORMATS = 4096
+
+
+@frozen
+class PageLocale:
+    """The language and the formats of one visitor's pages."""
+
+    language: str
+    """The language tag of the texts, as the `lang` attribute has it."""
+    formats: Locale
+    translations: NullTranslations = field(factory=NullTranslations, repr=False)
+
+    def format_money(self, amount: Decimal | float | str, currency: str) -> str:
+        """An amount with its currency's sign and decimals, such as `€172.20`."""
+        return _format_money(str(amount), currency.upper(), self.formats)
+
+    def format_day(self, day: date | str) -> str:
+        """A date with its weekday, such as `Fri, 18 Dec 2026`."""
+        return _format_date(_to_date(day), "yMMMEd", self.formats)
+
+    def format_short_day(self, day: date | str) -> str:
+        """A date with its weekday and without its year, such as `Fri 18 Dec`."""
+        return _format_date(_to_date(day), "MMMEd", self.formats)
+
+    def format_date(self, day: date | str) -> str:
+        """A date such as `18 Dec 2026`."""
+        return _format_date(_to_date(day), "yMMMd", self.formats)
+
+    def format_month(self, day: date | str) -> str:
+        """A month such as `December 2026`."""
+        return _format_date(_to_date(day), "yMMMM", self.formats)
+
+    def format_weekday(self, day: date | str, *, short: bool = False) -> str:
+        """A weekday such as `Friday`; short: `Fri`."""
+        return _format_date(_to_date(day), "EEE" if short else "EEEE", self.formats)
+
+    def format_clock(self, clock_time: time | str) -> str:
+        """A time of day such as `18:00`; `24:00`, the end of a day, is midnight."""
+        if clock_time == "24:00":
+            clock_time = "00:00"
+        parsed = time.fromisoformat(clock_time) if isinstance(clock_time, str) else clock_time
+        return _format_clock(parsed, self.formats)
+
+    def format_moment(self, instant: datetime | str, timezone: str | None = None) -> str:
+        """An instant in a time zone, which is named by its city: `18 Dec 2026, 18:00 (Lisbon)`.
+        UTC without a time zone."""
+        local = to_instant(instant).astimezone(UTC if timezone is None else ZoneInfo(timezone))
+        day = _format_date(local.date(), "yMMMd", self.formats)
+        clock = _format_clock(local.time(), self.formats)
+        return f"{day}, {clock} ({zone_city(timezone)})"
+
+    def format_number(self, number: Decimal | float | str) -> str:
+        """A number with the locale's separators."""
+        return _format_number(str(number), self.formats)
+
+
+def to_instant(instant: datetime | str) -> datetime:
+    """An instant, from itself or from its published form."""
+    return datetime.fromisoformat(instant) if isinstance(instant, str) else instant
+
+
+def zone_city(timezone: str | None) -> str:
+    """The city of a time zone's name, for people: `São Paulo` is named as the zone spells it."""
+    if timezone is None:
+        return "UTC"
+    return timezone.rpartition("/")[2].replace("_", " ")
+
+
+def find_locale(accept_language: str) -> PageLocale:
+    """The locale of an `Accept-Language` header; English where it names none that is known."""
+    for tag in _preferred_tags(accept_language[:_MAX_HEADER_LENGTH].lower()):
+        for known in (tag, tag.partition("-")[0]):
+            if known in _FORMATS_BY_LANGUAGE:
+                return _locale_of(known)
+    return _locale_of(_DEFAULT_LANGUAGE)
+
+
+def _preferred_tags(accept_language: str) -> Iterator[str]:
+    """The language tags of a header, the most wanted first."""
+    weighted: list[tuple[float, str]] = []
+    for part in accept_language.split(","):
+        tag, _, parameter = part.strip().partition(";")
+        weight = parameter.strip().removeprefix("q=") if parameter else "1"
+        try:
+            weighted.append((float(weight), tag.strip()))
+        except ValueError:
+            continue
+    weighted.sort(key=lambda pair: -pair[0])
+    return (tag for weight, tag in weighted if weight > 0)
+
+
+@cache
+def _locale_of(tag: str) -> PageLocale:
+    return PageLocale(tag.partition("-")[0], Locale.parse(_FORMATS_BY_LANGUAGE[tag]))
+
+
+def _to_date(day: date | str) -> date:
+    return date.fromisoformat(day[:10]) if isinstance(day, str) else day
+
+
+@lru_cache(_CACHED_FORMATS)
+def _format_money(amount: str, currency: str, formats: Locale) -> str:
+    return numbers.format_currency(Decimal(amount), currency, locale=formats)
+
+
+@lru_cache(_CACHED_FORMATS)
+def _format_number(number: str, formats: Locale) -> str:
+    return numbers.format_decimal(Decimal(number), locale=formats)
+
+
+@lru_cache(_CACHED_FORMATS)
+def _format_date(day: date, skeleton: str, formats: Locale) -> str:
+    return dates.format_skeleton(skeleton, day, locale=formats)
+
+
+@lru_cache(_CACHED_FORMATS)
+def _format_clock(clock_time: time, formats: Locale) -> str:
+    return dates.format_time(clock_time, "short", locale=formats)

@@ -1,0 +1,52 @@
+"""Error pages: an error as HTML for browsers, as the API's JSON for programs."""
+
+import re
+from typing import Any
+
+from jinja2 import Environment
+from litestar import Response
+from litestar.response import Redirect, Template
+
+from staffbooking_http.api.endpoint import REQUEST_ID_KEY, Reply, Scope
+from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
+from staffbooking_http.pages.rendering import view_of_scope
+from staffbooking_http.pages.session import PageRequest, SignInRequired, error_sentence, render
+
+_TEMPLATE = "problem.html"
+_API_PATH = re.compile(r"/api(/|$)")
+
+
+def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Template | Redirect:
+    """Convert an error to an HTML page if the client accepts HTML, else to the API's JSON error."""
+    if isinstance(error, SignInRequired):
+        return error.response
+    if isinstance(error, ClientDisconnected):
+        return Response(b"", status_code=400)
+    request_id = request.scope[REQUEST_ID_KEY]  # type: ignore[literal-required]
+    reply = reply_to_error(error, request_id, request.scope.get("path_template", "no route"))
+    if accepts_html(request.scope):  # type: ignore[arg-type]
+        visitor = request.scope["state"].get("visitor")
+        return render(_TEMPLATE, visitor, reply, **_problem_context(reply, request_id))
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(
+        reply.body, status_code=reply.status, headers=headers, media_type="application/json"
+    )
+
+
+def accepts_html(scope: Scope) -> bool:
+    """Whether a request comes from a browser: it accepts HTML, and its path is not the API's."""
+    accepted = (value for name, value in scope["headers"] if name == b"accept")
+    return any(b"text/html" in value for value in accepted) and not _API_PATH.match(scope["path"])
+
+
+def problem_reply(environment: Environment, scope: Scope, reply: Reply) -> Reply:
+    """The HTML page for an error response of a path that no page handles. It shows no visitor,
+    since unknown paths do not ask the store (CONTRACT 10)."""
+    page = environment.get_template(_TEMPLATE).render(
+        page_of_visit=view_of_scope(scope), **_problem_context(reply, scope[REQUEST_ID_KEY])
+    )
+    return Reply(reply.status, page.encode(), reply.headers, b"text/html; charset=utf-8")
+
+
+def _problem_context(reply: Reply, request_id: str) -> dict[str, Any]:
+    return {"problem": error_sentence(reply), "status": reply.status, "request_id": request_id}

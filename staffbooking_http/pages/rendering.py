@@ -1,0 +1,306 @@
+"""Jinja templates of the pages: the environment, its filters, and what a template knows of a visit.
+
+Templates write texts through gettext (`_("…")`) and every date, time and amount through a filter,
+so that both follow the visitor's locale.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from attrs import frozen
+from jinja2 import Environment, FileSystemLoader, pass_context
+from jinja2.runtime import Context
+from litestar.plugins.jinja import JinjaTemplateEngine
+from litestar.template.config import TemplateConfig
+from markupsafe import Markup, escape
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.guidance import Guidance
+from staffbooking_http.pages.assets import asset_path
+from staffbooking_http.pages.booking_texts import (
+    ACTION_LABELS,
+    DEADLINE_LABELS,
+    first_name,
+    format_span,
+    guidance_sentence,
+)
+from staffbooking_http.pages.faults import fault_sentence, field_label
+from staffbooking_http.pages.icons import draw_icon
+from staffbooking_http.pages.locales import (
+    PageLocale,
+    find_locale,
+    to_instant,
+    zone_city,
+)
+from staffbooking_http.pages.navigation import (
+    NAVIGATION_BY_ROLE,
+    SIGNED_OUT_NAVIGATION,
+    NavigationItem,
+)
+
+_TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
+
+THEMES = ("light", "dark")
+THEME_COOKIE = "theme"
+
+
+@frozen
+class PageView:
+    """What templates know of a visit: the locale, the path, and the theme (empty: the system's)."""
+
+    locale: PageLocale
+    path: str
+    theme: str
+
+
+@cache
+def create_template_config(base_path: str) -> TemplateConfig[JinjaTemplateEngine]:
+    """Template configuration whose links begin with `base_path`, the path of the base URL."""
+    return TemplateConfig(
+        engine=JinjaTemplateEngine.from_environment(create_environment(base_path))
+    )
+
+
+@cache
+def create_environment(base_path: str) -> Environment:
+    """The template environment of a service mounted at `base_path`."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES_DIRECTORY),
+        autoescape=True,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    environment.install_gettext_callables(  # type: ignore[attr-defined]
+        _translate, _translate_plural, newstyle=True
+    )
+    environment.globals |= {
+        "base_path": base_path,
+        "asset": lambda name: base_path + asset_path(name),
+        "icon": draw_icon,
+        "navigation": _navigation,
+        "page_view": _page_view,
+        "query": _format_query,
+    }
+    environment.filters |= {
+        "action_label": ACTION_LABELS.__getitem__,
+        "city": zone_city,
+        "clock": _format_clock,
+        "date": _format_date,
+        "fault": _format_fault,
+        "field_label": _format_field_label,
+        "first_name": first_name,
+        "day": _format_day,
+        "deadline_label": DEADLINE_LABELS.__getitem__,
+        "guidance": _format_guidance,
+        "initials": _format_initials,
+        "moment": _format_moment,
+        "money": _format_money,
+        "month": _format_month,
+        "number": _format_number,
+        "prose": _format_prose,
+        "public_name": _format_public_name,
+        "shape": _format_schema,
+        "short_day": _format_short_day,
+        "span": _format_span,
+        "time_element": _format_time_element,
+        "weekday": _format_weekday,
+    }
+    return environment
+
+
+@pass_context
+def _page_view(context: Context) -> PageView:
+    """The visit that a template is rendered for. Pages rendered outside a route give it as
+    `page`."""
+    if (given := context.get("page_of_visit")) is not None:
+        view: PageView = given
+        return view
+    state: dict[str, Any] = context["request"].scope["state"]
+    if "page_view" not in state:
+        state["page_view"] = view_of_scope(context["request"].scope)
+    found: PageView = state["page_view"]
+    return found
+
+
+def view_of_scope(scope: Mapping[str, Any]) -> PageView:
+    """The visit of a request, by its headers `Accept-Language` and `Cookie`."""
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    return PageView(
+        find_locale(headers.get(b"accept-language", "")),
+        scope["path"],
+        _read_theme(headers.get(b"cookie", "")),
+    )
+
+
+def _read_theme(cookie_header: str) -> str:
+    if THEME_COOKIE not in cookie_header:
+        return ""
+    try:
+        morsel = SimpleCookie(cookie_header).get(THEME_COOKIE)
+    except CookieError:
+        return ""
+    return morsel.value if morsel is not None and morsel.value in THEMES else ""
+
+
+# Texts ----------------------------------------------------------------------------------
+
+
+@pass_context
+def _translate(context: Context, message: str) -> str:
+    return _page_view(context).locale.translations.gettext(message)
+
+
+@pass_context
+def _translate_plural(context: Context, singular: str, plural: str, count: int) -> str:
+    return _page_view(context).locale.translations.ngettext(singular, plural, count)
+
+
+@pass_context
+def _format_fault(context: Context, message: str) -> str:
+    return fault_sentence(message, _page_view(context).locale.translations)
+
+
+@pass_context
+def _format_field_label(context: Context, field: str) -> str:
+    return field_label(field, _page_view(context).locale.translations)
+
+
+def _navigation(role: Any) -> Sequence[NavigationItem]:
+    """The navigation of a role; without one, that of a signed-out visitor."""
+    return NAVIGATION_BY_ROLE[role] if role else SIGNED_OUT_NAVIGATION
+
+
+# Formats by locale ----------------------------------------------------------------------
+
+
+@pass_context
+def _format_money(context: Context, amount: Decimal | float | str, currency: str) -> str:
+    return _page_view(context).locale.format_money(amount, currency)
+
+
+@pass_context
+def _format_day(context: Context, day: date | str) -> str:
+    return _page_view(context).locale.format_day(day)
+
+
+@pass_context
+def _format_short_day(context: Context, day: date | str) -> str:
+    return _page_view(context).locale.format_short_day(day)
+
+
+@pass_context
+def _format_date(context: Context, day: date | str) -> str:
+    return _page_view(context).locale.format_date(day)
+
+
+@pass_context
+def _format_month(context: Context, day: date | str) -> str:
+    return _page_view(context).locale.format_month(day)
+
+
+@pass_context
+def _format_weekday(context: Context, day: date | str, short: bool = False) -> str:
+    return _page_view(context).locale.format_weekday(day, short=short)
+
+
+@pass_context
+def _format_clock(context: Context, clock_time: str) -> str:
+    return _page_view(context).locale.format_clock(clock_time)
+
+
+@pass_context
+def _format_number(context: Context, number: Decimal | float | str) -> str:
+    return _page_view(context).locale.format_number(number)
+
+
+@pass_context
+def _format_moment(context: Context, instant: datetime | str, timezone: str | None = None) -> str:
+    return _page_view(context).locale.format_moment(instant, timezone)
+
+
+@pass_context
+def _format_time_element(
+    context: Context, instant: datetime | str, timezone: str | None = None
+) -> Markup:
+    """An instant as a `<time>` element in a time zone. A script adds the browser's own time where
+    that differs."""
+    text = _page_view(context).locale.format_moment(instant, timezone)
+    moment = to_instant(instant).isoformat().replace("+00:00", "Z")
+    return Markup('<time datetime="{}" data-zone="{}">{}</time>').format(
+        moment, timezone or "UTC", text
+    )
+
+
+@pass_context
+def _format_span(context: Context, span: timedelta) -> str:
+    return format_span(span, _page_view(context).locale)
+
+
+@pass_context
+def _format_guidance(context: Context, guidance: Guidance, booking: Booking) -> str:
+    return guidance_sentence(guidance, booking, _page_view(context).locale)
+
+
+# Formats for every locale ---------------------------------------------------------------
+
+
+def _format_initials(name: str) -> str:
+    """The first letters of the first and the last word of a name, in upper case."""
+    words = name.split()
+    return "".join(word[0] for word in (words[:1] + words[1:][-1:])).upper()
+
+
+def _format_public_name(name: str) -> str:
+    """A full name as pages for everybody show it: the first word, and the initial of the last."""
+    words = name.split()
+    return " ".join((*words[:1], *(f"{word[0]}." for word in words[1:][-1:])))
+
+
+def _format_query(**given: object) -> str:
+    """The query string of the non-empty values, with its `?`; empty without any."""
+    said = urlencode({name: value for name, value in given.items() if value})
+    return f"?{said}" if said else ""
+
+
+def _format_prose(text: str) -> Markup:
+    """Escaped text with backquoted parts as `<code>` elements."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _format_schema(schema: dict[str, Any]) -> str:
+    """A short human-readable description of a JSON schema."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if options := schema.get("anyOf"):
+        return " | ".join(_format_schema(option) for option in options)
+    if values := schema.get("enum"):
+        return " | ".join(values)
+    if "const" in schema:
+        return str(codec.encode(schema["const"]), "ascii")
+    if schema.get("type") == "array":
+        return f"[{_format_schema(schema['items'])}]"
+    if fields := schema.get("properties"):
+        return "{" + ", ".join(fields) + "}"
+    words = [str(schema[part]) for part in ("type", "format") if part in schema]
+    words += [f"{name} {schema[part]}" for part, name in _BOUND_LABELS.items() if part in schema]
+    return " ".join(words)
+
+
+_BOUND_LABELS = {
+    "minimum": "from",
+    "exclusiveMinimum": "above",
+    "minLength": "length from",
+    "maximum": "to",
+    "maxLength": "to",
+    "default": "default",
+}

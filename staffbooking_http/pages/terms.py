@@ -1,0 +1,34 @@
+"""The figures of the policy that terms and prices are explained with."""
+
+from decimal import Decimal
+from typing import Any
+
+from staffbooking_core.policy import HOUR, Policy
+
+_MINUTES = HOUR / 60
+
+
+def figures_of(policy: Policy) -> dict[str, Any]:
+    """The figures of a policy for people: durations in whole hours, rates in percent."""
+    return {
+        "currency": policy.currency.code,
+        "day_hours": policy.day_rate_from_hours,
+        "full_hours": policy.full_refund_before // HOUR,
+        "half_hours": policy.half_refund_before // HOUR,
+        "insurance": _percent(policy.insurance_rate_ppm),
+        "fee": _percent(policy.platform_fee_ppm),
+        "confirm_hours": policy.auto_complete_after // HOUR,
+        "payment_hours": None if policy.payment_window is None else policy.payment_window // HOUR,
+        "payout_hours": policy.payout_delay // HOUR,
+        "payout_deadline_hours": policy.payout_deadline // HOUR,
+        "check_in_hours": policy.check_in_lead // HOUR,
+        "no_show_minutes": policy.no_show_after // _MINUTES,
+        "no_show_hours": policy.no_show_until // HOUR,
+        "answer_hours": policy.dispute_response // HOUR,
+        "credit_days": policy.rebooking_credit.days,
+        "pays_late_cancellations": policy.late_cancel_payout,
+    }
+
+
+def _percent(rate_ppm: int) -> Decimal:
+    return Decimal(rate_ppm) / 10_000

@@ -1,0 +1,188 @@
+"""Tests of what all pages share: static files, error pages, addresses of forms, theme, locale."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from datetime import timedelta
+from gettext import NullTranslations
+
+import httpx
+import pytest
+
+from staffbooking_http.pages.app import page_handlers, page_methods
+from staffbooking_http.pages.booking_texts import format_span
+from staffbooking_http.pages.faults import fault_sentence, field_label, labelled_fault
+from staffbooking_http.pages.locales import find_locale
+from tests.http.deployment import HttpDeployment, error_body
+from tests.http.pages.test_bookings import PEOPLE
+
+pytestmark = pytest.mark.anyio
+
+ENGLISH = NullTranslations()
+
+
+def assets(page: httpx.Response) -> list[str]:
+    """The addresses of the scripts and styles of a page."""
+    return re.findall(r'(?:src|href)="(/static/[^"]+\.(?:js|css))"', page.text)
+
+
+# Static files ---------------------------------------------------------------------------
+
+
+async def test_static_files_are_compressed_where_that_is_accepted(world: HttpDeployment) -> None:
+    """A static file has the same content compressed and plain, and varies by encoding."""
+    client = world.client()
+    for path in assets(await client.get("/")):
+        plain = await client.get(path, headers={"accept-encoding": "identity"})
+        async with client.stream("GET", path, headers={"accept-encoding": "gzip"}) as packed:
+            raw = b"".join([part async for part in packed.aiter_raw()])
+        assert (packed.headers["content-encoding"], packed.headers["vary"]) == (
+            "gzip",
+            "accept-encoding",
+        )
+        assert gzip.decompress(raw) == plain.content
+
+
+async def test_scripts_import_served_names(world: HttpDeployment) -> None:
+    """The modules that a script imports exist under the names that it imports them by."""
+    client = world.client()
+    scripts = [path for path in assets(await client.get("/")) if path.endswith(".js")]
+    text = (await client.get(scripts[0])).text
+    imported = re.findall(r'from "\./([^"]+)"', text)
+    assert imported
+    for name in imported:
+        assert (await client.get(f"/static/{name}")).status_code == 200
+
+
+async def test_an_unknown_static_file_is_404(world: HttpDeployment) -> None:
+    """A static file without its digest, or with another one, is not found."""
+    for name in ("app.css", "app.0000000000.css", "..%2fapp.py"):
+        assert (await world.client().get(f"/static/{name}")).status_code == 404
+
+
+# Errors ---------------------------------------------------------------------------------
+
+
+async def test_an_unknown_path_is_a_page_for_people(world: HttpDeployment) -> None:
+    """An unknown path is 404: an HTML page with the request's id for browsers, JSON for others and
+    below `/api`."""
+    client = world.client()
+    page = await client.get("/nothing/here", headers=PEOPLE)
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert page.headers["x-request-id"] in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; script-src")
+    error_body(await client.get("/nothing/here"), 404, "not_found")
+    error_body(await client.get("/api/nothing", headers=PEOPLE), 404, "not_found")
+
+
+FORM_ADDRESSES = [
+    path
+    for path, methods in page_methods(page_handlers(sandbox=True)).items()
+    if "GET" not in methods
+]
+
+
+@pytest.mark.parametrize("path", FORM_ADDRESSES)
+async def test_the_address_of_a_form_leads_to_the_page_above(
+    world: HttpDeployment, path: str
+) -> None:
+    """Loading an address that only takes POST leads a browser to a page; a program gets 405."""
+    address = path.replace("{number}", "1").replace("{reference}", "x")
+    staff = await world.signed_in_client(world.companion.id)
+    answer = await staff.get(address, headers=PEOPLE)
+    assert answer.status_code == 303
+    above = answer.headers["location"]
+    assert above == "/" or address.startswith(f"{above}/")
+    assert (await staff.get(above, headers=PEOPLE)).status_code in (200, 403, 404)
+    error_body(await staff.get(address), 405, "method_not_allowed")
+
+
+# Theme and locale -----------------------------------------------------------------------
+
+
+async def test_the_theme_is_kept_in_a_cookie(world: HttpDeployment) -> None:
+    """A chosen theme holds on every page until the system's is chosen again."""
+    client = world.client()
+    assert "data-theme" not in (await client.get("/")).text
+    chosen = await client.post("/preferences/theme?next=/find", data={"theme": "dark"})
+    assert (chosen.status_code, chosen.headers["location"]) == (303, "/find")
+    assert '<html lang="en" data-theme="dark">' in (await client.get("/")).text
+    await client.post("/preferences/theme", data={"theme": "system"})
+    assert "data-theme" not in (await client.get("/")).text
+
+
+async def test_a_foreign_page_chooses_no_theme(world: HttpDeployment) -> None:
+    """A theme that a page of another origin sends is refused, and no other host is led to."""
+    client = world.client()
+    foreign = {"origin": "https://other.test"}
+    sent = await client.post("/preferences/theme", data={"theme": "dark"}, headers=foreign)
+    assert sent.status_code == 403
+    away = await client.post("/preferences/theme?next=//other.test", data={"theme": "dark"})
+    assert away.headers["location"] == "/"
+
+
+async def test_a_forged_theme_is_ignored(world: HttpDeployment) -> None:
+    """A cookie with another text than a theme changes nothing."""
+    for cookie in ('theme="><script>', "theme=", "theme=blue; theme", "theme"):
+        page = await world.client().get("/", headers={"cookie": cookie})
+        assert (page.status_code, "data-theme" in page.text) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("header", "day", "clock", "money"),
+    [
+        ("", "Fri, 18 Dec 2026", "18:00", "€172.20"),
+        ("en-US,en;q=0.9", "Fri, Dec 18, 2026", "6:00\u202fPM", "€172.20"),
+        ("xx, en-GB;q=0.5, en-US;q=0.4", "Fri, 18 Dec 2026", "18:00", "€172.20"),
+        ("en-US;q=0", "Fri, 18 Dec 2026", "18:00", "€172.20"),
+        ("en-US;q=x,,;;" + "z" * 5000, "Fri, 18 Dec 2026", "18:00", "€172.20"),
+    ],
+)
+def test_formats_follow_the_language(header: str, day: str, clock: str, money: str) -> None:
+    """Dates, times and amounts have the form of the preferred known language, else of British
+    English."""
+    locale = find_locale(header)
+    assert locale.format_day("2026-12-18") == day
+    assert locale.format_clock("18:00") == clock
+    assert locale.format_money("172.20", "eur") == money
+
+
+def test_moments_stand_in_their_zone() -> None:
+    """An instant is shown in the time zone of its event, named by its city."""
+    locale = find_locale("en")
+    assert (
+        locale.format_moment("2026-12-18T18:00:00Z", "Asia/Tokyo") == "19 Dec 2026, 03:00 (Tokyo)"
+    )
+    assert locale.format_moment("2026-12-18T18:00:00Z") == "18 Dec 2026, 18:00 (UTC)"
+
+
+def test_spans_have_one_unit() -> None:
+    """A span of time is told in its largest sensible unit."""
+    spans = {12: "12 minutes", 60: "1 hour", 30 * 60: "30 hours", 72 * 60: "3 days"}
+    for minutes, text in spans.items():
+        assert format_span(timedelta(minutes=minutes), find_locale("en")) == text
+
+
+# Faults ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "at_field", "with_label"),
+    [
+        ("must be an integer", "Enter a whole number.", "Duration: Enter a whole number."),
+        ("is required", "Fill this in.", "Duration: Fill this in."),
+        ("is registered already", "It is registered already.", "Duration is registered already."),
+        ("12:00: start is late", "12:00: start is late.", "Duration 12:00: start is late."),
+    ],
+)
+def test_faults_are_told_in_peoples_words(message: str, at_field: str, with_label: str) -> None:
+    """The interface's message about a field is a sentence for people, at the field and away from
+    it."""
+    assert fault_sentence(message, ENGLISH) == at_field
+    assert labelled_fault("duration_hours", message, ENGLISH) == with_label
+
+
+def test_list_elements_are_counted_from_one() -> None:
+    """A fault of a list's element names its position."""
+    assert field_label("languages.1", ENGLISH) == "Languages: 2"

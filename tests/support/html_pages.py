@@ -1,0 +1,39 @@
+"""Reading HTML pages as people do: their text, their buttons and their forms."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from attrs import frozen
+
+
+def page_text(markup: str) -> str:
+    """The text of a page's main part, with single spaces."""
+    main = re.search(r"<main.*?</main>", markup, re.DOTALL)
+    bare = re.sub(r"<(script|style).*?</\1>", " ", main[0] if main else markup, flags=re.DOTALL)
+    bare = re.sub(r"</?time[^>]*>", "", bare)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", bare)).split())
+
+
+@frozen
+class Form:
+    """A form: where it goes, its hidden fields, and its buttons with a name."""
+
+    action: str
+    fields: dict[str, str]
+    buttons: frozenset[tuple[str, str]]
+
+
+def page_forms(markup: str) -> list[Form]:
+    """The forms of a page's main part; a form without an action goes to an empty one."""
+    main = re.search(r"<main.*?</main>", markup, re.DOTALL)
+    forms = re.findall(r"<form([^>]*)>(.*?)</form>", main[0] if main else markup, re.DOTALL)
+    return [
+        Form(
+            (re.findall(r'action="([^"]*)"', head) or [""])[0],
+            dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', body)),
+            frozenset(re.findall(r'<button[^>]*name="(\w+)" value="(\w+)"', body)),
+        )
+        for head, body in forms
+    ]
