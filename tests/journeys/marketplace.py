@@ -19,6 +19,9 @@ from staffbooking_cli.sample.cast import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE
 from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL
 from staffbooking_cli.sample.seed import fill_database
 from staffbooking_cli.session import ready_ports
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.accounts.administration import CreateUser
 from tests.e2e.deployment import ProcessDeployment, json_body
 
 EMAILS = {
@@ -26,9 +29,16 @@ EMAILS = {
     "staff": STAFF_EMAIL,
     "enterprise": ENTERPRISE_EMAIL,
     "admin": ADMIN_EMAIL,
-    "newcomer": "second.customer@demo.test",
+    "newcomer": "newcomer@demo.test",
 }
-"""The sample's accounts by what they do; the newcomer has no booking."""
+"""Accounts by what they do: the sample's, and a customer who has no booking yet."""
+_NEWCOMER = CreateUser(
+    email=EMAILS["newcomer"],
+    first_name="Nora",
+    last_name="Lind",
+    role=Role.CUSTOMER,
+    password=PASSWORD,
+)
 SERVICE = "Bartender"
 LOCATION = "Rua do Alecrim 12, Lisbon"
 START_TIME, HOURS = "18:00", 4
@@ -159,6 +169,7 @@ def _fill(environ: Mapping[str, str]) -> None:
         await upgrade_schema(settings)
         async with ready_ports(settings) as ports:
             await fill_database(ports)
+            await administration.create_user(ports, _NEWCOMER)
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(anyio.run, work).result()

@@ -61,7 +61,7 @@ _SIGNED_OUT: tuple[PageState, ...] = (
         "register refused",
         "anybody",
         "/account/register",
-        _submit_empty("^(Register|Create the account)$"),
+        _submit_empty("^Create the account$"),
     ),
     PageState("forgotten password", "anybody", "/account/forgot-password"),
     PageState("new password, false link", "anybody", "/account/reset-password/false", status=400),
@@ -75,6 +75,13 @@ _SIGNED_OUT: tuple[PageState, ...] = (
     PageState("payment done", "anybody", "/sandbox/checkout/{paid_checkout}"),
     PageState("onboarding", "anybody", "/sandbox/payees/{payee}"),
     PageState("payout account", "anybody", "/staff/payouts"),
+    PageState("how it works", "anybody", "/how-it-works"),
+    PageState("terms", "anybody", "/terms"),
+    PageState("contact", "anybody", "/contact-us"),
+    PageState("contact refused", "anybody", "/contact-us", _submit_empty("^Send")),
+    PageState("search", "anybody", "/find"),
+    PageState("search results", "anybody", "/find?location=lisbon"),
+    PageState("profile", "anybody", "/companions/{staff}"),
     PageState("documentation", "anybody", "/docs"),
     PageState("nothing there", "anybody", "/nothing/there", status=404),
 )
@@ -84,6 +91,7 @@ _OF_EVERY_ACCOUNT: tuple[PageState, ...] = tuple(
     for role in ("customer", "staff", "admin")
     for name, path in (
         ("home", "/"),
+        ("history", "/history"),
         ("account", "/account"),
         ("confirmation of the address", "/account/verify-email"),
         ("password", "/account/password"),
@@ -130,6 +138,18 @@ _OF_OPERATORS: tuple[PageState, ...] = (
     PageState("booking disputed", "admin", "/bookings/{disputed}/return"),
 )
 
+_PAGES_OF_BOOKINGS: tuple[PageState, ...] = tuple(
+    PageState(name, role, path)
+    for role in ("customer", "staff")
+    for name, path in (
+        ("cancellation", "/bookings/{paid}/cancellation"),
+        ("cancellation unpaid", "/bookings/{accepted}/cancellation"),
+        ("dispute to open", "/bookings/{running}/problem"),
+        ("dispute to answer", "/bookings/{disputed}/problem"),
+        ("receipt", "/bookings/{completed}/receipt"),
+    )
+)
+
 BOOKING_STATES = (
     "pending accepted declined taken_back paid cancelled_by_customer cancelled_by_staff "
     "running ended completed reviewed disputed no_show withdrawn"
@@ -147,5 +167,6 @@ PAGE_STATES = (
     *_OF_CUSTOMERS,
     *_OF_STAFF,
     *_OF_OPERATORS,
+    *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,
 )
