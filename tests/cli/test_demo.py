@@ -102,7 +102,7 @@ def test_a_second_start_keeps_all(tried: Tried) -> None:
     with started(tried.folder) as (demo, again):
         assert key_of(again) == key_of(tried.text)
         assert stop_process(demo, signal.SIGTERM) == 0
-    code = re.findall(r"BK\w{12}", tried.printed)[0]
+    code = re.findall(r'"booking_code": ?"(BK\w{12})"', tried.printed)[0]
     env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db")
     assert code in run_to_end("bookings", "show", code, env=env).stdout
 
