@@ -53,7 +53,7 @@ class Marketplace:
     _clients: dict[str, httpx.Client] = field(factory=dict)
     _days_used: int = 0
     names: dict[str, str] = field(factory=dict)
-    """What paths of pages may name: ids of users and of bookings by state, tokens. `fill_states`
+    """What paths of pages may name: ids of users and of bookings by state. `fill_states`
     makes them."""
 
     @property

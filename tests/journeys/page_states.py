@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
-
 from tests.e2e.deployment import json_body
-from tests.journeys.marketplace import EMAILS, Marketplace
+from tests.journeys.marketplace import Marketplace
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -22,7 +19,6 @@ def fill_states(market: Marketplace) -> None:
     _add_future_bookings(market)
     _add_processor_pages(market)
     _add_conversation(market)
-    _add_reset_link(market)
     for role in ("customer", "staff"):
         market.names[role] = str(market.user_id(role))
 
@@ -96,16 +92,3 @@ def _add_conversation(market: Marketplace) -> None:
     staff_id, text = market.user_id("staff"), "Hello! When can you set up?"
     sent = market.client("customer").post(f"/messages/send/{staff_id}", json={"content": text})
     market.names["conversation"] = str(json_body(sent, 201)["message"]["conversation_id"])
-
-
-def _add_reset_link(market: Marketplace) -> None:
-    """Ask for a new password; the mail is in the worker's log."""
-    given = {"email": EMAILS["enterprise"]}
-    json_body(httpx.post(f"{market.url}/auth/forgot-password", json=given))
-
-    def look() -> str | None:
-        log = market.deployment.read_log("worker")
-        found = re.search(r"/account/reset-password/([\w.~-]+)", log)
-        return found and found[1]
-
-    market.names["reset_token"] = market.deployment.wait_for(look, "the link is mailed")

@@ -70,7 +70,6 @@ _SIGNED_OUT: tuple[PageState, ...] = (
         "no more mails, false link", "anybody", "/notifications/unsubscribe/false", status=404
     ),
     PageState("booking", "anybody", "/bookings/{paid}/return"),
-    PageState("new password", "anybody", "/account/reset-password/{reset_token}"),
     PageState("payment", "anybody", "/sandbox/checkout/{checkout}"),
     PageState("payment done", "anybody", "/sandbox/checkout/{paid_checkout}"),
     PageState("onboarding", "anybody", "/sandbox/payees/{payee}"),

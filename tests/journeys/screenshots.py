@@ -68,7 +68,10 @@ def _take_view(
                 open_page(page, market.path(state.path), state.status)
                 if state.prepare is not None:
                     state.prepare(page)
-                page.screenshot(path=folder / taken.file_name, full_page=True)
+                # A window as high as the page keeps what is fixed to its edges in place.
+                height = page.evaluate("document.documentElement.scrollHeight")
+                page.set_viewport_size({"width": view.width, "height": height})
+                page.screenshot(path=folder / taken.file_name)
                 page.close()
                 yield taken
             person.watch.take_faults()  # The audit of the pages tells of them.
