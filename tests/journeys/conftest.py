@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.journeys.booking_states import add_bookings
 from tests.journeys.browser import View, open_browser, wanted_views
 from tests.journeys.marketplace import Marketplace, run_marketplace
+from tests.journeys.page_states import fill_states
 from tests.journeys.people import Person, open_person
 from tests.support.npm_packages import install_npm_packages
 
@@ -47,7 +47,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marketplace]:
 def filled_market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marketplace]:
     """A marketplace with bookings in every state, for tests that only look."""
     with run_marketplace(tmp_path_factory.mktemp("filled")) as market:
-        add_bookings(market)
+        fill_states(market)
         yield market
 
 

@@ -19,6 +19,9 @@ from staffbooking_cli.sample.cast import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE
 from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL
 from staffbooking_cli.sample.seed import fill_database
 from staffbooking_cli.session import ready_ports
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.accounts.administration import CreateUser
 from tests.e2e.deployment import ProcessDeployment, json_body
 
 EMAILS = {
@@ -26,9 +29,16 @@ EMAILS = {
     "staff": STAFF_EMAIL,
     "enterprise": ENTERPRISE_EMAIL,
     "admin": ADMIN_EMAIL,
-    "newcomer": "second.customer@demo.test",
+    "newcomer": "newcomer@demo.test",
 }
-"""The sample's accounts by what they do; the newcomer has no booking."""
+"""Accounts by what they do: the sample's, and a customer who has no booking yet."""
+_NEWCOMER = CreateUser(
+    email=EMAILS["newcomer"],
+    first_name="Nora",
+    last_name="Lind",
+    role=Role.CUSTOMER,
+    password=PASSWORD,
+)
 SERVICE = "Bartender"
 LOCATION = "Rua do Alecrim 12, Lisbon"
 START_TIME, HOURS = "18:00", 4
@@ -42,8 +52,9 @@ class Marketplace:
     deployment: ProcessDeployment
     _clients: dict[str, httpx.Client] = field(factory=dict)
     _days_used: int = 0
-    booking_ids: dict[str, int] = field(factory=dict)
-    """Bookings by state, once `add_bookings` has made them."""
+    names: dict[str, str] = field(factory=dict)
+    """What paths of pages may name: ids of users and of bookings by state. `fill_states`
+    makes them."""
 
     @property
     def url(self) -> str:
@@ -58,6 +69,10 @@ class Marketplace:
     def user_id(self, role: str) -> int:
         user_id: int = json_body(self.client(role).get("/auth/session"))["user"]["id"]
         return user_id
+
+    def path(self, template: str) -> str:
+        """A page's path with its names filled in."""
+        return template.format_map(self.names)
 
     # Time ---------------------------------------------------------------------------
 
@@ -115,10 +130,12 @@ class Marketplace:
 
         self.deployment.wait_for(look, f"booking {booking_id} becomes {status}")
 
-    def pay(self, booking_id: int) -> None:
-        page = self.act("customer", booking_id, "checkout")["checkout_url"]
+    def pay(self, booking_id: int) -> str:
+        """Pay a booking; returns the address of its checkout page."""
+        page: str = self.act("customer", booking_id, "checkout")["checkout_url"]
         json_body(httpx.post(page, json={"outcome": "succeed"}))
         self.wait_for_status(booking_id, "paid")
+        return page
 
     def paid_booking(self, **changes: Any) -> dict[str, Any]:
         made = self.request_booking(**changes)
@@ -152,6 +169,7 @@ def _fill(environ: Mapping[str, str]) -> None:
         await upgrade_schema(settings)
         async with ready_ports(settings) as ports:
             await fill_database(ports)
+            await administration.create_user(ports, _NEWCOMER)
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(anyio.run, work).result()

@@ -12,10 +12,7 @@ from typing import Literal
 from attrs import frozen
 from playwright.sync_api import Page
 
-from tests.journeys.marketplace import Marketplace
-
 Role = Literal["anybody", "newcomer", "customer", "staff", "enterprise", "admin"]
-Path = str | Callable[[Marketplace], str]
 
 
 @frozen
@@ -24,7 +21,8 @@ class PageState:
 
     name: str
     role: Role
-    path: Path
+    path: str
+    """Names in braces are keys of a marketplace's `names`."""
     prepare: Callable[[Page], None] | None = None
     """What the person does on the page to bring it into the state."""
     status: int = 200
@@ -33,21 +31,6 @@ class PageState:
     @property
     def title(self) -> str:
         return f"{self.name}, {self.role}"
-
-    def path_in(self, market: Marketplace) -> str:
-        return self.path if isinstance(self.path, str) else self.path(market)
-
-
-def _booking(state: str, page: str = "return") -> Callable[[Marketplace], str]:
-    return lambda market: f"/bookings/{market.booking_ids[state]}/{page}"
-
-
-def _of_staff(path: str) -> Callable[[Marketplace], str]:
-    return lambda market: path.format(market.user_id("staff"))
-
-
-def _of_customer(path: str) -> Callable[[Marketplace], str]:
-    return lambda market: path.format(market.user_id("customer"))
 
 
 def _submit_empty(name: str) -> Callable[[Page], None]:
@@ -78,7 +61,7 @@ _SIGNED_OUT: tuple[PageState, ...] = (
         "register refused",
         "anybody",
         "/account/register",
-        _submit_empty("^(Register|Create the account)$"),
+        _submit_empty("^Create the account$"),
     ),
     PageState("forgotten password", "anybody", "/account/forgot-password"),
     PageState("new password, false link", "anybody", "/account/reset-password/false", status=400),
@@ -86,8 +69,18 @@ _SIGNED_OUT: tuple[PageState, ...] = (
     PageState(
         "no more mails, false link", "anybody", "/notifications/unsubscribe/false", status=404
     ),
-    PageState("booking", "anybody", _booking("paid")),
+    PageState("booking", "anybody", "/bookings/{paid}/return"),
+    PageState("payment", "anybody", "/sandbox/checkout/{checkout}"),
+    PageState("payment done", "anybody", "/sandbox/checkout/{paid_checkout}"),
+    PageState("onboarding", "anybody", "/sandbox/payees/{payee}"),
     PageState("payout account", "anybody", "/staff/payouts"),
+    PageState("how it works", "anybody", "/how-it-works"),
+    PageState("terms", "anybody", "/terms"),
+    PageState("contact", "anybody", "/contact-us"),
+    PageState("contact refused", "anybody", "/contact-us", _submit_empty("^Send")),
+    PageState("search", "anybody", "/find"),
+    PageState("search results", "anybody", "/find?location=lisbon"),
+    PageState("profile", "anybody", "/companions/{staff}"),
     PageState("documentation", "anybody", "/docs"),
     PageState("nothing there", "anybody", "/nothing/there", status=404),
 )
@@ -97,7 +90,9 @@ _OF_EVERY_ACCOUNT: tuple[PageState, ...] = tuple(
     for role in ("customer", "staff", "admin")
     for name, path in (
         ("home", "/"),
+        ("history", "/history"),
         ("account", "/account"),
+        ("confirmation of the address", "/account/verify-email"),
         ("password", "/account/password"),
         ("erasure", "/account/erasure"),
         ("messages", "/conversations"),
@@ -111,17 +106,17 @@ _OF_CUSTOMERS: tuple[PageState, ...] = (
     PageState("search results", "customer", "/find?location=lisbon"),
     PageState("search results, none", "customer", "/find?location=nowhere"),
     PageState("search refused", "customer", "/find?min_price=much", status=422),
-    PageState("profile", "customer", _of_staff("/companions/{}")),
-    PageState("request", "customer", _of_staff("/companions/{}/request")),
+    PageState("profile", "customer", "/companions/{staff}"),
+    PageState("request", "customer", "/companions/{staff}/request"),
     PageState(
         "request refused",
         "customer",
-        _of_staff("/companions/{}/request"),
+        "/companions/{staff}/request",
         _submit_empty("^Send the request$"),
     ),
-    PageState("conversation", "customer", _of_staff("/conversations/with/{}")),
-    PageState("review", "customer", _booking("completed", "review")),
-    PageState("booking of others", "newcomer", _booking("paid"), status=404),
+    PageState("conversation", "customer", "/conversations/with/{staff}"),
+    PageState("review", "customer", "/bookings/{completed}/review"),
+    PageState("booking of others", "newcomer", "/bookings/{paid}/return", status=404),
 )
 
 _OF_STAFF: tuple[PageState, ...] = (
@@ -131,14 +126,27 @@ _OF_STAFF: tuple[PageState, ...] = (
     PageState("calendars", "staff", "/staff/calendars"),
     PageState("payouts", "staff", "/staff/payouts"),
     PageState("reviews", "staff", "/staff/reviews"),
-    PageState("conversation", "staff", _of_customer("/conversations/with/{}")),
-    PageState("review of the customer", "staff", _booking("completed", "review")),
+    PageState("response to a review", "staff", "/staff/reviews/{review}"),
+    PageState("conversation", "staff", "/conversations/{conversation}"),
+    PageState("review of the customer", "staff", "/bookings/{completed}/review"),
 )
 
 _OF_OPERATORS: tuple[PageState, ...] = (
     PageState("what waits", "admin", "/admin"),
-    PageState("booking paid", "admin", _booking("paid")),
-    PageState("booking disputed", "admin", _booking("disputed")),
+    PageState("booking paid", "admin", "/bookings/{paid}/return"),
+    PageState("booking disputed", "admin", "/bookings/{disputed}/return"),
+)
+
+_PAGES_OF_BOOKINGS: tuple[PageState, ...] = tuple(
+    PageState(name, role, path)
+    for role in ("customer", "staff")
+    for name, path in (
+        ("cancellation", "/bookings/{paid}/cancellation"),
+        ("cancellation unpaid", "/bookings/{accepted}/cancellation"),
+        ("dispute to open", "/bookings/{running}/problem"),
+        ("dispute to answer", "/bookings/{disputed}/problem"),
+        ("receipt", "/bookings/{completed}/receipt"),
+    )
 )
 
 BOOKING_STATES = (
@@ -147,7 +155,7 @@ BOOKING_STATES = (
 ).split()
 
 _BOOKINGS: tuple[PageState, ...] = tuple(
-    PageState(f"booking {state}", role, _booking(state))
+    PageState(f"booking {state}", role, f"/bookings/{{{state}}}/return")
     for state in BOOKING_STATES
     for role in ("customer", "staff")
 )
@@ -158,5 +166,6 @@ PAGE_STATES = (
     *_OF_CUSTOMERS,
     *_OF_STAFF,
     *_OF_OPERATORS,
+    *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,
 )

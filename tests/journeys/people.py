@@ -49,9 +49,7 @@ class Person:
     def press(self, button: Words, behind: str | None = None) -> None:
         """Press a button of the page; one that is folded away stands `behind` a summary."""
         if behind is not None:
-            summary = self.main.locator("summary", has_text=behind)
-            if summary.count():
-                summary.click()
+            self.main.locator("summary", has_text=behind).click()
         self.main.get_by_role("button", name=button, exact=True).click()
 
     def follow(self, link: Words) -> None:

@@ -17,9 +17,9 @@ from pathlib import Path
 from attrs import frozen
 from playwright.sync_api import Browser
 
-from tests.journeys.booking_states import add_bookings
 from tests.journeys.browser import ALL_VIEWS, View, open_browser, open_page
 from tests.journeys.marketplace import Marketplace, run_marketplace
+from tests.journeys.page_states import fill_states
 from tests.journeys.pages import PAGE_STATES, PageState
 from tests.journeys.people import open_person
 
@@ -48,7 +48,7 @@ def take_screenshots(states: Sequence[PageState], folder: Path) -> list[Screensh
         run_marketplace(Path(data)) as market,
         open_browser() as browser,
     ):
-        add_bookings(market)
+        fill_states(market)
         for view in VIEWS:
             taken += _take_view(browser, market, view, states, folder)
     (folder / "index.html").write_text(_index(states, taken), encoding="utf-8")
@@ -65,10 +65,13 @@ def _take_view(
                     continue
                 taken = Screenshot(state, view)
                 page = person.page.context.new_page()
-                open_page(page, state.path_in(market), state.status)
+                open_page(page, market.path(state.path), state.status)
                 if state.prepare is not None:
                     state.prepare(page)
-                page.screenshot(path=folder / taken.file_name, full_page=True)
+                # A window as high as the page keeps what is fixed to its edges in place.
+                height = page.evaluate("document.documentElement.scrollHeight")
+                page.set_viewport_size({"width": view.width, "height": height})
+                page.screenshot(path=folder / taken.file_name)
                 page.close()
                 yield taken
             person.watch.take_faults()  # The audit of the pages tells of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,13 +10,22 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from staffbooking_http.pages.app import page_handlers, page_methods
 from tests.journeys.browser import View, open_page
 from tests.journeys.marketplace import Marketplace
 from tests.journeys.page_audit import PageAudit
 from tests.journeys.pages import PAGE_STATES, PageState
 from tests.journeys.people import Person, open_person
 
-pytestmark = pytest.mark.journeys
+_NO_PAGES = {
+    "/bookings/{number}/calendar.ics",
+    "/bookings/{number}/stamp",
+    "/conversations/unread",
+    "/robots.txt",
+    "/sitemap.xml",
+    "/static/{name}",
+}
+"""Addresses among the pages whose answers are for programs."""
 
 
 class Visitors:
@@ -38,6 +48,7 @@ def visitors(browser: Browser, filled_market: Marketplace) -> Iterator[Visitors]
         yield Visitors(browser, filled_market, stack)
 
 
+@pytest.mark.journeys
 @pytest.mark.parametrize("state", PAGE_STATES, ids=lambda state: state.title)
 def test_a_page_passes_the_audit(
     state: PageState, view: View, visitors: Visitors, npm_folder: Path
@@ -48,7 +59,7 @@ def test_a_page_passes_the_audit(
     page = visitor.page.context.new_page()
     try:
         audit = PageAudit(page, npm_folder)
-        open_page(page, state.path_in(visitors.market), state.status)
+        open_page(page, visitors.market.path(state.path), state.status)
         if state.prepare is not None:
             audit.start()
             state.prepare(page)
@@ -56,3 +67,21 @@ def test_a_page_passes_the_audit(
     finally:
         page.close()
     assert faults == [], "\n".join((f"{state.title} at {view}:", *faults))
+
+
+def test_every_page_has_a_row() -> None:
+    """Each page of the service is in the table of the audit."""
+    rows = [re.sub(r"{\w+}", "1", state.path).partition("?")[0] for state in PAGE_STATES]
+    methods = page_methods(page_handlers(sandbox=True))
+    missed = [
+        path
+        for path in methods
+        if "GET" in methods[path]
+        and path not in _NO_PAGES
+        and not any(map(_pattern(path).fullmatch, rows))
+    ]
+    assert missed == []
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"{\w+}", "[^/]+", path))

@@ -1,7 +1,8 @@
-"""Bookings in every state, made through the API of a running marketplace."""
+"""What the pages show: bookings in every state, made through the API of a running marketplace."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,11 +12,19 @@ from tests.journeys.marketplace import Marketplace
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
-def add_bookings(market: Marketplace) -> None:
-    """Fill `booking_ids`, and end within the event of the booking `running`."""
+def fill_states(market: Marketplace) -> None:
+    """Make bookings and all else that pages show, note it in `names`, and end within the event of
+    the booking `running`."""
     _add_past_bookings(market)
     _add_future_bookings(market)
-    _add_messages(market)
+    _add_processor_pages(market)
+    _add_conversation(market)
+    for role in ("customer", "staff"):
+        market.names[role] = str(market.user_id(role))
+
+
+def _note_ids(market: Marketplace, ids: Mapping[str, int]) -> None:
+    market.names |= {name: str(booking_id) for name, booking_id in ids.items()}
 
 
 def _add_past_bookings(market: Marketplace) -> None:
@@ -42,13 +51,13 @@ def _add_past_bookings(market: Marketplace) -> None:
     market.move_clock(starts["ended"] - _HOUR)
     market.act("staff", ids["ended"], "check-in")
     market.move_clock(starts["running"] + 20 * _MINUTE)
-    market.booking_ids |= ids
+    _note_ids(market, ids)
 
 
 def _review(market: Marketplace, booking_id: int) -> None:
     given = {"rating": 5, "comment": "Calm, quick, and the guests loved the drinks."}
     answer = market.client("customer").post(f"/reviews/booking/{booking_id}", json=given)
-    json_body(answer, 201)
+    market.names["review"] = str(json_body(answer, 201)["review"]["id"])
 
 
 def _add_future_bookings(market: Marketplace) -> None:
@@ -62,11 +71,24 @@ def _add_future_bookings(market: Marketplace) -> None:
     reason = {"reason": "The party is off."}
     market.act("customer", made["cancelled_by_customer"], "cancel", **reason)
     market.act("staff", made["cancelled_by_staff"], "cancel", reason="I am ill, sorry.")
-    market.booking_ids |= made
+    _note_ids(market, made)
 
 
-def _add_messages(market: Marketplace) -> None:
-    staff_id = market.user_id("staff")
-    text = "Hello! When can you set up?"
+def _add_processor_pages(market: Marketplace) -> None:
+    open_page = market.act("customer", int(market.names["accepted"]), "checkout")["checkout_url"]
+    paid = market.request_booking()["id"]
+    market.act("staff", paid, "accept")
+    paid_page = market.pay(paid)
+    account = json_body(market.client("staff").post("/staff/payout-account", json={}))
+    for name, url in (
+        ("checkout", open_page),
+        ("paid_checkout", paid_page),
+        ("payee", account["onboarding_url"]),
+    ):
+        market.names[name] = url.rpartition("/")[2]
+
+
+def _add_conversation(market: Marketplace) -> None:
+    staff_id, text = market.user_id("staff"), "Hello! When can you set up?"
     sent = market.client("customer").post(f"/messages/send/{staff_id}", json={"content": text})
-    json_body(sent, 201)
+    market.names["conversation"] = str(json_body(sent, 201)["message"]["conversation_id"])
