@@ -1,11 +1,11 @@
 """Static files of the pages, served under names that contain the digest of their content, so that
 browsers may keep them for ever. Modules of scripts name each other by their plain names, which are
-replaced by the served names when the files are loaded."""
+replaced by the served names when the files are loaded. The style sheets are served as one."""
 
 import gzip
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +24,8 @@ _MEDIA_TYPES = {
 }
 _IMPORTED_MODULE = re.compile(r'(?<=["\'])\./([a-z_]+\.js)(?=["\'])')
 _STATIC_PATH = "/static/"
+_STYLE_SHEET = "app.css"
+"""The order of the cascade layers; all other style sheets come behind it."""
 
 
 @frozen
@@ -47,6 +49,8 @@ def _load(name: str) -> Asset:
     plain = Path(name)
     folder = _DIRECTORY / "js" if plain.suffix == ".js" else _DIRECTORY
     body = (folder / name).read_bytes()
+    if name == _STYLE_SHEET:
+        body += b"".join(path.read_bytes() for path in _style_sheets())
     if plain.suffix == ".js":
         text = body.decode()
         body = _IMPORTED_MODULE.sub(lambda found: f"./{_load(found[1]).name}", text).encode()
@@ -55,10 +59,14 @@ def _load(name: str) -> Asset:
     return Asset(served, _MEDIA_TYPES[plain.suffix], body, gzip.compress(body, mtime=0))
 
 
+def _style_sheets() -> Sequence[Path]:
+    return sorted((_DIRECTORY / "css").glob("*.css"))
+
+
 @cache
 def _assets_by_name() -> Mapping[str, Asset]:
-    files = [path for path in _DIRECTORY.rglob("*") if path.suffix in _MEDIA_TYPES]
-    assets = [_load(path.name) for path in files]
+    files = {path for path in _DIRECTORY.rglob("*") if path.suffix in _MEDIA_TYPES}
+    assets = [_load(path.name) for path in files.difference(_style_sheets())]
     return {asset.name: asset for asset in assets}
 
 
