@@ -9,7 +9,6 @@ from staffbooking_core.policy import Policy
 from staffbooking_http.api import mounting
 from staffbooking_http.pages import (
     account,
-    administration,
     assets,
     availability,
     booking_disputes,
@@ -31,6 +30,7 @@ from staffbooking_http.pages import (
     settings,
     sitemap,
 )
+from staffbooking_http.pages.administration import handlers as administration_handlers
 
 _PAGE_MODULES = (
     home,
@@ -48,7 +48,7 @@ _PAGE_MODULES = (
     settings,
     preferences,
     email_links,
-    administration,
+    administration_handlers,
     documentation,
     information,
     sitemap,

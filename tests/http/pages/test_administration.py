@@ -43,9 +43,9 @@ async def test_the_page_says_that_nothing_waits(world: HttpDeployment) -> None:
 
 
 async def test_the_page_is_for_admins(world: HttpDeployment) -> None:
-    """Others are 403, and visitors are led to sign in."""
+    """Others find nothing, and visitors are led to sign in."""
     customer = await world.signed_in_client(world.customer.id)
-    assert (await customer.get("/admin", headers=PEOPLE)).status_code == 403
+    assert (await customer.get("/admin", headers=PEOPLE)).status_code == 404
     answer = await world.client().get("/admin", headers=PEOPLE)
     assert (answer.status_code, answer.headers["location"]) == (
         303,

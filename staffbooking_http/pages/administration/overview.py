@@ -10,8 +10,8 @@ from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disputes
 from staffbooking_core.usecases.payments import refunds
-from staffbooking_http.api.access import require_admin
-from staffbooking_http.pages.session import PageRequest, get_call, render, require_signed_in
+from staffbooking_http.pages.administration.access import require_operator
+from staffbooking_http.pages.session import PageRequest, get_call, render
 
 _MAX_ROWS = 50
 
@@ -20,12 +20,11 @@ _MAX_ROWS = 50
 async def show_waiting(request: PageRequest) -> Template:
     """Show disputes, failed payouts and refunds, and what waits for an approval, to an admin."""
     call = get_call(request)
-    visitor = await require_signed_in(call)
-    require_admin(visitor.user, call.now)
+    visitor = await require_operator(call)
     ports = call.ports
     payouts = await administration.list_payouts(ports, 10 * _MAX_ROWS)
     return render(
-        "admin.html",
+        "admin/overview.html",
         visitor,
         disputes=[
             (each, format_instant(each.disputed_at))

@@ -1,0 +1,3 @@
+"""Pages for operators, all below `/admin`."""
+
+__all__ = ["handlers"]
