@@ -349,6 +349,8 @@ class StaffbookingApp(Litestar):
         async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 own = [self._prefix_location(header) for header in message.get("headers", ())]
+                if scope["method"] == "POST" and 400 <= message["status"] < 500:
+                    own.append(_REFUSED_FORM_CACHING)
                 names = {name for name, _ in own}
                 shared = self._page_headers(request_id)
                 message["headers"] = [*own, *(pair for pair in shared if pair[0] not in names)]
@@ -370,6 +372,10 @@ class StaffbookingApp(Litestar):
             return name, self._base_path.encode() + value
         return header
 
+
+_REFUSED_FORM_CACHING: Header = (b"cache-control", b"private, no-cache")
+"""A browser that goes back to the page of a refused form shows it again. Without a stored copy it
+would ask to send the form once more (Chromium's ERR_CACHE_MISS)."""
 
 API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
 """The policy of JSON responses: a browser loads nothing for them and shows them in no frame."""

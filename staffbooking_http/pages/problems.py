@@ -7,6 +7,7 @@ from jinja2 import Environment
 from litestar import Response
 from litestar.response import Redirect, Template
 
+from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import REQUEST_ID_KEY, Reply, Scope
 from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
 from staffbooking_http.pages.rendering import view_of_scope
@@ -49,4 +50,9 @@ def problem_reply(environment: Environment, scope: Scope, reply: Reply) -> Reply
 
 
 def _problem_context(reply: Reply, request_id: str) -> dict[str, Any]:
-    return {"problem": error_sentence(reply), "status": reply.status, "request_id": request_id}
+    return {
+        "problem": error_sentence(reply),
+        "code": request_body.parse_object(reply.body)["code"],
+        "status": reply.status,
+        "request_id": request_id,
+    }

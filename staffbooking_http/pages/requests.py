@@ -6,6 +6,7 @@ and says what was wrong: going back or loading again neither asks nor sends anyt
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -15,13 +16,12 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import TextBounds
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import Booking, insurance_premium
 from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import (
     FieldError,
     InvalidInput,
-    MissingField,
     NotFound,
     RuleBroken,
     StaffbookingError,
@@ -56,7 +56,6 @@ _MAX_REDIRECT_LENGTH = 6_000
 _INVALID = "invalid_field"
 _SAME_REQUEST = "already_requested"
 _REBOOKING_USED = "rebooking_not_available"
-_PROPOSED_START, _PROPOSED_HOURS = "18:00", "4"
 
 
 @frozen(kw_only=True)
@@ -72,6 +71,14 @@ class _BookingDraft:
     cancellation_insurance: DraftText = ""
     rebooking_of: DraftText = ""
     again: DraftText = ""
+
+
+@frozen(kw_only=True)
+class _CalendarButton:
+    """The day or the month that was chosen in the calendar of the form."""
+
+    date: DraftText = ""
+    month: DraftText = ""
 
 
 @frozen(kw_only=True)
@@ -166,23 +173,20 @@ async def _render_form(
     error: StaffbookingError | None = None,
 ) -> Template:
     month = await _load_month(call, seen, draft, asked)
-    chosen_day = month.find_day(_parse_date(draft.event_date))
-    if not draft.start_time and not draft.duration_hours and chosen_day is not None:
-        start = _propose_start(chosen_day.slots)
-        draft = evolve(draft, start_time=start, duration_hours=_PROPOSED_HOURS)
-    quote, fault = await _quote(call, draft)
+    quote = await _quote(call, draft)
     context = {
         "draft": {**asdict(draft), "key": call.ports.ids.token()},
         "quote": quote,
         "month": month,
-        "chosen_day": chosen_day,
-        "carried": _carried_fields(draft),
+        "chosen_day": month.find_day(_parse_date(draft.event_date)),
+        "premium": None if quote is None else _premium(call, quote),
         "refused": asked.refused,
         "service_choices": [(name, name) for name in seen["services"]],
         **figures_of(call.ports.policy),
         **seen,
     }
-    error = error or _find_refusal(call, draft, asked.refused) or (fault if asked.refused else None)
+    if error is None and asked.refused == _INVALID:
+        error = await _find_faults(call, seen, draft)
     if error is not None:
         return render_error(_TEMPLATE, visitor, error, **context)
     if asked.refused:
@@ -195,36 +199,38 @@ def _refusal_reply(code: str) -> Reply:
     return Reply(429 if code == RateLimitExceeded.code else 400)
 
 
-def _find_refusal(call: Call, draft: _BookingDraft, refused: str) -> StaffbookingError | None:
-    """The faults of the input, where it was refused as invalid."""
-    if refused != _INVALID:
-        return None
+async def _find_faults(
+    call: Call, seen: Mapping[str, Any], draft: _BookingDraft
+) -> InvalidInput | None:
+    """All faults of an input at once; None without any. The event is checked only when each of its
+    fields has a valid form, so that valid values take the places of refused ones."""
+    valid = {
+        "event_date": f"{seen['last']}",
+        "start_time": "12:00",
+        "duration_hours": "1",
+        "service_type": seen["services"][0],
+        "location": "x",
+    }
+    fields, faults = _carried_fields(draft), dict[str, FieldError]()
+    kinds: list[type[InvalidInput]] = []
+    while (error := await _find_fault(call, fields)) is not None:
+        found = {fault.field: fault for fault in error.field_errors if fault.field not in faults}
+        if not found:
+            break
+        kinds.append(type(error))
+        faults |= found
+        kept = {name: text for name, text in fields.items() if name not in found}
+        fields = kept | {name: valid[name] for name in found if name in valid}
+    return kinds[0](faults.values()) if kinds else None
+
+
+async def _find_fault(call: Call, fields: Mapping[str, str]) -> InvalidInput | None:
     try:
-        _parse_draft(call, RequestBooking, _carried_fields(draft))
-    except MissingField as error:
-        # The interface tells missing fields alone; people are told all faults at once.
-        return MissingField([*error.field_errors, *_other_faults(call, draft)])
+        _parse_draft(call, RequestBooking, fields)
+        await quotes.quote_booking(call.ports, _parse_draft(call, RequestQuote, fields))
     except InvalidInput as error:
         return error
     return None
-
-
-def _other_faults(call: Call, draft: _BookingDraft) -> Sequence[FieldError]:
-    """The faults of the filled fields, with values that are valid in place of missing ones."""
-    try:
-        _parse_draft(call, RequestBooking, {**_VALID_FIELDS, **_carried_fields(draft)})
-    except InvalidInput as error:
-        return error.field_errors
-    return ()
-
-
-_VALID_FIELDS = {
-    "event_date": "2030-01-01",
-    "start_time": "12:00",
-    "duration_hours": "1",
-    "service_type": "x",
-    "location": "x",
-}
 
 
 def _parse_draft(call: Call, cls: type[FormT], fields: Mapping[str, str]) -> FormT:
@@ -232,16 +238,20 @@ def _parse_draft(call: Call, cls: type[FormT], fields: Mapping[str, str]) -> For
     return query_string.parse_form(cls, form.encode())
 
 
-async def _quote(
-    call: Call, draft: _BookingDraft
-) -> tuple[dict[str, Any] | None, InvalidInput | None]:
-    """The price of the input and whether it can be booked, or what is wrong with the input. None of
-    both while the input has no price yet."""
+async def _quote(call: Call, draft: _BookingDraft) -> dict[str, Any] | None:
+    """The price of the input and whether it can be booked; None while it has no price yet."""
     try:
         wanted = _parse_draft(call, RequestQuote, _carried_fields(draft))
-        return dict(await quotes.quote_booking(call.ports, wanted)), None
-    except InvalidInput as error:
-        return None, error
+        return dict(await quotes.quote_booking(call.ports, wanted))
+    except InvalidInput:
+        return None
+
+
+def _premium(call: Call, quote: Mapping[str, Any]) -> Decimal:
+    """The price of the cancellation insurance, whether or not it is chosen."""
+    policy = call.ports.policy
+    price = policy.currency.to_minor(quote["price"])
+    return policy.currency.to_decimal(insurance_premium(price, policy))
 
 
 def _carried_fields(draft: _BookingDraft) -> dict[str, str]:
@@ -267,18 +277,6 @@ def _parse_date(text: str) -> date | None:
         return None
 
 
-def _propose_start(slots: Sequence[Mapping[str, str]]) -> str:
-    """A start within the free hours of a day: the evening, else the first free half hour."""
-    for slot in slots:
-        if slot["start"] <= _PROPOSED_START < slot["end"]:
-            return _PROPOSED_START
-    if not slots:
-        return ""
-    hour, minute = map(int, slots[0]["start"].split(":"))
-    half_hours = -(-(hour * 60 + minute) // 30)
-    return f"{half_hours // 2:02d}:{half_hours % 2 * 30:02d}" if half_hours < 48 else ""
-
-
 # Sending it -----------------------------------------------------------------------------
 
 
@@ -299,13 +297,20 @@ async def submit_request(request: PageRequest) -> Template | Redirect:
 
 @post("/companions/{number:str}/request/price", status_code=200)
 async def show_price(request: PageRequest) -> Redirect:
-    """Lead to the form with the price of its input, for browsers without scripts."""
+    """Lead to the form with the price of its input, or with the day or month that was chosen in its
+    calendar, for browsers without scripts."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     form = await read_verified_form(call, visitor)
     fields = _carried_fields(query_string.parse_form(_BookingDraft, form))
+    chosen = query_string.parse_form(_CalendarButton, form)
+    part = "free-days" if chosen.date or chosen.month else "price"
+    if chosen.date:
+        fields["event_date"] = chosen.date
+    if chosen.month:
+        fields["month"] = chosen.month
     path = f"/companions/{call.path_id('Companion')}/request"
-    return Redirect(f"{path}?{urlencode(fields)}#price", status_code=303)
+    return Redirect(f"{path}?{urlencode(fields)}#{part}", status_code=303)
 
 
 async def _refuse(

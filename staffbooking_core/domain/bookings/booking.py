@@ -311,9 +311,14 @@ def quote_price(
     price = rates.hourly_rate * hours
     if rates.daily_rate is not None and hours >= policy.day_rate_from_hours:
         price = min(price, rates.daily_rate)
-    premium = apply_rate(price, policy.insurance_rate_ppm) if is_insured else 0
+    premium = insurance_premium(price, policy) if is_insured else 0
     fee, payout = split_fee(price, policy.platform_fee_ppm)
     return PriceBreakdown(price, premium, fee, payout)
+
+
+def insurance_premium(price: int, policy: Policy) -> int:
+    """The price of the cancellation insurance of a booking, in minor units."""
+    return apply_rate(price, policy.insurance_rate_ppm)
 
 
 @frozen

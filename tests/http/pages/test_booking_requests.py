@@ -82,12 +82,11 @@ async def refused(client: httpx.AsyncClient, path: str, data: dict[str, str]) ->
 async def test_a_customer_requests_a_booking(each_world: HttpDeployment) -> None:
     """The form shows the price and insurance cost and redirects to the booking."""
     client = await browser(each_world)
-    form = await client.get(
-        page(each_world), params={"date": "2027-03-03", "service": "gala dinner"}
-    )
+    asked = {"date": "2027-03-03", "start_time": "18:00", "duration_hours": "4"}
+    form = await client.get(page(each_world), params={**asked, "service": "gala dinner"})
     for said in (
         "US$400.00",
-        "5% of the price",
+        "Cancellation insurance for US$20.00",
         "in the last 24 hours",
         'name="event_date" type="date" value="2027-03-03"',
         'min="2027-03-01" max="2030-03-01"',
@@ -227,6 +226,47 @@ async def test_all_faults_are_told_at_once(world: HttpDeployment) -> None:
     assert set(re.findall(r'id="e-(\w+)"', answer.text)) == set(wrong)
 
 
+async def test_faults_of_the_form_and_of_the_event_are_told_at_once(world: HttpDeployment) -> None:
+    """A missing place, a past day and a foreign service are faults of one answer."""
+    client, form = await shown(world)
+    wrong = {"location": "", "event_date": "2020-01-01", "service_type": "Diving"}
+    answer = await refused(client, page(world), {**form, **wrong})
+    assert set(re.findall(r'id="e-(\w+)"', answer.text)) == set(wrong)
+
+
+async def test_no_start_is_invented_for_a_chosen_day(world: HttpDeployment) -> None:
+    """A chosen day shows its free hours; start and hours are left to the customer."""
+    client = await browser(world)
+    answer = await client.get(page(world), params={"date": "2027-03-03"})
+    form = filled_in(answer)
+    assert (form["event_date"], form["start_time"], form["duration_hours"]) == (
+        "2027-03-03",
+        "",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("button", "kept"),
+    [
+        ({"date": "2027-03-10"}, {"event_date": "2027-03-10"}),
+        ({"month": "2027-04"}, {"event_date": "2027-03-03", "month": "2027-04"}),
+    ],
+)
+async def test_the_calendar_of_the_form_loses_nothing(
+    world: HttpDeployment, button: dict[str, str], kept: dict[str, str]
+) -> None:
+    """Choosing a day or a month leads to the form with all that was typed."""
+    client, form = await shown(world)
+    shown_form = (await client.get(page(world))).text
+    name = next(iter(button))
+    assert re.search(rf'<button form="request"[^>]*/price"[^>]* name="{name}"', shown_form)
+    sent = await client.post(f"{page(world)}/price", data={**form, **button})
+    assert sent.status_code == 303
+    given = {name: text.replace("\r\n", "\n") for name, text in FILLED.items() if text}
+    assert dict(httpx.URL(sent.headers["location"]).params) == {**given, **kept}
+
+
 async def test_input_too_long_for_an_address_is_kept(world: HttpDeployment) -> None:
     """A refused form with a long text is shown as the answer itself."""
     client, form = await shown(world)
@@ -304,17 +344,15 @@ async def test_requests_spend_the_general_window_too(world: HttpDeployment) -> N
 
 
 async def test_it_is_for_customers_alone(world: HttpDeployment) -> None:
-    """Others than customers and forms without the CSRF token are 403."""
+    """Others than customers are told so, and they and forms without the CSRF token are 403."""
     for who in (world.companion, world.admin):
         other = await browser(world, who.id)
         for answer in (
             await other.get(page(world), headers=PEOPLE),
             await other.post(page(world), data=FILLED, headers=PEOPLE),
         ):
-            assert (answer.status_code, problem(answer)) == (
-                403,
-                "Only customers book for themselves.",
-            )
+            assert answer.status_code == 403
+            assert problem(answer).startswith("This page is for customers")
     client, form = await shown(world)
     assert (await client.post(page(world), data={**form, "csrf": "x"})).status_code == 403
     assert await bookings(client) == []

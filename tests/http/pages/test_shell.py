@@ -103,6 +103,15 @@ async def test_the_address_of_a_form_leads_to_the_page_above(
 # Theme and locale -----------------------------------------------------------------------
 
 
+async def test_the_page_of_a_refused_form_is_kept_by_the_browser(world: HttpDeployment) -> None:
+    """A browser that goes back to the page of a refused form need not send the form again."""
+    client = world.client()
+    refused = await client.post("/account/sign-in", data={"email": "x"}, headers=PEOPLE)
+    assert (refused.status_code, refused.headers["cache-control"]) == (400, "private, no-cache")
+    page = await client.get("/account/sign-in", headers=PEOPLE)
+    assert page.headers["cache-control"] == "no-store"
+
+
 async def test_the_theme_is_kept_in_a_cookie(world: HttpDeployment) -> None:
     """A chosen theme holds on every page until the system's is chosen again."""
     client = world.client()

@@ -1,12 +1,15 @@
-// The price follows the form: the page is asked for with the form's input, and its parts that show
-// the price and the chosen day replace those shown.
+// The price follows the form. A new day brings its month along.
+import { loadParts } from "./parts.js";
+
 const form = document.querySelector("form[data-quote]");
 const UNSENT = ["csrf", "key", "again"];
 let timer = 0;
-let newest = null;
+let ids = new Set();
 
 form.querySelector("[data-price]").hidden = true;
-form.addEventListener("input", () => {
+form.addEventListener("input", (event) => {
+  ids.add("price").add("insurance-label");
+  if (event.target.name === "event_date") ids.add("free-days");
   clearTimeout(timer);
   timer = setTimeout(load, 300);
 });
@@ -14,15 +17,9 @@ form.addEventListener("input", () => {
 function load() {
   const fields = new URLSearchParams(new FormData(form));
   for (const name of UNSENT) fields.delete(name);
-  // A request for a document parses it without running scripts in it.
-  const request = new XMLHttpRequest();
-  newest?.abort();
-  newest = request;
-  request.responseType = "document";
-  request.open("GET", `${form.dataset.quote}?${fields}`);
-  request.onload = () => {
-    const price = request.response?.getElementById("price");
-    if (price) document.getElementById("price").replaceWith(document.importNode(price, true));
-  };
-  request.send();
+  const wanted = ids;
+  loadParts(`${form.dataset.quote}?${fields}`, wanted, () => {
+    if (ids === wanted) ids = new Set();
+    document.dispatchEvent(new Event("calendar"));
+  });
 }

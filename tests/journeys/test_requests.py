@@ -1,0 +1,75 @@
+"""The request of a booking in a real browser: the calendar of free days, and Back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.journeys.browser import DESKTOP, View
+from tests.journeys.conftest import OpenPerson
+from tests.journeys.marketplace import LOCATION, Marketplace
+from tests.journeys.people import open_person
+
+pytestmark = pytest.mark.journeys
+
+
+def test_a_day_of_the_calendar_keeps_what_is_typed(
+    person: OpenPerson, market: Marketplace, view: View
+) -> None:
+    """A day is chosen in the calendar of the half-filled form, which keeps its other fields."""
+    day = market.unused_day()
+    customer = person("customer")
+    customer.open(f"/companions/{market.user_id('staff')}/request")
+    customer.fill("Place", LOCATION)
+    customer.fill("Date", day.replace(day=28).isoformat())
+    if not view.has_script:
+        customer.press("Show the price")
+    customer.main.locator(f"#free-days [data-date='{day}']").click()
+    expect(customer.main.get_by_label("Date", exact=True)).to_have_value(day.isoformat())
+    expect(customer.main.get_by_label("Place", exact=True)).to_have_value(LOCATION)
+    expect(customer.main.locator("#free-days [aria-current]")).to_have_text(str(day.day))
+
+
+def test_the_calendar_is_used_by_keyboard(browser: Browser, market: Marketplace) -> None:
+    """Arrow keys move from day to day, Page Down turns the month, and Enter chooses the day, all
+    without leaving the page."""
+    with open_person(browser, market, DESKTOP, "anybody") as visitor:
+        visitor.open(f"/companions/{market.user_id('staff')}")
+        visitor.page.evaluate("() => { window.isSamePage = true }")
+        days, month = (
+            visitor.main.locator("#free-days [data-date]"),
+            visitor.main.locator("h3.month-name"),
+        )
+        days.first.focus()
+        visitor.page.keyboard.press("ArrowRight")
+        expect(days.nth(1)).to_be_focused()
+        shown = month.inner_text()
+        visitor.page.keyboard.press("PageDown")
+        expect(month).not_to_have_text(shown)
+        expect(days.first).to_be_focused()
+        visitor.page.keyboard.press("ArrowDown")
+        visitor.page.keyboard.press("Enter")
+        expect(visitor.page).to_have_url(re.compile(r"date=\d{4}-\d\d-\d\d"))
+        expect(visitor.main.locator("#free-days [aria-current]")).to_be_focused()
+        assert visitor.page.evaluate("() => window.isSamePage")
+
+
+def test_back_leads_to_a_refused_form(person: OpenPerson) -> None:
+    """Going back to the page of a refused form shows it again with its input, and sends nothing."""
+    visitor = person("anybody")
+    visitor.open("/account/register")
+    for label, text in (
+        ("First name", "Ada"),
+        ("Last name", "Lovelace"),
+        ("E-mail", "ada@localhost"),
+    ):
+        visitor.fill(label, text)
+    visitor.fill("Password", "a long password")
+    visitor.main.get_by_role("radio").first.check()
+    visitor.press("Create the account")
+    expect(visitor.page.get_by_role("alert")).to_be_visible()
+    visitor.page.goto("/how-it-works")
+    visitor.page.go_back()
+    expect(visitor.main.get_by_label("First name", exact=True)).to_have_value("Ada")
