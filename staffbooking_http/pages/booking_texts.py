@@ -7,8 +7,19 @@ from babel import dates
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.guidance import DeadlineKind, Guidance, NextAction
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_http.pages.locales import PageLocale
+
+STATUS_LABELS: Mapping[BookingStatus, str] = {
+    BookingStatus.PENDING: "Waits for an answer",
+    BookingStatus.ACCEPTED: "To be paid",
+    BookingStatus.PAID: "Paid",
+    BookingStatus.COMPLETED: "Completed",
+    BookingStatus.CANCELLED: "Cancelled",
+    BookingStatus.DISPUTED: "Disputed",
+}
+"""The label of each status, as a message id."""
 
 ACTION_LABELS: Mapping[NextAction, str] = {
     NextAction.ACCEPT: "Answer",

@@ -7,7 +7,8 @@ so that both follow the visitor's locale.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
+from gettext import NullTranslations
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from staffbooking_http.pages.assets import asset_path
 from staffbooking_http.pages.booking_texts import (
     ACTION_LABELS,
     DEADLINE_LABELS,
+    STATUS_LABELS,
     first_name,
     format_span,
     guidance_sentence,
@@ -83,6 +85,7 @@ def create_environment(base_path: str) -> Environment:
         _translate, _translate_plural, newstyle=True
     )
     environment.globals |= {
+        "_": _format_message,
         "base_path": base_path,
         "asset": lambda name: base_path + asset_path(name),
         "icon": draw_icon,
@@ -111,6 +114,7 @@ def create_environment(base_path: str) -> Environment:
         "shape": _format_schema,
         "short_day": _by_locale(PageLocale.format_short_day),
         "span": _format_span,
+        "status_label": STATUS_LABELS.__getitem__,
         "time_element": _format_time_element,
         "weekday": _by_locale(PageLocale.format_weekday),
     }
@@ -152,6 +156,18 @@ def _read_theme(cookie_header: str) -> str:
 
 
 # Texts ----------------------------------------------------------------------------------
+
+
+@pass_context
+def _format_message(context: Context, message: str, **values: object) -> Markup:
+    """A message in the visitor's language with its values, as Jinja's own `_`, in one call."""
+    text = _message_markup(_page_view(context).locale.translations, message)
+    return text % values if values or "%" in text else text
+
+
+@lru_cache(4096)
+def _message_markup(translations: NullTranslations, message: str) -> Markup:
+    return Markup(translations.gettext(message))
 
 
 @pass_context
