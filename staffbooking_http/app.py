@@ -59,6 +59,7 @@ from staffbooking_http.docs import openapi
 from staffbooking_http.pages import app as pages
 from staffbooking_http.pages.problems import accepts_html, handle_error, problem_reply
 from staffbooking_http.pages.rendering import create_environment, create_template_config
+from staffbooking_http.pages.testers.bar import DemoBars
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -165,7 +166,9 @@ class StaffbookingApp(Litestar):
             (b"permissions-policy", pages.PERMISSIONS_POLICY.encode()),
             (b"cross-origin-opener-policy", b"same-origin"),
         )
-        handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None)
+        is_sandbox = policy.sandbox and site.ports.sandbox is not None
+        handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None, testers=is_sandbox)
+        self._demo_bars = DemoBars(site.ports) if is_sandbox else None
         endpoints: list[tuple[str, TableEntry]] = [
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
         ]
@@ -359,7 +362,12 @@ class StaffbookingApp(Litestar):
             await send(message)
 
         method = "GET" if omits_body else scope["method"]
-        page_scope = {**scope, "method": method, "state": {**scope.get("state", {})}}
+        state = {**scope.get("state", {})}
+        if self._demo_bars is not None:
+            cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie")
+            state["keeps_mails"] = self.site.ports.policy.keeps_mails
+            state["demo"] = await self._demo_bars.make(scope["path"], cookies)
+        page_scope = {**scope, "method": method, "state": state}
         await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
 
     def _page_headers(self, request_id: str) -> tuple[Header, ...]:

@@ -31,6 +31,7 @@ from staffbooking_http.pages import (
     sitemap,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
+from staffbooking_http.pages.testers import handlers as testers_handlers
 
 _PAGE_MODULES = (
     home,
@@ -78,12 +79,17 @@ def page_state() -> dict[str, Any]:
     return {"market": landing.MarketCache()}
 
 
-def page_handlers(*, sandbox: bool) -> list[HTTPRouteHandler]:
-    """The handlers of all pages; `sandbox` adds the fake processor's pages.
+def page_handlers(*, sandbox: bool, testers: bool = False) -> list[HTTPRouteHandler]:
+    """The handlers of all pages; `sandbox` adds the fake processor's pages, `testers` those of a
+    sandbox's testers.
 
     The handlers read `site`, `document` and `page_state` from the state of their application.
     """
-    modules = (*_PAGE_MODULES, sandbox_pages) if sandbox else _PAGE_MODULES
+    modules: list[Any] = [*_PAGE_MODULES]
+    if sandbox:
+        modules.append(sandbox_pages)
+    if testers:
+        modules.append(testers_handlers)
     return [handler for module in modules for handler in module.PAGES]
 
 
