@@ -59,7 +59,6 @@ from staffbooking_http.docs import openapi
 from staffbooking_http.pages import app as pages
 from staffbooking_http.pages.problems import accepts_html, handle_error, problem_reply
 from staffbooking_http.pages.rendering import create_environment, create_template_config
-from staffbooking_http.pages.testers.bar import DemoBars
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -166,9 +165,10 @@ class StaffbookingApp(Litestar):
             (b"permissions-policy", pages.PERMISSIONS_POLICY.encode()),
             (b"cross-origin-opener-policy", b"same-origin"),
         )
-        is_sandbox = policy.sandbox and site.ports.sandbox is not None
-        handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None, testers=is_sandbox)
-        self._demo_bars = DemoBars(site.ports) if is_sandbox else None
+        self._demo_bars = pages.make_demo_bars(site.ports)
+        handlers = pages.page_handlers(
+            sandbox=site.ports.sandbox is not None, testers=self._demo_bars is not None
+        )
         endpoints: list[tuple[str, TableEntry]] = [
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
         ]

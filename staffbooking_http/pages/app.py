@@ -6,6 +6,7 @@ from typing import Any
 from litestar.handlers import HTTPRouteHandler
 
 from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
 from staffbooking_http.api import mounting
 from staffbooking_http.pages import (
     account,
@@ -32,6 +33,7 @@ from staffbooking_http.pages import (
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
 from staffbooking_http.pages.testers import handlers as testers_handlers
+from staffbooking_http.pages.testers.bar import DemoBars
 
 _PAGE_MODULES = (
     home,
@@ -77,6 +79,11 @@ PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=(), usb=
 def page_state() -> dict[str, Any]:
     """What the handlers keep in the state of their application from request to request."""
     return {"market": landing.MarketCache()}
+
+
+def make_demo_bars(ports: Ports) -> DemoBars | None:
+    """The bars of a sandbox, which show nothing without a sample; None without a sandbox."""
+    return DemoBars(ports) if ports.policy.sandbox and ports.sandbox is not None else None
 
 
 def page_handlers(*, sandbox: bool, testers: bool = False) -> list[HTTPRouteHandler]:
