@@ -30,7 +30,7 @@ class TesterAccount:
     id: int
     name: str
     kind: str
-    """Customer, staff member, subscriber or operator, as a message id."""
+    """One of `_ORDER`, which are message ids."""
 
 
 @frozen
@@ -80,7 +80,8 @@ class DemoBars:
         now = self._ports.clock.wall()
         if self._read_at is None or abs(now - self._read_at) >= _ACCOUNTS_PERIOD:
             users = await sandbox.list_sample_accounts(self._ports)
-            self._accounts = [TesterAccount(user.id, user.name, _kind(user)) for user in users]
+            accounts = [TesterAccount(user.id, user.name, _kind(user)) for user in users]
+            self._accounts = sorted(accounts, key=lambda account: _ORDER.index(account.kind))
             self._read_at = now
 
 
@@ -90,4 +91,5 @@ def _kind(user: User) -> str:
     return _KINDS[user.role]
 
 
+_ORDER = ("customer", "staff", "subscriber", "operator")
 _KINDS = {Role.CUSTOMER: "customer", Role.STAFF: "staff", Role.ADMIN: "operator"}

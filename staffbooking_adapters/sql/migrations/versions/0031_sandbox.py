@@ -8,7 +8,7 @@ from sqlalchemy import Column, ForeignKeyConstraint, PrimaryKeyConstraint, Text
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0031"
-down_revision = "0024"
+down_revision = "0026"
 
 
 def upgrade() -> None:
