@@ -37,10 +37,12 @@ async def test_only_marked_accounts_are_the_samples(store: OpenStore) -> None:
     """The sample's accounts are those that were marked, by id; marking one again changes
     nothing."""
     users = [await add_user(store) for _ in range(3)]
-    for user in (users[2], users[0], users[2]):
-        await store.run_transaction(
-            lambda tx, user_id=user.id: tx.accounts.mark_sample_account(user_id)
-        )
+
+    async def unit(tx: Transaction) -> None:
+        for user in (users[2], users[0], users[2]):
+            await tx.accounts.mark_sample_account(user.id)
+
+    await store.run_transaction(unit)
     found = await read_store(store, lambda view: view.accounts.sample_accounts())
     assert [user.id for user in found] == [users[0].id, users[2].id]
     assert found[0] == users[0]
@@ -51,9 +53,10 @@ async def test_nobody_signs_in_to_a_closed_account_of_the_sample(store: OpenStor
     users = [await add_user(store) for _ in range(2)]
 
     async def close(tx: Transaction) -> None:
-        for user, field in zip(users, ("disabled_at", "erased_at"), strict=True):
+        await tx.accounts.save_user(evolve(users[0], disabled_at=NOW))
+        await tx.accounts.save_user(evolve(users[1], erased_at=NOW))
+        for user in users:
             await tx.accounts.mark_sample_account(user.id)
-            await tx.accounts.save_user(evolve(user, **{field: NOW}))
 
     await store.run_transaction(close)
     assert list(await read_store(store, lambda view: view.accounts.sample_accounts())) == []

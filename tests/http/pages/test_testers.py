@@ -9,6 +9,7 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_core.ports import Transaction
 from staffbooking_core.usecases import due_work
 from staffbooking_http.pages.app import page_handlers, page_methods
 from tests.http.deployment import HttpDeployment
@@ -25,10 +26,11 @@ TESTERS_PATHS = [
 
 
 async def mark(world: HttpDeployment, *user_ids: int) -> None:
-    for user_id in user_ids:
-        await world.store.run_transaction(
-            lambda tx, user_id=user_id: tx.accounts.mark_sample_account(user_id)
-        )
+    async def unit(tx: Transaction) -> None:
+        for user_id in user_ids:
+            await tx.accounts.mark_sample_account(user_id)
+
+    await world.store.run_transaction(unit)
 
 
 def keep_mails(world: HttpDeployment) -> None:
