@@ -162,9 +162,7 @@ class OperationsReader:
     ) -> Mapping[int, Sequence[Operation]]:
         rows = await self.connection.fetch_all(OPERATIONS_OF, booking_ids=list(booking_ids))
         operations = map(to_operation, rows)
-        return {
-            booking_id: list(found) for booking_id, found in groupby(operations, _booking_id)
-        }
+        return {booking_id: list(found) for booking_id, found in groupby(operations, _booking_id)}
 
     async def failed_refunds(
         self, limit: int, offset: int = 0

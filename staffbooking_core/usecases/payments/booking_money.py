@@ -87,9 +87,7 @@ async def _movements(ports: Ports, booking: Booking) -> Sequence[MovementPair] |
     if booking.intent is None:
         return ()
     try:
-        snapshot, _ = await get_snapshot(
-            ports, booking.id, ports.policy.processor_inline_timeout
-        )
+        snapshot, _ = await get_snapshot(ports, booking.id, ports.policy.processor_inline_timeout)
     except ProcessorError:
         return None
     async with ports.store.read_view() as view:

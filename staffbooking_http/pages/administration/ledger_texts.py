@@ -7,7 +7,6 @@ from typing import Any
 
 from attrs import frozen
 
-from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.ledger import Account, MovementKind, Posting
 from staffbooking_core.domain.payments.processor import (
     Operation,
@@ -17,6 +16,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.domain.reconciliation.statement import MovementPair
 from staffbooking_core.domain.shared.money import Currency
+from staffbooking_http.api import request_body
 
 _ACCOUNT_LABELS: Mapping[Account, str] = {
     Account.PROCESSOR_BALANCE: "Balance at the processor",
@@ -89,6 +89,7 @@ _MOVEMENT_TITLES: Mapping[MovementKind, str] = {
     MovementKind.FEE: "Fee",
     MovementKind.OTHER: "Without a booking",
 }
+
 
 @frozen
 class _LegText:
@@ -203,7 +204,7 @@ class EventText:
 
 def event_texts(events: Iterable[tuple[int, bytes]]) -> list[EventText]:
     """Encoded events, in the given order."""
-    return [_event_text(sequence, codec.decode(body)) for sequence, body in events]
+    return [_event_text(sequence, request_body.parse_object(body)) for sequence, body in events]
 
 
 def _event_text(sequence: int, envelope: Any) -> EventText:

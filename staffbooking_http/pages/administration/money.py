@@ -307,9 +307,7 @@ def _failed_refund_amounts(money: BookingMoney) -> list[Decimal]:
     return [currency.to_decimal(refund.amount) for refund in money.failed_refunds]
 
 
-async def _money_context(
-    call: Call, operator: SignedInUser, money: BookingMoney
-) -> dict[str, Any]:
+async def _money_context(call: Call, operator: SignedInUser, money: BookingMoney) -> dict[str, Any]:
     booking = money.booking
     currency = Currency(booking.currency)
     found = await details.get_details(call.ports, operator.actor, booking.id)
