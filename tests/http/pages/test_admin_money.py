@@ -5,8 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.payments.processor import SettlementStatus
+from staffbooking_core.domain.payments.processor import SettlementStatus, Unknown
 from staffbooking_core.usecases.accounts import audit
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_disputes import PEOPLE, operator, scene_of
@@ -31,7 +32,9 @@ async def failed_refund(world: HttpDeployment) -> Booking:
     scene = scene_of(world)
     booking = await scene.paid()
     await scene.fault("refund", "refuse")
-    return await scene.cancel(booking)
+    await scene.cancel(booking)
+    await scene.drain()
+    return booking
 
 
 async def last_audit(world: HttpDeployment) -> tuple[str, str, str | None]:
@@ -42,9 +45,8 @@ async def last_audit(world: HttpDeployment) -> tuple[str, str, str | None]:
 
 async def test_payouts_are_listed_by_what_they_need(each_world: HttpDeployment) -> None:
     """Scheduled, held and failed payouts, and failed refunds, have a list each."""
-    scene = scene_of(each_world)
-    scheduled = await scene.completed()
     refused = await failed_refund(each_world)
+    scheduled = await scene_of(each_world).completed()
     client = await operator(each_world)
     for show, booking in (("scheduled", scheduled), ("refunds", refused)):
         text = page_text((await client.get(f"/admin/money?show={show}")).text)
@@ -137,10 +139,16 @@ async def test_the_booking_has_its_ledger_beside_the_processor(each_world: HttpD
         assert words in text, words
 
 
-async def test_a_silent_processor_is_no_fault_of_the_page(world: HttpDeployment) -> None:
+async def test_a_silent_processor_is_no_fault_of_the_page(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the processor does not answer, the page says so and shows the rest."""
     booking = await scene_of(world).paid()
-    await scene_of(world).fault("snapshot", "down", 9)
+
+    async def fail(*_: object) -> None:
+        raise Unknown
+
+    monkeypatch.setattr(FakeProcessor, "snapshot", fail)
     text = page_text((await (await operator(world)).get(page(booking))).text)
     assert "The processor does not answer" in text
     assert "Payment arrived" in text
