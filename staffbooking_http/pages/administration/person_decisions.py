@@ -27,7 +27,7 @@ from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.bookings.disabling import BookingsDecision, Obligations
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.pages.administration.access import require_operator
-from staffbooking_http.pages.administration.decisions import (
+from staffbooking_http.pages.administration.decision_pages import (
     Decision,
     show_decision,
     take_decision,

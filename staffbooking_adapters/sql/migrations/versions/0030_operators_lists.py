@@ -9,7 +9,7 @@ from staffbooking_adapters.sql.engine.types import BigInt, ByteOrderedText, Inst
 from staffbooking_core.domain.accounts.users import search_terms
 
 revision = "0030"
-down_revision = "0024"
+down_revision = "0026"
 
 _BATCH_SIZE = 1_000
 
