@@ -8,8 +8,8 @@ from sqlalchemy import Column, ForeignKey, MetaData, PrimaryKeyConstraint, Table
 from staffbooking_adapters.sql.engine.types import BigInt, ByteOrderedText, Instant
 from staffbooking_core.domain.accounts.users import search_terms
 
-revision = "0030"
-down_revision = "0026"
+revision = "0033"
+down_revision = "0031"
 
 _BATCH_SIZE = 1_000
 
