@@ -31,7 +31,7 @@ from staffbooking_core.ports.accounts import (
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
-from staffbooking_core.ports.audit import AuditReadPort, AuditWritePort
+from staffbooking_core.ports.audit import EVERYTHING, AuditFilters, AuditReadPort, AuditWritePort
 from staffbooking_core.ports.bookings import (
     BOOKING_OVERLAP,
     PARTY_DISABLED,
@@ -78,7 +78,7 @@ from staffbooking_core.ports.messages import (
     MessagesWritePort,
     UnreadMessage,
 )
-from staffbooking_core.ports.metrics import Backlog, MetricsReadPort
+from staffbooking_core.ports.metrics import Backlog, MetricsReadPort, Waiting, WaitingKind
 from staffbooking_core.ports.notifications import (
     DueNotification,
     NotificationsReadPort,
@@ -257,6 +257,8 @@ __all__ = [
     "UnreadMessage",
     "UserPresence",
     "Vault",
+    "Waiting",
+    "WaitingKind",
     "WebhookSender",
     "WebhookStats",
     "WebhooksReadPort",

@@ -30,9 +30,22 @@ _SELECT_NEWEST = (
 )
 
 
+_CONDITIONS: Mapping[str, ColumnElement[bool]] = {
+    "subject": audit.c.subject == bindparam("subject", type_=Text()),
+    "code": and_(
+        audit.c.subject_id == bindparam("code", type_=Text()),
+        audit.c.subject.in_(sorted(BOOKING_SUBJECTS)),
+    ),
+    "actor_id": audit.c.actor_id == bindparam("actor_id", type_=BigInt),
+    "actor": audit.c.actor == bindparam("actor", type_=Text()),
+}
+"""The condition of each field of `AuditFilters`."""
+
+
 @cache
-def newest_audit_entries(size: int) -> Statement:
-    return Statement(_SELECT_NEWEST.limit(size).offset(OFFSET_PARAM))
+def newest_audit_entries(size: int, *filters: str) -> Statement:
+    found = _SELECT_NEWEST.where(*(_CONDITIONS[name] for name in filters))
+    return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
 @cache
@@ -51,9 +64,14 @@ class AuditReader:
 
     connection: Connection
 
-    async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
-        statement = newest_audit_entries(page_size(limit))
-        rows = await self.connection.fetch_all(statement, offset=offset)
+    async def audit_entries(
+        self, limit: int, offset: int = 0, filters: AuditFilters = EVERYTHING
+    ) -> Sequence[AuditEntry]:
+        given = {
+            name: value for name, value in asdict(filters).items() if value is not None
+        }
+        statement = newest_audit_entries(page_size(limit), *given)
+        rows = await self.connection.fetch_all(statement, offset=offset, **given)
         return [_to_audit_entry(row) for row in rows[:limit]]
 
     async def audit_entries_about(self, user_id: int, limit: int) -> Sequence[AuditEntry]:
