@@ -31,6 +31,7 @@ from staffbooking_http.pages import (
     sitemap,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
+from staffbooking_http.pages.dashboard import handlers as dashboard_handlers
 
 _PAGE_MODULES = (
     home,
@@ -49,6 +50,7 @@ _PAGE_MODULES = (
     preferences,
     email_links,
     administration_handlers,
+    dashboard_handlers,
     documentation,
     information,
     sitemap,

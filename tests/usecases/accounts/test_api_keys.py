@@ -165,8 +165,8 @@ async def test_somebody_elses_key_is_not_there(scene, owner):
         with pytest.raises(NotFound):
             await api_keys.revoke(scene.ports, user, number)
     with pytest.raises(NotFound):
-        await api_keys.authorize(scene.ports, other, record.id)
-    await api_keys.authorize(scene.ports, owner, record.id)
+        await api_keys.get_key(scene.ports, other, record.id)
+    await api_keys.get_key(scene.ports, owner, record.id)
     assert await use(scene, text)
     await api_keys.revoke(scene.ports, None, record.id)
     with pytest.raises(Unauthenticated):
