@@ -8,7 +8,7 @@ from sqlalchemy import text
 revision = "0028"
 down_revision = "0024"
 
-_IS_OPEN_OR_FAILED = text("status NOT IN ('succeeded', 'cancelled')")
+_IS_OPEN_OR_FAILED = text("(status NOT IN ('succeeded', 'cancelled'))")
 
 
 def upgrade() -> None:
