@@ -44,12 +44,12 @@ NAVIGATION_BY_ROLE: Mapping[Role, Sequence[NavigationItem]] = {
 }
 """At most five pages of each role: they stand in one row at the bottom of a phone."""
 
-_MAX_ITEMS = 5
-
 
 def navigation_of(user: User) -> Sequence[NavigationItem]:
-    """The navigation of a signed-in user: that of the role, and the dashboard for those who have
-    or had a subscription to the API."""
+    """The navigation of a signed-in user: that of the role. Customers who have or had a
+    subscription to the API are led to the dashboard in place of the account, to which their name
+    leads too."""
     items = NAVIGATION_BY_ROLE[user.role]
-    is_subscriber = user.role is Role.ADMIN or user.subscription is Subscription.ENTERPRISE
-    return (*items, _DASHBOARD) if is_subscriber and len(items) < _MAX_ITEMS else items
+    if user.subscription is not Subscription.ENTERPRISE:
+        return items
+    return tuple(_DASHBOARD if item is _ACCOUNT else item for item in items)

@@ -46,10 +46,9 @@ async def lapsed_subscriber(world: HttpDeployment) -> User:
 
 
 async def test_only_subscribers_are_led_to_the_dashboard(world: HttpDeployment) -> None:
-    """The navigation has a link for subscribers and admins, and for nobody else."""
+    """The navigation has a link for subscribers and for nobody else."""
     for user, is_led in (
         (world.subscriber, True),
-        (world.admin, True),
         (world.customer, False),
         (world.companion, False),
     ):
