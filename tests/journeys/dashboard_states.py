@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.e2e.deployment import json_body
 from tests.journeys.marketplace import Marketplace
 
@@ -13,7 +15,7 @@ def add_dashboard(market: Marketplace) -> None:
     nothing was sent."""
     client = market.client("enterprise")
     for name in ("website", "nightly import"):
-        given = {"name": name, "permissions": ["read", "book"]}
+        given: dict[str, Any] = {"name": name, "permissions": ["read", "book"]}
         made = json_body(client.post("/api/keys", json=given), 201)
         market.names.setdefault("api_key", str(made["api_key"]["id"]))
     for url, is_ordered in ((f"{market.url}/nowhere", True), ("https://example.com/hooks", False)):

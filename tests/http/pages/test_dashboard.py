@@ -47,13 +47,13 @@ async def lapsed_subscriber(world: HttpDeployment) -> User:
 
 async def test_only_subscribers_are_led_to_the_dashboard(world: HttpDeployment) -> None:
     """The navigation has a link for subscribers and for nobody else."""
-    for user, is_led in (
-        (world.subscriber, True),
-        (world.customer, False),
-        (world.companion, False),
+    for number, is_led in (
+        (world.subscriber.id, True),
+        (world.customer.id, False),
+        (world.companion.id, False),
     ):
-        home = await (await world.signed_in_client(user.id)).get("/", headers=PEOPLE)
-        assert (f'href="{OVERVIEW}"' in home.text) is is_led, user.role
+        home = await (await world.signed_in_client(number)).get("/", headers=PEOPLE)
+        assert (f'href="{OVERVIEW}"' in home.text) is is_led, number
 
 
 async def test_others_read_how_to_subscribe(world: HttpDeployment) -> None:

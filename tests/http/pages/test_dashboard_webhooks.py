@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -39,7 +40,7 @@ def shown_secret(page: httpx.Response) -> str:
     return found[1]
 
 
-async def added(world: HttpDeployment, **given: object) -> tuple[httpx.AsyncClient, str, str]:
+async def added(world: HttpDeployment, **given: Any) -> tuple[httpx.AsyncClient, str, str]:
     """A subscriber's browser, the path of a new webhook, and its secret."""
     client = await dashboard(world)
     made = await add_webhook(client, **given)
