@@ -5,8 +5,8 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import text
 
-revision = "0033"
-down_revision = "0031"
+revision = "0035"
+down_revision = "0033"
 
 _IS_OPEN_OR_FAILED = text("(status NOT IN ('succeeded', 'cancelled'))")
 
