@@ -25,7 +25,7 @@ from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.webhooks.endpoints import DeliveryLog, is_served, require_owned
 from staffbooking_core.validation import validated
 
-MAX_REDELIVERIES = 500
+_MAX_REDELIVERIES = 500
 """Deliveries that one call sends again."""
 
 
@@ -107,7 +107,7 @@ async def get_delivery(
 @validated
 async def redeliver_failed(ports: Ports, user: User, endpoint_id: int, since: datetime) -> int:
     """Send the failed deliveries of an endpoint again that were created at `since` or later, as
-    `endpoints.redeliver` does: the newest `MAX_REDELIVERIES` of them. Returns how many.
+    `endpoints.redeliver` does: the newest `_MAX_REDELIVERIES` of them. Returns how many.
 
     Locks the endpoint, then the deliveries. Raises NotFound.
     """
@@ -115,7 +115,7 @@ async def redeliver_failed(ports: Ports, user: User, endpoint_id: int, since: da
 
     async def unit(tx: Transaction) -> int:
         endpoint = require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)
-        failed = await tx.webhooks.failed_deliveries(endpoint_id, since, MAX_REDELIVERIES)
+        failed = await tx.webhooks.failed_deliveries(endpoint_id, since, _MAX_REDELIVERIES)
         locked = await tx.webhooks.lock_deliveries(sorted(each.id for each in failed))
         again = [each for each in locked if each.status is DeliveryStatus.FAILED]
         if again:
