@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any
 
 from attrs import frozen
 
@@ -14,12 +13,13 @@ from staffbooking_adapters.memory.bookings.timers import is_timer_due
 from staffbooking_adapters.memory.payments.inbox import is_event_due
 from staffbooking_adapters.memory.payments.operations import operation_rows_of
 from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction
-from staffbooking_core.domain.bookings.booking import PayoutStatus
+from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
+from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds
-from staffbooking_core.ports import Backlog, Waiting, WaitingKind
+from staffbooking_core.ports import MAX_COUNTED_WAITING, Backlog, Waiting, WaitingKind
 
 
 @frozen
@@ -42,7 +42,7 @@ class MetricsReader:
         for kind, since in _waiting_since(self.tx.state, now):
             found[kind].append(since)
         return [
-            Waiting(kind, len(found[kind]), min(filter(None, found[kind]), default=None))
+            Waiting(kind, min(len(found[kind]), MAX_COUNTED_WAITING), min(filter(None, found[kind]), default=None))
             for kind in WaitingKind
             if kind in found
         ]
@@ -73,31 +73,38 @@ def _due_payout_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, t
             yield "payout", business - since
 
 
-def _waiting_since(state: MemoryState, now: datetime) -> Iterator[tuple[WaitingKind, Any]]:
+def _waiting_since(
+    state: MemoryState, now: datetime
+) -> Iterator[tuple[WaitingKind, datetime | None]]:
     """Each thing that waits for an operator: its kind and since when; `now` is business time."""
-    kinds = WaitingKind
     for booking in state.bookings.values():
-        is_disputed = booking.status is BookingStatus.DISPUTED
-        if is_disputed:
-            yield kinds.DISPUTE, booking.disputed_at
-        if is_disputed and booking.dispute_respond_by and booking.dispute_respond_by <= now:
-            yield kinds.OVERDUE_DISPUTE, booking.dispute_respond_by
-        if booking.payout_status is PayoutStatus.FAILED:
-            yield kinds.FAILED_PAYOUT, booking.payout_due_at
-        if booking.payout_status is PayoutStatus.FROZEN and not is_disputed:
-            yield kinds.HELD_PAYOUT, booking.payout_due_at
         operations = [row.operation for row in operation_rows_of(state, booking.id)]
-        for refund in failed_refunds(operations):
-            yield kinds.FAILED_REFUND, refund.created_at
+        yield from _waiting_of_booking(booking, operations, now)
     for row in state.companions.values():
         if row.companion.approval is Approval.PENDING:
-            yield kinds.COMPANION, row.companion.member_since
+            yield WaitingKind.COMPANION, row.companion.member_since
     for item in state.portfolio.values():
         if item.status is PortfolioItemStatus.PENDING:
-            yield kinds.PORTFOLIO_ITEM, item.created_at
+            yield WaitingKind.PORTFOLIO_ITEM, item.created_at
     for inquiry in state.inquiries.values():
         if inquiry.answered_at is None:
-            yield kinds.INQUIRY, inquiry.created_at
-    for each in state.endpoints.values():
-        if not each.is_deleted and each.endpoint.is_silent:
-            yield kinds.SILENT_ENDPOINT, each.endpoint.disabled_at
+            yield WaitingKind.INQUIRY, inquiry.created_at
+    for endpoint in (each.endpoint for each in state.endpoints.values()):
+        if endpoint.deleted_at is None and endpoint.is_silent:
+            yield WaitingKind.SILENT_ENDPOINT, endpoint.disabled_at
+
+
+def _waiting_of_booking(
+    booking: Booking, operations: Sequence[Operation], now: datetime
+) -> Iterator[tuple[WaitingKind, datetime | None]]:
+    respond_by = booking.dispute_respond_by
+    if booking.status is BookingStatus.DISPUTED:
+        yield WaitingKind.DISPUTE, booking.disputed_at
+        if respond_by is not None and respond_by <= now:
+            yield WaitingKind.OVERDUE_DISPUTE, respond_by
+    elif booking.payout_status is PayoutStatus.FROZEN:
+        yield WaitingKind.HELD_PAYOUT, booking.payout_due_at
+    if booking.payout_status is PayoutStatus.FAILED:
+        yield WaitingKind.FAILED_PAYOUT, booking.payout_due_at
+    for refund in failed_refunds(operations):
+        yield WaitingKind.FAILED_REFUND, refund.created_at

@@ -51,7 +51,7 @@ from staffbooking_adapters.sql.schema.payments import (
 )
 from staffbooking_adapters.sql.schema.webhooks import endpoints, is_silent_endpoint
 from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.ports import Backlog, Waiting, WaitingKind
+from staffbooking_core.ports import MAX_COUNTED_WAITING, Backlog, Waiting, WaitingKind
 
 _IS_PAYOUT_PAST_DUE = bookings.c.payout_due_at <= BUSINESS_NOW_PARAM
 IS_PAYOUT_DUE = and_(
@@ -86,37 +86,64 @@ GET_BACKLOG = Statement(
 
 
 def _select_waiting(
-    kind: WaitingKind, since: ColumnElement[Any], is_waiting: ColumnElement[bool]
+    kind: WaitingKind,
+    since: ColumnElement[Any],
+    is_waiting: ColumnElement[bool],
+    *in_order: ColumnElement[Any],
 ) -> Select[str, int, datetime]:
-    return select(literal(kind.value, Text()), func.count(), func.min(since)).where(is_waiting)
+    """Count the first rows in the order of an index that has the waiting rows alone."""
+    first = (
+        select(since.label("since"))
+        .where(is_waiting)
+        .order_by(*in_order)
+        .limit(MAX_COUNTED_WAITING)
+        .subquery()
+    )
+    counted = select(literal(kind.value, Text()), func.count(), func.min(first.c.since))
+    return counted.select_from(first)
 
 
 def _payouts_of(status: PayoutStatus) -> ColumnElement[bool]:
     return and_(is_open_payout, bookings.c.payout_status == status)
 
 
+_BY_DEADLINE = (bookings.c.dispute_respond_by, bookings.c.id)
+_BY_DUE_TIME = (bookings.c.payout_due_at, bookings.c.id)
 LIST_WAITING = Statement(
     union_all(
-        _select_waiting(WaitingKind.DISPUTE, bookings.c.disputed_at, is_disputed),
+        _select_waiting(WaitingKind.DISPUTE, bookings.c.disputed_at, is_disputed, *_BY_DEADLINE),
         _select_waiting(
             *(WaitingKind.OVERDUE_DISPUTE, bookings.c.dispute_respond_by),
             and_(is_disputed, bookings.c.dispute_respond_by <= BUSINESS_NOW_PARAM),
+            *_BY_DEADLINE,
         ),
         _select_waiting(
             *(WaitingKind.FAILED_PAYOUT, bookings.c.payout_due_at),
-            _payouts_of(PayoutStatus.FAILED),
+            *(_payouts_of(PayoutStatus.FAILED), *_BY_DUE_TIME),
         ),
         _select_waiting(
             *(WaitingKind.HELD_PAYOUT, bookings.c.payout_due_at),
-            and_(_payouts_of(PayoutStatus.FROZEN), ~is_disputed),
+            *(and_(_payouts_of(PayoutStatus.FROZEN), ~is_disputed), *_BY_DUE_TIME),
         ),
         _select_waiting(
-            *(WaitingKind.FAILED_REFUND, payment_operations.c.created_at), IS_OPEN_FAILED_REFUND
+            *(WaitingKind.FAILED_REFUND, payment_operations.c.created_at),
+            *(IS_OPEN_FAILED_REFUND, payment_operations.c.id),
         ),
-        _select_waiting(WaitingKind.COMPANION, companions.c.member_since, is_pending_companion),
-        _select_waiting(WaitingKind.PORTFOLIO_ITEM, portfolio_items.c.created_at, is_pending_item),
-        _select_waiting(WaitingKind.INQUIRY, inquiries.c.created_at, is_waiting_inquiry),
-        _select_waiting(WaitingKind.SILENT_ENDPOINT, endpoints.c.disabled_at, is_silent_endpoint),
+        _select_waiting(
+            *(WaitingKind.COMPANION, companions.c.member_since),
+            *(is_pending_companion, companions.c.id),
+        ),
+        _select_waiting(
+            *(WaitingKind.PORTFOLIO_ITEM, portfolio_items.c.created_at),
+            *(is_pending_item, portfolio_items.c.id),
+        ),
+        _select_waiting(
+            *(WaitingKind.INQUIRY, inquiries.c.created_at), is_waiting_inquiry, inquiries.c.id
+        ),
+        _select_waiting(
+            *(WaitingKind.SILENT_ENDPOINT, endpoints.c.disabled_at),
+            *(is_silent_endpoint, endpoints.c.id),
+        ),
     )
 )
 

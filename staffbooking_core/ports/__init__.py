@@ -31,7 +31,12 @@ from staffbooking_core.ports.accounts import (
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
-from staffbooking_core.ports.audit import EVERYTHING, AuditFilters, AuditReadPort, AuditWritePort
+from staffbooking_core.ports.audit import (
+    ALL_ENTRIES,
+    AuditFilters,
+    AuditReadPort,
+    AuditWritePort,
+)
 from staffbooking_core.ports.bookings import (
     BOOKING_OVERLAP,
     PARTY_DISABLED,
@@ -78,7 +83,13 @@ from staffbooking_core.ports.messages import (
     MessagesWritePort,
     UnreadMessage,
 )
-from staffbooking_core.ports.metrics import Backlog, MetricsReadPort, Waiting, WaitingKind
+from staffbooking_core.ports.metrics import (
+    MAX_COUNTED_WAITING,
+    Backlog,
+    MetricsReadPort,
+    Waiting,
+    WaitingKind,
+)
 from staffbooking_core.ports.notifications import (
     DueNotification,
     NotificationsReadPort,
@@ -147,12 +158,14 @@ class Ports:
 
 
 __all__ = [
+    "ALL_ENTRIES",
     "ALREADY_REVIEWED",
     "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
     "IN_PROGRESS",
     "MAX_COUNTED_DELIVERIES",
+    "MAX_COUNTED_WAITING",
     "MAX_LOGIN_ADDRESSES",
     "MAX_SENT_MAILS",
     "PARTY_DISABLED",
@@ -163,6 +176,7 @@ __all__ = [
     "AlertsWritePort",
     "ApiKeyCaller",
     "ArmedFault",
+    "AuditFilters",
     "AuditReadPort",
     "AuditWritePort",
     "AuditedBooking",

@@ -24,14 +24,14 @@ class AuditFilters:
     """The name given at the command line."""
 
 
-EVERYTHING = AuditFilters()
+ALL_ENTRIES = AuditFilters()
 
 
 class AuditReadPort(Protocol):
     """Queries on the audit."""
 
     async def audit_entries(
-        self, limit: int, offset: int = 0, filters: AuditFilters = EVERYTHING
+        self, limit: int, offset: int = 0, filters: AuditFilters = ALL_ENTRIES
     ) -> Sequence[AuditEntry]:
         """Up to `limit` of the entries that all the filters select, after the newest `offset`, the
         newest first."""

@@ -20,6 +20,10 @@ class Backlog:
     oldest: float
 
 
+MAX_COUNTED_WAITING = 1_000
+"""So many of each kind are counted."""
+
+
 class WaitingKind(StrEnum):
     """What waits for an operator."""
 
@@ -54,6 +58,6 @@ class MetricsReadPort(Protocol):
         ...
 
     async def waiting(self, now: datetime) -> Sequence[Waiting]:
-        """What waits for operators, in the order of the kinds; kinds without any are left out.
-        `now` is business time."""
+        """What waits for operators, in the order of the kinds, up to MAX_COUNTED_WAITING of each;
+        kinds without any are left out. `now` is business time."""
         ...

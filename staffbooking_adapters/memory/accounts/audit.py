@@ -13,7 +13,7 @@ from staffbooking_core.domain.accounts.audit import (
     AuditSubject,
     NewAuditEntry,
 )
-from staffbooking_core.ports import EVERYTHING, AuditFilters
+from staffbooking_core.ports import ALL_ENTRIES, AuditFilters
 
 
 @frozen
@@ -23,7 +23,7 @@ class AuditReader:
     tx: MemoryTransaction
 
     async def audit_entries(
-        self, limit: int, offset: int = 0, filters: AuditFilters = EVERYTHING
+        self, limit: int, offset: int = 0, filters: AuditFilters = ALL_ENTRIES
     ) -> Sequence[AuditEntry]:
         newest = sorted(self.tx.state.audit.items(), reverse=True)
         found = [each for _, each in newest if _is_selected(each, filters)]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from attrs import asdict, frozen
-from sqlalchemy import Text, bindparam, func, insert, select
+from sqlalchemy import ColumnElement, Text, and_, bindparam, func, insert, select
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.accounts import audit
 from staffbooking_adapters.sql.schema.bookings import users
-from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
+from staffbooking_core.domain.accounts.audit import (
+    BOOKING_SUBJECTS,
+    AuditEntry,
+    AuditSubject,
+    NewAuditEntry,
+)
+from staffbooking_core.ports import ALL_ENTRIES, AuditFilters
 
 ADD_AUDIT_ENTRY = Statement(
     insert(audit).values(
@@ -65,11 +72,9 @@ class AuditReader:
     connection: Connection
 
     async def audit_entries(
-        self, limit: int, offset: int = 0, filters: AuditFilters = EVERYTHING
+        self, limit: int, offset: int = 0, filters: AuditFilters = ALL_ENTRIES
     ) -> Sequence[AuditEntry]:
-        given = {
-            name: value for name, value in asdict(filters).items() if value is not None
-        }
+        given = {name: value for name, value in asdict(filters).items() if value is not None}
         statement = newest_audit_entries(page_size(limit), *given)
         rows = await self.connection.fetch_all(statement, offset=offset, **given)
         return [_to_audit_entry(row) for row in rows[:limit]]

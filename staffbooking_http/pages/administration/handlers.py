@@ -1,6 +1,7 @@
 """The collection of all handlers of operators' pages."""
 
 from staffbooking_http.pages.administration import (
+    audit,
     disputes,
     money,
     overview,
@@ -12,6 +13,7 @@ PAGES = (
     *overview.PAGES,
     *disputes.PAGES,
     *money.PAGES,
+    *audit.PAGES,
     *people.PAGES,
     *person_decisions.PAGES,
 )

@@ -142,6 +142,7 @@ MONEY = {
     "debts": bookings_reader.DEBTS_OF,
     "unsettled": bookings_reader.unsettled_bookings(501),
     "backlog": metrics.GET_BACKLOG,
+    "waiting for operators": metrics.LIST_WAITING,
 }
 WEBHOOKS = {
     "endpoints of a user": webhooks_reader.ENDPOINTS_OF,
@@ -192,6 +193,10 @@ WEBHOOKS = {
         for answered in (None, False, True)
     },
     "audit of a person": audit.newest_audit_entries_about(51),
+    **{
+        f"audit by {name}": audit.newest_audit_entries(51, name)
+        for name in ("subject", "code", "actor_id", "actor")
+    },
     "inquiries": notifications_store.inquiries_after(501),
     "bookings of a person": privacy.LOCK_BOOKINGS_OF,
     "next bookings of a person": privacy.bookings_of_person_after(101),
