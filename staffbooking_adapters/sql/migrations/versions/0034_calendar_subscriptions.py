@@ -7,8 +7,8 @@ from sqlalchemy import Column, ForeignKey, LargeBinary, PrimaryKeyConstraint, Te
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
-revision = "0033"
-down_revision = "0031"
+revision = "0034"
+down_revision = "0033"
 
 
 def upgrade() -> None:
