@@ -47,6 +47,7 @@ from staffbooking_http.pages.navigation import (
     SIGNED_OUT_NAVIGATION,
     NavigationItem,
 )
+from staffbooking_http.pages.testers.bar import DemoBar
 
 _TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
 
@@ -56,11 +57,14 @@ THEME_COOKIE = "theme"
 
 @frozen
 class PageView:
-    """What templates know of a visit: the locale, the path, and the theme (empty: the system's)."""
+    """What templates know of a visit: the locale, the path, the theme (empty: the system's), the
+    bar of a sandbox with a sample, and whether a sandbox keeps its mails to be read."""
 
     locale: PageLocale
     path: str
     theme: str
+    demo: DemoBar | None = None
+    keeps_mails: bool = False
 
 
 @cache
@@ -142,10 +146,13 @@ def _page_view(context: Context) -> PageView:
 def view_of_scope(scope: Mapping[str, Any]) -> PageView:
     """The visit of a request, by its headers `Accept-Language` and `Cookie`."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    state = scope.get("state", {})
     return PageView(
         find_locale(headers.get(b"accept-language", "")),
         scope["path"],
         _read_theme(headers.get(b"cookie", "")),
+        state.get("demo"),
+        state.get("keeps_mails", False),
     )
 
 
