@@ -131,6 +131,7 @@ _OF_STAFF: tuple[PageState, ...] = (
     PageState("review of the customer", "staff", "/bookings/{completed}/review"),
 )
 
+
 def _choose(label: str) -> Callable[[Page], None]:
     """Open what is folded away under a summary."""
 
