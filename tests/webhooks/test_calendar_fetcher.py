@@ -89,6 +89,7 @@ async def test_a_calendar_is_read_over_tls() -> None:
     async with ReceiverServer(answer(CALENDAR, *version), tls=tls, name="calendar.test") as server:
         read = await fetch(server.url)
     assert content_of(read) == CALENDAR
+    assert isinstance(read, FetchedCalendar)
     assert read.version == CalendarVersion('"v1"', "Mon, 01 Mar 2027 12:00:00 GMT")
     (request,) = server.requests
     assert request.line == "GET /hook HTTP/1.1"
