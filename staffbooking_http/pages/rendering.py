@@ -24,6 +24,7 @@ from markupsafe import Markup, escape
 from staffbooking_adapters import codec
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.guidance import Guidance
+from staffbooking_http.api import request_body
 from staffbooking_http.pages.assets import asset_path
 from staffbooking_http.pages.booking_texts import (
     ACTION_LABELS,
@@ -128,6 +129,7 @@ def create_environment(base_path: str) -> Environment:
         "navigation": _navigation,
         "page_view": _page_view,
         "query": _format_query,
+        "tile": _render_tile,
     }
     environment.filters |= {
         "action_label": ACTION_LABELS.__getitem__,
@@ -141,6 +143,7 @@ def create_environment(base_path: str) -> Environment:
         "deadline_label": DEADLINE_LABELS.__getitem__,
         "guidance": _format_guidance,
         "initials": _format_initials,
+        "local_day": _by_locale(PageLocale.format_local_day),
         "moment": _by_locale(PageLocale.format_moment),
         "money": _by_locale(PageLocale.format_money),
         "month": _by_locale(PageLocale.format_month),
@@ -149,6 +152,7 @@ def create_environment(base_path: str) -> Environment:
         "public_name": _format_public_name,
         "shape": _format_schema,
         "short_day": _by_locale(PageLocale.format_short_day),
+        "short_month": _by_locale(PageLocale.format_short_month),
         "span": _format_span,
         "status_label": STATUS_LABELS.__getitem__,
         "time_element": _format_time_element,
@@ -240,6 +244,36 @@ def _format_field_label(context: Context, field: str) -> str:
 def _navigation(role: Any) -> Sequence[NavigationItem]:
     """The navigation of a role; without one, that of a signed-out visitor."""
     return NAVIGATION_BY_ROLE[role] if role else SIGNED_OUT_NAVIGATION
+
+
+# People ---------------------------------------------------------------------------------
+
+
+@pass_context
+def _render_tile(
+    context: Context, row: bytes, currency: str, carried: str = "", level: int = 2
+) -> Markup:
+    """A row of the search as a tile that links to the profile; `carried` is the query string of
+    the link, `level` that of the heading."""
+    locale = _page_view(context).locale
+    return _tile_markup(context.environment, locale, row, currency, carried, level)
+
+
+# The same people are found again and again: a tile is made when its row has changed.
+@lru_cache(2_000)
+def _tile_markup(
+    environment: Environment,
+    locale: PageLocale,
+    row: bytes,
+    currency: str,
+    carried: str,
+    level: int,
+) -> Markup:
+    people = environment.get_template("people.html")
+    visit = PageView(locale, path="", theme="")
+    module: Any = people.make_module({"page_of_visit": visit})
+    tile: Markup = module.tile(request_body.parse_object(row), currency, carried, level)
+    return tile
 
 
 # Formats by locale ----------------------------------------------------------------------

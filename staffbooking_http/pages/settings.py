@@ -4,7 +4,7 @@ look, personal data; password change and account erasure.
 They call the same use-cases as `/auth/*` and `/account/*`, at paths of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,6 @@ from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts.users import (
     Language,
-    Role,
     Session,
     Theme,
     User,
@@ -23,6 +22,7 @@ from staffbooking_core.domain.accounts.users import (
 )
 from staffbooking_core.domain.companions.availability import known_timezones
 from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.notifications.preferences import optional_kinds_of
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ChangePassword, ChooseSettings, EraseAccount, TimezoneName
@@ -66,12 +66,6 @@ _FLASH_TEXTS = {
 }
 """Messages of the pages by flash code in the query string."""
 
-_KINDS_BY_ROLE: Mapping[Role, Sequence[NotificationKind]] = {
-    Role.CUSTOMER: (NotificationKind.ACCEPTED, NotificationKind.NEW_MESSAGE),
-    Role.STAFF: (NotificationKind.NEW_MESSAGE, NotificationKind.PAYOUT),
-    Role.ADMIN: (NotificationKind.NEW_MESSAGE,),
-}
-"""The optional notification kinds that reach each role."""
 _KIND_LABELS = {
     NotificationKind.ACCEPTED: "Accepted requests",
     NotificationKind.PAYOUT: "Payouts",
@@ -137,7 +131,7 @@ async def show_notifications(request: PageRequest) -> Template:
     choices = await notifications.get_preferences(call.ports, visitor.user.id)
     mails = [
         (kind, _KIND_LABELS[kind], _KIND_DESCRIPTIONS[kind], choices[kind])
-        for kind in _KINDS_BY_ROLE[visitor.user.role]
+        for kind in optional_kinds_of(visitor.user.role)
     ]
     done = flash_text(call, _FLASH_TEXTS)
     return render("account/notifications.html", visitor, mails=mails, done=done)
@@ -150,7 +144,8 @@ async def choose_notifications(request: PageRequest) -> Redirect:
     call = get_call(request)
     visitor = await require_signed_in(call, return_to=_MAILS_PATH)
     ticked = asdict(await read_form(call, visitor, _NotificationForm))
-    wanted = {kind: bool(ticked[kind]) for kind in _KINDS_BY_ROLE[visitor.user.role]}
+    kinds = optional_kinds_of(visitor.user.role)
+    wanted = {kind: bool(ticked[kind]) for kind in kinds}
     await notifications.set_preferences(call.ports, visitor.user.id, wanted)
     return _redirect_with_flash(_MAILS_PATH, "saved")
 

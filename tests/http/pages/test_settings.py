@@ -161,7 +161,7 @@ async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
 KINDS = {
     Role.CUSTOMER: {"accepted", "new_message"},
     Role.STAFF: {"payout", "new_message"},
-    Role.ADMIN: {"new_message"},
+    Role.ADMIN: {"accepted", "new_message"},
 }
 BOX = r'type="checkbox" name="(\w+)"'
 

@@ -8,7 +8,7 @@ from sqlalchemy import Column, ForeignKey, PrimaryKeyConstraint, Text
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0032"
-down_revision = "0024"
+down_revision = "0026"
 
 
 def upgrade() -> None:
