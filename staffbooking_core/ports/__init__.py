@@ -27,6 +27,7 @@ from staffbooking_core.ports.accounts import (
     AccountsWritePort,
     NewApiKey,
     NewUser,
+    PeopleQuery,
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
@@ -89,6 +90,7 @@ from staffbooking_core.ports.personal_data import PersonalDataReadPort, Personal
 from staffbooking_core.ports.portfolio import PortfolioReadPort, PortfolioWritePort
 from staffbooking_core.ports.presence import PresenceReadPort, PresenceWritePort, UserPresence
 from staffbooking_core.ports.processor import (
+    ArmedFault,
     CheckoutPage,
     CheckupFinding,
     PayeePage,
@@ -96,7 +98,15 @@ from staffbooking_core.ports.processor import (
     SandboxProcessor,
 )
 from staffbooking_core.ports.reviews import ALREADY_REVIEWED, ReviewsReadPort, ReviewsWritePort
-from staffbooking_core.ports.sandbox import SandboxReadPort, SandboxWritePort
+from staffbooking_core.ports.sandbox import (
+    MAX_SENT_MAILS,
+    NewSentMail,
+    NextTimer,
+    SandboxMark,
+    SandboxReadPort,
+    SandboxWritePort,
+    SentMail,
+)
 from staffbooking_core.ports.store import OpenTransaction, ReadView, Store, Transaction
 from staffbooking_core.ports.timers import Timer, TimersWritePort
 from staffbooking_core.ports.webhooks import (
@@ -142,6 +152,7 @@ __all__ = [
     "IDEMPOTENCY_KEY_TAKEN",
     "IN_PROGRESS",
     "MAX_LOGIN_ADDRESSES",
+    "MAX_SENT_MAILS",
     "PARTY_DISABLED",
     "AccountsReadPort",
     "AccountsWritePort",
@@ -149,6 +160,7 @@ __all__ = [
     "AlertsReadPort",
     "AlertsWritePort",
     "ApiKeyCaller",
+    "ArmedFault",
     "AuditReadPort",
     "AuditWritePort",
     "AuditedBooking",
@@ -196,8 +208,10 @@ __all__ = [
     "MessagesWritePort",
     "MetricsReadPort",
     "NewApiKey",
+    "NewSentMail",
     "NewUser",
     "NewWebhookEndpoint",
+    "NextTimer",
     "Notification",
     "NotificationKind",
     "NotificationsReadPort",
@@ -210,6 +224,7 @@ __all__ = [
     "PayeesReadPort",
     "PayeesWritePort",
     "PaymentProcessor",
+    "PeopleQuery",
     "PersonalDataReadPort",
     "PersonalDataWritePort",
     "PortfolioReadPort",
@@ -223,11 +238,13 @@ __all__ = [
     "RebookingCredit",
     "ReviewsReadPort",
     "ReviewsWritePort",
+    "SandboxMark",
     "SandboxProcessor",
     "SandboxReadPort",
     "SandboxWritePort",
     "SearchCandidate",
     "SearchPage",
+    "SentMail",
     "SessionCaller",
     "SkippedRow",
     "Store",

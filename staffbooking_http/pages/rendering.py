@@ -48,6 +48,7 @@ from staffbooking_http.pages.navigation import (
     SIGNED_OUT_NAVIGATION,
     NavigationItem,
 )
+from staffbooking_http.pages.testers.bar import DemoBar
 
 _TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
 
@@ -58,11 +59,14 @@ LANGUAGE_COOKIE = "language"
 
 @frozen
 class PageView:
-    """What templates know of a visit: the locale, the path, and the theme (empty: the system's)."""
+    """What templates know of a visit: the locale, the path, the theme (empty: the system's), the
+    bar of a sandbox with a sample, and whether a sandbox keeps its mails to be read."""
 
     locale: PageLocale
     path: str
     theme: str
+    demo: DemoBar | None = None
+    keeps_mails: bool = False
 
 
 @cache
@@ -184,7 +188,8 @@ def view_of_scope(scope: Mapping[str, Any]) -> PageView:
     then by `Accept-Language`."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     cookies = _read_cookies(headers.get(b"cookie", ""))
-    visitor = scope.get("state", {}).get("visitor")
+    state = scope.get("state", {})
+    visitor = state.get("visitor")
     theme, language, timezone = cookies.get(THEME_COOKIE), cookies.get(LANGUAGE_COOKIE), None
     if visitor is not None:
         user = visitor.user
@@ -193,6 +198,8 @@ def view_of_scope(scope: Mapping[str, Any]) -> PageView:
         find_locale(headers.get(b"accept-language", ""), language or "", timezone),
         scope["path"],
         theme if theme in THEMES else "",
+        state.get("demo"),
+        state.get("keeps_mails", False),
     )
 
 

@@ -9,14 +9,17 @@ from functools import cache
 from attrs import asdict, evolve, frozen
 from sqlalchemy import bindparam, delete, insert, select, update
 
+from staffbooking_adapters.sql.accounts import people
 from staffbooking_adapters.sql.companions.reader import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.accounts import login_addresses
 from staffbooking_adapters.sql.schema.bookings import api_keys, sessions, users
+from staffbooking_adapters.sql.schema.sandbox import sandbox_accounts
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import (
     Language,
@@ -28,14 +31,14 @@ from staffbooking_core.domain.accounts.users import (
     normalize_email,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import MAX_LOGIN_ADDRESSES, NewApiKey, NewUser
+from staffbooking_core.ports import MAX_LOGIN_ADDRESSES, NewApiKey, NewUser, PeopleQuery
 
 
 def _parse_permissions(text: str) -> frozenset[Permission]:
     return frozenset(map(Permission, filter(None, text.split(","))))
 
 
-USER_COLUMNS = tuple(column for column in users.c if column is not users.c.email_folded)
+USER_COLUMNS = people.USER_COLUMNS
 to_user = RowMapper(
     *(User, USER_COLUMNS), role=Role, subscription=Subscription, language=Language, theme=Theme
 )
@@ -149,6 +152,19 @@ def users_after(size: int) -> Statement:
     return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
+LIST_SAMPLE_ACCOUNTS = Statement(
+    select(*USER_COLUMNS)
+    .join_from(sandbox_accounts, users, users.c.id == sandbox_accounts.c.user_id)
+    .where(users.c.disabled_at.is_(None), users.c.erased_at.is_(None))
+    .order_by(users.c.id)
+)
+MARK_SAMPLE_ACCOUNT = Statement(
+    upsert(sandbox_accounts)
+    .values(user_id=bindparam("user_id", type_=BigInt))
+    .on_conflict_do_nothing()
+)
+
+
 @frozen
 class AccountsReader:
     """Reads users, sessions and API keys."""
@@ -170,6 +186,9 @@ class AccountsReader:
             users_after(page_size(limit)), after_id=after_id, offset=offset
         )
         return [to_user(row) for row in rows[:limit]]
+
+    async def find_people(self, query: PeopleQuery) -> Sequence[User]:
+        return [to_user(row) for row in await people.find_people(self.connection, query)]
 
     async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
         rows = await self.connection.fetch_all(LIST_EMAILS, user_ids=list(user_ids))
@@ -209,12 +228,18 @@ class AccountsReader:
         used_at = self.unwritten_key_uses.get(key.id)
         return key if used_at is None else evolve(key, last_used_at=used_at)
 
+    async def sample_accounts(self) -> Sequence[User]:
+        return [to_user(row) for row in await self.connection.fetch_all(LIST_SAMPLE_ACCOUNTS)]
+
 
 @frozen
 class AccountsWriter(AccountsReader):
     """Locks and writes users, sessions and API keys."""
 
     policy: Policy
+
+    async def mark_sample_account(self, user_id: int) -> None:
+        await self.connection.execute(MARK_SAMPLE_ACCOUNT, user_id=user_id)
 
     async def lock_user(self, user_id: int) -> User | None:
         return to_user.map_optional(await self.connection.fetch_one(LOCK_USER, user_id=user_id))
@@ -225,13 +250,16 @@ class AccountsWriter(AccountsReader):
         added = await self.connection.fetch_value(
             ADD_USER, **fields, **NEW_USER_DEFAULTS, email_folded=folded
         )
-        return User(id=added, **fields)
+        new = User(id=added, **fields)
+        await people.add_terms(self.connection, [new])
+        return new
 
     async def save_user(self, user: User) -> None:
         fields = asdict(user, recurse=False)
         user_id = fields.pop("id")
         folded = normalize_email(user.email)
         await self.connection.execute(SAVE_USER, **fields, email_folded=folded, user_id=user_id)
+        await people.save_terms(self.connection, [user])
         await self._update_companion(user)
 
     async def _update_companion(self, user: User) -> None:

@@ -7,8 +7,8 @@ from sqlalchemy import Column, ForeignKey, PrimaryKeyConstraint, Text
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
-revision = "0032"
-down_revision = "0026"
+revision = "0034"
+down_revision = "0033"
 
 
 def upgrade() -> None:
