@@ -33,6 +33,7 @@ from staffbooking_http.pages import (
     sitemap,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
+from staffbooking_http.pages.dashboard import handlers as dashboard_handlers
 from staffbooking_http.pages.testers import handlers as testers_handlers
 from staffbooking_http.pages.testers.bar import DemoBars
 
@@ -54,6 +55,7 @@ _PAGE_MODULES = (
     preferences,
     email_links,
     administration_handlers,
+    dashboard_handlers,
     documentation,
     information,
     sitemap,

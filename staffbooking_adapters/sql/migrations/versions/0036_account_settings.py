@@ -7,8 +7,8 @@ from sqlalchemy import Column, ForeignKey, PrimaryKeyConstraint, Text
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
-revision = "0034"
-down_revision = "0033"
+revision = "0036"
+down_revision = "0035"
 
 
 def upgrade() -> None:
