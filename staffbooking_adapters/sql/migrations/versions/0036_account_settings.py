@@ -21,7 +21,7 @@ def upgrade() -> None:
         Column("customer_id", BigInt, ForeignKey("users.id"), nullable=False),
         Column("companion_id", BigInt, ForeignKey("companions.id"), nullable=False),
         Column("saved_at", Instant, nullable=False),
-        PrimaryKeyConstraint("customer_id", "companion_id"),
+        PrimaryKeyConstraint("customer_id", "companion_id", name="pk_saved_people"),
     )
     op.create_index(
         "ix_saved_people_saved_at", "saved_people", ["customer_id", "saved_at", "companion_id"]
