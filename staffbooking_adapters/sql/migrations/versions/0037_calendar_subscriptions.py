@@ -7,8 +7,8 @@ from sqlalchemy import Column, ForeignKey, LargeBinary, PrimaryKeyConstraint, Te
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
-revision = "0036"
-down_revision = "0035"
+revision = "0037"
+down_revision = "0036"
 
 
 def upgrade() -> None:
