@@ -48,7 +48,11 @@ from staffbooking_core.ports.bookings import (
     BookingWrite,
     RebookingCredit,
 )
-from staffbooking_core.ports.calendars import Calendars
+from staffbooking_core.ports.calendar_subscriptions import (
+    CalendarSubscriptionsReadPort,
+    CalendarSubscriptionsWritePort,
+)
+from staffbooking_core.ports.calendars import CalendarFetcher, Calendars, FetchedCalendar
 from staffbooking_core.ports.chat import ContentFilter, PubSub, Subscriber
 from staffbooking_core.ports.companions import (
     CompanionAvailability,
@@ -150,6 +154,7 @@ class Ports:
     pubsub: PubSub
     content_filter: ContentFilter
     calendars: Calendars
+    calendar_fetcher: CalendarFetcher
     files: FileStorage
     image_processor: ImageProcessor
     policy: Policy
@@ -187,6 +192,9 @@ __all__ = [
     "BookingWrite",
     "BookingsReadPort",
     "BookingsWritePort",
+    "CalendarFetcher",
+    "CalendarSubscriptionsReadPort",
+    "CalendarSubscriptionsWritePort",
     "Calendars",
     "CheckoutPage",
     "CheckupFinding",
@@ -206,6 +214,7 @@ __all__ = [
     "Email",
     "EndpointBatch",
     "EndpointClaim",
+    "FetchedCalendar",
     "FileStorage",
     "Hasher",
     "Hint",
