@@ -42,7 +42,11 @@ class MetricsReader:
         for kind, since in _waiting_since(self.tx.state, now):
             found[kind].append(since)
         return [
-            Waiting(kind, min(len(found[kind]), MAX_COUNTED_WAITING), min(filter(None, found[kind]), default=None))
+            Waiting(
+                kind,
+                min(len(found[kind]), MAX_COUNTED_WAITING),
+                min(filter(None, found[kind]), default=None),
+            )
             for kind in WaitingKind
             if kind in found
         ]

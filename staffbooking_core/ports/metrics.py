@@ -20,7 +20,7 @@ class Backlog:
     oldest: float
 
 
-MAX_COUNTED_WAITING = 1_000
+MAX_COUNTED_WAITING = 100
 """So many of each kind are counted."""
 
 

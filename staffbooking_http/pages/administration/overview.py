@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from litestar import get
 from litestar.response import Template
 
-from staffbooking_core.ports import WaitingKind
+from staffbooking_core.ports import MAX_COUNTED_WAITING, WaitingKind
 from staffbooking_core.usecases.accounts import attention
 from staffbooking_http.pages.administration.access import require_operator
 from staffbooking_http.pages.session import PageRequest, get_call, page_number, render
@@ -35,6 +35,7 @@ async def show_waiting(request: PageRequest) -> Template:
         "admin/overview.html",
         operator,
         waiting=found.waiting,
+        most=MAX_COUNTED_WAITING,
         places=_PLACES,
         calm=[kind for kind in WaitingKind if kind not in {each.kind for each in found.waiting}],
         alerts=found.alerts,

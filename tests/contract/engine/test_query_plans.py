@@ -248,7 +248,8 @@ BIG = (
     "|last_seen|person_terms|earlier|own|portfolio_items|inquiries)"
 )
 IN_ORDER = (
-    "(bookings_(newest|urgent|payouts)|payment_operations_failed_refunds"
+    "(bookings_(newest|urgent|payouts|disputes)|payment_operations_failed_refunds"
+    "|companions_pending|portfolio_items_pending|inquiries_waiting|webhook_endpoints_silent"
     "|processor_inbox_open(_intents)?|payees_due"
     "|events_unplaced|users_admins|webhook_deliveries_(done|held_since))"
 )
