@@ -112,6 +112,11 @@ from staffbooking_core.ports.processor import (
     PaymentProcessor,
     SandboxProcessor,
 )
+from staffbooking_core.ports.reconciliations import (
+    ReconciliationRun,
+    ReconciliationsReadPort,
+    ReconciliationsWritePort,
+)
 from staffbooking_core.ports.reviews import ALREADY_REVIEWED, ReviewsReadPort, ReviewsWritePort
 from staffbooking_core.ports.sandbox import (
     MAX_SENT_MAILS,
@@ -261,6 +266,9 @@ __all__ = [
     "PubSub",
     "ReadView",
     "RebookingCredit",
+    "ReconciliationRun",
+    "ReconciliationsReadPort",
+    "ReconciliationsWritePort",
     "ReviewsReadPort",
     "ReviewsWritePort",
     "SandboxMark",

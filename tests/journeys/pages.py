@@ -253,6 +253,7 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
         _submit_empty("^Decide for"),
     ),
     PageState("audit", "admin", "/admin/audit"),
+    PageState("reconciliation", "admin", "/admin/reconciliation"),
     PageState("audit filtered", "admin", "/admin/audit?subject=refund"),
     PageState("audit refused", "admin", "/admin/audit?subject=all", status=422),
     PageState("money, none failed", "admin", "/admin/money"),
@@ -262,13 +263,6 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
     PageState("find a booking refused", "admin", "/admin/bookings?code=BK", status=422),
     PageState("money of a booking", "admin", "/admin/bookings/{completed}"),
     PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
-    PageState("payout to hold", "admin", "/admin/bookings/{completed}/payout/hold"),
-    PageState(
-        "payout to hold without a reason",
-        "admin",
-        "/admin/bookings/{completed}/payout/hold",
-        _submit_empty("^Hold the payout"),
-    ),
 )
 
 PAGE_STATES = (

@@ -7,6 +7,7 @@ from staffbooking_http.pages.administration import (
     overview,
     people,
     person_decisions,
+    reconciliation,
 )
 
 PAGES = (
@@ -16,4 +17,5 @@ PAGES = (
     *audit.PAGES,
     *people.PAGES,
     *person_decisions.PAGES,
+    *reconciliation.PAGES,
 )
