@@ -9,6 +9,7 @@ from functools import cache
 from attrs import asdict, evolve, frozen
 from sqlalchemy import bindparam, delete, insert, select, update
 
+from staffbooking_adapters.sql.accounts import people
 from staffbooking_adapters.sql.companions.reader import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, upsert
@@ -21,22 +22,26 @@ from staffbooking_adapters.sql.schema.bookings import api_keys, sessions, users
 from staffbooking_adapters.sql.schema.sandbox import sandbox_accounts
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import (
+    Language,
     Role,
     Session,
     Subscription,
+    Theme,
     User,
     normalize_email,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import MAX_LOGIN_ADDRESSES, NewApiKey, NewUser
+from staffbooking_core.ports import MAX_LOGIN_ADDRESSES, NewApiKey, NewUser, PeopleQuery
 
 
 def _parse_permissions(text: str) -> frozenset[Permission]:
     return frozenset(map(Permission, filter(None, text.split(","))))
 
 
-USER_COLUMNS = tuple(column for column in users.c if column is not users.c.email_folded)
-to_user = RowMapper(User, USER_COLUMNS, role=Role, subscription=Subscription)
+USER_COLUMNS = people.USER_COLUMNS
+to_user = RowMapper(
+    *(User, USER_COLUMNS), role=Role, subscription=Subscription, language=Language, theme=Theme
+)
 SESSION_COLUMNS = tuple(sessions.c)
 to_session = RowMapper(Session, SESSION_COLUMNS, digest=bytes.fromhex)
 API_KEY_COLUMNS = tuple(api_keys.c)
@@ -54,7 +59,9 @@ _WRITABLE_USER_COLUMNS = [column for column in users.c if column is not users.c.
 _USER_VALUES = {
     column.name: bindparam(column.name, type_=column.type) for column in _WRITABLE_USER_COLUMNS
 }
-_NEW_USER_DEFAULTS = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
+NEW_USER_DEFAULTS = dict.fromkeys(
+    ("disabled_at", "email_verified_at", "erased_at", "language", "theme", "timezone")
+)
 ADD_USER = Statement(insert(users).values(_USER_VALUES).returning(users.c.id))
 SAVE_USER = Statement(update(users).values(_USER_VALUES).where(users.c.id == bindparam("user_id")))
 
@@ -131,6 +138,11 @@ ADD_API_KEY = Statement(
     .values({name: bindparam(name, type_=api_keys.c[name].type) for name in _NEW_API_KEY_FIELDS})
     .returning(api_keys.c.id)
 )
+SAVE_API_KEY_EXPIRY = Statement(
+    update(api_keys)
+    .values(expires_at=bindparam("at", type_=api_keys.c.expires_at.type))
+    .where(api_keys.c.id == bindparam("key_id"))
+)
 REVOKE_API_KEY = Statement(
     update(api_keys)
     .values(revoked_at=bindparam("at", type_=api_keys.c.revoked_at.type))
@@ -179,6 +191,9 @@ class AccountsReader:
             users_after(page_size(limit)), after_id=after_id, offset=offset
         )
         return [to_user(row) for row in rows[:limit]]
+
+    async def find_people(self, query: PeopleQuery) -> Sequence[User]:
+        return [to_user(row) for row in await people.find_people(self.connection, query)]
 
     async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
         rows = await self.connection.fetch_all(LIST_EMAILS, user_ids=list(user_ids))
@@ -238,15 +253,18 @@ class AccountsWriter(AccountsReader):
         fields = asdict(user, recurse=False)
         folded = normalize_email(user.email)
         added = await self.connection.fetch_value(
-            ADD_USER, **fields, **_NEW_USER_DEFAULTS, email_folded=folded
+            ADD_USER, **fields, **NEW_USER_DEFAULTS, email_folded=folded
         )
-        return User(id=added, **fields)
+        new = User(id=added, **fields)
+        await people.add_terms(self.connection, [new])
+        return new
 
     async def save_user(self, user: User) -> None:
         fields = asdict(user, recurse=False)
         user_id = fields.pop("id")
         folded = normalize_email(user.email)
         await self.connection.execute(SAVE_USER, **fields, email_folded=folded, user_id=user_id)
+        await people.save_terms(self.connection, [user])
         await self._update_companion(user)
 
     async def _update_companion(self, user: User) -> None:
@@ -290,6 +308,9 @@ class AccountsWriter(AccountsReader):
         }
         added = await self.connection.fetch_value(ADD_API_KEY, **{**fields, **stored})
         return ApiKey(id=added, **fields)
+
+    async def save_api_key_expiry(self, api_key: ApiKey) -> None:
+        await self.connection.execute(SAVE_API_KEY_EXPIRY, key_id=api_key.id, at=api_key.expires_at)
 
     async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
         await self.connection.execute(REVOKE_API_KEY, key_id=api_key_id, at=revoked_at)

@@ -18,6 +18,8 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     false,
+    or_,
+    true,
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -57,6 +59,16 @@ endpoints = Table(
 secrets); the time of its next batch, NULL if no delivery is pending; and the claim."""
 
 is_endpoint_not_deleted = endpoints.c.deleted_at.is_(None)
+
+is_silent_endpoint = and_(
+    is_endpoint_not_deleted,
+    or_(
+        endpoints.c.disabled_at.is_not(None),
+        endpoints.c.consecutive_failures > 0,
+        endpoints.c.troubled == true(),
+    ),
+)
+partial_index("ix_webhook_endpoints_silent", endpoints.c.id, where=is_silent_endpoint)
 
 partial_index(
     "ix_webhook_endpoints_owner",
@@ -110,6 +122,16 @@ is_first_try = and_(is_pending_delivery, deliveries.c.tries == 0)
 is_held_delivery = deliveries.c.status == DeliveryStatus.HELD
 is_waiting_delivery = deliveries.c.status == DeliveryStatus.WAITING
 is_finished_delivery = deliveries.c.status.in_(sorted(FINISHED_DELIVERY_STATUSES))
+
+is_open_or_failed = deliveries.c.status.not_in([DeliveryStatus.SUCCEEDED, DeliveryStatus.CANCELLED])
+"""What needs a look: the few rows among many that have succeeded."""
+
+partial_index(
+    "ix_webhook_deliveries_troubles",
+    deliveries.c.endpoint_id,
+    deliveries.c.id,
+    where=is_open_or_failed,
+)
 
 _QUEUE_COLUMNS = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
 partial_index("ix_webhook_deliveries_retries", *_QUEUE_COLUMNS, where=is_retry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import unicodedata
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -28,6 +29,27 @@ class Subscription(StrEnum):
     ENTERPRISE = "enterprise"
 
 
+class Language(StrEnum):
+    """The languages of the pages, by their tags."""
+
+    ENGLISH = "en"
+    GERMAN = "de"
+    PORTUGUESE = "pt"
+
+
+class Theme(StrEnum):
+    LIGHT = "light"
+    DARK = "dark"
+
+
+class AccountState(StrEnum):
+    """Whether an account works."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    ERASED = "erased"
+
+
 @frozen
 class User:
     """A person with an account. A staff user's companion has the same id (CONTRACT 2)."""
@@ -47,10 +69,22 @@ class User:
     """When the user confirmed the email address."""
     erased_at: datetime | None = None
     """When the user was erased: no personal data is left."""
+    language: Language | None = None
+    """The chosen language of the pages; None: what the browser asks for."""
+    theme: Theme | None = None
+    """The chosen theme; None: the system's."""
+    timezone: str | None = None
+    """The IANA name of the zone in which moments are shown that belong to no event; None: UTC."""
 
     @property
     def name(self) -> str:
         return full_name(self.first_name, self.last_name)
+
+    @property
+    def state(self) -> AccountState:
+        if self.erased_at is not None:
+            return AccountState.ERASED
+        return AccountState.ACTIVE if self.disabled_at is None else AccountState.DISABLED
 
     def has_api_access(self, now: datetime) -> bool:
         """Whether the user's API keys work: for an admin, or an active enterprise subscription."""
@@ -68,6 +102,12 @@ class Session:
     user_id: int
     created_at: datetime
     seen_at: datetime
+    browser: str | None = None
+    """The name of the browser at sign-in; None if it is unknown, as the two below."""
+    system: str | None = None
+    network: str | None = None
+    """The network that the address belonged to, such as `203.0.113.0/24`."""
+    """The two letters of the country that the address was in."""
 
 
 @frozen
@@ -93,6 +133,27 @@ def normalize_email(email: str) -> str:
     """The form in which email addresses are compared: case is ignored. `casefold` would also make
     one of `ß` and `ss`, which are addresses of different people."""
     return email.lower()
+
+
+_MAX_SEARCH_TERM_LENGTH = 100
+_MAX_SEARCH_TERMS_OF_NAME = 6
+
+
+def fold_search_text(text: str) -> str:
+    """The form in which operators' searches compare text: without case, accents and surplus spaces,
+    cut to what is stored of a term."""
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    bare = "".join(each for each in decomposed if not unicodedata.combining(each))
+    return " ".join(bare.split())[:_MAX_SEARCH_TERM_LENGTH]
+
+
+def search_terms(first_name: str, last_name: str, email: str) -> frozenset[str]:
+    """The terms by whose beginnings operators find a person: the name from each of its words on,
+    and the e-mail address. A name counts up to its sixth word."""
+    words = fold_search_text(full_name(first_name, last_name)).split()
+    starts = range(min(len(words), _MAX_SEARCH_TERMS_OF_NAME))
+    names = {" ".join(words[start:]) for start in starts}
+    return frozenset({*names, fold_search_text(email)} - {""})
 
 
 _EMAIL_CHARACTER = (

@@ -43,6 +43,22 @@ FINISHED_DELIVERY_STATUSES = frozenset(
 """Statuses after which no attempt follows automatically."""
 
 
+class DeliveryGroup(StrEnum):
+    """What people look for in a log of deliveries."""
+
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    """Not sent yet, or to be sent again: pending, waiting or held."""
+    SUCCEEDED = "succeeded"
+    CANCELLED = "cancelled"
+
+    @property
+    def statuses(self) -> tuple[DeliveryStatus, ...]:
+        if self is DeliveryGroup.UNFINISHED:
+            return DeliveryStatus.PENDING, DeliveryStatus.WAITING, DeliveryStatus.HELD
+        return (DeliveryStatus(self.value),)
+
+
 class DeliveryFailure(StrEnum):
     """Why an attempt failed, as shown to the endpoint's owner; the response is not shown."""
 
@@ -122,6 +138,14 @@ class WebhookEndpoint:
             and self.deleted_at is None
             and owner.disabled_at is None
             and owner.has_api_access(now)
+        )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its receiver gives no sign of life: it was disabled for that, its deliveries
+        failed last, or its last attempt was in trouble."""
+        return self.deleted_at is None and (
+            self.disabled_at is not None or self.consecutive_failures > 0 or self.troubled
         )
 
     def pause(self) -> WebhookEndpoint:
