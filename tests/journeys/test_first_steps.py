@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -66,7 +67,10 @@ class _Effort:
 
 
 def test_a_new_member_is_bookable_in_minutes(
-    person: OpenPerson, market: Marketplace, view: View, record_property: pytest.RecordProperty
+    person: OpenPerson,
+    market: Marketplace,
+    view: View,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Somebody registers, confirms the address, fills in the profile and opens the payout account,
     each by the checklist. Once an operator has approved the profile, the search finds it, and its
