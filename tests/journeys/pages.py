@@ -92,6 +92,10 @@ _OF_EVERY_ACCOUNT: tuple[PageState, ...] = tuple(
         ("home", "/"),
         ("history", "/history"),
         ("account", "/account"),
+        ("account, sessions", "/account/sessions"),
+        ("account, notifications", "/account/mails"),
+        ("account, language and look", "/account/preferences"),
+        ("account, own data", "/account/data"),
         ("confirmation of the address", "/account/verify-email"),
         ("password", "/account/password"),
         ("erasure", "/account/erasure"),
@@ -129,6 +133,24 @@ _OF_STAFF: tuple[PageState, ...] = (
     PageState("response to a review", "staff", "/staff/reviews/{review}"),
     PageState("conversation", "staff", "/conversations/{conversation}"),
     PageState("review of the customer", "staff", "/bookings/{completed}/review"),
+)
+
+
+def _choose(label: str) -> Callable[[Page], None]:
+    """Open what is folded away under a summary."""
+
+    def prepare(page: Page) -> None:
+        page.get_by_role("main").locator("summary", has_text=label).first.click()
+
+    return prepare
+
+
+_OF_STAFF_PROFILES: tuple[PageState, ...] = (
+    PageState("profile form refused", "staff", "/staff/me", _submit_empty("^Upload the photo$")),
+    PageState("portfolio refused", "staff", "/staff/showcase", _submit_empty("^Add$")),
+    PageState("portfolio, removal", "staff", "/staff/showcase", _choose("Remove")),
+    PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
+    PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
 )
 
 _OF_OPERATORS: tuple[PageState, ...] = (
@@ -230,6 +252,20 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
         "/admin/disputes/{disputed}/decision?outcome=refund",
         _submit_empty("^Decide for"),
     ),
+    PageState("money, none failed", "admin", "/admin/money"),
+    PageState("money scheduled", "admin", "/admin/money?show=scheduled"),
+    PageState("money held", "admin", "/admin/money?show=held"),
+    PageState("find a booking", "admin", "/admin/bookings"),
+    PageState("find a booking refused", "admin", "/admin/bookings?code=BK", status=422),
+    PageState("money of a booking", "admin", "/admin/bookings/{completed}"),
+    PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
+    PageState("payout to hold", "admin", "/admin/bookings/{completed}/payout/hold"),
+    PageState(
+        "payout to hold without a reason",
+        "admin",
+        "/admin/bookings/{completed}/payout/hold",
+        _submit_empty("^Hold the payout"),
+    ),
 )
 
 PAGE_STATES = (
@@ -237,6 +273,7 @@ PAGE_STATES = (
     *_OF_EVERY_ACCOUNT,
     *_OF_CUSTOMERS,
     *_OF_STAFF,
+    *_OF_STAFF_PROFILES,
     *_OF_OPERATORS,
     *_OF_SUBSCRIBERS,
     *_PAGES_OF_BOOKINGS,
