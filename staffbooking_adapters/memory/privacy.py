@@ -184,6 +184,9 @@ class PersonalDataWriter(PersonalDataReader):
             if key.owner_id == user_id:
                 state.keys.discard(key.id)
                 state.key_by_digest.discard(key.digest)
+                calls = self.tx.shared.key_calls
+                for place in [place for place in calls if place[0] == key.id]:
+                    del calls[place]
         for item in list(state.portfolio.values()):
             if item.companion_id == user_id:
                 state.portfolio.discard(item.id)

@@ -51,6 +51,7 @@ from staffbooking_adapters.sql.schema.accounts import (
     skipped_rows,
 )
 from staffbooking_adapters.sql.schema.bookings import (
+    api_key_calls,
     api_keys,
     bookings,
     reviews,
@@ -222,6 +223,10 @@ _IS_IN_AUDIT_OF_PERSON = or_(
 _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER_ID),
     (login_addresses, login_addresses.c.user_id == _USER_ID),
+    (
+        api_key_calls,
+        api_key_calls.c.key_id.in_(select(api_keys.c.id).where(api_keys.c.owner_id == _USER_ID)),
+    ),
     (api_keys, api_keys.c.owner_id == _USER_ID),
     (portfolio_items, portfolio_items.c.companion_id == _USER_ID),
     (calendar_feeds, calendar_feeds.c.companion_id == _USER_ID),
