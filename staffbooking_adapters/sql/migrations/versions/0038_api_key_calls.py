@@ -8,7 +8,7 @@ from sqlalchemy import Column, PrimaryKeyConstraint
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0038"
-down_revision = "0036"
+down_revision = "0037"
 
 
 def upgrade() -> None:
