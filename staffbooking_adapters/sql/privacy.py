@@ -42,6 +42,7 @@ from staffbooking_adapters.sql.messaging.conversations import MESSAGE_COLUMNS, t
 from staffbooking_adapters.sql.notifications.store import INQUIRY_COLUMNS, to_inquiry
 from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWriter, to_payee
 from staffbooking_adapters.sql.schema.accounts import (
+    api_key_calls,
     audit,
     calendar_feeds,
     calendar_subscriptions,
@@ -52,7 +53,6 @@ from staffbooking_adapters.sql.schema.accounts import (
     skipped_rows,
 )
 from staffbooking_adapters.sql.schema.bookings import (
-    api_key_calls,
     api_keys,
     bookings,
     reviews,

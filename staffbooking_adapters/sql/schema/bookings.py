@@ -94,18 +94,6 @@ api_keys = Table(
 """API keys. Digests are hexadecimal text, so that many can be looked up by one array. Ids of
 erased keys are not reused, so that a revocation by id never applies to a later key."""
 
-api_key_calls = Table(
-    "api_key_calls",
-    metadata,
-    Column("key_id", BigInt, nullable=False, autoincrement=False),
-    Column("hour", Instant, nullable=False),
-    Column("calls", BigInt, nullable=False),
-    PrimaryKeyConstraint("key_id", "hour"),
-    Index("ix_api_key_calls_hour", "hour"),
-)
-"""How many requests each API key made in each hour of wall time. Not a foreign key: what is written
-late for a key that was erased meanwhile must fail nothing."""
-
 notices = Table(
     "notices",
     metadata,
