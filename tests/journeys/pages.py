@@ -12,7 +12,7 @@ from typing import Literal
 from attrs import frozen
 from playwright.sync_api import Page
 
-Role = Literal["anybody", "newcomer", "customer", "staff", "enterprise", "admin"]
+Role = Literal["anybody", "newcomer", "beginner", "customer", "staff", "enterprise", "admin"]
 
 
 @frozen
@@ -150,6 +150,11 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("portfolio refused", "staff", "/staff/showcase", _submit_empty("^Add$")),
     PageState("portfolio, removal", "staff", "/staff/showcase", _choose("Remove")),
     PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
+    PageState("home, first steps", "beginner", "/"),
+    PageState("profile form, empty", "beginner", "/staff/me"),
+    PageState("profile to come", "beginner", "/staff/me/preview"),
+    PageState("portfolio, empty", "beginner", "/staff/showcase"),
+    PageState("earnings, none yet", "beginner", "/staff/payouts"),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
 )
 
@@ -265,7 +270,32 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
     PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
 )
 
+
+def _unfold_bar(page: Page) -> None:
+    page.get_by_role("region", name="Demo").locator("summary").click()
+
+
+def _arm_too_often(page: Page) -> None:
+    page.get_by_label("How many times").fill("99")
+    _submit_empty("^Arm it$")(page)
+
+
+_OF_TESTERS: tuple[PageState, ...] = (
+    PageState("tour", "anybody", "/sandbox/tour"),
+    PageState("demo bar unfolded", "customer", "/sandbox/tour", _unfold_bar),
+    PageState("clock of the demo", "customer", "/sandbox/clock"),
+    PageState("clock of the demo, moved", "staff", "/sandbox/clock?position=0&since=1790000000"),
+    PageState(
+        "clock of the demo, nothing", "anybody", "/sandbox/clock?position=999999&mail=999999"
+    ),
+    PageState("mails of the demo", "anybody", "/sandbox/mails"),
+    PageState("mails of the demo, none", "anybody", "/sandbox/mails?before=1"),
+    PageState("payment faults", "anybody", "/sandbox/faults"),
+    PageState("payment faults refused", "anybody", "/sandbox/faults", _arm_too_often),
+)
+
 PAGE_STATES = (
+    *_OF_TESTERS,
     *_SIGNED_OUT,
     *_OF_EVERY_ACCOUNT,
     *_OF_CUSTOMERS,
