@@ -7,8 +7,8 @@ from sqlalchemy import Column, PrimaryKeyConstraint, Text, text
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
-revision = "0038"
-down_revision = "0037"
+revision = "0040"
+down_revision = "0038"
 
 
 def upgrade() -> None:
