@@ -65,7 +65,7 @@ async def test_alerts_lead_to_their_booking(world: HttpDeployment) -> None:
     admin = await world.signed_in_client(world.admin.id)
     page = (await admin.get("/admin")).text
     assert f'href="/admin/bookings/{booking.id}"' in page
-    assert "is on hold: Why not" in page
+    assert f"The payout of booking {booking.code} is on hold: Why not" in page
     assert (await admin.get("/admin?page=99")).text.count("There are no more.") == 1
 
 
