@@ -10,13 +10,14 @@ from staffbooking_http.api import mounting
 from staffbooking_http.pages import (
     account,
     assets,
-    availability,
     booking_disputes,
     booking_documents,
     bookings,
+    calendars,
     documentation,
     email_links,
     home,
+    hours,
     information,
     landing,
     messages,
@@ -29,6 +30,7 @@ from staffbooking_http.pages import (
     search,
     settings,
     sitemap,
+    special_days,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
 
@@ -42,7 +44,9 @@ _PAGE_MODULES = (
     reviews,
     messages,
     profile,
-    availability,
+    hours,
+    special_days,
+    calendars,
     payouts,
     account,
     settings,

@@ -34,6 +34,7 @@ from staffbooking_http.pages.booking_texts import (
     guidance_sentence,
 )
 from staffbooking_http.pages.faults import fault_sentence, field_label
+from staffbooking_http.pages.hours_texts import format_shifts
 from staffbooking_http.pages.icons import draw_icon
 from staffbooking_http.pages.locales import (
     PageLocale,
@@ -106,12 +107,14 @@ def create_environment(base_path: str) -> Environment:
         "guidance": _format_guidance,
         "initials": _format_initials,
         "moment": _by_locale(PageLocale.format_moment),
+        "local_clock": _by_locale(PageLocale.format_local_clock),
         "money": _by_locale(PageLocale.format_money),
         "month": _by_locale(PageLocale.format_month),
         "number": _by_locale(PageLocale.format_number),
         "prose": _format_prose,
         "public_name": _format_public_name,
         "shape": _format_schema,
+        "shifts": _by_locale(format_shifts),
         "short_day": _by_locale(PageLocale.format_short_day),
         "span": _format_span,
         "status_label": STATUS_LABELS.__getitem__,

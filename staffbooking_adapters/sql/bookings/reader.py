@@ -61,7 +61,7 @@ from staffbooking_core.domain.bookings.booking import (
 )
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
 from staffbooking_core.domain.bookings.refunds import Refund
-from staffbooking_core.domain.companions.availability import DAY
+from staffbooking_core.domain.companions.availability import DAY, Interval
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.ports import (
     BookingQuery,
@@ -237,6 +237,18 @@ def _select_soonest_ids(size: int, condition: ColumnElement[bool]) -> Select[tup
 
 
 @cache
+def companion_bookings_within(size: int) -> Statement:
+    overlapping = select(*BOOKING_COLUMNS).where(
+        bookings.c.companion_id == bindparam("companion_id", type_=BigInt),
+        bookings.c.starts_at > bindparam("first", type_=Instant),
+        bookings.c.starts_at < bindparam("until", type_=Instant),
+        bookings.c.ends_at > bindparam("since", type_=Instant),
+        bookings.c.status != BookingStatus.CANCELLED,
+    )
+    return Statement(overlapping.order_by(*_SOONEST_FIRST).limit(size))
+
+
+@cache
 def open_payouts(size: int) -> Statement:
     due_at = func.coalesce(bookings.c.payout_due_at, bookings.c.created_at)
     found = select(*BOOKING_COLUMNS).where(is_open_payout).limit(size).offset(OFFSET_PARAM)
@@ -339,6 +351,18 @@ class BookingsReader:
         rows = await self.connection.fetch_all(companion_bookings_since(page_size(limit)), **params)
         found = [to_booking(row) for row in rows[:limit]]
         return sorted(found, key=lambda booking: (booking.starts_at, booking.id))
+
+    async def bookings_within(
+        self, companion_id: int, span: Interval, limit: int
+    ) -> Sequence[Booking]:
+        rows = await self.connection.fetch_all(
+            companion_bookings_within(page_size(limit)),
+            companion_id=companion_id,
+            first=span.starts_at - DAY,
+            since=span.starts_at,
+            until=span.ends_at,
+        )
+        return [to_booking(row) for row in rows[:limit]]
 
     async def request_context(
         self,

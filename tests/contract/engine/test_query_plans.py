@@ -78,6 +78,7 @@ OTHERS = {
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
     "bookings since": bookings_reader.companion_bookings_since(500),
+    "bookings within": bookings_reader.companion_bookings_within(501),
     "bookings between people": bookings_reader.bookings_between(50),
     "photos": companions_reader.LIST_PHOTOS,
     "agenda": companions_reader.GET_COMPANION_AVAILABILITY,
