@@ -22,7 +22,7 @@ from cattrs import Converter
 from cattrs.errors import ClassValidationError, IterableValidationError
 from cattrs.gen import make_dict_structure_fn
 
-from staffbooking_core.bounds import IntegerBounds, ListBounds, Unset
+from staffbooking_core.bounds import AmountBounds, IntegerBounds, ListBounds, Unset
 from staffbooking_core.errors import FieldError, InvalidField, MissingField
 from staffbooking_core.inputs import SlotHours
 from staffbooking_core.value_checks import BOUND_CHECKS, check_date, uniqueness_key
@@ -239,6 +239,7 @@ _BOUND_CHECKS: dict[type, StructureHook] = {**BOUND_CHECKS, QueryPriceBound: _ch
 
 _QUERY_NUMBERS: dict[type, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     IntegerBounds: (_INTEGER_PATTERN, int),
+    AmountBounds: (_DECIMAL_PATTERN, Decimal),
     QueryPriceBound: (_DECIMAL_PATTERN, Decimal),
 }
 """How numbers of a query are parsed; a text of another form is passed on as text and rejected."""

@@ -22,6 +22,7 @@ from attrs import field, frozen
 from staffbooking_adapters.settings_exposure import (
     DEFAULT_SECRET,
     STRONG_SECRET_LENGTH,
+    is_exposed,
     is_loopback,
     is_public_url,
     is_weak_secret,
@@ -175,6 +176,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
         payment_window=read("PAYMENT_WINDOW", _parse_payment_window, ""),
         limits=read("LIMITS", parse_rate_limits, ""),
         sandbox=read("SANDBOX", _parse_flag, "1" if is_fake else "0"),
+        keeps_mails=not (read.has("SMTP_URL") or is_exposed(base_url, listening_address)),
         webhook_allow_insecure=read("WEBHOOK_ALLOW_INSECURE", _parse_flag, "0"),
     )
     settings = Settings(
@@ -207,9 +209,8 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
 
 
 def _load_fake_settings(read: _EnvironmentReader) -> FakeProcessorSettings:
-    return FakeProcessorSettings(
-        manual_payees=read("FAKE_PAYEES", _parse_fake_payees, "auto") == "manual"
-    )
+    payees = read("FAKE_PAYEES", _parse_fake_payees, "auto")
+    return FakeProcessorSettings(manual_payees=payees == "manual")
 
 
 def _load_stripe_settings(read: _EnvironmentReader) -> StripeSettings:
@@ -281,8 +282,8 @@ def _check_exposure(
     """Require strong secret keys, and with the fake processor an explicit choice of the sandbox,
     where strangers can reach the deployment."""
     listens_beyond_loopback = listening_address is not None and not is_loopback(listening_address)
-    is_exposed = listens_beyond_loopback or is_public_url(settings.policy.base_url)
-    if is_exposed and any(map(is_weak_secret, settings.secret_keys)):
+    is_open = is_exposed(settings.policy.base_url, listening_address)
+    if is_open and any(map(is_weak_secret, settings.secret_keys)):
         where = "beyond loopback" if listens_beyond_loopback else "on a public base URL"
         raise SettingsError(
             "SECRET_KEY",

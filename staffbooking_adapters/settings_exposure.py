@@ -49,3 +49,10 @@ def is_public_url(base_url: str) -> bool:
 def is_loopback(address: str) -> bool:
     """Whether a server that listens on this IP address is reached from its own machine alone."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def is_exposed(base_url: str, listening_address: str | None) -> bool:
+    """Whether strangers can reach a deployment: by its URL, or where its server listens beyond its
+    own machine. `listening_address` is None where no server is known."""
+    listens_beyond = listening_address is not None and not is_loopback(listening_address)
+    return listens_beyond or is_public_url(base_url)

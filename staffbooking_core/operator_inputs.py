@@ -29,10 +29,20 @@ class ResolutionOutcome(StrEnum):
 
 
 @frozen(kw_only=True)
-class ResolveDispute(OperatorDecision):
+class DisputeDecision:
+    """How a dispute is to end."""
+
     outcome: ResolutionOutcome
     amount: Annotated[Decimal, AmountBounds(le=Decimal(99_999_999_999))] | None = None
     """The customer's part of a split, and required for one."""
+
+
+@frozen(kw_only=True)
+class ResolveDispute(DisputeDecision):
+    """A decision of a dispute with its reason."""
+
+    reason: MultilineText
+    """Read by both parties, and kept in the audit."""
 
 
 class BookingsOfDisabled(StrEnum):

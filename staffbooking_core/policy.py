@@ -26,6 +26,9 @@ class Policy:
     base_url: str = "http://127.0.0.1:8000"
     sandbox: bool = True
     """Whether the clock may be advanced and payment failures injected (CONTRACT 9)."""
+    keeps_mails: bool = False
+    """Whether a sandbox keeps its mails for testers to read, links with tokens included: where no
+    stranger reaches it, and no mail server is set."""
 
     # Price (CONTRACT 4)
     platform_fee_ppm: int = 150_000

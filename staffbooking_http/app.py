@@ -165,7 +165,10 @@ class StaffbookingApp(Litestar):
             (b"permissions-policy", pages.PERMISSIONS_POLICY.encode()),
             (b"cross-origin-opener-policy", b"same-origin"),
         )
-        handlers = pages.page_handlers(sandbox=site.ports.sandbox is not None)
+        self._demo_bars = pages.make_demo_bars(site.ports)
+        handlers = pages.page_handlers(
+            sandbox=site.ports.sandbox is not None, testers=self._demo_bars is not None
+        )
         endpoints: list[tuple[str, TableEntry]] = [
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
         ]
@@ -359,7 +362,12 @@ class StaffbookingApp(Litestar):
             await send(message)
 
         method = "GET" if omits_body else scope["method"]
-        page_scope = {**scope, "method": method, "state": {**scope.get("state", {})}}
+        state = {**scope.get("state", {})}
+        if self._demo_bars is not None:
+            cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie")
+            state["keeps_mails"] = self.site.ports.policy.keeps_mails
+            state["demo"] = await self._demo_bars.make(scope["path"], cookies)
+        page_scope = {**scope, "method": method, "state": state}
         await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
 
     def _page_headers(self, request_id: str) -> tuple[Header, ...]:

@@ -17,7 +17,7 @@ from staffbooking_adapters.fake.faults import FaultInjector
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import invalid_field
-from staffbooking_core.ports import CheckoutPage, Clock, PayeePage
+from staffbooking_core.ports import ArmedFault, CheckoutPage, Clock, PayeePage
 
 NOT_A_TEST_CARD: Final = "Only the test cards can pay here"
 
@@ -102,6 +102,10 @@ class FakeSandbox:
             await books.save_faults(tx, (*await books.lock_faults(tx), fault))
 
         await self.store.transact(unit)
+
+    async def list_faults(self) -> Sequence[ArmedFault]:
+        waiting = await self.store.read(books.pending_faults)
+        return [ArmedFault(each.op, each.kind, each.times) for each in waiting]
 
     async def clear_faults(self) -> None:
         async def unit(tx: FakeStoreTransaction) -> None:

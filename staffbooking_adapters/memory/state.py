@@ -45,6 +45,7 @@ from staffbooking_core.ports import (
     Notification,
     NotificationKind,
     RebookingCredit,
+    SentMail,
     SkippedRow,
     StoredResponse,
 )
@@ -304,6 +305,9 @@ class MemoryState:
     imports: Table[str, ImportProgress] = field(factory=Table)
     skipped_rows: Table[tuple[str, int], SkippedRow] = field(factory=Table)
     """By fingerprint and line."""
+    sample_accounts: Table[int, None] = field(factory=Table)
+    """The users whom the sample made."""
+    sent_mails: Table[int, SentMail] = field(factory=Table)
     clock_offset: timedelta = timedelta()
 
     def fork(self) -> MemoryState:
@@ -334,6 +338,7 @@ class SharedState:
     inquiry_ids: Iterator[int] = field(factory=lambda: count(1))
     conversation_ids: Iterator[int] = field(factory=lambda: count(1))
     statement_ids: Iterator[int] = field(factory=lambda: count(1))
+    mail_ids: Iterator[int] = field(factory=lambda: count(1))
     rate_limit_windows: dict[str, RateLimitWindow] = field(factory=dict)
     key_last_used_at: dict[int, datetime] = field(factory=dict)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
-
-from attrs import frozen
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.memory.accounts.admission import MemoryAdmission
@@ -36,6 +34,7 @@ from staffbooking_adapters.memory.payments.ledger import LedgerReader
 from staffbooking_adapters.memory.payments.operations import OperationsReader, OperationsWriter
 from staffbooking_adapters.memory.payments.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.memory.privacy import PersonalDataReader, PersonalDataWriter
+from staffbooking_adapters.memory.sandbox.store import SandboxReader, SandboxWriter
 from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction, SharedState
 from staffbooking_adapters.memory.webhooks.store import (
     WebhooksReader,
@@ -51,27 +50,6 @@ T = TypeVar("T")
 
 MAX_WRITE_ATTEMPTS = 5
 """How often a transaction runs before its Conflict is raised to the caller."""
-
-
-@frozen
-class SandboxReader:
-    """Reads the sandbox's clock offset."""
-
-    tx: MemoryTransaction
-
-    async def clock_offset(self) -> timedelta:
-        return self.tx.state.clock_offset
-
-
-@frozen
-class SandboxWriter(SandboxReader):
-    """Reads and writes the sandbox's clock offset."""
-
-    async def lock_clock(self) -> timedelta:
-        return self.tx.state.clock_offset
-
-    async def set_clock_offset(self, offset: timedelta) -> None:
-        self.tx.state.clock_offset = offset
 
 
 class MemoryStore:

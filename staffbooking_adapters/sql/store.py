@@ -46,7 +46,7 @@ from staffbooking_adapters.sql.payments.ledger import LedgerReader
 from staffbooking_adapters.sql.payments.operations import OperationsReader, OperationsWriter
 from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
-from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
+from staffbooking_adapters.sql.sandbox.store import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.schema.accounts import inquiries
 from staffbooking_adapters.sql.schema.bookings import answers, counters, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata

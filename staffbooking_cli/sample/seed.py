@@ -34,6 +34,7 @@ from staffbooking_core.domain.accounts.users import Role, Subscription, User
 from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import CreateApiKey, ImportedCompanion, SubmitInquiry
 from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.accounts.administration import CreateUser
 from staffbooking_core.usecases.companions import imports
@@ -47,6 +48,8 @@ _JOINING_DAYS_AGO = (500, 440, 380, 320, 260)
 """When the people join, an equal part of them each time."""
 _REVIEWED_OTHERS = 13
 _PORTFOLIO_OTHERS = 6
+_OPEN_ACCOUNTS = (CUSTOMER_EMAIL, SECOND_CUSTOMER_EMAIL, ENTERPRISE_EMAIL, STAFF_EMAIL)
+"""Besides the admin, whose account is created last."""
 _INQUIRIES = (
     (
         "Rosa Lind",
@@ -96,7 +99,16 @@ async def fill_database(ports: Ports) -> None:
     else:
         await _live_until(ports, now, people)
     await return_to_present(ports)
+    await _open_accounts(ports, _OPEN_ACCOUNTS)
     await _create_missing_user(ports, ADMIN_EMAIL, *ADMIN_NAME, role=Role.ADMIN)
+    await _open_accounts(ports, (ADMIN_EMAIL,))
+
+
+async def _open_accounts(ports: Ports, emails: Sequence[str]) -> None:
+    """Let everybody who tries the demo sign in to these accounts with one click."""
+    for email in emails:
+        user = await administration.get_user(ports, email)
+        await sandbox.mark_sample_account(ports, user.id)
 
 
 async def _live_until(ports: Ports, now: datetime, people: Sequence[SamplePerson]) -> None:

@@ -34,8 +34,9 @@ class _SilentNotifier:
 
 
 def silence(ports: Ports) -> Ports:
-    """The ports with a notifier that sends nothing."""
-    return evolve(ports, notifier=_SilentNotifier())
+    """The ports with a notifier that sends nothing, of which nothing is kept."""
+    policy = evolve(ports.policy, keeps_mails=False)
+    return evolve(ports, notifier=_SilentNotifier(), policy=policy)
 
 
 async def set_clock_back(ports: Ports, to: datetime) -> None:

@@ -89,6 +89,7 @@ from staffbooking_core.ports.personal_data import PersonalDataReadPort, Personal
 from staffbooking_core.ports.portfolio import PortfolioReadPort, PortfolioWritePort
 from staffbooking_core.ports.presence import PresenceReadPort, PresenceWritePort, UserPresence
 from staffbooking_core.ports.processor import (
+    ArmedFault,
     CheckoutPage,
     CheckupFinding,
     PayeePage,
@@ -96,7 +97,15 @@ from staffbooking_core.ports.processor import (
     SandboxProcessor,
 )
 from staffbooking_core.ports.reviews import ALREADY_REVIEWED, ReviewsReadPort, ReviewsWritePort
-from staffbooking_core.ports.sandbox import SandboxReadPort, SandboxWritePort
+from staffbooking_core.ports.sandbox import (
+    MAX_SENT_MAILS,
+    NewSentMail,
+    NextTimer,
+    SandboxMark,
+    SandboxReadPort,
+    SandboxWritePort,
+    SentMail,
+)
 from staffbooking_core.ports.store import OpenTransaction, ReadView, Store, Transaction
 from staffbooking_core.ports.timers import Timer, TimersWritePort
 from staffbooking_core.ports.webhooks import (
@@ -142,6 +151,7 @@ __all__ = [
     "IDEMPOTENCY_KEY_TAKEN",
     "IN_PROGRESS",
     "MAX_LOGIN_ADDRESSES",
+    "MAX_SENT_MAILS",
     "PARTY_DISABLED",
     "AccountsReadPort",
     "AccountsWritePort",
@@ -149,6 +159,7 @@ __all__ = [
     "AlertsReadPort",
     "AlertsWritePort",
     "ApiKeyCaller",
+    "ArmedFault",
     "AuditReadPort",
     "AuditWritePort",
     "AuditedBooking",
@@ -196,8 +207,10 @@ __all__ = [
     "MessagesWritePort",
     "MetricsReadPort",
     "NewApiKey",
+    "NewSentMail",
     "NewUser",
     "NewWebhookEndpoint",
+    "NextTimer",
     "Notification",
     "NotificationKind",
     "NotificationsReadPort",
@@ -223,11 +236,13 @@ __all__ = [
     "RebookingCredit",
     "ReviewsReadPort",
     "ReviewsWritePort",
+    "SandboxMark",
     "SandboxProcessor",
     "SandboxReadPort",
     "SandboxWritePort",
     "SearchCandidate",
     "SearchPage",
+    "SentMail",
     "SessionCaller",
     "SkippedRow",
     "Store",

@@ -88,6 +88,11 @@ class AccountsReadPort(Protocol):
         """An API key by id."""
         ...
 
+    async def sample_accounts(self) -> Sequence[User]:
+        """The accounts that the sample of a sandbox made and that are neither disabled nor erased,
+        by id."""
+        ...
+
 
 class AccountsWritePort(AccountsReadPort, Protocol):
     """Commands on users, sessions and API keys."""
@@ -134,4 +139,8 @@ class AccountsWritePort(AccountsReadPort, Protocol):
 
     async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
         """Revoke an API key; one that is revoked keeps its first time."""
+        ...
+
+    async def mark_sample_account(self, user_id: int) -> None:
+        """Mark an account as one that the sample made; marking it again changes nothing."""
         ...

@@ -168,6 +168,18 @@ class BookingsReadPort(Protocol):
         ones whose payout the companion still expects."""
         ...
 
+    async def earnings_of(
+        self, companion_id: int, first: date, last: date, limit: int
+    ) -> Sequence[Booking]:
+        """Up to `limit` bookings of a companion that bring money (`has_earning`), with their event
+        on a local date from `first` to `last`, the latest start first."""
+        ...
+
+    async def open_earnings_of(self, companion_id: int, limit: int) -> Sequence[Booking]:
+        """Up to `limit` bookings of a companion of which money is to come or is owed
+        (`has_open_earning`), the earliest start first."""
+        ...
+
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         """The ids of bookings for which a companion owes money (`owed_by_staff`), ascending."""
         ...

@@ -18,7 +18,7 @@ class PortfolioReadPort(Protocol):
     """Queries on portfolio items, images and calendar feeds."""
 
     async def portfolio_items_of(self, companion_id: int) -> Sequence[PortfolioItem]:
-        """All portfolio items of a companion, the newest first."""
+        """All portfolio items of a companion in the order in which they are shown."""
         ...
 
     async def portfolio_item(self, item_id: int) -> PortfolioItem | None:

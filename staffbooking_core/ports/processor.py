@@ -167,6 +167,15 @@ class PayeePage:
     return_url: str
 
 
+@frozen
+class ArmedFault:
+    """A fault that the next `times` calls of an operation of the simulated processor meet."""
+
+    op: str
+    kind: str
+    times: int
+
+
 class SandboxProcessor(Protocol):
     """Controls of a simulated processor, for sandboxes and tests. Amounts are in minor units."""
 
@@ -201,6 +210,10 @@ class SandboxProcessor(Protocol):
 
         Raises InvalidField on `op`, `kind` or `times`.
         """
+        ...
+
+    async def list_faults(self) -> Sequence[ArmedFault]:
+        """The faults that are still to come, the oldest first."""
         ...
 
     async def clear_faults(self) -> None:

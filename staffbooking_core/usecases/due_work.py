@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import timers
@@ -33,6 +34,14 @@ async def run_all_due(
         done += count
     await delete_expired(ports)
     return done
+
+
+async def run_due_for(ports: Ports, seconds: float) -> None:
+    """Do due work, except webhook deliveries, for about so long in real time. Workers do the
+    rest."""
+    end = ports.clock.wall() + timedelta(seconds=seconds)
+    while await _run_due_item(ports) and ports.clock.wall() < end:
+        pass
 
 
 async def _run_due_item(ports: Ports) -> int:

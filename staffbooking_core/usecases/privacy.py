@@ -318,6 +318,7 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         await _refresh_companions(tx.companions, reviewee_ids)
         for endpoint in await tx.webhooks.endpoints_of(user_id):
             await erase_endpoint(tx.webhooks, endpoint.id, now)
+        await tx.sandbox.delete_sent_mails()  # Those to others may name the person.
         return user, [*names, *file_names]
 
     user, names = await ports.store.run_transaction(unit)

@@ -1,22 +1,31 @@
-"""The sandbox: moves the service's clock and injects faults into the fake processor (CONTRACT 9).
-Available only where payments are simulated."""
+"""The sandbox: moves the service's clock and injects faults into the fake processor (CONTRACT 9);
+lets testers sign in as people of the sample, and read the mails that were sent. Available only
+where payments are simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from attrs import frozen
+
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.payments.processor import ProcessorError
 from staffbooking_core.errors import Conflict, NotFound, RuleBroken, invalid_field
 from staffbooking_core.ports import (
     CheckoutPage,
+    NextTimer,
     PayeePage,
     Ports,
+    SandboxMark,
     SandboxProcessor,
+    SentMail,
     Transaction,
 )
 from staffbooking_core.usecases import health
+from staffbooking_core.usecases.accounts import sessions
 from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated, validated_lookup
 
@@ -138,3 +147,91 @@ async def simulate_chargeback(ports: Ports, code: str, outcome: str) -> None:
     since = await ports.clock.business()
     await simulated.chargeback(booking.id, outcome)
     await _sync_subject(ports, booking.id, since)
+
+
+# Testers ----------------------------------------------------------------------------------
+
+
+@validated
+async def mark_sample_account(ports: Ports, user_id: int) -> None:
+    """Mark an account that the sample made: everybody may sign in as its owner.
+
+    Raises NotFound without a sandbox.
+    """
+    require_sandbox(ports)
+    await ports.store.run_transaction(lambda tx: tx.accounts.mark_sample_account(user_id))
+
+
+@validated
+async def list_sample_accounts(ports: Ports) -> Sequence[User]:
+    """The accounts of the sample that can sign in, by id. Raises NotFound without a sandbox."""
+    require_sandbox(ports)
+    async with ports.store.read_view() as view:
+        return await view.accounts.sample_accounts()
+
+
+@validated
+async def sign_in_sample_account(ports: Ports, user_id: int) -> tuple[User, str]:
+    """Sign in as somebody of the sample; returns the user, and the token of a new session.
+
+    Raises NotFound without a sandbox, and for every other account.
+    """
+    if not any(user.id == user_id for user in await list_sample_accounts(ports)):
+        raise NotFound("Account")
+    return await sessions.start_session(ports, user_id)
+
+
+@frozen
+class Happenings:
+    """What happened after a place in the order of things."""
+
+    events: Sequence[bytes]
+    """Encoded envelopes, the oldest first."""
+    mails: Sequence[SentMail]
+    """The oldest first."""
+    has_more: bool
+    """Whether more happened than this."""
+
+
+@validated
+async def find_next_timer(ports: Ports) -> NextTimer | None:
+    """The next moment at which a booking changes by itself. Raises NotFound without a sandbox."""
+    require_sandbox(ports)
+    now = await ports.clock.business()
+    async with ports.store.read_view() as view:
+        return await view.sandbox.next_timer(now)
+
+
+@validated
+async def get_mark(ports: Ports) -> SandboxMark:
+    """The present place in the order of what happens. Raises NotFound without a sandbox."""
+    require_sandbox(ports)
+    async with ports.store.read_view() as view:
+        return await view.sandbox.mark()
+
+
+@validated
+async def list_happenings(ports: Ports, mark: SandboxMark, limit: int) -> Happenings:
+    """Up to `limit` events and as many mails after a mark. Raises NotFound without a sandbox."""
+    require_sandbox(ports)
+    async with ports.store.read_view() as view:
+        events = await view.webhooks.feed_events_after(
+            None, mark.position, frozenset(EventName), limit + 1
+        )
+        mails = await view.sandbox.sent_mails_after(mark.mail_id, limit + 1)
+    has_more = len(events) > limit or len(mails) > limit
+    return Happenings(events[:limit], mails[:limit], has_more)
+
+
+@validated
+async def list_sent_mails(
+    ports: Ports, before_id: int | None, limit: int
+) -> tuple[Sequence[SentMail], bool]:
+    """Up to `limit` kept mails with ids below `before_id`, the newest first, and whether there are
+    more. Raises NotFound without a sandbox, and where mails are not kept."""
+    require_sandbox(ports)
+    if not ports.policy.keeps_mails:
+        raise NotFound("Mails")
+    async with ports.store.read_view() as view:
+        found = await view.sandbox.sent_mails(limit + 1, before_id)
+    return found[:limit], len(found) > limit

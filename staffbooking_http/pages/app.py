@@ -6,6 +6,7 @@ from typing import Any
 from litestar.handlers import HTTPRouteHandler
 
 from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
 from staffbooking_http.api import mounting
 from staffbooking_http.pages import (
     account,
@@ -15,6 +16,7 @@ from staffbooking_http.pages import (
     bookings,
     calendars,
     documentation,
+    earnings,
     email_links,
     home,
     hours,
@@ -33,6 +35,8 @@ from staffbooking_http.pages import (
     special_days,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
+from staffbooking_http.pages.testers import handlers as testers_handlers
+from staffbooking_http.pages.testers.bar import DemoBars
 
 _PAGE_MODULES = (
     home,
@@ -48,6 +52,7 @@ _PAGE_MODULES = (
     special_days,
     calendars,
     payouts,
+    earnings,
     account,
     settings,
     preferences,
@@ -82,12 +87,22 @@ def page_state() -> dict[str, Any]:
     return {"market": landing.MarketCache()}
 
 
-def page_handlers(*, sandbox: bool) -> list[HTTPRouteHandler]:
-    """The handlers of all pages; `sandbox` adds the fake processor's pages.
+def make_demo_bars(ports: Ports) -> DemoBars | None:
+    """The bars of a sandbox, which show nothing without a sample; None without a sandbox."""
+    return DemoBars(ports) if ports.policy.sandbox and ports.sandbox is not None else None
+
+
+def page_handlers(*, sandbox: bool, testers: bool = False) -> list[HTTPRouteHandler]:
+    """The handlers of all pages; `sandbox` adds the fake processor's pages, `testers` those of a
+    sandbox's testers.
 
     The handlers read `site`, `document` and `page_state` from the state of their application.
     """
-    modules = (*_PAGE_MODULES, sandbox_pages) if sandbox else _PAGE_MODULES
+    modules: list[Any] = [*_PAGE_MODULES]
+    if sandbox:
+        modules.append(sandbox_pages)
+    if testers:
+        modules.append(testers_handlers)
     return [handler for module in modules for handler in module.PAGES]
 
 

@@ -71,12 +71,14 @@ async def _count_market(ports: Ports) -> Market:
 async def show_landing(call: Call, market_cache: MarketCache) -> Template | Response[bytes]:
     """Show what the service is for: the search, services, cities and the best rated people."""
     ports = call.ports
-    best = await search.search(ports, CompanionQuery(limit=_TOP_COMPANIONS))
+    found = await search.search(ports, CompanionQuery(limit=_TOP_COMPANIONS))
+    best = found[:_TOP_COMPANIONS]
     return render_public(
         call,
         None,
         "home.html",
-        companions=[request_body.parse_object(row) for row in best[:_TOP_COMPANIONS]],
+        best=best,
+        companions=[request_body.parse_object(row) for row in best],
         services=await market_cache.get_service_names(ports),
         market=await market_cache.get_market(ports),
         today=(await ports.clock.business()).date(),

@@ -51,6 +51,14 @@ class PageLocale:
         """A month such as `December 2026`."""
         return _format_date(_to_date(day), "yMMMM", self.formats)
 
+    def format_short_month(self, day: date | str) -> str:
+        """A month such as `Dec`."""
+        return _format_date(_to_date(day), "MMM", self.formats)
+
+    def format_local_day(self, instant: datetime | str, timezone: str) -> str:
+        """The date of an instant in a time zone, such as `18 Dec 2026`."""
+        return self.format_date(to_instant(instant).astimezone(ZoneInfo(timezone)).date())
+
     def format_weekday(self, day: date | str, short: bool = False) -> str:
         """A weekday such as `Friday`; short: `Fri`."""
         return _format_weekday(_to_date(day), "EEE" if short else "EEEE", self.formats)

@@ -24,6 +24,7 @@ from markupsafe import Markup, escape
 from staffbooking_adapters import codec
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.guidance import Guidance
+from staffbooking_http.api import request_body
 from staffbooking_http.pages.assets import asset_path
 from staffbooking_http.pages.booking_texts import (
     ACTION_LABELS,
@@ -47,6 +48,7 @@ from staffbooking_http.pages.navigation import (
     SIGNED_OUT_NAVIGATION,
     NavigationItem,
 )
+from staffbooking_http.pages.testers.bar import DemoBar
 
 _TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
 
@@ -56,11 +58,14 @@ THEME_COOKIE = "theme"
 
 @frozen
 class PageView:
-    """What templates know of a visit: the locale, the path, and the theme (empty: the system's)."""
+    """What templates know of a visit: the locale, the path, the theme (empty: the system's), the
+    bar of a sandbox with a sample, and whether a sandbox keeps its mails to be read."""
 
     locale: PageLocale
     path: str
     theme: str
+    demo: DemoBar | None = None
+    keeps_mails: bool = False
 
 
 @cache
@@ -93,6 +98,7 @@ def create_environment(base_path: str) -> Environment:
         "navigation": _navigation,
         "page_view": _page_view,
         "query": _format_query,
+        "tile": _render_tile,
     }
     environment.filters |= {
         "action_label": ACTION_LABELS.__getitem__,
@@ -106,6 +112,7 @@ def create_environment(base_path: str) -> Environment:
         "deadline_label": DEADLINE_LABELS.__getitem__,
         "guidance": _format_guidance,
         "initials": _format_initials,
+        "local_day": _by_locale(PageLocale.format_local_day),
         "moment": _by_locale(PageLocale.format_moment),
         "local_clock": _by_locale(PageLocale.format_local_clock),
         "money": _by_locale(PageLocale.format_money),
@@ -116,6 +123,7 @@ def create_environment(base_path: str) -> Environment:
         "shape": _format_schema,
         "shifts": _by_locale(format_shifts),
         "short_day": _by_locale(PageLocale.format_short_day),
+        "short_month": _by_locale(PageLocale.format_short_month),
         "span": _format_span,
         "status_label": STATUS_LABELS.__getitem__,
         "time_element": _format_time_element,
@@ -141,10 +149,13 @@ def _page_view(context: Context) -> PageView:
 def view_of_scope(scope: Mapping[str, Any]) -> PageView:
     """The visit of a request, by its headers `Accept-Language` and `Cookie`."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    state = scope.get("state", {})
     return PageView(
         find_locale(headers.get(b"accept-language", "")),
         scope["path"],
         _read_theme(headers.get(b"cookie", "")),
+        state.get("demo"),
+        state.get("keeps_mails", False),
     )
 
 
@@ -196,6 +207,36 @@ def _format_field_label(context: Context, field: str) -> str:
 def _navigation(role: Any) -> Sequence[NavigationItem]:
     """The navigation of a role; without one, that of a signed-out visitor."""
     return NAVIGATION_BY_ROLE[role] if role else SIGNED_OUT_NAVIGATION
+
+
+# People ---------------------------------------------------------------------------------
+
+
+@pass_context
+def _render_tile(
+    context: Context, row: bytes, currency: str, carried: str = "", level: int = 2
+) -> Markup:
+    """A row of the search as a tile that links to the profile; `carried` is the query string of
+    the link, `level` that of the heading."""
+    locale = _page_view(context).locale
+    return _tile_markup(context.environment, locale, row, currency, carried, level)
+
+
+# The same people are found again and again: a tile is made when its row has changed.
+@lru_cache(2_000)
+def _tile_markup(
+    environment: Environment,
+    locale: PageLocale,
+    row: bytes,
+    currency: str,
+    carried: str,
+    level: int,
+) -> Markup:
+    people = environment.get_template("people.html")
+    visit = PageView(locale, path="", theme="")
+    module: Any = people.make_module({"page_of_visit": visit})
+    tile: Markup = module.tile(request_body.parse_object(row), currency, carried, level)
+    return tile
 
 
 # Formats by locale ----------------------------------------------------------------------

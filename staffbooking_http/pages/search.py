@@ -116,9 +116,11 @@ async def _find_absent(call: Call, visitor: SignedInUser | None, code: str) -> i
 async def _search(call: Call, search_query: SearchCompanions, absent: int | None) -> dict[str, Any]:
     query = search_query.to_core(call.ports.policy.currency)
     rows = await search.search(call.ports, query)
-    shown = [request_body.parse_object(row) for row in rows[: query.limit]]
+    shown = rows[: query.limit]
+    if absent is not None:
+        shown = [row for row in shown if request_body.parse_object(row)["id"] != absent]
     return {
-        "found": [companion for companion in shown if companion["id"] != absent],
+        "found": shown,
         "number": query.page,
         "first_place": (query.page - 1) * query.limit + 1,
         "has_more": len(rows) > query.limit,

@@ -9,7 +9,7 @@ from attrs import asdict, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.notifications.preferences import optional_kinds_of
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ChangePassword, EraseAccount
@@ -85,7 +85,8 @@ async def choose_notifications(request: PageRequest) -> Redirect:
     call = get_call(request)
     visitor = await require_signed_in(call, return_to=_ACCOUNT_PATH)
     ticked = asdict(await read_form(call, visitor, _NotificationForm))
-    wanted = {NotificationKind(kind): bool(mark) for kind, mark in ticked.items()}
+    kinds = optional_kinds_of(visitor.user.role)
+    wanted = {kind: bool(ticked[kind]) for kind in kinds}
     await notifications.set_preferences(call.ports, visitor.user.id, wanted)
     return _redirect_with_flash("mails")
 
@@ -164,7 +165,10 @@ async def _account_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     return {
         "sessions": [session_record(each, visitor.session) for each in sessions],
         "others": _OTHER_SESSIONS,
-        "mails": [(kind, NOTICE_DESCRIPTIONS[kind], wanted) for kind, wanted in choices.items()],
+        "mails": [
+            (kind, NOTICE_DESCRIPTIONS[kind], choices[kind])
+            for kind in optional_kinds_of(visitor.user.role)
+        ],
     }
 
 

@@ -5,12 +5,8 @@ from collections.abc import Sequence
 from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
-from staffbooking_core.errors import FieldError, MissingField, invalid_field
-from staffbooking_core.operator_inputs import (
-    ResolutionOutcome,
-    ResolveDispute,
-)
+from staffbooking_core.domain.bookings.lifecycle import Party
+from staffbooking_core.operator_inputs import ResolveDispute
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.administration import (
     AdminDisputeRecord,
@@ -24,7 +20,7 @@ from staffbooking_core.representations.administration import (
 )
 from staffbooking_core.representations.bookings import BookingRecord, booking_record
 from staffbooking_core.usecases.accounts import administration
-from staffbooking_core.usecases.bookings import actions, disputes
+from staffbooking_core.usecases.bookings import actions, dispute_cases, disputes
 from staffbooking_core.usecases.payments import ledger_check, payouts, refunds
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import (
@@ -37,12 +33,6 @@ from staffbooking_http.routes.admin_endpoints import (
     change_endpoint,
     list_endpoint,
 )
-
-_RESOLUTION_TRIGGERS = {
-    ResolutionOutcome.RELEASE: Trigger.RELEASE,
-    ResolutionOutcome.REFUND: Trigger.REFUND,
-    ResolutionOutcome.SPLIT: Trigger.SPLIT,
-}
 
 
 async def _check_booking(call: Call) -> object:
@@ -88,26 +78,13 @@ async def list_disputes(call: Call, _: int, __: int) -> Sequence[object]:
 )
 async def resolve_dispute(call: Call, ports: Ports) -> object:
     wanted: ResolveDispute = call.parsed_input
-    trigger = _RESOLUTION_TRIGGERS[wanted.outcome]
+    trigger = dispute_cases.RESOLUTION_TRIGGERS[wanted.outcome]
+    share = dispute_cases.customer_share(wanted, ports.policy.currency)
     booking = await disputes.resolve_dispute(
-        *(ports, call.path_code(), trigger, _split_amount(call, wanted), wanted.reason),
-        actor_id=call.user.id,
+        *(ports, call.path_code(), trigger, share, wanted.reason), actor_id=call.user.id
     )
     [record] = await _dispute_records(ports, [booking])
     return record
-
-
-def _split_amount(call: Call, wanted: ResolveDispute) -> int:
-    """The customer's part in minor units; 0 where there is no split."""
-    is_split = wanted.outcome is ResolutionOutcome.SPLIT
-    if is_split and wanted.amount is None:
-        raise MissingField([FieldError("amount", "is required for a split")])
-    if not is_split and wanted.amount is not None:
-        raise invalid_field("amount", "is for a split only")
-    try:
-        return call.ports.policy.currency.to_minor(wanted.amount or 0)
-    except ValueError as error:
-        raise invalid_field("amount", str(error)) from None
 
 
 # Payouts and refunds ------------------------------------------------------------------------

@@ -145,7 +145,8 @@ async def list_portfolio(call: Call, limit: int, offset: int) -> Sequence[object
 
 
 async def _moderate(call: Call, ports: Ports, status: PortfolioItemStatus) -> object:
-    item = await administration.moderate_item(ports, call.path_id("Portfolio item"), status)
+    reason: str = call.parsed_input.reason
+    item = await administration.moderate_item(ports, call.path_id("Portfolio item"), status, reason)
     emails = await administration.emails_of(ports, [item.companion_id])
     return admin_portfolio_record(item, emails)
 
@@ -155,7 +156,7 @@ async def approve_item(call: Call, ports: Ports) -> object:
     return await _moderate(call, ports, PortfolioItemStatus.APPROVED)
 
 
-@change_endpoint(_ITEM, "reject", "Only its owner can see it.")
+@change_endpoint(_ITEM, "reject", "Only its owner can see it, and reads the reason.")
 async def reject_item(call: Call, ports: Ports) -> object:
     return await _moderate(call, ports, PortfolioItemStatus.REJECTED)
 

@@ -85,7 +85,9 @@ def sources() -> Iterator[Path]:
     skipped = {"__pycache__", "build", "dist", "var"}
     for folder, names, files in os.walk(ROOT):
         names[:] = [n for n in names if n not in skipped and (n == ".ci" or n[0] != ".")]
-        yield from (Path(folder, file) for file in files if not file.endswith((".pyc", ".db")))
+        yield from (
+            Path(folder, file) for file in files if not file.endswith((".pyc", ".db", ".git"))
+        )
 
 
 def leftovers() -> re.Pattern[str]:

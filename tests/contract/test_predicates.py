@@ -16,7 +16,11 @@ from sqlalchemy import select
 from staffbooking_adapters.sql.companions.reader import is_listed
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.metrics import IS_PAYOUT_DUE
-from staffbooking_adapters.sql.schema import bookings as booking_schema, payments as payment_schema
+from staffbooking_adapters.sql.schema import (
+    bookings as booking_schema,
+    earnings as earning_schema,
+    payments as payment_schema,
+)
 from staffbooking_adapters.sql.schema.webhooks import (
     deliveries,
     is_finished_delivery,
@@ -37,6 +41,7 @@ from staffbooking_core.domain.bookings.booking import (
     PaymentStatus,
     PayoutStatus,
 )
+from staffbooking_core.domain.bookings.earnings import has_earning, has_open_earning
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, TimerKind
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.payments.payees import Payee
@@ -255,6 +260,8 @@ BOOKING_CONDITIONS = {
         booking_schema.is_unsettled,
         lambda each: each.payment_status in UNSETTLED_PAYMENT_STATUSES,
     ),
+    "earning": (earning_schema.has_earning, has_earning),
+    "open earning": (earning_schema.has_open_earning, has_open_earning),
     "payout due": (IS_PAYOUT_DUE, lambda each: each.payout_due_since(NOW) is not None),
 }
 OPERATION_CONDITIONS = {

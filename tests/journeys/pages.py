@@ -184,6 +184,30 @@ _BOOKINGS: tuple[PageState, ...] = tuple(
     for role in ("customer", "staff")
 )
 
+_OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
+    PageState("disputes", "admin", "/admin/disputes"),
+    PageState("dispute to decide", "admin", "/admin/disputes/{disputed}"),
+    PageState("dispute of an absence", "admin", "/admin/disputes/{no_show}"),
+    PageState("dispute withdrawn", "admin", "/admin/disputes/{withdrawn}"),
+    PageState(
+        "dispute decision refused",
+        "admin",
+        "/admin/disputes/{disputed}/decision?outcome=split",
+        status=400,
+    ),
+    PageState(
+        "dispute decision",
+        "admin",
+        "/admin/disputes/{disputed}/decision?outcome=split&amount=50",
+    ),
+    PageState(
+        "dispute decision without a reason",
+        "admin",
+        "/admin/disputes/{disputed}/decision?outcome=refund",
+        _submit_empty("^Decide for"),
+    ),
+)
+
 PAGE_STATES = (
     *_SIGNED_OUT,
     *_OF_EVERY_ACCOUNT,
@@ -193,4 +217,5 @@ PAGE_STATES = (
     *_OF_OPERATORS,
     *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,
+    *_OF_OPERATORS_OF_MONEY,
 )

@@ -66,10 +66,18 @@ class AccountsReader:
         key = self.tx.state.keys.get(api_key_id)
         return None if key is None else _with_last_used_at(self.tx, key)
 
+    async def sample_accounts(self) -> Sequence[User]:
+        state = self.tx.state
+        marked = [state.users[number] for number in sorted(state.sample_accounts)]
+        return [user for user in marked if user.disabled_at is None and user.erased_at is None]
+
 
 @frozen
 class AccountsWriter(AccountsReader):
     """Reads and writes users, sessions and API keys."""
+
+    async def mark_sample_account(self, user_id: int) -> None:
+        self.tx.state.sample_accounts[user_id] = None
 
     async def lock_user(self, user_id: int) -> User | None:
         return await self.user(user_id)

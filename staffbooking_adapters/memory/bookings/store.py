@@ -28,6 +28,7 @@ from staffbooking_core.domain.bookings.booking import (
     UNSETTLED_PAYMENT_STATUSES,
     Booking,
 )
+from staffbooking_core.domain.bookings.earnings import has_earning, has_open_earning
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
 from staffbooking_core.domain.companions.availability import DAY, Interval
 from staffbooking_core.errors import Conflict, ConstraintViolated
@@ -165,6 +166,21 @@ class BookingsReader:
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
         found = bookings_after(self.tx.state, after_id)
         return [booking for booking in found if booking.is_open_for(user_id)][:limit]
+
+    async def earnings_of(
+        self, companion_id: int, first: date, last: date, limit: int
+    ) -> Sequence[Booking]:
+        found = [
+            booking
+            for booking in bookings_of(self.tx.state, companion_id)
+            if has_earning(booking) and first <= booking.event_date <= last
+        ]
+        found.sort(key=lambda booking: (booking.starts_at, booking.id), reverse=True)
+        return found[:limit]
+
+    async def open_earnings_of(self, companion_id: int, limit: int) -> Sequence[Booking]:
+        found = filter(has_open_earning, bookings_of(self.tx.state, companion_id))
+        return sorted(found, key=lambda booking: (booking.starts_at, booking.id))[:limit]
 
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         return sorted(

@@ -13,6 +13,7 @@ from staffbooking_core.domain.companions.portfolio import (
     NewPortfolioItem,
     PortfolioItem,
     PortfolioItemStatus,
+    in_shown_order,
 )
 
 
@@ -95,6 +96,7 @@ class PortfolioWriter(PortfolioReader):
 
 
 def portfolio_items_of(state: MemoryState, companion_id: int) -> list[PortfolioItem]:
-    """The portfolio of a companion, the newest first."""
-    mine = (item for item in state.portfolio.values() if item.companion_id == companion_id)
-    return sorted(mine, key=lambda item: item.id, reverse=True)
+    """The portfolio of a companion in the order in which it is shown."""
+    return in_shown_order(
+        item for item in state.portfolio.values() if item.companion_id == companion_id
+    )

@@ -15,8 +15,10 @@ from staffbooking_adapters.sql.engine.dialect import in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.accounts import login_addresses
 from staffbooking_adapters.sql.schema.bookings import api_keys, sessions, users
+from staffbooking_adapters.sql.schema.sandbox import sandbox_accounts
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import (
     Role,
@@ -143,6 +145,19 @@ def users_after(size: int) -> Statement:
     return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
+LIST_SAMPLE_ACCOUNTS = Statement(
+    select(*USER_COLUMNS)
+    .join_from(sandbox_accounts, users, users.c.id == sandbox_accounts.c.user_id)
+    .where(users.c.disabled_at.is_(None), users.c.erased_at.is_(None))
+    .order_by(users.c.id)
+)
+MARK_SAMPLE_ACCOUNT = Statement(
+    upsert(sandbox_accounts)
+    .values(user_id=bindparam("user_id", type_=BigInt))
+    .on_conflict_do_nothing()
+)
+
+
 @frozen
 class AccountsReader:
     """Reads users, sessions and API keys."""
@@ -203,12 +218,18 @@ class AccountsReader:
         used_at = self.unwritten_key_uses.get(key.id)
         return key if used_at is None else evolve(key, last_used_at=used_at)
 
+    async def sample_accounts(self) -> Sequence[User]:
+        return [to_user(row) for row in await self.connection.fetch_all(LIST_SAMPLE_ACCOUNTS)]
+
 
 @frozen
 class AccountsWriter(AccountsReader):
     """Locks and writes users, sessions and API keys."""
 
     policy: Policy
+
+    async def mark_sample_account(self, user_id: int) -> None:
+        await self.connection.execute(MARK_SAMPLE_ACCOUNT, user_id=user_id)
 
     async def lock_user(self, user_id: int) -> User | None:
         return to_user.map_optional(await self.connection.fetch_one(LOCK_USER, user_id=user_id))

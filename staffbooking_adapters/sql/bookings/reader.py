@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.accounts.store import to_user
+from staffbooking_adapters.sql.bookings.earnings import earnings_of, open_earnings_of
 from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
 from staffbooking_adapters.sql.bookings.request_context import (
     BOOKABLE_COLUMNS,
@@ -407,6 +408,24 @@ class BookingsReader:
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
         params = {"user_id": user_id, "after_id": after_id}
         rows = await self.connection.fetch_all(open_bookings_of_user(page_size(limit)), **params)
+        return [to_booking(row) for row in rows[:limit]]
+
+    async def earnings_of(
+        self, companion_id: int, first: date, last: date, limit: int
+    ) -> Sequence[Booking]:
+        # A local day begins and ends within a day of the one in UTC.
+        since = datetime.combine(first, time(), UTC) - DAY
+        until = datetime.combine(last, time(), UTC) + 2 * DAY
+        params = {"companion_id": companion_id, "since": since, "until": until}
+        rows = await self.connection.fetch_all(
+            earnings_of(page_size(limit)), first=first, last=last, **params
+        )
+        return [to_booking(row) for row in rows[:limit]]
+
+    async def open_earnings_of(self, companion_id: int, limit: int) -> Sequence[Booking]:
+        rows = await self.connection.fetch_all(
+            open_earnings_of(page_size(limit)), companion_id=companion_id
+        )
         return [to_booking(row) for row in rows[:limit]]
 
     async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:

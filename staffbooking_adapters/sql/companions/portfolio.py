@@ -41,7 +41,7 @@ _IS_ITEM_OF_COMPANION = portfolio_items.c.companion_id == bindparam("companion_i
 PORTFOLIO_ITEMS_OF = Statement(
     select(*PORTFOLIO_ITEM_COLUMNS)
     .where(_IS_ITEM_OF_COMPANION)
-    .order_by(portfolio_items.c.id.desc())
+    .order_by(portfolio_items.c.position, portfolio_items.c.id.desc())
 )
 GET_PORTFOLIO_ITEM = Statement(select(*PORTFOLIO_ITEM_COLUMNS).where(_IS_ITEM))
 ADD_PORTFOLIO_ITEM = Statement(

@@ -67,7 +67,9 @@ LIST_BUSY_SLOTS_OF_COMPANIONS = Statement(
 LIST_PORTFOLIO_ITEMS = Statement(
     select(*PORTFOLIO_ITEM_COLUMNS)
     .where(in_array(portfolio_items.c.companion_id, "known"))
-    .order_by(portfolio_items.c.companion_id, portfolio_items.c.id.desc())
+    .order_by(
+        portfolio_items.c.companion_id, portfolio_items.c.position, portfolio_items.c.id.desc()
+    )
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from attrs import frozen
 from sqlalchemy import bindparam, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
@@ -21,24 +20,9 @@ async def read_clock_offset(connection: Connection) -> timedelta:
     return timedelta(microseconds=await connection.fetch_value(GET_CLOCK_OFFSET))
 
 
-@frozen
-class SandboxReader:
-    """Reads the offset of the sandbox clock."""
-
-    connection: Connection
-
-    async def clock_offset(self) -> timedelta:
-        return await read_clock_offset(self.connection)
+async def lock_clock_offset(connection: Connection) -> timedelta:
+    return timedelta(microseconds=await connection.fetch_value(LOCK_CLOCK_OFFSET))
 
 
-@frozen
-class SandboxWriter(SandboxReader):
-    """Locks and sets the offset of the sandbox clock."""
-
-    async def lock_clock(self) -> timedelta:
-        return timedelta(microseconds=await self.connection.fetch_value(LOCK_CLOCK_OFFSET))
-
-    async def set_clock_offset(self, offset: timedelta) -> None:
-        await self.connection.execute(
-            SAVE_CLOCK_OFFSET, ahead_us=offset // timedelta(microseconds=1)
-        )
+async def save_clock_offset(connection: Connection, offset: timedelta) -> None:
+    await connection.execute(SAVE_CLOCK_OFFSET, ahead_us=offset // timedelta(microseconds=1))

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -24,6 +25,8 @@ portfolio_items = Table(
     Column("description", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("status", Text, nullable=False),
+    Column("position", BigInt, nullable=False, server_default="0"),
+    Column("rejection", Text, nullable=False, server_default=text("''")),
     Column("id", BigInt, primary_key=True),
     Index("ix_portfolio_items_companion", "companion_id", "id"),
     sqlite_autoincrement=True,

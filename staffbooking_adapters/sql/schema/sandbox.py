@@ -1,8 +1,8 @@
-"""The table of the fake processor's documents."""
+"""The tables of the sandbox: the fake processor's documents, the sample's accounts, kept mails."""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, PrimaryKeyConstraint, Table, Text
+from sqlalchemy import Column, ForeignKey, Index, PrimaryKeyConstraint, Table, Text
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.metadata import metadata
@@ -28,3 +28,25 @@ Index(
     postgresql_where=fakepay_documents.c.due_at.is_not(None),
     sqlite_where=fakepay_documents.c.due_at.is_not(None),
 )
+
+sandbox_accounts = Table(
+    "sandbox_accounts",
+    metadata,
+    Column("user_id", BigInt, ForeignKey("users.id"), primary_key=True, autoincrement=False),
+)
+"""The accounts that the sample made, as which testers sign in without a password."""
+
+sandbox_mails = Table(
+    "sandbox_mails",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("sent_at", Instant, nullable=False),
+    Column("recipient", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("url", Text),
+    Column("unsubscribe_url", Text),
+    sqlite_autoincrement=True,
+)
+"""The newest mails, kept where no mail server is set. Erasing anybody empties the table."""

@@ -162,31 +162,31 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.ADMIN: _Cell("The event is over and waits to be confirmed."),
     },
     S.PAYOUT_AHEAD: {
-        P.CUSTOMER: _Cell("It took place, and %(staff)s is being paid.", A.REVIEW),
+        P.CUSTOMER: _Cell("It took place, and the booking is completed.", A.REVIEW),
         P.STAFF: _Cell("It took place, and %(payout)s is on its way to you.", A.REVIEW),
-        P.API: _Cell("It took place, and %(staff)s is being paid."),
+        P.API: _Cell("It took place, and the booking is completed."),
         P.ADMIN: _Cell("Completed; the payout of %(payout)s is ahead."),
     },
     S.PAYOUT_HELD: {
-        P.CUSTOMER: _Cell("It took place. The payout to %(staff)s is on hold.", A.REVIEW),
+        P.CUSTOMER: _Cell("It took place, and the booking is completed.", A.REVIEW),
         P.STAFF: _Cell(
             "It took place. Your payout of %(payout)s is on hold: we look into it.", A.REVIEW
         ),
-        P.API: _Cell("It took place. The payout to %(staff)s is on hold."),
+        P.API: _Cell("It took place, and the booking is completed."),
         P.ADMIN: _Cell("Completed; the payout of %(payout)s is on hold."),
     },
     S.PAYOUT_FAILED: {
-        P.CUSTOMER: _Cell("It took place, and %(staff)s is being paid.", A.REVIEW),
+        P.CUSTOMER: _Cell("It took place, and the booking is completed.", A.REVIEW),
         P.STAFF: _Cell(
             "It took place. Your payout of %(payout)s did not go through yet.", A.REVIEW
         ),
-        P.API: _Cell("It took place, and %(staff)s is being paid."),
+        P.API: _Cell("It took place, and the booking is completed."),
         P.ADMIN: _Cell("Completed; the payout of %(payout)s has failed."),
     },
     S.PAID_OUT: {
-        P.CUSTOMER: _Cell("It took place, and %(staff)s has been paid.", A.REVIEW),
+        P.CUSTOMER: _Cell("It took place, and the booking is completed.", A.REVIEW),
         P.STAFF: _Cell("It took place, and you have been paid %(payout)s.", A.REVIEW),
-        P.API: _Cell("It took place, and %(staff)s has been paid."),
+        P.API: _Cell("It took place, and the booking is completed."),
         P.ADMIN: _Cell("Completed and paid out: %(payout)s."),
     },
     S.DISPUTED: {

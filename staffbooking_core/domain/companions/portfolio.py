@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 MEDIA_PATH_PREFIX = "media/"
 """Prefix of the paths of uploaded images."""
@@ -37,11 +38,35 @@ class NewPortfolioItem:
     created_at: datetime
     status: PortfolioItemStatus = PortfolioItemStatus.PENDING
     """Only approved items are shown to others."""
+    position: int = 0
+    """The place in the portfolio, ascending; of one place, the newest is first."""
+    rejection: str = ""
+    """Why it was rejected, for its owner."""
 
 
 @frozen
 class PortfolioItem(NewPortfolioItem):
     id: int = 0
+
+
+def in_shown_order(items: Iterable[PortfolioItem]) -> list[PortfolioItem]:
+    """The items of one portfolio as they are shown."""
+    return sorted(items, key=lambda item: (item.position, -item.id))
+
+
+def move_item(
+    items: Sequence[PortfolioItem], item_id: int, *, earlier: bool
+) -> Sequence[PortfolioItem]:
+    """The items that change where one of them trades its place with its neighbour; `items` are in
+    the order in which they are shown. None changes at either end."""
+    here = next(place for place, item in enumerate(items) if item.id == item_id)
+    there = here - 1 if earlier else here + 1
+    if not 0 <= there < len(items):
+        return []
+    moved = list(items)
+    moved[here], moved[there] = moved[there], moved[here]
+    placed = [evolve(item, position=place) for place, item in enumerate(moved, 1)]
+    return [new for new, old in zip(placed, moved, strict=True) if new != old]
 
 
 class ImageKind(StrEnum):

@@ -206,9 +206,13 @@ async def list_portfolio_items(
 
 
 @validated
-async def moderate_item(ports: Ports, item_id: int, status: PortfolioItemStatus) -> PortfolioItem:
-    """Approve or reject a portfolio item: only approved ones are shown to others. Repeating a
-    decision changes nothing. Locks the companion. Raises NotFound."""
+async def moderate_item(
+    ports: Ports, item_id: int, status: PortfolioItemStatus, reason: str | None = None
+) -> PortfolioItem:
+    """Approve or reject a portfolio item: only approved ones are shown to others, and the owner of
+    a rejected one reads the reason. Repeating a decision changes nothing. Locks the companion.
+    Raises NotFound."""
+    rejection = (reason or "") if status is PortfolioItemStatus.REJECTED else ""
 
     async def unit(tx: Transaction) -> PortfolioItem:
         item = await tx.portfolio.portfolio_item(item_id)
@@ -219,7 +223,7 @@ async def moderate_item(ports: Ports, item_id: int, status: PortfolioItemStatus)
         if companion is None or item is None:
             raise NotFound("Portfolio item")
         if item.status is not status:
-            item = evolve(item, status=status)
+            item = evolve(item, status=status, rejection=rejection)
             await tx.portfolio.save_portfolio_item(item)
             await tx.companions.save_companion(companion)
         return item

@@ -9,6 +9,7 @@ from staffbooking_core.domain.notifications.notifications import email_verificat
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import (
     ConstraintViolated,
+    NotFound,
     StoreUnavailable,
     Unauthenticated,
     invalid_field,
@@ -104,6 +105,23 @@ async def login(ports: Ports, command: Login, ip_address: str) -> tuple[User, st
 
 def _bad_credentials() -> Unauthenticated:
     return Unauthenticated("bad_credentials", "The e-mail or the password is wrong")
+
+
+@validated
+async def start_session(ports: Ports, user_id: int) -> tuple[User, str]:
+    """Start a session of a user whom the caller knows already; returns the user, and the token of
+    the session. Raises NotFound, also for a disabled user."""
+    token, now = ports.ids.token(), ports.clock.wall()
+    session = Session(hash_session_token(token), user_id, created_at=now, seen_at=now)
+
+    async def unit(tx: Transaction) -> User:
+        held = await tx.accounts.lock_user(user_id)
+        if held is None or held.disabled_at is not None:
+            raise NotFound("Account")
+        await tx.accounts.add_session(session)
+        return held
+
+    return await ports.store.run_transaction(unit), token
 
 
 @validated

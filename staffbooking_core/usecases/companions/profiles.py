@@ -25,6 +25,7 @@ from staffbooking_core.domain.companions.portfolio import (
     MEDIA_PATH_PREFIX,
     NewPortfolioItem,
     PortfolioItem,
+    move_item,
 )
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, RuleBroken, invalid_field
@@ -190,7 +191,7 @@ async def clear_date_hours(ports: Ports, actor: Actor, day: date) -> None:
 
 @validated
 async def list_portfolio_items(ports: Ports, actor: Actor) -> Sequence[PortfolioItem]:
-    """All portfolio items of the staff member, the newest first."""
+    """All portfolio items of the staff member in the order in which they are shown."""
     async with ports.store.read_view() as view:
         return await view.portfolio.portfolio_items_of(actor.user_id)
 
@@ -218,6 +219,23 @@ async def add_portfolio_item(
         return await tx.portfolio.add_portfolio_item(new)
 
     return await ports.store.run_transaction(unit)
+
+
+@validated
+async def move_portfolio_item(ports: Ports, actor: Actor, item_id: int, *, earlier: bool) -> None:
+    """Let a portfolio item of the actor trade its place with its neighbour; nothing at either end.
+    Locks the companion. Raises NotFound."""
+
+    async def unit(tx: Transaction) -> None:
+        companion = await tx.companions.lock_companion(actor.user_id)
+        items = await tx.portfolio.portfolio_items_of(actor.user_id)
+        if companion is None or item_id not in {item.id for item in items}:
+            raise NotFound("Portfolio item")
+        for item in move_item(items, item_id, earlier=earlier):
+            await tx.portfolio.save_portfolio_item(item)
+        await tx.companions.save_companion(companion)
+
+    await ports.store.run_transaction(unit)
 
 
 @validated

@@ -11,6 +11,7 @@ with growing delays until the notification is given up.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from urllib.parse import quote
 
 from staffbooking_core.domain.accounts.users import User
@@ -26,6 +27,7 @@ from staffbooking_core.ports import (
     AccountsReadPort,
     DueNotification,
     Lease,
+    NewSentMail,
     NotificationsReadPort,
     Ports,
     Transaction,
@@ -89,7 +91,7 @@ async def _claim_notification(ports: Ports, lease: Lease) -> DueNotification | N
 
 async def _send_notification(ports: Ports, due: DueNotification, lease: Lease) -> Exception | None:
     """Send one notification; returns the error for which it was given up, if it was."""
-    given_up_fault = None
+    email, given_up_fault = None, None
     try:
         email = await _build_email(ports, due)
         if email is not None:
@@ -103,11 +105,27 @@ async def _send_notification(ports: Ports, due: DueNotification, lease: Lease) -
             )
             return None
         fault.add_note(f"notice {due.id} ({due.notification.kind}) was given up")
-        given_up_fault = fault
-    await ports.store.run_transaction(
-        lambda tx: tx.notifications.finish_notification(due.id, lease)
-    )
+        email, given_up_fault = None, fault
+
+    async def finish(tx: Transaction) -> None:
+        await tx.notifications.finish_notification(due.id, lease)
+        if email is not None and ports.policy.sandbox and ports.policy.keeps_mails:
+            await tx.sandbox.add_sent_mail(_sent_mail(email, ports.clock.wall()))
+
+    await ports.store.run_transaction(finish)
     return given_up_fault
+
+
+def _sent_mail(email: Email, now: datetime) -> NewSentMail:
+    return NewSentMail(
+        sent_at=now,
+        recipient=email.to,
+        subject=email.subject,
+        text=email.text,
+        action=email.action,
+        url=email.url,
+        unsubscribe_url=email.unsubscribe_url,
+    )
 
 
 async def _build_email(ports: Ports, due: DueNotification) -> Email | None:

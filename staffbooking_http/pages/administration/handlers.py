@@ -1,5 +1,5 @@
 """The collection of all handlers of operators' pages."""
 
-from staffbooking_http.pages.administration import overview
+from staffbooking_http.pages.administration import disputes, overview
 
-PAGES = (*overview.PAGES,)
+PAGES = (*overview.PAGES, *disputes.PAGES)

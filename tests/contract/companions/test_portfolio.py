@@ -174,3 +174,18 @@ async def test_a_rollback_changes_no_portfolio(store):
     with pytest.raises(LookupError):
         await store.run_transaction(unit)
     assert await of(store, companion) == [other, item]
+
+
+async def test_items_are_in_their_order(store):
+    """Items are listed by position, then the newest first; the public detail has the same order."""
+    companion = await add_companion(store, approval=Approval.APPROVED)
+    made = [await add(store, companion, status=APPROVED) for _ in range(3)]
+    await save(store, evolve(made[2], position=2))
+    await save(store, evolve(made[0], position=1, rejection="Blurred"))
+    assert [item.id for item in await of(store, companion)] == [
+        *(made[1].id, made[0].id, made[2].id)
+    ]
+    assert (await find(store, made[0].id)).rejection == "Blurred"
+    detail = await read_store(store, lambda view: view.companions.detail(companion.id))
+    shown = [item["id"] for item in json.loads(detail)["companion"]["portfolio"]]
+    assert shown == [made[1].id, made[0].id, made[2].id]

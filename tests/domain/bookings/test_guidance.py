@@ -140,6 +140,14 @@ def test_a_request_is_answered_by_its_start() -> None:
     assert (deadline.kind, deadline.at > NOW) == (DeadlineKind.ANSWER_BY, True)
 
 
+@pytest.mark.parametrize("side", [Party.CUSTOMER, Party.API])
+def test_customers_are_not_told_of_payouts(side) -> None:
+    """No sentence for a customer, or for who booked for them, tells how the payout stands."""
+    for booking in BOOKINGS.values():
+        sentence = guide(booking, side, NOW, POLICY).sentence
+        assert not re.search(r"payout|has been paid|is being paid", sentence)
+
+
 def test_the_customer_sees_no_payout_date() -> None:
     """The date of the payout is for the staff member and admins."""
     booking = BOOKINGS[Situation.PAYOUT_AHEAD]

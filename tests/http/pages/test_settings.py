@@ -9,7 +9,6 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.notifications.notifications import (
-    OPTIONAL_NOTIFICATION_KINDS,
     NotificationKind,
 )
 from staffbooking_core.domain.shared.rate_limits import RateLimit
@@ -158,25 +157,33 @@ async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
 async def test_mails_are_chosen_by_boxes(each_world: HttpDeployment) -> None:
     """Only checked kinds are sent, and the page confirms and shows the choice."""
     client = await sign_in(each_world)
-    for ticked in ({"accepted", "payout"}, {"new_message"}, set(OPTIONAL_NOTIFICATION_KINDS)):
+    for ticked in ({"accepted"}, {"new_message"}, {"accepted", "new_message"}):
         sent = await send(client, MAILS, **dict.fromkeys(ticked, "yes"))
         assert sent.status_code == 303
         chosen = await notifications.get_preferences(each_world.ports, each_world.customer.id)
-        assert {str(kind) for kind, wanted in chosen.items() if wanted} == ticked
+        assert {str(kind) for kind, wanted in chosen.items() if wanted} == {*ticked, "payout"}
         shown = (await client.get(sent.headers["location"])).text
         assert set(re.findall(r'name="(\w+)" value="yes" checked', shown)) == ticked
         assert "Your choice is saved." in shown
 
 
-async def test_all_that_may_be_refused_has_its_box(world: HttpDeployment) -> None:
-    """Every optional kind has a checkbox; with none checked, none is sent."""
-    client = await sign_in(world)
+@pytest.mark.parametrize(
+    ("role", "kinds"),
+    [("customer", {"accepted", "new_message"}), ("companion", {"payout", "new_message"})],
+)
+async def test_each_role_has_boxes_for_what_it_gets(
+    world: HttpDeployment, role: str, kinds: set[str]
+) -> None:
+    """Every optional kind of a role has a checkbox; payouts are the staff members' alone. With none
+    checked, none of them is sent."""
+    user_id = getattr(world, role).id
+    client = await world.signed_in_client(user_id)
     shown = (await client.get(ACCOUNT)).text
-    assert set(re.findall(r'type="checkbox" name="(\w+)"', shown)) == set(
-        OPTIONAL_NOTIFICATION_KINDS
-    )
+    assert set(re.findall(r'type="checkbox" name="(\w+)"', shown)) == kinds
+    del client.headers["x-csrf-token"]
     await send(client, MAILS)
-    assert not any((await notifications.get_preferences(world.ports, world.customer.id)).values())
+    chosen = await notifications.get_preferences(world.ports, user_id)
+    assert {str(kind) for kind, wanted in chosen.items() if not wanted} == kinds
 
 
 # Sessions -------------------------------------------------------------------------------

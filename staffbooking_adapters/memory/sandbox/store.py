@@ -1,0 +1,72 @@
+"""The sandbox in memory: its clock, kept mails, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from attrs import asdict, frozen
+
+from staffbooking_adapters.memory.state import MemoryTransaction
+from staffbooking_core.ports import (
+    MAX_SENT_MAILS,
+    NewSentMail,
+    NextTimer,
+    SandboxMark,
+    SentMail,
+)
+
+
+@frozen
+class SandboxReader:
+    """Reads the sandbox."""
+
+    tx: MemoryTransaction
+
+    async def clock_offset(self) -> timedelta:
+        return self.tx.state.clock_offset
+
+    async def next_timer(self, now: datetime) -> NextTimer | None:
+        state = self.tx.state
+        later = [(row.due_at, number) for number, row in state.timers.items() if row.due_at > now]
+        if not later:
+            return None
+        due_at, number = min(later)
+        return NextTimer(number, state.bookings[number].code, state.timers[number].kind, due_at)
+
+    async def mark(self) -> SandboxMark:
+        state = self.tx.state
+        return SandboxMark(
+            max(state.event_by_position, default=0), max(state.sent_mails, default=0)
+        )
+
+    async def sent_mails(self, limit: int, before_id: int | None = None) -> Sequence[SentMail]:
+        mails = self.tx.state.sent_mails
+        found = sorted((n for n in mails if before_id is None or n < before_id), reverse=True)
+        return [mails[number] for number in found[:limit]]
+
+    async def sent_mails_after(self, after_id: int, limit: int) -> Sequence[SentMail]:
+        mails = self.tx.state.sent_mails
+        return [mails[number] for number in sorted(n for n in mails if n > after_id)[:limit]]
+
+
+@frozen
+class SandboxWriter(SandboxReader):
+    """Reads and changes the sandbox."""
+
+    async def lock_clock(self) -> timedelta:
+        return self.tx.state.clock_offset
+
+    async def set_clock_offset(self, offset: timedelta) -> None:
+        self.tx.state.clock_offset = offset
+
+    async def add_sent_mail(self, mail: NewSentMail) -> None:
+        mails = self.tx.state.sent_mails
+        number = next(self.tx.shared.mail_ids)
+        mails[number] = SentMail(**asdict(mail, recurse=False), id=number)
+        for old in [each for each in mails if each <= number - MAX_SENT_MAILS]:
+            mails.discard(old)
+
+    async def delete_sent_mails(self) -> None:
+        for number in list(self.tx.state.sent_mails):
+            self.tx.state.sent_mails.discard(number)
