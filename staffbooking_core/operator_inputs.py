@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 from attrs import frozen
 
 from staffbooking_core.bounds import AmountBounds
+from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.inputs import MultilineText
 
 
@@ -55,3 +57,15 @@ class BookingsOfDisabled(StrEnum):
 @frozen(kw_only=True)
 class DisablePerson(OperatorDecision):
     bookings: BookingsOfDisabled | None = None
+
+
+@frozen(kw_only=True)
+class SetSubscription(OperatorDecision):
+    subscription: Subscription
+    last_day: date | None = None
+    """The last day on which it counts, in UTC; without one it does not expire."""
+
+
+@frozen(kw_only=True)
+class SetRole(OperatorDecision):
+    role: Role

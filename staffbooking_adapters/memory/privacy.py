@@ -143,7 +143,7 @@ class PersonalDataWriter(PersonalDataReader):
             **dict.fromkeys(BOOKING_SUBJECTS, codes),
         }
         for entry in list(state.audit.values()):
-            if entry.actor_id == user_id or entry.subject_id in names[entry.subject]:
+            if entry.actor_id == user_id or entry.subject_id in names.get(entry.subject, ()):
                 state.audit[entry.id] = erase_audit_entry(entry)
 
     def _forget_in_conversations(self, user_id: int) -> None:
@@ -165,6 +165,9 @@ class PersonalDataWriter(PersonalDataReader):
         state = self.tx.state
         for inquiry in await self.inquiries_from(email):
             state.inquiries.discard(inquiry.id)
+            for entry in list(state.audit.values()):
+                if (entry.subject, entry.subject_id) == (AuditSubject.INQUIRY, str(inquiry.id)):
+                    state.audit[entry.id] = erase_audit_entry(entry)
         for place, row in list(state.skipped_rows.items()):
             if row.email is not None and normalize_email(row.email) == normalize_email(email):
                 state.skipped_rows[place] = evolve(row, email=None)

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
+from staffbooking_adapters.sql.accounts.people import add_terms, save_terms
 from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
 from staffbooking_adapters.sql.companions.reader import COMPANION_COLUMNS, to_companion
 from staffbooking_adapters.sql.companions.writer import save_companions
@@ -170,6 +171,13 @@ class ImportsWriter(ImportsReader):
             for email, (_, companion) in zip(folded, staff_members, strict=True)
         ]
         await save_companions(self.connection, self.policy, added)
+        await add_terms(
+            self.connection,
+            [
+                User(id=ids[email], **_new_user_values(new))
+                for email, (new, _) in zip(folded, staff_members, strict=True)
+            ],
+        )
 
     async def save_staff_members(self, staff_members: Sequence[tuple[User, Companion]]) -> None:
         if not staff_members:
@@ -179,6 +187,7 @@ class ImportsWriter(ImportsReader):
         await save_companions(
             self.connection, self.policy, [companion for _, companion in staff_members]
         )
+        await save_terms(self.connection, [user for user, _ in staff_members])
 
     async def end_sessions_of_users(self, user_ids: Sequence[int]) -> None:
         if user_ids:

@@ -254,6 +254,14 @@ ERASE_PERSON = tuple(
         *(delete(table).where(is_theirs) for table, is_theirs in _DELETED_TABLES),
     )
 )
+ERASE_AUDIT_OF_INQUIRIES = Statement(
+    update(audit)
+    .where(
+        audit.c.subject == AuditSubject.INQUIRY,
+        audit.c.subject_id.in_(select(cast(inquiries.c.id, Text)).where(_IS_INQUIRY_BY_EMAIL)),
+    )
+    .values(reason=null(), origin=null())
+)
 ERASE_EMAIL = (
     Statement(delete(inquiries).where(_IS_INQUIRY_BY_EMAIL)),
     Statement(
@@ -347,7 +355,7 @@ class PersonalDataWriter(PersonalDataReader):
         for row in await self.connection.fetch_all(LOCK_PAYEES_OF, user_id=user.id):
             await payees_writer.save_payee(erase_payee(to_payee(row)))
         if email is not None:
-            for statement in ERASE_EMAIL:
+            for statement in (ERASE_AUDIT_OF_INQUIRIES, *ERASE_EMAIL):
                 await self.connection.execute(statement, folded=normalize_email(email))
 
     async def _erase_checkouts(self, user_id: int) -> None:

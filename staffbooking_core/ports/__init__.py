@@ -27,6 +27,7 @@ from staffbooking_core.ports.accounts import (
     AccountsWritePort,
     NewApiKey,
     NewUser,
+    PeopleQuery,
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
@@ -223,6 +224,7 @@ __all__ = [
     "PayeesReadPort",
     "PayeesWritePort",
     "PaymentProcessor",
+    "PeopleQuery",
     "PersonalDataReadPort",
     "PersonalDataWritePort",
     "PortfolioReadPort",

@@ -9,7 +9,13 @@ from typing import Protocol
 from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
-from staffbooking_core.domain.accounts.users import Role, Session, Subscription, User
+from staffbooking_core.domain.accounts.users import (
+    AccountState,
+    Role,
+    Session,
+    Subscription,
+    User,
+)
 
 EMAIL_TAKEN = "uq_users_email"
 """Constraint: two users have the same e-mail, compared without case."""
@@ -45,6 +51,19 @@ class NewApiKey:
     expires_at: datetime | None = None
 
 
+@frozen(kw_only=True)
+class PeopleQuery:
+    """The accounts that operators look for."""
+
+    term: str = ""
+    """The beginning of one of their `search_terms`, folded by `fold_search_text`; empty for any."""
+    role: Role | None = None
+    state: AccountState | None = None
+    after_id: int | None = None
+    """The last account of the page before."""
+    limit: int
+
+
 class AccountsReadPort(Protocol):
     """Queries on users, sessions and API keys."""
 
@@ -58,6 +77,11 @@ class AccountsReadPort(Protocol):
 
     async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
         """Up to `limit` users above `after_id`, after the first `offset` of them, by id."""
+        ...
+
+    async def find_people(self, query: PeopleQuery) -> Sequence[User]:
+        """A page of the accounts that match: with a term, ordered by their first matching term and
+        id, else the newest first. Erased accounts match no term."""
         ...
 
     async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:

@@ -16,6 +16,11 @@ class AuditReadPort(Protocol):
         """Up to `limit` entries after the newest `offset`, the newest first."""
         ...
 
+    async def audit_entries_about(self, user_id: int, limit: int) -> Sequence[AuditEntry]:
+        """Up to `limit` of the newest entries about a person or their companion, the newest
+        first."""
+        ...
+
 
 class AuditWritePort(AuditReadPort, Protocol):
     """Commands on the audit."""

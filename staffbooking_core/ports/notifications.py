@@ -35,6 +35,17 @@ class NotificationsReadPort(Protocol):
         """Up to `limit` inquiries above `after_id`, by id."""
         ...
 
+    async def newest_inquiries(
+        self, before_id: int | None, limit: int, *, answered: bool | None = None
+    ) -> Sequence[Inquiry]:
+        """Up to `limit` inquiries below `before_id`, the newest first; with `answered`, only those
+        that are answered or not."""
+        ...
+
+    async def inquiry(self, inquiry_id: int) -> Inquiry | None:
+        """An inquiry by id."""
+        ...
+
 
 class NotificationsWritePort(NotificationsReadPort, Protocol):
     """Commands on notifications and inquiries. Times are wall time."""
@@ -72,4 +83,8 @@ class NotificationsWritePort(NotificationsReadPort, Protocol):
 
     async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry:
         """Insert an inquiry."""
+        ...
+
+    async def save_answer(self, inquiry: Inquiry) -> None:
+        """Save when, by whom and how an inquiry was answered."""
         ...

@@ -23,6 +23,13 @@ class ReviewsReadPort(Protocol):
         id; hidden ones too."""
         ...
 
+    async def newest_reviews(
+        self, before_id: int | None, limit: int, *, hidden: bool | None = None
+    ) -> Sequence[Review]:
+        """Up to `limit` reviews of all users below `before_id`, the newest first; with `hidden`,
+        only those that are hidden or not."""
+        ...
+
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
         """A page of the visible reviews of a user, the newest first."""
         ...

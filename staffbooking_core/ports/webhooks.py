@@ -103,6 +103,13 @@ class WebhooksReadPort(Protocol):
         of them, by id, with their owners."""
         ...
 
+    async def silent_endpoints(
+        self, before_id: int | None, limit: int
+    ) -> Sequence[EndpointSubscription]:
+        """Up to `limit` endpoints below `before_id` that are silent (`is_silent`), the newest
+        first, with their owners."""
+        ...
+
     async def delivery(self, delivery_id: int) -> Delivery | None:
         """A delivery by id."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Boolean, Date, DateTime, LargeBinary, Table, Text
 
-from staffbooking_adapters.sql.schema import bookings, messaging, payments, webhooks
+from staffbooking_adapters.sql.schema import accounts, bookings, messaging, payments, webhooks
 
 ROW_COUNT = 20_000
 LOCATION_COUNT = 400
@@ -31,7 +31,34 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
             "role": "CASE i % 2000 WHEN 0 THEN 'admin' ELSE 'customer' END",
         },
     ),
-    (bookings.companions, ROW_COUNT, {"id": "i", "approval": "'approved'"}),
+    (
+        accounts.person_terms,
+        2 * ROW_COUNT,
+        {"user_id": "(i + 1) / 2", "term": "'word' || (i * 31 % 977) || ' ' || i"},
+    ),
+    (
+        accounts.inquiries,
+        ROW_COUNT,
+        {
+            "id": "i",
+            "email_folded": "'user' || i",
+            "answered_at": "CASE WHEN i % 50 <> 0 THEN {hour} END",
+        },
+    ),
+    (
+        accounts.portfolio_items,
+        ROW_COUNT,
+        {
+            "id": "i",
+            "companion_id": "i",
+            "status": "CASE i % 50 WHEN 0 THEN 'pending' ELSE 'approved' END",
+        },
+    ),
+    (
+        bookings.companions,
+        ROW_COUNT,
+        {"id": "i", "approval": "CASE i % 50 WHEN 0 THEN 'pending' ELSE 'approved' END"},
+    ),
     (
         bookings.locations,
         LOCATION_COUNT,

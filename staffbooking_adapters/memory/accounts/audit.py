@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.state import MemoryTransaction
-from staffbooking_core.domain.accounts.audit import AuditEntry, NewAuditEntry
+from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
 
 
 @frozen
@@ -19,6 +19,16 @@ class AuditReader:
     async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
         newest = sorted(self.tx.state.audit.items(), reverse=True)
         return [self._with_actor(each) for _, each in newest[offset : offset + limit]]
+
+    async def audit_entries_about(self, user_id: int, limit: int) -> Sequence[AuditEntry]:
+        newest = sorted(self.tx.state.audit.items(), reverse=True)
+        subjects = (AuditSubject.PERSON, AuditSubject.COMPANION)
+        found = [
+            entry
+            for _, entry in newest
+            if entry.subject in subjects and entry.subject_id == str(user_id)
+        ]
+        return [self._with_actor(each) for each in found[:limit]]
 
     def _with_actor(self, entry: AuditEntry) -> AuditEntry:
         if entry.actor is not None or entry.actor_id is None:

@@ -10,9 +10,20 @@ from attrs import asdict, evolve, frozen
 from staffbooking_adapters.memory.companions.store import put_companion
 from staffbooking_adapters.memory.state import MemoryTransaction
 from staffbooking_core.domain.accounts.api_keys import ApiKey
-from staffbooking_core.domain.accounts.users import Session, User, normalize_email
+from staffbooking_core.domain.accounts.users import (
+    Session,
+    User,
+    normalize_email,
+    search_terms,
+)
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, MAX_LOGIN_ADDRESSES, NewApiKey, NewUser
+from staffbooking_core.ports import (
+    EMAIL_TAKEN,
+    MAX_LOGIN_ADDRESSES,
+    NewApiKey,
+    NewUser,
+    PeopleQuery,
+)
 
 KEY_DIGEST_TAKEN = "uq_api_keys_digest"
 
@@ -33,6 +44,22 @@ class AccountsReader:
         users = self.tx.state.users
         found = [users[number] for number in sorted(users) if number > after_id]
         return found[offset : offset + limit]
+
+    async def find_people(self, query: PeopleQuery) -> Sequence[User]:
+        found = [
+            user
+            for user in self.tx.state.users.values()
+            if query.role in (None, user.role) and query.state in (None, user.state)
+        ]
+        if query.term:
+            places = {user.id: place for user in found if (place := _first_term(user, query.term))}
+            found = [user for user in found if user.id in places]
+            found.sort(key=lambda user: (places[user.id], user.id))
+        else:
+            found.sort(key=lambda user: -user.id)
+        numbers = [user.id for user in found]
+        first = numbers.index(query.after_id) + 1 if query.after_id in numbers else 0
+        return found[first : first + query.limit]
 
     async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
         users = self.tx.state.users
@@ -156,3 +183,10 @@ def find_by_email(tx: MemoryTransaction, email: str) -> User | None:
 
 def _with_last_used_at(tx: MemoryTransaction, key: ApiKey) -> ApiKey:
     return evolve(key, last_used_at=tx.shared.key_last_used_at.get(key.id))
+
+
+def _first_term(user: User, beginning: str) -> str | None:
+    if user.erased_at is not None:
+        return None
+    terms = search_terms(user.first_name, user.last_name, user.email)
+    return min((each for each in terms if each.startswith(beginning)), default=None)

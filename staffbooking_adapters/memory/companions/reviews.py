@@ -26,6 +26,16 @@ class ReviewsReader:
         found = [reviews[number] for number in sorted(reviews) if number > after_id]
         return found[offset : offset + limit]
 
+    async def newest_reviews(
+        self, before_id: int | None, limit: int, *, hidden: bool | None = None
+    ) -> Sequence[Review]:
+        found = [
+            review
+            for number, review in sorted(self.tx.state.reviews.items(), reverse=True)
+            if (before_id is None or number < before_id) and hidden in (None, review.hidden)
+        ]
+        return found[:limit]
+
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
         return newest_reviews(self.tx.state, user_id, (page - 1) * limit, limit)
 

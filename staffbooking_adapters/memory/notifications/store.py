@@ -32,6 +32,20 @@ class NotificationsReader:
         inquiries = self.tx.state.inquiries
         return [inquiries[number] for number in sorted(inquiries) if number > after_id][:limit]
 
+    async def newest_inquiries(
+        self, before_id: int | None, limit: int, *, answered: bool | None = None
+    ) -> Sequence[Inquiry]:
+        found = [
+            inquiry
+            for number, inquiry in sorted(self.tx.state.inquiries.items(), reverse=True)
+            if (before_id is None or number < before_id)
+            and answered in (None, inquiry.answered_at is not None)
+        ]
+        return found[:limit]
+
+    async def inquiry(self, inquiry_id: int) -> Inquiry | None:
+        return self.tx.state.inquiries.get(inquiry_id)
+
 
 @frozen
 class NotificationsWriter(NotificationsReader):
@@ -80,6 +94,10 @@ class NotificationsWriter(NotificationsReader):
         added = Inquiry(id=number, **asdict(inquiry, recurse=False))
         self.tx.state.inquiries[number] = added
         return added
+
+    async def save_answer(self, inquiry: Inquiry) -> None:
+        if inquiry.id in self.tx.state.inquiries:
+            self.tx.state.inquiries[inquiry.id] = inquiry
 
     def _find_leased(self, notice_id: int, lease: Lease) -> NoticeRow | None:
         row = self.tx.state.notices.get(notice_id)

@@ -62,6 +62,17 @@ class WebhooksReader:
         rows = [row for row in _undeleted_endpoints(state) if row.endpoint.id > after_id]
         return [_subscriber_of(state, row) for row in rows[offset : offset + limit]]
 
+    async def silent_endpoints(
+        self, before_id: int | None, limit: int
+    ) -> Sequence[EndpointSubscription]:
+        state = self._tx.state
+        rows = [
+            row
+            for row in reversed(_undeleted_endpoints(state))
+            if row.endpoint.is_silent and (before_id is None or row.endpoint.id < before_id)
+        ]
+        return [_subscriber_of(state, row) for row in rows[:limit]]
+
     async def delivery(self, delivery_id: int) -> Delivery | None:
         row = self._tx.state.deliveries.get(delivery_id)
         return None if row is None else row.delivery

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from attrs import asdict, frozen
-from sqlalchemy import bindparam, func, insert, select
+from sqlalchemy import Text, bindparam, func, insert, select
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
@@ -22,15 +22,26 @@ ADD_AUDIT_ENTRY = Statement(
 )
 
 
+_ACTOR = func.coalesce(audit.c.actor, users.c.email)
+_SELECT_NEWEST = (
+    select(*(_ACTOR if each is audit.c.actor else each for each in audit.c))
+    .join_from(audit, users, users.c.id == audit.c.actor_id, isouter=True)
+    .order_by(audit.c.id.desc())
+)
+
+
 @cache
 def newest_audit_entries(size: int) -> Statement:
-    actor = func.coalesce(audit.c.actor, users.c.email)
+    return Statement(_SELECT_NEWEST.limit(size).offset(OFFSET_PARAM))
+
+
+@cache
+def newest_audit_entries_about(size: int) -> Statement:
     return Statement(
-        select(*(actor if each is audit.c.actor else each for each in audit.c))
-        .join_from(audit, users, users.c.id == audit.c.actor_id, isouter=True)
-        .order_by(audit.c.id.desc())
-        .limit(size)
-        .offset(OFFSET_PARAM)
+        _SELECT_NEWEST.where(
+            audit.c.subject_id == bindparam("subject_id", type_=Text()),
+            audit.c.subject.in_((AuditSubject.PERSON, AuditSubject.COMPANION)),
+        ).limit(size)
     )
 
 
@@ -43,6 +54,11 @@ class AuditReader:
     async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
         statement = newest_audit_entries(page_size(limit))
         rows = await self.connection.fetch_all(statement, offset=offset)
+        return [_to_audit_entry(row) for row in rows[:limit]]
+
+    async def audit_entries_about(self, user_id: int, limit: int) -> Sequence[AuditEntry]:
+        statement = newest_audit_entries_about(page_size(limit))
+        rows = await self.connection.fetch_all(statement, subject_id=str(user_id))
         return [_to_audit_entry(row) for row in rows[:limit]]
 
 

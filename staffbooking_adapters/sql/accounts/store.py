@@ -9,6 +9,7 @@ from functools import cache
 from attrs import asdict, evolve, frozen
 from sqlalchemy import bindparam, delete, insert, select, update
 
+from staffbooking_adapters.sql.accounts import people
 from staffbooking_adapters.sql.companions.reader import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, upsert
@@ -28,14 +29,14 @@ from staffbooking_core.domain.accounts.users import (
     normalize_email,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import MAX_LOGIN_ADDRESSES, NewApiKey, NewUser
+from staffbooking_core.ports import MAX_LOGIN_ADDRESSES, NewApiKey, NewUser, PeopleQuery
 
 
 def _parse_permissions(text: str) -> frozenset[Permission]:
     return frozenset(map(Permission, filter(None, text.split(","))))
 
 
-USER_COLUMNS = tuple(column for column in users.c if column is not users.c.email_folded)
+USER_COLUMNS = people.USER_COLUMNS
 to_user = RowMapper(User, USER_COLUMNS, role=Role, subscription=Subscription)
 SESSION_COLUMNS = tuple(sessions.c)
 to_session = RowMapper(Session, SESSION_COLUMNS, digest=bytes.fromhex)
@@ -180,6 +181,9 @@ class AccountsReader:
         )
         return [to_user(row) for row in rows[:limit]]
 
+    async def find_people(self, query: PeopleQuery) -> Sequence[User]:
+        return [to_user(row) for row in await people.find_people(self.connection, query)]
+
     async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
         rows = await self.connection.fetch_all(LIST_EMAILS, user_ids=list(user_ids))
         return dict(rows)
@@ -240,13 +244,16 @@ class AccountsWriter(AccountsReader):
         added = await self.connection.fetch_value(
             ADD_USER, **fields, **_NEW_USER_DEFAULTS, email_folded=folded
         )
-        return User(id=added, **fields)
+        new = User(id=added, **fields)
+        await people.add_terms(self.connection, [new])
+        return new
 
     async def save_user(self, user: User) -> None:
         fields = asdict(user, recurse=False)
         user_id = fields.pop("id")
         folded = normalize_email(user.email)
         await self.connection.execute(SAVE_USER, **fields, email_folded=folded, user_id=user_id)
+        await people.save_terms(self.connection, [user])
         await self._update_companion(user)
 
     async def _update_companion(self, user: User) -> None:

@@ -103,11 +103,11 @@ def orphaned_files_after(size: int) -> Statement:
 
 
 @cache
-def portfolio_items_after(size: int, has_status: bool) -> Statement:
+def portfolio_items_after(size: int, status: PortfolioItemStatus | None) -> Statement:
     """Items of all companions by id, optionally of one status."""
     items = select(*PORTFOLIO_ITEM_COLUMNS).where(portfolio_items.c.id > bindparam("after_id"))
-    if has_status:
-        items = items.where(portfolio_items.c.status == bindparam("status"))
+    if status is not None:  # Part of the statement: the pending ones have an index.
+        items = items.where(portfolio_items.c.status == status)
     return Statement(items.order_by(portfolio_items.c.id).limit(size).offset(OFFSET_PARAM))
 
 
@@ -129,11 +129,8 @@ class PortfolioReader:
     async def portfolio_items(
         self, status: PortfolioItemStatus | None, after_id: int, limit: int, offset: int = 0
     ) -> Sequence[PortfolioItem]:
-        status_params = {} if status is None else {"status": status}
-        statement = portfolio_items_after(page_size(limit), bool(status_params))
-        rows = await self.connection.fetch_all(
-            statement, after_id=after_id, offset=offset, **status_params
-        )
+        statement = portfolio_items_after(page_size(limit), status)
+        rows = await self.connection.fetch_all(statement, after_id=after_id, offset=offset)
         return [to_portfolio_item(row) for row in rows[:limit]]
 
     async def image(self, name: str) -> Image | None:

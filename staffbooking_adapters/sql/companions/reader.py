@@ -159,11 +159,11 @@ DELETE_DAY_MARKS = Statement(
 
 
 @cache
-def companions_after(size: int, has_approval: bool) -> Statement:
+def companions_after(size: int, approval: Approval | None) -> Statement:
     """Companions by id, optionally of one approval."""
     found = select(*COMPANION_COLUMNS).where(companions.c.id > bindparam("after_id"))
-    if has_approval:
-        found = found.where(companions.c.approval == bindparam("approval"))
+    if approval is not None:  # Part of the statement: the pending ones have an index.
+        found = found.where(companions.c.approval == approval)
     return Statement(found.order_by(companions.c.id).limit(size).offset(OFFSET_PARAM))
 
 
@@ -297,11 +297,8 @@ class CompanionsReader:
     async def companions(
         self, after_id: int, limit: int, offset: int = 0, approval: Approval | None = None
     ) -> Sequence[Companion]:
-        approval_params = {} if approval is None else {"approval": approval}
-        statement = companions_after(page_size(limit), bool(approval_params))
-        rows = await self.connection.fetch_all(
-            statement, after_id=after_id, offset=offset, **approval_params
-        )
+        statement = companions_after(page_size(limit), approval)
+        rows = await self.connection.fetch_all(statement, after_id=after_id, offset=offset)
         return [to_companion(row) for row in rows[:limit]]
 
 

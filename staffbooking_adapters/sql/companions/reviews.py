@@ -14,7 +14,9 @@ from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
+from staffbooking_adapters.sql.schema.accounts import is_hidden_review
 from staffbooking_adapters.sql.schema.bookings import is_visible_review, reviews, users
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import NewReview, RatingTotals, Review
 
@@ -64,6 +66,14 @@ def reviews_after(size: int) -> Statement:
 
 
 @cache
+def newest_reviews_before(size: int, hidden: bool | None) -> Statement:
+    found = select(*REVIEW_COLUMNS).where(reviews.c.id < bindparam("before_id", type_=BigInt))
+    if hidden is not None:
+        found = found.where(is_hidden_review if hidden else is_visible_review)
+    return Statement(found.order_by(reviews.c.id.desc()).limit(size))
+
+
+@cache
 def newest_reviews_of(size: int) -> Statement:
     """The newest visible reviews of a user, after an offset."""
     return Statement(
@@ -89,6 +99,15 @@ class ReviewsReader:
     async def reviews(self, after_id: int, limit: int, offset: int = 0) -> Sequence[Review]:
         rows = await self.connection.fetch_all(
             reviews_after(page_size(limit)), after_id=after_id, offset=offset
+        )
+        return [to_review(row) for row in rows[:limit]]
+
+    async def newest_reviews(
+        self, before_id: int | None, limit: int, *, hidden: bool | None = None
+    ) -> Sequence[Review]:
+        rows = await self.connection.fetch_all(
+            newest_reviews_before(page_size(limit), hidden),
+            before_id=MAX_ID if before_id is None else before_id,
         )
         return [to_review(row) for row in rows[:limit]]
 

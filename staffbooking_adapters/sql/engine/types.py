@@ -33,6 +33,10 @@ Instant: Final = DateTime(timezone=True).with_variant(Integer(), "sqlite")
 Duration: Final = Interval().with_variant(Integer(), "sqlite")
 """A `timedelta` that is added to an `Instant`; never the type of a column."""
 
+ByteOrderedText: Final = Text().with_variant(Text(collation="C"), "postgresql")
+"""A text that is compared by its code points, as SQLite compares every text: its beginnings are
+ranges of an index."""
+
 CivilDate: Final = Date().with_variant(Text(), "sqlite")
 """A calendar day without a time zone: a `date`."""
 

@@ -34,8 +34,9 @@ from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.accounts import inquiries, mutes
+from staffbooking_adapters.sql.schema.accounts import inquiries, is_waiting_inquiry, mutes
 from staffbooking_adapters.sql.schema.bookings import notices
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import normalize_email
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
@@ -87,8 +88,20 @@ DELETE_MUTE = Statement(delete(mutes).where(mutes.c.user_id == _USER_ID, mutes.c
 
 ADD_INQUIRY = Statement(
     insert(inquiries)
-    .values({c.name: bindparam(c.name, type_=c.type) for c in inquiries.c if c.name != "id"})
+    .values(
+        {
+            name: bindparam(name, type_=inquiries.c[name].type)
+            for name in (*(field.name for field in fields(NewInquiry)), "email_folded")
+        }
+    )
     .returning(inquiries.c.id)
+)
+GET_INQUIRY = Statement(select(*INQUIRY_COLUMNS).where(inquiries.c.id == bindparam("inquiry_id")))
+_ANSWER_FIELDS = ("answered_at", "answered_by", "note")
+SAVE_ANSWER = Statement(
+    update(inquiries)
+    .values({name: bindparam(name, type_=inquiries.c[name].type) for name in _ANSWER_FIELDS})
+    .where(inquiries.c.id == bindparam("inquiry_id"))
 )
 
 
@@ -103,6 +116,14 @@ def claim_notifications_statement(limit: int) -> Statement:
 def inquiries_after(size: int) -> Statement:
     after = inquiries.c.id > bindparam("after_id")
     return Statement(select(*INQUIRY_COLUMNS).where(after).order_by(inquiries.c.id).limit(size))
+
+
+@cache
+def newest_inquiries_before(size: int, answered: bool | None) -> Statement:
+    found = select(*INQUIRY_COLUMNS).where(inquiries.c.id < bindparam("before_id", type_=BigInt))
+    if answered is not None:
+        found = found.where(~is_waiting_inquiry if answered else is_waiting_inquiry)
+    return Statement(found.order_by(inquiries.c.id.desc()).limit(size))
 
 
 def notification_params(notifications: Sequence[Notification]) -> dict[str, list[object]]:
@@ -127,6 +148,20 @@ class NotificationsReader:
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
         rows = await self.connection.fetch_all(inquiries_after(page_size(limit)), after_id=after_id)
         return [to_inquiry(row) for row in rows[:limit]]
+
+    async def newest_inquiries(
+        self, before_id: int | None, limit: int, *, answered: bool | None = None
+    ) -> Sequence[Inquiry]:
+        rows = await self.connection.fetch_all(
+            newest_inquiries_before(page_size(limit), answered),
+            before_id=MAX_ID if before_id is None else before_id,
+        )
+        return [to_inquiry(row) for row in rows[:limit]]
+
+    async def inquiry(self, inquiry_id: int) -> Inquiry | None:
+        return to_inquiry.map_optional(
+            await self.connection.fetch_one(GET_INQUIRY, inquiry_id=inquiry_id)
+        )
 
 
 @frozen
@@ -172,3 +207,7 @@ class NotificationsWriter(NotificationsReader):
             ADD_INQUIRY, **fields_by_name, email_folded=folded
         )
         return Inquiry(id=added, **fields_by_name)
+
+    async def save_answer(self, inquiry: Inquiry) -> None:
+        answer = {name: getattr(inquiry, name) for name in _ANSWER_FIELDS}
+        await self.connection.execute(SAVE_ANSWER, inquiry_id=inquiry.id, **answer)

@@ -11,10 +11,22 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     text,
+    true,
 )
 
-from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, ByteOrderedText, Instant
+from staffbooking_adapters.sql.schema.bookings import companions, partial_index, reviews, users
 from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
+
+Index("ix_users_role", users.c.role, users.c.id)
+is_hidden_review = reviews.c.hidden == true()
+partial_index("ix_reviews_hidden", reviews.c.id, where=is_hidden_review)
+is_disabled = users.c.disabled_at.is_not(None)
+partial_index("ix_users_disabled", users.c.id, where=is_disabled)
+is_pending_companion = companions.c.approval == Approval.PENDING
+partial_index("ix_companions_pending", companions.c.id, where=is_pending_companion)
 
 portfolio_items = Table(
     "portfolio_items",
@@ -33,6 +45,8 @@ portfolio_items = Table(
 )
 """One column for each field of the domain's `PortfolioItem`, in its order. Ids of deleted items
 are not reused, so that an approval by id never applies to a later item."""
+is_pending_item = portfolio_items.c.status == PortfolioItemStatus.PENDING
+partial_index("ix_portfolio_items_pending", portfolio_items.c.id, where=is_pending_item)
 
 images = Table(
     "images",
@@ -60,6 +74,16 @@ calendar_feeds = Table(
 )
 """Calendar feeds. Digests are hexadecimal text; the secret is only in the feed's address."""
 
+person_terms = Table(
+    "person_terms",
+    metadata,
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("term", ByteOrderedText, nullable=False),
+    PrimaryKeyConstraint("user_id", "term"),
+    Index("ix_person_terms_term", "term", "user_id"),
+)
+"""The `search_terms` of accounts that are not erased, in the order of their code points."""
+
 login_addresses = Table(
     "login_addresses",
     metadata,
@@ -83,6 +107,7 @@ audit = Table(
     Column("subject_id", Text, nullable=False),
     Column("reason", Text),
     Column("origin", Text),
+    Index("ix_audit_subject", "subject_id", "subject", "id"),
     sqlite_autoincrement=True,
 )
 """Changes by operators. Triggers refuse every change of a row but one that only sets `reason` or
@@ -107,10 +132,15 @@ inquiries = Table(
     Column("message", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("email_folded", Text, nullable=False),
+    Column("answered_at", Instant),
+    Column("answered_by", BigInt),
+    Column("note", Text),
     Index("ix_inquiries_email", "email_folded", "id"),
     sqlite_autoincrement=True,
 )
 """Inquiries. Ids of erased ones are not reused, so that paging after an id skips none."""
+is_waiting_inquiry = inquiries.c.answered_at.is_(None)
+partial_index("ix_inquiries_waiting", inquiries.c.id, where=is_waiting_inquiry)
 
 imports = Table(
     "imports",

@@ -18,6 +18,8 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     false,
+    or_,
+    true,
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -57,6 +59,16 @@ endpoints = Table(
 secrets); the time of its next batch, NULL if no delivery is pending; and the claim."""
 
 is_endpoint_not_deleted = endpoints.c.deleted_at.is_(None)
+
+is_silent_endpoint = and_(
+    is_endpoint_not_deleted,
+    or_(
+        endpoints.c.disabled_at.is_not(None),
+        endpoints.c.consecutive_failures > 0,
+        endpoints.c.troubled == true(),
+    ),
+)
+partial_index("ix_webhook_endpoints_silent", endpoints.c.id, where=is_silent_endpoint)
 
 partial_index(
     "ix_webhook_endpoints_owner",

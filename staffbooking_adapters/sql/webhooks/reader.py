@@ -37,10 +37,12 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_first_try,
     is_held_delivery,
     is_retry,
+    is_silent_endpoint,
     is_unsequenced_event,
     is_waiting_delivery,
 )
 from staffbooking_adapters.sql.webhooks import feed
+from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     FINISHED_DELIVERY_STATUSES,
@@ -93,6 +95,13 @@ def endpoints_after(size: int) -> Statement:
         .limit(size)
         .offset(OFFSET_PARAM)
     )
+
+
+@cache
+def silent_endpoints_before(size: int) -> Statement:
+    is_before = endpoints.c.id < bindparam("before_id", type_=BigInt)
+    found = SELECT_SUBSCRIBERS.where(is_silent_endpoint, is_before)
+    return Statement(found.order_by(endpoints.c.id.desc()).limit(size))
 
 
 def _select_holding_endpoints() -> Select[tuple[int]]:
@@ -233,6 +242,15 @@ class WebhooksReader:
     ) -> Sequence[EndpointSubscription]:
         rows = await self.connection.fetch_all(
             endpoints_after(page_size(limit)), after_id=after_id, offset=offset
+        )
+        return [to_subscriber(row) for row in rows[:limit]]
+
+    async def silent_endpoints(
+        self, before_id: int | None, limit: int
+    ) -> Sequence[EndpointSubscription]:
+        rows = await self.connection.fetch_all(
+            silent_endpoints_before(page_size(limit)),
+            before_id=MAX_ID if before_id is None else before_id,
         )
         return [to_subscriber(row) for row in rows[:limit]]
 

@@ -21,6 +21,7 @@ class AuditSubject(StrEnum):
     DISPUTE = "dispute"
     PAYOUT = "payout"
     REFUND = "refund"
+    INQUIRY = "inquiry"
 
 
 BOOKING_SUBJECTS = (AuditSubject.DISPUTE, AuditSubject.PAYOUT, AuditSubject.REFUND)

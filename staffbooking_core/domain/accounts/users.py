@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import unicodedata
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -26,6 +27,14 @@ class Subscription(StrEnum):
     NONE = "none"
     BASIC = "basic"
     ENTERPRISE = "enterprise"
+
+
+class AccountState(StrEnum):
+    """Whether an account works."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    ERASED = "erased"
 
 
 @frozen
@@ -51,6 +60,12 @@ class User:
     @property
     def name(self) -> str:
         return full_name(self.first_name, self.last_name)
+
+    @property
+    def state(self) -> AccountState:
+        if self.erased_at is not None:
+            return AccountState.ERASED
+        return AccountState.ACTIVE if self.disabled_at is None else AccountState.DISABLED
 
     def has_api_access(self, now: datetime) -> bool:
         """Whether the user's API keys work: for an admin, or an active enterprise subscription."""
@@ -93,6 +108,27 @@ def normalize_email(email: str) -> str:
     """The form in which email addresses are compared: case is ignored. `casefold` would also make
     one of `ß` and `ss`, which are addresses of different people."""
     return email.lower()
+
+
+_MAX_SEARCH_TERM_LENGTH = 100
+_MAX_SEARCH_TERMS_OF_NAME = 6
+
+
+def fold_search_text(text: str) -> str:
+    """The form in which operators' searches compare text: without case, accents and surplus spaces,
+    cut to what is stored of a term."""
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    bare = "".join(each for each in decomposed if not unicodedata.combining(each))
+    return " ".join(bare.split())[:_MAX_SEARCH_TERM_LENGTH]
+
+
+def search_terms(first_name: str, last_name: str, email: str) -> frozenset[str]:
+    """The terms by whose beginnings operators find a person: the name from each of its words on,
+    and the e-mail address. A name counts up to its sixth word."""
+    words = fold_search_text(full_name(first_name, last_name)).split()
+    starts = range(min(len(words), _MAX_SEARCH_TERMS_OF_NAME))
+    names = {" ".join(words[start:]) for start in starts}
+    return frozenset({*names, fold_search_text(email)} - {""})
 
 
 _EMAIL_CHARACTER = (

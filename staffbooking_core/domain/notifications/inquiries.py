@@ -24,3 +24,9 @@ class Inquiry(NewInquiry):
     """A stored inquiry."""
 
     id: int = 0
+    answered_at: datetime | None = None
+    """Wall time at which an operator answered it, or decided that nothing is to be answered."""
+    answered_by: int | None = None
+    """The id of that operator; None at the command line."""
+    note: str | None = field(default=None, repr=False)
+    """What the operator wrote about the answer."""

@@ -124,6 +124,14 @@ class WebhookEndpoint:
             and owner.has_api_access(now)
         )
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether its receiver gives no sign of life: it was disabled for that, its deliveries
+        failed last, or its last attempt was in trouble."""
+        return self.deleted_at is None and (
+            self.disabled_at is not None or self.consecutive_failures > 0 or self.troubled
+        )
+
     def pause(self) -> WebhookEndpoint:
         """Stop deliveries until the endpoint is enabled again."""
         return evolve(self, active=False)

@@ -58,7 +58,11 @@ class Obligations:
 
     def need_decision(self, now: datetime) -> bool:
         """Whether an accepted or paid booking is ahead (`now` is business time)."""
-        return any(_is_ahead(booking, now) for booking in self.bookings)
+        return bool(self.ahead(now))
+
+    def ahead(self, now: datetime) -> Sequence[Booking]:
+        """The accepted and paid bookings that have not ended: a decision is needed about them."""
+        return [booking for booking in self.bookings if _is_ahead(booking, now)]
 
 
 class BookingsAhead(RuleBroken):

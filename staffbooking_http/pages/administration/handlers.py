@@ -1,5 +1,5 @@
 """The collection of all handlers of operators' pages."""
 
-from staffbooking_http.pages.administration import disputes, overview
+from staffbooking_http.pages.administration import disputes, overview, people, person_decisions
 
-PAGES = (*overview.PAGES, *disputes.PAGES)
+PAGES = (*overview.PAGES, *disputes.PAGES, *people.PAGES, *person_decisions.PAGES)

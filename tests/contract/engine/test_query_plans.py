@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
-from staffbooking_adapters.sql.accounts import store as accounts_store
+from staffbooking_adapters.sql.accounts import audit, people, store as accounts_store
 from staffbooking_adapters.sql.bookings import (
     reader as bookings_reader,
     request_context,
@@ -22,6 +22,7 @@ from staffbooking_adapters.sql.bookings import (
     writer as bookings_writer,
 )
 from staffbooking_adapters.sql.companions import (
+    portfolio,
     reader as companions_reader,
     reviews,
     writer as companions_writer,
@@ -44,7 +45,10 @@ from staffbooking_adapters.sql.webhooks import (
     reader as webhooks_reader,
     writer as webhooks_writer,
 )
+from staffbooking_core.domain.accounts.users import AccountState
 from staffbooking_core.domain.bookings.lifecycle import Party
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.payments.processor import OperationKind
 from tests.contract import large_dataset
 from tests.support.postgres import database_name, driver_url
@@ -85,6 +89,12 @@ OTHERS = {
     "busy": companions_reader.LIST_BUSY_SLOTS,
     "all busy": companions_writer.LIST_BUSY_SLOTS_OF_COMPANIONS,
     "names of services": companions_reader.LIST_SERVICE_NAMES,
+    "pending companions": companions_reader.companions_after(51, Approval.PENDING),
+    "pending items": portfolio.portfolio_items_after(51, PortfolioItemStatus.PENDING),
+    **{
+        f"newest reviews, hidden {hidden}": reviews.newest_reviews_before(51, hidden)
+        for hidden in (None, False, True)
+    },
     "held companions": companions_writer.LOCK_COMPANIONS,
     "newest reviews of some": companions_writer.newest_reviews_statement(13),
     "portfolios": companions_writer.LIST_PORTFOLIO_ITEMS,
@@ -103,6 +113,15 @@ OTHERS = {
     "reviews of all": reviews.reviews_after(501),
 }
 ALL = frozenset(OperationKind)
+PEOPLE = {
+    f"people, {has_term} {has_role} {state} {has_after}": people.people_page(
+        people.PeopleVariant(has_term, has_role, state, has_after, 51)
+    )
+    for has_term, has_role, state, has_after in product(
+        (False, True), (False, True), (None, *AccountState), (False, True)
+    )
+    if has_term or has_after
+}
 MONEY = {
     "operations": operations.claim_operations_statement(1, False, ALL),
     "payouts to make": operations.claim_operations_statement(
@@ -157,6 +176,14 @@ WEBHOOKS = {
     "notices": notifications_store.claim_notifications_statement(16),
     "told or deferred notice": notifications_store.DEFER_NOTIFICATION,
     "muted kinds": notifications_store.MUTES_OF,
+    "silent endpoints": webhooks_reader.silent_endpoints_before(51),
+    **{
+        f"newest inquiries, answered {answered}": notifications_store.newest_inquiries_before(
+            51, answered
+        )
+        for answered in (None, False, True)
+    },
+    "audit of a person": audit.newest_audit_entries_about(51),
     "inquiries": notifications_store.inquiries_after(501),
     "bookings of a person": privacy.LOCK_BOOKINGS_OF,
     "next bookings of a person": privacy.bookings_of_person_after(101),
@@ -199,13 +226,13 @@ MESSAGES = {
     "counted connection": presence.ADD_CONNECTION,
     "connections of dead nodes": presence.DELETE_DEAD_NODE_CONNECTIONS,
 }
-STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY, **WEBHOOKS, **MESSAGES}
+STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **PEOPLE, **MONEY, **WEBHOOKS, **MESSAGES}
 BIG = (
     "(companion_search|near|there|next|companions|companion_(days|limits)|bookings|timers|users"
     "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"
     "|events|event_readers|webhook_(endpoints|deliveries|attempts)|notices"
     "|conversations|conversation_members|mine|theirs|messages|its|one|last|channel_connections"
-    "|last_seen)"
+    "|last_seen|person_terms|earlier|own|portfolio_items|inquiries)"
 )
 IN_ORDER = (
     "(bookings_(newest|urgent|payouts)|payment_operations_failed_refunds"
@@ -294,6 +321,23 @@ async def test_erasing_an_email_uses_an_index(sqlite):
     for number in range(len(privacy.ERASE_EMAIL)):
         [line] = sqlite_plan(sqlite, f"forgotten address, {number}")
         assert re.search(r"INDEX ix_\w+_email \(email_folded=\?\)", line)
+
+
+async def test_the_audit_of_a_person_uses_its_index(sqlite):
+    """The entries about a person are read along the index of their subject."""
+    assert "ix_audit_subject" in "\n".join(sqlite_plan(sqlite, "audit of a person"))
+
+
+async def test_a_search_for_people_reads_terms_in_their_order(postgres, sqlite):
+    """The terms are read along their index from the place where the page begins, and not sorted."""
+    for has_after in (False, True):
+        name = f"people, True False None {has_after}"
+        plan = "\n".join(await postgresql_plan(postgres, name))
+        assert "ix_person_terms_term" in plan
+        assert "Sort" not in plan
+        lines = sqlite_plan(sqlite, name)
+        assert any("ix_person_terms_term (term>? AND term<?" in line for line in lines)
+        assert not any("TEMP B-TREE" in line for line in lines)
 
 
 ALONG_IDS = (
