@@ -197,7 +197,9 @@ def test_special_days_are_listed_as_they_were_set() -> None:
     late = Shift(20 * HOUR, 27 * HOUR)
     special = with_shifts(calendar, day(1), day(3), ())
     special = with_shifts(special, day(5), day(5), (late,))
-    assert [(each.first, each.last, each.shifts) for each in list_special_days(special, MONDAY)] == [
+    assert [
+        (each.first, each.last, each.shifts) for each in list_special_days(special, MONDAY)
+    ] == [
         (day(1), day(3), ()),
         (day(5), day(5), (late,)),
     ]
