@@ -35,6 +35,7 @@ from staffbooking_http.pages import (
     special_days,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
+from staffbooking_http.pages.dashboard import handlers as dashboard_handlers
 from staffbooking_http.pages.testers import handlers as testers_handlers
 from staffbooking_http.pages.testers.bar import DemoBars
 
@@ -58,6 +59,7 @@ _PAGE_MODULES = (
     preferences,
     email_links,
     administration_handlers,
+    dashboard_handlers,
     documentation,
     information,
     sitemap,

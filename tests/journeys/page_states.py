@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.e2e.deployment import json_body
+from tests.journeys.dashboard_states import add_dashboard
 from tests.journeys.marketplace import Marketplace
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -19,6 +20,7 @@ def fill_states(market: Marketplace) -> None:
     _add_future_bookings(market)
     _add_processor_pages(market)
     _add_conversation(market)
+    add_dashboard(market)
     for role in ("customer", "staff"):
         market.names[role] = str(market.user_id(role))
 

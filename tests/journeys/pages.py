@@ -161,6 +161,54 @@ _OF_OPERATORS: tuple[PageState, ...] = (
     PageState("booking disputed", "admin", "/bookings/{disputed}/return"),
 )
 
+
+def _replace_key(page: Page) -> None:
+    """Replace a key at once: another one with its name is shown."""
+    page.get_by_role("link", name="Replace nightly import").click()
+    page.get_by_label("Not at all: revoke it now").check()
+    page.get_by_role("button", name="Make the new key").click()
+    page.get_by_role("heading", name="Your new key").wait_for()
+
+
+def _make_secret(page: Page) -> None:
+    page.get_by_role("button", name=re.compile("^Make (a new|another) secret$")).click()
+    page.get_by_role("heading", name="The secret of your webhook").wait_for()
+
+
+_OF_SUBSCRIBERS: tuple[PageState, ...] = (
+    PageState("dashboard", "customer", "/dashboard"),
+    PageState("dashboard", "enterprise", "/dashboard"),
+    PageState("keys", "enterprise", "/dashboard/keys"),
+    PageState("keys refused", "enterprise", "/dashboard/keys", _submit_empty("^Make the key$")),
+    PageState("key made", "enterprise", "/dashboard/keys", _replace_key),
+    PageState("key to replace", "enterprise", "/dashboard/keys/{api_key}/rotation"),
+    PageState("key to revoke", "enterprise", "/dashboard/keys/{api_key}/revocation"),
+    PageState("webhooks", "enterprise", "/dashboard/webhooks"),
+    PageState("webhook to add", "enterprise", "/dashboard/webhooks/new"),
+    PageState(
+        "webhook refused",
+        "enterprise",
+        "/dashboard/webhooks/new",
+        _submit_empty("^Add the webhook$"),
+    ),
+    PageState("webhook", "enterprise", "/dashboard/webhooks/{endpoint}"),
+    PageState(
+        "webhook, none failed", "enterprise", "/dashboard/webhooks/{endpoint}?state=succeeded"
+    ),
+    PageState("webhook to change", "enterprise", "/dashboard/webhooks/{endpoint}/settings"),
+    PageState("webhook's secret", "enterprise", "/dashboard/webhooks/{endpoint}/secret"),
+    PageState(
+        "webhook's secret made",
+        "enterprise",
+        "/dashboard/webhooks/{endpoint}/secret",
+        _make_secret,
+    ),
+    PageState("webhook to delete", "enterprise", "/dashboard/webhooks/{endpoint}/deletion"),
+    PageState("delivery", "enterprise", "/dashboard/webhooks/{endpoint}/deliveries/{delivery}"),
+    PageState("events", "enterprise", "/dashboard/events"),
+    PageState("events, none", "enterprise", "/dashboard/events?event=payout.failed"),
+)
+
 _PAGES_OF_BOOKINGS: tuple[PageState, ...] = tuple(
     PageState(name, role, path)
     for role in ("customer", "staff")
@@ -215,6 +263,7 @@ PAGE_STATES = (
     *_OF_STAFF,
     *_HOURS,
     *_OF_OPERATORS,
+    *_OF_SUBSCRIBERS,
     *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,
     *_OF_OPERATORS_OF_MONEY,
