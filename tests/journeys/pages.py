@@ -254,6 +254,20 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
         "/admin/disputes/{disputed}/decision?outcome=refund",
         _submit_empty("^Decide for"),
     ),
+    PageState("money, none failed", "admin", "/admin/money"),
+    PageState("money scheduled", "admin", "/admin/money?show=scheduled"),
+    PageState("money held", "admin", "/admin/money?show=held"),
+    PageState("find a booking", "admin", "/admin/bookings"),
+    PageState("find a booking refused", "admin", "/admin/bookings?code=BK", status=422),
+    PageState("money of a booking", "admin", "/admin/bookings/{completed}"),
+    PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
+    PageState("payout to hold", "admin", "/admin/bookings/{completed}/payout/hold"),
+    PageState(
+        "payout to hold without a reason",
+        "admin",
+        "/admin/bookings/{completed}/payout/hold",
+        _submit_empty("^Hold the payout"),
+    ),
 )
 
 PAGE_STATES = (

@@ -1,5 +1,17 @@
 """The collection of all handlers of operators' pages."""
 
-from staffbooking_http.pages.administration import disputes, overview, people, person_decisions
+from staffbooking_http.pages.administration import (
+    disputes,
+    money,
+    overview,
+    people,
+    person_decisions,
+)
 
-PAGES = (*overview.PAGES, *disputes.PAGES, *people.PAGES, *person_decisions.PAGES)
+PAGES = (
+    *overview.PAGES,
+    *disputes.PAGES,
+    *money.PAGES,
+    *people.PAGES,
+    *person_decisions.PAGES,
+)
