@@ -155,6 +155,24 @@ _HOURS: tuple[PageState, ...] = (
     ),
 )
 
+
+def _choose(label: str) -> Callable[[Page], None]:
+    """Open what is folded away under a summary."""
+
+    def prepare(page: Page) -> None:
+        page.get_by_role("main").locator("summary", has_text=label).first.click()
+
+    return prepare
+
+
+_OF_STAFF_PROFILES: tuple[PageState, ...] = (
+    PageState("profile form refused", "staff", "/staff/me", _submit_empty("^Upload the photo$")),
+    PageState("portfolio refused", "staff", "/staff/showcase", _submit_empty("^Add$")),
+    PageState("portfolio, removal", "staff", "/staff/showcase", _choose("Remove")),
+    PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
+    PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
+)
+
 _OF_OPERATORS: tuple[PageState, ...] = (
     PageState("what waits", "admin", "/admin"),
     PageState("booking paid", "admin", "/bookings/{paid}/return"),
@@ -276,6 +294,7 @@ PAGE_STATES = (
     *_OF_CUSTOMERS,
     *_OF_STAFF,
     *_HOURS,
+    *_OF_STAFF_PROFILES,
     *_OF_OPERATORS,
     *_OF_SUBSCRIBERS,
     *_PAGES_OF_BOOKINGS,
