@@ -95,6 +95,17 @@ login_addresses = Table(
 """Addresses from which a user has logged in, the newest `MAX_LOGIN_ADDRESSES`. Digests are keyed,
 as hexadecimal text."""
 
+saved_people = Table(
+    "saved_people",
+    metadata,
+    Column("customer_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("companion_id", BigInt, ForeignKey("companions.id"), nullable=False),
+    Column("saved_at", Instant, nullable=False),
+    PrimaryKeyConstraint("customer_id", "companion_id"),
+    Index("ix_saved_people_saved_at", "customer_id", "saved_at", "companion_id"),
+)
+"""The staff members whom a customer has saved."""
+
 audit = Table(
     "audit",
     metadata,
