@@ -4,12 +4,14 @@ them. The interface sets the same hours as slots of single days (`profiles.set_a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 
 from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.guidance import NextAction, guide
+from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import (
     DAY,
     Calendar,
@@ -169,8 +171,12 @@ class Agenda:
     """Consecutive days of a staff member."""
 
     calendar: Calendar
+    now: datetime
+    """Business time."""
     today: date
     days: tuple[AgendaDay, ...]
+    to_check_in: frozenset[int]
+    """The ids of the bookings at which the staff member can check in now."""
 
     def find_day(self, wanted: date | None) -> AgendaDay | None:
         """The day of a date; None where it is not among them."""
@@ -198,10 +204,16 @@ async def get_agenda(ports: Ports, actor: Actor, first: date, last: date) -> Age
     weekly = without_overrides(calendar)
     return Agenda(
         calendar,
+        now,
         local_date(calendar.timezone, now),
         tuple(
             _agenda_day(calendar, weekly, first + number * DAY, bookings)
             for number in range((last - first).days + 1)
+        ),
+        frozenset(
+            booking.id
+            for booking in bookings
+            if guide(booking, Party.STAFF, now, ports.policy).action is NextAction.CHECK_IN
         ),
     )
 
