@@ -77,7 +77,7 @@ def test_a_night_and_a_closed_day(person: OpenPerson, market: Marketplace, view:
     market.move_clock(starts_at - timedelta(hours=1))
     staff.open("/")
     agenda = staff.main.locator("section", has=staff.page.locator("#agenda"))
-    agenda.get_by_role("button", name=f"Check in {booking['code']}").click()
+    agenda.get_by_role("button", name=re.compile("^Check in")).click()
     staff.reads("You have checked in|Checked in")
     staff.open("/")
     expect(agenda).to_contain_text("You have checked in.")
