@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from typing import Annotated
 
 from attrs import evolve, frozen
 
+from staffbooking_core.bounds import IntegerBounds, ListBounds
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.guidance import NextAction, guide
@@ -37,9 +39,8 @@ from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid
 from staffbooking_core.inputs import (
     MAX_DATE_OVERRIDES,
     SetAvailability,
-    SetDays,
-    SetWeek,
-    ShiftHours,
+    TimeOfDay,
+    TimezoneName,
     WeeklyHours,
 )
 from staffbooking_core.ports import Ports, Transaction
@@ -50,6 +51,44 @@ _MAX_DAYS_AT_ONCE = 366
 _MAX_YEARS_AHEAD = 3
 _MAX_BOOKINGS = 500
 _MINUTES_PER_DAY = 24 * 60
+
+
+# Inputs ---------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class ShiftHours:
+    """Hours that start on a day. An end that is not after the start is on the next day; 00:00 to
+    00:00 is the whole day."""
+
+    start: TimeOfDay
+    end: TimeOfDay
+
+
+@frozen(kw_only=True)
+class WeeklyShiftHours(ShiftHours):
+    weekday: Annotated[int, IntegerBounds(0, 6)]
+    """Monday is 0."""
+
+
+@frozen(kw_only=True)
+class SetWeek:
+    """The weekly hours. Without any, every day is open all day."""
+
+    timezone: TimezoneName
+    shifts: Annotated[tuple[WeeklyShiftHours, ...], ListBounds(50, unique=False)]
+    """A night takes two of the 100 slots of a calendar."""
+
+
+@frozen(kw_only=True)
+class SetDays:
+    """The hours that start on each of some days, instead of the weekly ones; none close the
+    days."""
+
+    first: date
+    last: date
+    shifts: Annotated[tuple[ShiftHours, ...], ListBounds(20, unique=False)] | None = None
+    """None for the weekly hours."""
 
 
 # The week -------------------------------------------------------------------------------
