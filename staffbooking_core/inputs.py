@@ -325,41 +325,6 @@ class SetAvailability:
 
 
 @frozen(kw_only=True)
-class ShiftHours:
-    """Hours that start on a day. An end that is not after the start is on the next day; 00:00 to
-    00:00 is the whole day."""
-
-    start: TimeOfDay
-    end: TimeOfDay
-
-
-@frozen(kw_only=True)
-class WeeklyShiftHours(ShiftHours):
-    weekday: Annotated[int, IntegerBounds(0, 6)]
-    """Monday is 0."""
-
-
-@frozen(kw_only=True)
-class SetWeek:
-    """The weekly hours. Without any, every day is open all day."""
-
-    timezone: TimezoneName
-    shifts: Annotated[tuple[WeeklyShiftHours, ...], ListBounds(50, unique=False)]
-    """A night takes two of the 100 slots of a calendar."""
-
-
-@frozen(kw_only=True)
-class SetDays:
-    """The hours that start on each of some days, instead of the weekly ones; none close the
-    days."""
-
-    first: date
-    last: date
-    shifts: Annotated[tuple[ShiftHours, ...], ListBounds(20, unique=False)] | None = None
-    """None for the weekly hours."""
-
-
-@frozen(kw_only=True)
 class AddPortfolioItem:
     title: Annotated[str, TextBounds(120)]
     image: Annotated[str, TextBounds(300, form="image")]

@@ -11,7 +11,6 @@ from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.shifts import join_week
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, invalid_field
-from staffbooking_core.inputs import SetWeek
 from staffbooking_core.usecases.companions import hours, profiles
 from staffbooking_http.api import rate_limits
 from staffbooking_http.api.endpoint import Call, SignedInUser
@@ -96,7 +95,7 @@ async def _save(call: Call, visitor: SignedInUser, draft: HoursDraft) -> None:
     is_always = draft.fields.get("when") == _ALWAYS
     shifts, places = ([], []) if is_always else draft.shifts(WEEKDAYS)
     wanted = {"timezone": draft.fields.get("timezone"), "shifts": shifts}
-    given = structure_hours(SetWeek, wanted, places)
+    given = structure_hours(hours.SetWeek, wanted, places)
     if not is_always and not shifts:
         raise invalid_field("when", "needs hours on at least one day")
     try:

@@ -16,7 +16,7 @@ from staffbooking_core.domain.companions.booking_limits import BookingLimits, ad
 from staffbooking_core.domain.companions.shifts import list_special_days
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import FieldError, InvalidInput, MissingField, invalid_field
-from staffbooking_core.inputs import SetAvailability, SetDays
+from staffbooking_core.inputs import SetAvailability
 from staffbooking_core.usecases.companions import hours, profiles
 from staffbooking_core.usecases.companions.hours import Agenda, AgendaDay
 from staffbooking_http.api import rate_limits
@@ -121,7 +121,7 @@ async def _save(call: Call, visitor: SignedInUser, draft: HoursDraft) -> Redirec
         "last": draft.fields.get("last") or first,
         "shifts": None if kind == _WEEKLY else shifts,
     }
-    given = structure_hours(SetDays, wanted, places)
+    given = structure_hours(hours.SetDays, wanted, places)
     if kind not in (_CLOSED, _SPECIAL, _WEEKLY):
         raise invalid_field("kind", "must be one of closed, special or weekly")
     if kind == _SPECIAL and not shifts:

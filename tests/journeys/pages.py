@@ -153,6 +153,7 @@ _HOURS: tuple[PageState, ...] = (
         "hours refused", "staff", "/staff/hours?timezone=x&from-0-0=09:00", _submit_empty("^Save$")
     ),
     PageState("hours of days", "staff", "/staff/hours/dates"),
+    PageState("agenda of a later week", "staff", "/?week=2026-12-16"),
     PageState("hours of days refused", "staff", "/staff/hours/dates", _clear_day),
     PageState(
         "hours of days, special", "staff", "/staff/hours/dates?kind=special&first=2030-01-01"

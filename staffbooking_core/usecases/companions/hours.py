@@ -4,12 +4,16 @@ them. The interface sets the same hours as slots of single days (`profiles.set_a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
+from typing import Annotated
 
 from attrs import evolve, frozen
 
+from staffbooking_core.bounds import IntegerBounds, ListBounds
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.guidance import NextAction, guide
+from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import (
     DAY,
     Calendar,
@@ -35,9 +39,8 @@ from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid
 from staffbooking_core.inputs import (
     MAX_DATE_OVERRIDES,
     SetAvailability,
-    SetDays,
-    SetWeek,
-    ShiftHours,
+    TimeOfDay,
+    TimezoneName,
     WeeklyHours,
 )
 from staffbooking_core.ports import Ports, Transaction
@@ -48,6 +51,44 @@ _MAX_DAYS_AT_ONCE = 366
 _MAX_YEARS_AHEAD = 3
 _MAX_BOOKINGS = 500
 _MINUTES_PER_DAY = 24 * 60
+
+
+# Inputs ---------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class ShiftHours:
+    """Hours that start on a day. An end that is not after the start is on the next day; 00:00 to
+    00:00 is the whole day."""
+
+    start: TimeOfDay
+    end: TimeOfDay
+
+
+@frozen(kw_only=True)
+class WeeklyShiftHours(ShiftHours):
+    weekday: Annotated[int, IntegerBounds(0, 6)]
+    """Monday is 0."""
+
+
+@frozen(kw_only=True)
+class SetWeek:
+    """The weekly hours. Without any, every day is open all day."""
+
+    timezone: TimezoneName
+    shifts: Annotated[tuple[WeeklyShiftHours, ...], ListBounds(50, unique=False)]
+    """A night takes two of the 100 slots of a calendar."""
+
+
+@frozen(kw_only=True)
+class SetDays:
+    """The hours that start on each of some days, instead of the weekly ones; none close the
+    days."""
+
+    first: date
+    last: date
+    shifts: Annotated[tuple[ShiftHours, ...], ListBounds(20, unique=False)] | None = None
+    """None for the weekly hours."""
 
 
 # The week -------------------------------------------------------------------------------
@@ -169,8 +210,12 @@ class Agenda:
     """Consecutive days of a staff member."""
 
     calendar: Calendar
+    now: datetime
+    """Business time."""
     today: date
     days: tuple[AgendaDay, ...]
+    to_check_in: frozenset[int]
+    """The ids of the bookings at which the staff member can check in now."""
 
     def find_day(self, wanted: date | None) -> AgendaDay | None:
         """The day of a date; None where it is not among them."""
@@ -198,10 +243,16 @@ async def get_agenda(ports: Ports, actor: Actor, first: date, last: date) -> Age
     weekly = without_overrides(calendar)
     return Agenda(
         calendar,
+        now,
         local_date(calendar.timezone, now),
         tuple(
             _agenda_day(calendar, weekly, first + number * DAY, bookings)
             for number in range((last - first).days + 1)
+        ),
+        frozenset(
+            booking.id
+            for booking in bookings
+            if guide(booking, Party.STAFF, now, ports.policy).action is NextAction.CHECK_IN
         ),
     )
 
