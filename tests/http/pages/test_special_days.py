@@ -37,7 +37,8 @@ pytestmark = pytest.mark.anyio
 
 def cells(answer: httpx.Response) -> dict[str, str]:
     """What is said of each day of the month table."""
-    found = re.findall(r'data-date="([^"]+)" aria-label="([^"]*)"', answer.text)
+    pattern = r'data-date="([^"]+)"[^>]*>.*?<span class="hidden-text">([^<]*)<'
+    found = re.findall(pattern, answer.text)
     return {day: html.unescape(label) for day, label in found}
 
 
