@@ -6,16 +6,14 @@ from staffbooking_http.pages.administration import (
     money,
     overview,
     people,
-    person_decisions,
     reconciliation,
 )
 
 PAGES = (
     *overview.PAGES,
+    *audit.PAGES,
     *disputes.PAGES,
     *money.PAGES,
-    *audit.PAGES,
     *people.PAGES,
-    *person_decisions.PAGES,
     *reconciliation.PAGES,
 )
