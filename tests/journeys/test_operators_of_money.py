@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+import pytest
+
 from tests.journeys import booking_steps as steps
 from tests.journeys.conftest import OpenPerson
 from tests.journeys.marketplace import Marketplace
+
+pytestmark = pytest.mark.journeys
 
 REASON = "The photos show that the bar closed early."
 
