@@ -127,7 +127,6 @@ _OF_STAFF: tuple[PageState, ...] = (
     PageState("profile form", "staff", "/staff/me"),
     PageState("portfolio", "staff", "/staff/showcase"),
     PageState("hours", "staff", "/staff/hours"),
-    PageState("calendars", "staff", "/staff/calendars"),
     PageState("payouts", "staff", "/staff/payouts"),
     PageState("reviews", "staff", "/staff/reviews"),
     PageState("response to a review", "staff", "/staff/reviews/{review}"),
@@ -151,6 +150,25 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("portfolio, removal", "staff", "/staff/showcase", _choose("Remove")),
     PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
+)
+
+
+def _make_feed(page: Page) -> None:
+    main = page.get_by_role("main")
+    if main.get_by_role("button", name="Make a feed").count():
+        main.get_by_role("button", name="Make a feed").click()
+    else:
+        main.locator("summary", has_text="Make a new address").click()
+        main.get_by_role("button", name="Replace the address").click()
+    page.get_by_text("It is shown this once").wait_for()
+
+
+_OF_CALENDARS: tuple[PageState, ...] = (
+    PageState("calendars", "staff", "/staff/calendars"),
+    PageState(
+        "calendars refused", "staff", "/staff/calendars", _submit_empty("^Add the calendar$")
+    ),
+    PageState("calendars feed", "staff", "/staff/calendars", _make_feed),
 )
 
 _OF_OPERATORS: tuple[PageState, ...] = (
@@ -274,6 +292,7 @@ PAGE_STATES = (
     *_OF_CUSTOMERS,
     *_OF_STAFF,
     *_OF_STAFF_PROFILES,
+    *_OF_CALENDARS,
     *_OF_OPERATORS,
     *_OF_SUBSCRIBERS,
     *_PAGES_OF_BOOKINGS,
