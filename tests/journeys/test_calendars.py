@@ -66,8 +66,8 @@ def calendar() -> Iterator[CalendarServer]:
 def test_another_calendar_blocks_time(
     person: OpenPerson, market: Marketplace, calendar: CalendarServer
 ) -> None:
-    """A staff member adds the address of a calendar: its day can't be booked any more. Removed after
-    a question, it blocks nothing."""
+    """A staff member adds the address of a calendar: its day can't be booked any more. Removed
+    after a question, it blocks nothing."""
     day = market.unused_day()
     staff = person("staff")
     staff.open("/staff/calendars")
@@ -80,7 +80,7 @@ def test_another_calendar_blocks_time(
         make_ics_hour(f"{hour:%Y%m%d}T060000Z"),
         f"DTSTART;VALUE=DATE:{day:%Y%m%d}",
     )
-    staff.fill("Name", "Family")
+    staff.fill("Name (optional)", "Family")
     staff.press("Add the calendar")
     row = staff.main.locator(".calendar-row", has_text="Family")
     expect(row).to_contain_text("Up to date")
