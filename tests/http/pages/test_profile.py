@@ -82,7 +82,7 @@ def filled(answer: httpx.Response) -> dict[str, Any]:
     areas = re.findall(
         r'<textarea [^>]*name="(\w+)"[^>]*>\n(.*?)</textarea>', answer.text, re.DOTALL
     )
-    zones = re.findall(r"<option selected>([^<]*)</option>", answer.text)
+    zones = re.findall(r'<option value="([^"]*)" selected>', answer.text)
     texts = [*areas, *(("timezone", zone) for zone in zones)]
     return {**found, **{name: html.unescape(text) for name, text in texts}}
 
