@@ -152,7 +152,6 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
     PageState("home, first steps", "beginner", "/"),
     PageState("profile form, empty", "beginner", "/staff/me"),
-    PageState("profile to come", "beginner", "/staff/me/preview"),
     PageState("portfolio, empty", "beginner", "/staff/showcase"),
     PageState("earnings, none yet", "beginner", "/staff/payouts"),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),

@@ -16,6 +16,7 @@ from attrs import evolve
 from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
 from staffbooking_adapters.sql.accounts import audit, people, store as accounts_store
 from staffbooking_adapters.sql.bookings import (
+    earnings,
     reader as bookings_reader,
     request_context,
     timers,
@@ -82,6 +83,8 @@ OTHERS = {
     "all bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
+    "earnings": earnings.earnings_of(5_001),
+    "open earnings": earnings.open_earnings_of(501),
     "bookings since": bookings_reader.companion_bookings_since(500),
     "bookings between people": bookings_reader.bookings_between(50),
     "photos": companions_reader.LIST_PHOTOS,
