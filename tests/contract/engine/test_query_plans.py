@@ -19,6 +19,7 @@ from staffbooking_adapters.sql.bookings import (
     earnings,
     reader as bookings_reader,
     request_context,
+    spans as booking_spans,
     timers,
     writer as bookings_writer,
 )
@@ -85,7 +86,8 @@ OTHERS = {
     ),
     "earnings": earnings.earnings_of(5_001),
     "open earnings": earnings.open_earnings_of(501),
-    "bookings since": bookings_reader.companion_bookings_since(500),
+    "bookings since": booking_spans.companion_bookings_since(500),
+    "bookings within": booking_spans.companion_bookings_within(501),
     "bookings between people": bookings_reader.bookings_between(50),
     "photos": companions_reader.LIST_PHOTOS,
     "agenda": companions_reader.GET_COMPANION_AVAILABILITY,
