@@ -16,6 +16,7 @@ from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.pages.account import REGISTERED_CODE
+from staffbooking_http.pages.agenda import agenda_context
 from staffbooking_http.pages.first_steps import load_first_steps
 from staffbooking_http.pages.landing import show_landing
 from staffbooking_http.pages.session import (
@@ -49,11 +50,13 @@ async def show_home(request: PageRequest) -> Template | Response[bytes]:
         return await _render_history(call, visitor)
     overview = await get_overview(call.ports, visitor.actor)
     talks = await messages.list_conversations(call.ports, visitor.actor, 1, _MAX_CONVERSATIONS)
+    is_staff = visitor.user.role is Role.STAFF
     return render(
         "overview.html",
         visitor,
         overview=overview,
         is_new=has_flash_code(call, REGISTERED_CODE.encode()),
+        **(await agenda_context(call, visitor, overview) if is_staff else {}),
         conversations=[
             conversation_record(each, visitor.actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
         ],
