@@ -1,5 +1,23 @@
 """The collection of all handlers of operators' pages."""
 
-from staffbooking_http.pages.administration import disputes, overview, people, person_decisions
+from staffbooking_http.pages.administration import (
+    approvals,
+    disputes,
+    endpoints,
+    inquiries,
+    overview,
+    people,
+    person_decisions,
+    reviews,
+)
 
-PAGES = (*overview.PAGES, *disputes.PAGES, *people.PAGES, *person_decisions.PAGES)
+PAGES = (
+    *overview.PAGES,
+    *disputes.PAGES,
+    *people.PAGES,
+    *person_decisions.PAGES,
+    *approvals.PAGES,
+    *reviews.PAGES,
+    *inquiries.PAGES,
+    *endpoints.PAGES,
+)
