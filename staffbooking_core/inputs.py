@@ -25,7 +25,7 @@ from staffbooking_core.bounds import (
     UtcInstant,
     trimmed,
 )
-from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.api_keys import MAX_KEY_OVERLAP_HOURS, Permission
 from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.booking_limits import (
@@ -157,6 +157,16 @@ class CreateApiKey:
     name: Name
     permissions: Annotated[tuple[Permission, ...], ListBounds(2, 1)]
     expires_at: Annotated[str, UtcInstant()] | None = None
+
+
+@frozen(kw_only=True)
+class RotateApiKey:
+    """The replacement of a key by a new one of the same name and permissions."""
+
+    overlap_hours: Annotated[int, IntegerBounds(0, MAX_KEY_OVERLAP_HOURS)]
+    """How long the old key works beside the new one."""
+    expires_at: Annotated[str, UtcInstant()] | None = None
+    """When the new key expires."""
 
 
 @frozen(kw_only=True)

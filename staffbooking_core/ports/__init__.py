@@ -110,6 +110,7 @@ from staffbooking_core.ports.sandbox import (
 from staffbooking_core.ports.store import OpenTransaction, ReadView, Store, Transaction
 from staffbooking_core.ports.timers import Timer, TimersWritePort
 from staffbooking_core.ports.webhooks import (
+    MAX_COUNTED_DELIVERIES,
     DueDelivery,
     EndpointBatch,
     EndpointClaim,
@@ -151,6 +152,7 @@ __all__ = [
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
     "IN_PROGRESS",
+    "MAX_COUNTED_DELIVERIES",
     "MAX_LOGIN_ADDRESSES",
     "MAX_SENT_MAILS",
     "PARTY_DISABLED",

@@ -161,6 +161,10 @@ class AccountsWritePort(AccountsReadPort, Protocol):
         """Insert an API key."""
         ...
 
+    async def save_api_key_expiry(self, api_key: ApiKey) -> None:
+        """Save when an API key expires."""
+        ...
+
     async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
         """Revoke an API key; one that is revoked keeps its first time."""
         ...

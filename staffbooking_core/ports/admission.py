@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -71,4 +71,10 @@ class Admission(Protocol):
 
     async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         """The state of a window, without counting a hit."""
+        ...
+
+    async def peek_all(
+        self, rules_by_scope: Mapping[str, RateLimit], now: datetime
+    ) -> Mapping[str, RateLimitDecision]:
+        """The state of several windows, by scope, in one look-up."""
         ...

@@ -9,7 +9,7 @@ from typing import Protocol
 from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.domain.bookings.booking import Booking, DueTimer
+from staffbooking_core.domain.bookings.booking import Booking, DueTimer, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.notifications.notifications import Notification
@@ -150,9 +150,12 @@ class BookingsReadPort(Protocol):
         """Sequence number and encoded envelope of each event of a booking, in order."""
         ...
 
-    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
-        """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first
-        `offset` of them: the earliest due first, those without a due time last."""
+    async def open_payouts(
+        self, limit: int, offset: int = 0, status: PayoutStatus | None = None
+    ) -> Sequence[Booking]:
+        """Up to `limit` bookings whose payout is scheduled, failed or frozen (with one of these
+        statuses, those alone), after the first `offset` of them: the earliest due first, those
+        without a due time last."""
         ...
 
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:

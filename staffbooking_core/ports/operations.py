@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -16,6 +16,13 @@ class OperationsReadPort(Protocol):
 
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
         """The operations of a booking, in the order of their numbers."""
+        ...
+
+    async def operations_of_bookings(
+        self, booking_ids: Collection[int]
+    ) -> Mapping[int, Sequence[Operation]]:
+        """The operations of several bookings, by the booking's id, in the order of their numbers;
+        bookings without any are left out."""
         ...
 
     async def failed_refunds(

@@ -19,6 +19,8 @@ from staffbooking_core.domain.webhooks.deliveries import (
     Delivery,
     DeliveryAttempt,
     DeliveryFailure,
+    DeliveryGroup,
+    DeliveryStatus,
     EndpointSubscription,
     NewDelivery,
     PublishedEvent,
@@ -49,6 +51,9 @@ class DueDelivery:
     request_id: str | None = None
     """The id of the request that caused the event, for the log."""
 
+
+MAX_COUNTED_DELIVERIES = 1_000
+"""How many failed and unfinished deliveries of an endpoint are counted at most."""
 
 EndpointClaim: TypeAlias = tuple[int, str]
 """An endpoint's id, and the token of the lease on it."""
@@ -115,10 +120,32 @@ class WebhooksReadPort(Protocol):
         ...
 
     async def deliveries(
-        self, endpoint_id: int, page: int, limit: int
+        self,
+        endpoint_id: int,
+        page: int,
+        limit: int,
+        group: DeliveryGroup | None = None,
+        event: str | None = None,
     ) -> Sequence[tuple[Delivery, Sequence[DeliveryAttempt]]]:
         """Deliveries of an endpoint, the newest first, each with its attempts, oldest first: up to
-        `limit + 1` from the page's start."""
+        `limit + 1` from the page's start. Where given, those of a group of statuses alone, and
+        those of an event's name."""
+        ...
+
+    async def delivery_body(self, delivery_id: int) -> bytes | None:
+        """The bytes that a delivery sends; None without the delivery or its event."""
+        ...
+
+    async def delivery_counts(self, endpoint_id: int) -> Mapping[DeliveryStatus, int]:
+        """How many of an endpoint's deliveries have failed or are unfinished, by status, among the
+        newest `MAX_COUNTED_DELIVERIES` of them."""
+        ...
+
+    async def failed_deliveries(
+        self, endpoint_id: int, since: datetime, limit: int
+    ) -> Sequence[Delivery]:
+        """Up to `limit` failed deliveries of an endpoint that were created at `since` or later,
+        the newest first."""
         ...
 
     async def attempts_of(self, delivery_id: int) -> Sequence[DeliveryAttempt]:
@@ -142,6 +169,17 @@ class WebhooksReadPort(Protocol):
     ) -> Sequence[bytes]:
         """Up to `limit` encoded envelopes of events with these names above a position of a reader's
         feed, by position."""
+        ...
+
+    async def feed_events_before(
+        self,
+        reader_id: int | None,
+        before_position: int,
+        names: Collection[EventName],
+        limit: int,
+    ) -> Sequence[tuple[int, bytes]]:
+        """As `feed_events_after`, but the newest events below a position, the newest first, each
+        with its position."""
         ...
 
     async def has_unsequenced_events(self) -> bool:

@@ -23,8 +23,10 @@ from staffbooking_http.pages import (
     landing,
     messages,
     payouts,
+    portfolio,
     preferences,
     profile,
+    profile_preview,
     requests,
     reviews,
     sandbox as sandbox_pages,
@@ -33,6 +35,7 @@ from staffbooking_http.pages import (
     sitemap,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
+from staffbooking_http.pages.dashboard import handlers as dashboard_handlers
 from staffbooking_http.pages.testers import handlers as testers_handlers
 from staffbooking_http.pages.testers.bar import DemoBars
 
@@ -46,6 +49,8 @@ _PAGE_MODULES = (
     reviews,
     messages,
     profile,
+    profile_preview,
+    portfolio,
     availability,
     payouts,
     earnings,
@@ -54,6 +59,7 @@ _PAGE_MODULES = (
     preferences,
     email_links,
     administration_handlers,
+    dashboard_handlers,
     documentation,
     information,
     sitemap,

@@ -32,6 +32,9 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"contains contact or payment details before .*",
      "Contact and payment details can be shared once the booking is paid. Please take them out."),
     (r"contains words that are not allowed here", "It contains words that are not allowed here."),
+    (r"is not a JPEG, PNG or WebP image", "Choose a JPEG, PNG or WebP picture."),
+    (r"is of type .*, and was sent as another", "It is another kind of file than its name says."),
+    (r"is empty", "It is empty. Choose another file."),
     (r"must not contain a comma.*", "It can't contain a comma."),
 )  # fmt: skip
 """The pattern of an interface's message, and the sentence that a form shows in its place."""

@@ -1,8 +1,9 @@
 """The month calendar of a companion's free days."""
 
 from calendar import Calendar, monthrange
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Any
 
 from attrs import frozen
@@ -10,6 +11,7 @@ from attrs import frozen
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.errors import invalid_field
 from staffbooking_core.ports import Ports
+from staffbooking_core.representations.calendars import FreeDaysRecord
 from staffbooking_core.usecases.companions import search
 
 
@@ -58,12 +60,24 @@ def parse_month(text: str) -> date:
 async def load_month(
     ports: Ports, companion_id: int, wanted: date, bounds: tuple[date, date], first_weekday: int
 ) -> MonthCalendar:
+    """The month of the wanted day of a listed companion; see `build_month`."""
+    read = partial(search.get_availability, ports, companion_id)
+    return await build_month(read, wanted, bounds, first_weekday)
+
+
+async def build_month(
+    read: Callable[[date, date], Awaitable[FreeDaysRecord]],
+    wanted: date,
+    bounds: tuple[date, date],
+    first_weekday: int,
+) -> MonthCalendar:
     """The month of the wanted day, with the free hours of its days within `bounds`, the first and
-    the last day that can be booked. `first_weekday` is the first column: Monday is 0."""
+    the last day that can be booked, which `read` gives. `first_weekday` is the first column: Monday
+    is 0."""
     first, last = bounds
     begin = min(max(wanted, first), last).replace(day=1)
     end = begin.replace(day=monthrange(begin.year, begin.month)[1])
-    found = await search.get_availability(ports, companion_id, max(begin, first), min(end, last))
+    found = await read(max(begin, first), min(end, last))
     slots: dict[date, Any] = {
         date.fromisoformat(day["date"]): day["slots"] for day in found["availability"]
     }

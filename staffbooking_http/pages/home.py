@@ -15,6 +15,7 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import PageNumber
+from staffbooking_http.pages.first_steps import load_first_steps
 from staffbooking_http.pages.landing import show_landing
 from staffbooking_http.pages.session import (
     PageRequest,
@@ -53,6 +54,7 @@ async def show_home(request: PageRequest) -> Template | Response[bytes]:
         conversations=[
             conversation_record(each, visitor.actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
         ],
+        steps=await load_first_steps(call, visitor) if visitor.user.role is Role.STAFF else (),
         photos=await messages.profile_photos(call.ports, [each.conversation for each in talks]),
     )
 

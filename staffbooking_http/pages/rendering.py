@@ -22,6 +22,7 @@ from litestar.template.config import TemplateConfig
 from markupsafe import Markup, escape
 
 from staffbooking_adapters import codec
+from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.guidance import Guidance
 from staffbooking_http.api import request_body
@@ -43,9 +44,9 @@ from staffbooking_http.pages.locales import (
     zone_city,
 )
 from staffbooking_http.pages.navigation import (
-    NAVIGATION_BY_ROLE,
     SIGNED_OUT_NAVIGATION,
     NavigationItem,
+    navigation_of,
 )
 from staffbooking_http.pages.testers.bar import DemoBar
 
@@ -201,9 +202,9 @@ def _format_field_label(context: Context, field: str) -> str:
     return field_label(field, _page_view(context).locale.translations)
 
 
-def _navigation(role: Any) -> Sequence[NavigationItem]:
-    """The navigation of a role; without one, that of a signed-out visitor."""
-    return NAVIGATION_BY_ROLE[role] if role else SIGNED_OUT_NAVIGATION
+def _navigation(user: User | None) -> Sequence[NavigationItem]:
+    """The navigation of a user; without one, that of a signed-out visitor."""
+    return navigation_of(user) if user else SIGNED_OUT_NAVIGATION
 
 
 # People ---------------------------------------------------------------------------------

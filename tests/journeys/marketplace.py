@@ -149,7 +149,8 @@ def run_marketplace(folder: Path) -> Iterator[Marketplace]:
     """Server and worker on a new SQLite file with the demo's sample."""
     deployment = ProcessDeployment(folder, f"sqlite+aiosqlite:///{folder}/staffbooking.db")
     deployment.environ |= {
-        "STAFFBOOKING_LIMITS": "general=1000000/1h,bookings=1000000/1h",
+        "STAFFBOOKING_LIMITS": "general=1000000/1h,bookings=1000000/1h,webhooks=1000000/1h",
+        "STAFFBOOKING_WEBHOOK_ALLOW_INSECURE": "1",
         "STAFFBOOKING_FILES_DIR": str(folder),
     }
     try:

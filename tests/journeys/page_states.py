@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.e2e.deployment import json_body
+from tests.journeys.dashboard_states import add_dashboard
 from tests.journeys.marketplace import Marketplace
+from tests.journeys.operators_states import add_operators_work
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -19,7 +21,9 @@ def fill_states(market: Marketplace) -> None:
     _add_future_bookings(market)
     _add_processor_pages(market)
     _add_conversation(market)
-    for role in ("customer", "staff"):
+    add_dashboard(market)
+    add_operators_work(market)
+    for role in ("customer", "staff", "enterprise"):
         market.names[role] = str(market.user_id(role))
 
 

@@ -131,10 +131,76 @@ _OF_STAFF: tuple[PageState, ...] = (
     PageState("review of the customer", "staff", "/bookings/{completed}/review"),
 )
 
+
+def _choose(label: str) -> Callable[[Page], None]:
+    """Open what is folded away under a summary."""
+
+    def prepare(page: Page) -> None:
+        page.get_by_role("main").locator("summary", has_text=label).first.click()
+
+    return prepare
+
+
+_OF_STAFF_PROFILES: tuple[PageState, ...] = (
+    PageState("profile form refused", "staff", "/staff/me", _submit_empty("^Upload the photo$")),
+    PageState("portfolio refused", "staff", "/staff/showcase", _submit_empty("^Add$")),
+    PageState("portfolio, removal", "staff", "/staff/showcase", _choose("Remove")),
+    PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
+    PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
+)
+
 _OF_OPERATORS: tuple[PageState, ...] = (
     PageState("what waits", "admin", "/admin"),
     PageState("booking paid", "admin", "/bookings/{paid}/return"),
     PageState("booking disputed", "admin", "/bookings/{disputed}/return"),
+)
+
+
+def _replace_key(page: Page) -> None:
+    """Replace a key at once: another one with its name is shown."""
+    page.get_by_role("link", name="Replace nightly import").click()
+    page.get_by_label("Not at all: revoke it now").check()
+    page.get_by_role("button", name="Make the new key").click()
+    page.get_by_role("heading", name="Your new key").wait_for()
+
+
+def _make_secret(page: Page) -> None:
+    page.get_by_role("button", name=re.compile("^Make (a new|another) secret$")).click()
+    page.get_by_role("heading", name="The secret of your webhook").wait_for()
+
+
+_OF_SUBSCRIBERS: tuple[PageState, ...] = (
+    PageState("dashboard", "customer", "/dashboard"),
+    PageState("dashboard", "enterprise", "/dashboard"),
+    PageState("keys", "enterprise", "/dashboard/keys"),
+    PageState("keys refused", "enterprise", "/dashboard/keys", _submit_empty("^Make the key$")),
+    PageState("key made", "enterprise", "/dashboard/keys", _replace_key),
+    PageState("key to replace", "enterprise", "/dashboard/keys/{api_key}/rotation"),
+    PageState("key to revoke", "enterprise", "/dashboard/keys/{api_key}/revocation"),
+    PageState("webhooks", "enterprise", "/dashboard/webhooks"),
+    PageState("webhook to add", "enterprise", "/dashboard/webhooks/new"),
+    PageState(
+        "webhook refused",
+        "enterprise",
+        "/dashboard/webhooks/new",
+        _submit_empty("^Add the webhook$"),
+    ),
+    PageState("webhook", "enterprise", "/dashboard/webhooks/{endpoint}"),
+    PageState(
+        "webhook, none failed", "enterprise", "/dashboard/webhooks/{endpoint}?state=succeeded"
+    ),
+    PageState("webhook to change", "enterprise", "/dashboard/webhooks/{endpoint}/settings"),
+    PageState("webhook's secret", "enterprise", "/dashboard/webhooks/{endpoint}/secret"),
+    PageState(
+        "webhook's secret made",
+        "enterprise",
+        "/dashboard/webhooks/{endpoint}/secret",
+        _make_secret,
+    ),
+    PageState("webhook to delete", "enterprise", "/dashboard/webhooks/{endpoint}/deletion"),
+    PageState("delivery", "enterprise", "/dashboard/webhooks/{endpoint}/deliveries/{delivery}"),
+    PageState("events", "enterprise", "/dashboard/events"),
+    PageState("events, none", "enterprise", "/dashboard/events?event=payout.failed"),
 )
 
 _PAGES_OF_BOOKINGS: tuple[PageState, ...] = tuple(
@@ -157,6 +223,7 @@ _OF_OPERATORS_OF_PEOPLE: tuple[PageState, ...] = tuple(
         ("people, nobody", "/admin/people?q=nobody+at+all"),
         ("person, staff member", "/admin/people/{staff}"),
         ("person, customer", "/admin/people/{customer}"),
+        ("key of a person", "/admin/people/{enterprise}/keys/{api_key}/revoke"),
         ("person, subscriber", "/admin/people/{enterprise}"),
         ("disabling", "/admin/people/{staff}/disable"),
         ("enabling", "/admin/people/{disabled}/enable"),
@@ -220,6 +287,20 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
         "/admin/disputes/{disputed}/decision?outcome=refund",
         _submit_empty("^Decide for"),
     ),
+    PageState("money, none failed", "admin", "/admin/money"),
+    PageState("money scheduled", "admin", "/admin/money?show=scheduled"),
+    PageState("money held", "admin", "/admin/money?show=held"),
+    PageState("find a booking", "admin", "/admin/bookings"),
+    PageState("find a booking refused", "admin", "/admin/bookings?code=BK", status=422),
+    PageState("money of a booking", "admin", "/admin/bookings/{completed}"),
+    PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
+    PageState("payout to hold", "admin", "/admin/bookings/{completed}/payout/hold"),
+    PageState(
+        "payout to hold without a reason",
+        "admin",
+        "/admin/bookings/{completed}/payout/hold",
+        _submit_empty("^Hold the payout"),
+    ),
 )
 
 PAGE_STATES = (
@@ -227,9 +308,11 @@ PAGE_STATES = (
     *_OF_EVERY_ACCOUNT,
     *_OF_CUSTOMERS,
     *_OF_STAFF,
+    *_OF_STAFF_PROFILES,
     *_OF_OPERATORS,
     *_OF_OPERATORS_OF_PEOPLE,
     *_REFUSED_BY_OPERATORS,
+    *_OF_SUBSCRIBERS,
     *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,
     *_OF_OPERATORS_OF_MONEY,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from attrs import frozen
@@ -58,6 +58,15 @@ class MemoryAdmission:
 
     async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         return rate_limits.peek(self.tx.shared.rate_limit_windows.get(scope), now, rule)
+
+    async def peek_all(
+        self, rules_by_scope: Mapping[str, RateLimit], now: datetime
+    ) -> Mapping[str, RateLimitDecision]:
+        windows = self.tx.shared.rate_limit_windows
+        return {
+            scope: rate_limits.peek(windows.get(scope), now, rule)
+            for scope, rule in rules_by_scope.items()
+        }
 
     def _count_request(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         windows = self.tx.shared.rate_limit_windows

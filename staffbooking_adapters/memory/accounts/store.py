@@ -169,6 +169,10 @@ class AccountsWriter(AccountsReader):
         state.key_by_digest[added.digest] = added.id
         return added
 
+    async def save_api_key_expiry(self, api_key: ApiKey) -> None:
+        keys = self.tx.state.keys
+        keys[api_key.id] = evolve(keys[api_key.id], expires_at=api_key.expires_at)
+
     async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
         keys = self.tx.state.keys
         key = keys.get(api_key_id)

@@ -27,6 +27,7 @@ from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
     UNSETTLED_PAYMENT_STATUSES,
     Booking,
+    PayoutStatus,
 )
 from staffbooking_core.domain.bookings.earnings import has_earning, has_open_earning
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
@@ -146,9 +147,12 @@ class BookingsReader:
         rows = [state.events[number] for number in state.events_of.get(booking_id) or ()]
         return sorted((row.event.sequence, row.body) for row in rows)
 
-    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
+    async def open_payouts(
+        self, limit: int, offset: int = 0, status: PayoutStatus | None = None
+    ) -> Sequence[Booking]:
+        wanted = OPEN_PAYOUT_STATUSES if status is None else OPEN_PAYOUT_STATUSES & {status}
         bookings = self.tx.state.bookings.values()
-        found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUT_STATUSES]
+        found = [booking for booking in bookings if booking.payout_status in wanted]
         return sorted(found, key=_payout_sort_key)[offset : offset + limit]
 
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from attrs import evolve, frozen
@@ -61,6 +61,12 @@ class OperationsReader:
 
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
         return [row.operation for row in operation_rows_of(self.tx.state, booking_id)]
+
+    async def operations_of_bookings(
+        self, booking_ids: Collection[int]
+    ) -> Mapping[int, Sequence[Operation]]:
+        found = {number: await self.operations_of(number) for number in booking_ids}
+        return {number: operations for number, operations in found.items() if operations}
 
     async def failed_refunds(
         self, limit: int, offset: int = 0

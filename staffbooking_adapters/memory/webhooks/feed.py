@@ -66,5 +66,25 @@ def read_feed(
     return [row.body for row in islice(read, limit)]
 
 
+def read_latest(
+    state: MemoryState,
+    reader_id: int | None,
+    before: int,
+    names: Collection[EventName],
+    limit: int,
+) -> list[tuple[int, bytes]]:
+    earlier = (
+        (position, state.events[event_id])
+        for position, event_id in sorted(state.event_by_position.items(), reverse=True)
+        if position < before
+    )
+    read = (
+        (position, row.body)
+        for position, row in earlier
+        if row.event.name in names and _can_read(row, reader_id)
+    )
+    return list(islice(read, limit))
+
+
 def _can_read(row: EventRow, reader_id: int | None) -> bool:
     return reader_id is None or reader_id in row.event.parties

@@ -16,12 +16,13 @@ from staffbooking_adapters.memory.state import (
     MemoryTransaction,
     is_lease_active,
 )
-from staffbooking_adapters.memory.webhooks import feed
+from staffbooking_adapters.memory.webhooks import feed, log
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     Delivery,
     DeliveryAttempt,
+    DeliveryGroup,
     DeliveryStatus,
     EndpointSecrets,
     EndpointSubscription,
@@ -78,11 +79,27 @@ class WebhooksReader:
         return None if row is None else row.delivery
 
     async def deliveries(
-        self, endpoint_id: int, page: int, limit: int
+        self,
+        endpoint_id: int,
+        page: int,
+        limit: int,
+        group: DeliveryGroup | None = None,
+        event: str | None = None,
     ) -> Sequence[tuple[Delivery, Sequence[DeliveryAttempt]]]:
-        newest = _deliveries_of(self._tx.state, endpoint_id)[::-1]
+        newest = log.find_deliveries(self._tx.state, endpoint_id, group, event)
         start = (page - 1) * limit
         return [(row.delivery, row.attempts) for row in newest[start : start + limit + 1]]
+
+    async def delivery_body(self, delivery_id: int) -> bytes | None:
+        return log.delivery_body(self._tx.state, delivery_id)
+
+    async def delivery_counts(self, endpoint_id: int) -> Mapping[DeliveryStatus, int]:
+        return log.count_deliveries(self._tx.state, endpoint_id)
+
+    async def failed_deliveries(
+        self, endpoint_id: int, since: datetime, limit: int
+    ) -> Sequence[Delivery]:
+        return log.failed_deliveries(self._tx.state, endpoint_id, since)[:limit]
 
     async def attempts_of(self, delivery_id: int) -> Sequence[DeliveryAttempt]:
         row = self._tx.state.deliveries.get(delivery_id)
@@ -107,6 +124,15 @@ class WebhooksReader:
         self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
         return feed.read_feed(self._tx.state, reader_id, after_position, names, limit)
+
+    async def feed_events_before(
+        self,
+        reader_id: int | None,
+        before_position: int,
+        names: Collection[EventName],
+        limit: int,
+    ) -> Sequence[tuple[int, bytes]]:
+        return feed.read_latest(self._tx.state, reader_id, before_position, names, limit)
 
     async def has_unsequenced_events(self) -> bool:
         return any(feed.events_without_position(self._tx.state))
@@ -248,7 +274,7 @@ class WebhooksWriter(WebhooksReader):
     async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:
         state = self._tx.state
         for number in finished_ids:
-            for row in _deliveries_of_booking(state, state.deliveries[number]):
+            for row in log.deliveries_of_booking(state, state.deliveries[number]):
                 is_waiting = row.delivery.status is DeliveryStatus.WAITING
                 if is_waiting and not _has_earlier_unfinished(state, row):
                     _update_delivery(state, row, status=DeliveryStatus.PENDING)
@@ -270,7 +296,7 @@ class WebhooksWriter(WebhooksReader):
 
     async def hold_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
-        rows = _deliveries_of(state, endpoint_id)
+        rows = log.deliveries_of(state, endpoint_id)
         pending = [*(row for _, row in _pending_deliveries(rows)), *_waiting_deliveries(rows)]
         for row in pending:
             _update_delivery(state, row, status=DeliveryStatus.HELD, held_at=now)
@@ -279,7 +305,7 @@ class WebhooksWriter(WebhooksReader):
 
     async def resume_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
-        rows = _deliveries_of(state, endpoint_id)
+        rows = log.deliveries_of(state, endpoint_id)
         held = [*_held_deliveries(rows), *_waiting_deliveries(rows)]
         for row in held:
             _update_delivery(state, row, status=DeliveryStatus.PENDING, held_at=None)
@@ -288,7 +314,7 @@ class WebhooksWriter(WebhooksReader):
 
     async def cancel_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
-        rows = _deliveries_of(state, endpoint_id)
+        rows = log.deliveries_of(state, endpoint_id)
         pending = [row for _, row in _pending_deliveries(rows)]
         unfinished = [*pending, *_waiting_deliveries(rows), *_held_deliveries(rows)]
         _cancel_deliveries(state, unfinished)
@@ -310,7 +336,7 @@ class WebhooksWriter(WebhooksReader):
         """Schedule an endpoint's next batch at its first pending delivery, but not before `now`,
         so that endpoints already due go first."""
         state = self._tx.state
-        pending = _pending_deliveries(_deliveries_of(state, endpoint_id))
+        pending = _pending_deliveries(log.deliveries_of(state, endpoint_id))
         due_at = max(now, min(at for at, _ in pending)) if pending else None
         state.endpoints[endpoint_id] = evolve(state.endpoints[endpoint_id], due_at=due_at)
         if due_at == now:
@@ -369,10 +395,6 @@ def _add_delivery(
     return row
 
 
-def _deliveries_of(state: MemoryState, endpoint_id: int) -> list[DeliveryRow]:
-    return [state.deliveries[number] for number in state.deliveries_of.get(endpoint_id) or ()]
-
-
 def _pending_deliveries(rows: Iterable[DeliveryRow]) -> list[tuple[datetime, DeliveryRow]]:
     """The pending deliveries with their due times."""
     return [
@@ -390,23 +412,10 @@ def _waiting_deliveries(rows: Iterable[DeliveryRow]) -> list[DeliveryRow]:
     return [row for row in rows if row.delivery.status is DeliveryStatus.WAITING]
 
 
-def _deliveries_of_booking(state: MemoryState, row: DeliveryRow) -> list[DeliveryRow]:
-    """The deliveries of the row's booking to the row's endpoint, in the order of their events."""
-    if (event := state.events.get(row.delivery.event_id)) is None:
-        return []
-    ids = sorted(
-        state.events_of[event.event.booking_id],
-        key=lambda event_id: state.events[event_id].event.sequence,
-    )
-    keys = [(row.delivery.endpoint_id, event_id) for event_id in ids]
-    numbers = [state.delivery_by_event.get(key) for key in keys]
-    return [state.deliveries[number] for number in numbers if number is not None]
-
-
 def _has_earlier_unfinished(state: MemoryState, row: DeliveryRow) -> bool:
     """Whether the delivery comes after an unfinished one of its booking; redeliveries are outside
     the order."""
-    in_order = _deliveries_of_booking(state, row)
+    in_order = log.deliveries_of_booking(state, row)
     place = next((n for n, each in enumerate(in_order) if each.delivery.id == row.delivery.id), 0)
     return any(each.delivery.counts and not each.delivery.is_finished for each in in_order[:place])
 
@@ -426,16 +435,9 @@ def _leave_out_waiting(state: MemoryState, due: Sequence[DueDelivery]) -> list[D
 
 def _due_deliveries(state: MemoryState, endpoint_id: int, now: datetime) -> list[DueDelivery]:
     """The due deliveries of an endpoint: retries first, then first attempts, each by due time."""
-    pending = _pending_deliveries(_deliveries_of(state, endpoint_id))
+    pending = _pending_deliveries(log.deliveries_of(state, endpoint_id))
     due = [(row.delivery.tries == 0, at, row.delivery.id) for at, row in pending if at <= now]
-    return [_due_delivery(state, state.deliveries[number]) for _, _, number in sorted(due)]
-
-
-def _due_delivery(state: MemoryState, row: DeliveryRow) -> DueDelivery:
-    event = state.events.get(row.delivery.event_id)
-    if row.body is not None or event is None:
-        return DueDelivery(row.delivery, row.body or b"")
-    return DueDelivery(row.delivery, event.body, event.request_id)
+    return [log.due_delivery(state, state.deliveries[number]) for _, _, number in sorted(due)]
 
 
 def _update_delivery(state: MemoryState, row: DeliveryRow, **progress: Any) -> None:

@@ -135,6 +135,19 @@ class SqlAdmission:
             window = self._local_windows.get(scope)
         return shared_rate_limits.peek(window, now, rule)
 
+    async def peek_all(
+        self, rules_by_scope: Mapping[str, RateLimit], now: datetime
+    ) -> Mapping[str, RateLimitDecision]:
+        windows: Mapping[str, RateLimitWindow]
+        try:
+            windows = await accounts_rate_limits.find_windows(self.counter_database, rules_by_scope)
+        except StoreUnavailable:
+            windows = self._local_windows
+        return {
+            scope: shared_rate_limits.peek(windows.get(scope), now, rule)
+            for scope, rule in rules_by_scope.items()
+        }
+
     async def delete_ended_windows(self, now: datetime) -> int:
         """Delete ended windows and return their number."""
         return await self.counter_database.execute(

@@ -6,7 +6,7 @@ SQLite they have a separate file, created on open if it does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from attrs import frozen
@@ -29,7 +29,7 @@ from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql.dml import ReturningInsert
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.metadata import metadata
@@ -84,6 +84,7 @@ COUNT_HITS = Statement(
     count_hits_upsert(select(*HIT_ROWS.c).where(true()).order_by(HIT_ROWS.c.scope))
 )
 GET_WINDOW = Statement(select(*WINDOW_COLUMNS).where(rate_windows.c.scope == bindparam("window")))
+GET_WINDOWS = Statement(select(*WINDOW_COLUMNS).where(in_array(rate_windows.c.scope, "scopes")))
 RETURN_HIT = Statement(
     update(rate_windows)
     .values(count=rate_windows.c.count - 1)
@@ -111,6 +112,12 @@ async def count_hits(
 async def find_window(connection: Connection, scope: str) -> RateLimitWindow | None:
     row = await connection.fetch_one(GET_WINDOW, window=scope)
     return None if row is None else to_window(row)
+
+
+async def find_windows(connection: Connection, scopes: Iterable[str]) -> dict[str, RateLimitWindow]:
+    """The windows that exist among these scopes, by scope."""
+    rows = await connection.fetch_all(GET_WINDOWS, scopes=sorted(scopes))
+    return {row[0]: to_window(row) for row in rows}
 
 
 def hit_parameters(hits: Mapping[str, HitCount], now: datetime) -> dict[str, list[object]]:

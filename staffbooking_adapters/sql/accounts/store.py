@@ -132,6 +132,11 @@ ADD_API_KEY = Statement(
     .values({name: bindparam(name, type_=api_keys.c[name].type) for name in _NEW_API_KEY_FIELDS})
     .returning(api_keys.c.id)
 )
+SAVE_API_KEY_EXPIRY = Statement(
+    update(api_keys)
+    .values(expires_at=bindparam("at", type_=api_keys.c.expires_at.type))
+    .where(api_keys.c.id == bindparam("key_id"))
+)
 REVOKE_API_KEY = Statement(
     update(api_keys)
     .values(revoked_at=bindparam("at", type_=api_keys.c.revoked_at.type))
@@ -297,6 +302,9 @@ class AccountsWriter(AccountsReader):
         }
         added = await self.connection.fetch_value(ADD_API_KEY, **{**fields, **stored})
         return ApiKey(id=added, **fields)
+
+    async def save_api_key_expiry(self, api_key: ApiKey) -> None:
+        await self.connection.execute(SAVE_API_KEY_EXPIRY, key_id=api_key.id, at=api_key.expires_at)
 
     async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
         await self.connection.execute(REVOKE_API_KEY, key_id=api_key_id, at=revoked_at)

@@ -238,9 +238,11 @@ def _select_soonest_ids(size: int, condition: ColumnElement[bool]) -> Select[tup
 
 
 @cache
-def open_payouts(size: int) -> Statement:
+def open_payouts(size: int, status: PayoutStatus | None = None) -> Statement:
     due_at = func.coalesce(bookings.c.payout_due_at, bookings.c.created_at)
     found = select(*BOOKING_COLUMNS).where(is_open_payout).limit(size).offset(OFFSET_PARAM)
+    if status is not None:
+        found = found.where(bookings.c.payout_status == status)
     return Statement(found.order_by(bookings.c.payout_due_at.is_(None), due_at, bookings.c.id))
 
 
@@ -377,8 +379,11 @@ class BookingsReader:
         rows = await self.connection.fetch_all(EVENTS_OF, booking_id=booking_id)
         return [(sequence, body) for sequence, body in rows]
 
-    async def open_payouts(self, limit: int, offset: int = 0) -> Sequence[Booking]:
-        rows = await self.connection.fetch_all(open_payouts(page_size(limit)), offset=offset)
+    async def open_payouts(
+        self, limit: int, offset: int = 0, status: PayoutStatus | None = None
+    ) -> Sequence[Booking]:
+        statement = open_payouts(page_size(limit), status)
+        rows = await self.connection.fetch_all(statement, offset=offset)
         return [to_booking(row) for row in rows[:limit]]
 
     async def open_bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:

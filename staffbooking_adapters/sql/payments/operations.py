@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 
 from attrs import frozen
 from sqlalchemy import ColumnElement, and_, bindparam, exists, or_, select, true, update
@@ -51,6 +53,8 @@ _map_operation = RowMapper(
     status=OperationStatus,
     settlement=SettlementStatus,
 )
+
+_booking_id = attrgetter("booking_id")
 
 OPERATIONS_OF = Statement(
     select(*OPERATION_COLUMNS)
@@ -152,6 +156,13 @@ class OperationsReader:
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
         rows = await self.connection.fetch_all(OPERATIONS_OF, booking_ids=[booking_id])
         return [to_operation(row) for row in rows]
+
+    async def operations_of_bookings(
+        self, booking_ids: Collection[int]
+    ) -> Mapping[int, Sequence[Operation]]:
+        rows = await self.connection.fetch_all(OPERATIONS_OF, booking_ids=list(booking_ids))
+        operations = map(to_operation, rows)
+        return {booking_id: list(found) for booking_id, found in groupby(operations, _booking_id)}
 
     async def failed_refunds(
         self, limit: int, offset: int = 0

@@ -123,6 +123,16 @@ is_held_delivery = deliveries.c.status == DeliveryStatus.HELD
 is_waiting_delivery = deliveries.c.status == DeliveryStatus.WAITING
 is_finished_delivery = deliveries.c.status.in_(sorted(FINISHED_DELIVERY_STATUSES))
 
+is_open_or_failed = deliveries.c.status.not_in([DeliveryStatus.SUCCEEDED, DeliveryStatus.CANCELLED])
+"""What needs a look: the few rows among many that have succeeded."""
+
+partial_index(
+    "ix_webhook_deliveries_troubles",
+    deliveries.c.endpoint_id,
+    deliveries.c.id,
+    where=is_open_or_failed,
+)
+
 _QUEUE_COLUMNS = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
 partial_index("ix_webhook_deliveries_retries", *_QUEUE_COLUMNS, where=is_retry)
 partial_index("ix_webhook_deliveries_first_tries", *_QUEUE_COLUMNS, where=is_first_try)

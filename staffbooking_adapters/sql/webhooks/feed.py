@@ -49,6 +49,17 @@ def feed_page(size: int, is_for_reader: bool) -> Statement:
     return Statement(page.where(position > after, is_wanted).order_by(position).limit(size))
 
 
+@cache
+def latest_feed_page(size: int, is_for_reader: bool) -> Statement:
+    position = event_readers.c.position if is_for_reader else events.c.position
+    page = select(position, events.c.body)
+    if is_for_reader:
+        page = page.join_from(event_readers, events, _IS_READER_POSITION).where(_IS_READER)
+    is_wanted = in_array(events.c.name, "names")
+    before = bindparam("before", type_=BigInt)
+    return Statement(page.where(position < before, is_wanted).order_by(position.desc()).limit(size))
+
+
 async def find_event_position(
     connection: Connection, event_id: str, reader_id: int | None
 ) -> int | None:
@@ -75,6 +86,25 @@ async def read_feed(
         **reader_params,
     )
     return [body for (body,) in rows[:limit]]
+
+
+async def read_latest(
+    connection: Connection,
+    reader_id: int | None,
+    before: int,
+    names: Collection[EventName],
+    limit: int,
+) -> list[tuple[int, bytes]]:
+    """The envelopes of events with these names before a position, each with its own, the newest
+    first."""
+    reader_params = {} if reader_id is None else {"reader": reader_id}
+    rows = await connection.fetch_all(
+        latest_feed_page(page_size(limit), bool(reader_params)),
+        before=before,
+        names=sorted(names),
+        **reader_params,
+    )
+    return [(position, body) for position, body in rows[:limit]]
 
 
 # Allocating positions ---------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -28,7 +28,7 @@ from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.bookings import users
+from staffbooking_adapters.sql.schema.bookings import events, users
 from staffbooking_adapters.sql.schema.webhooks import (
     attempts,
     deliveries,
@@ -36,6 +36,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_endpoint_not_deleted,
     is_first_try,
     is_held_delivery,
+    is_open_or_failed,
     is_retry,
     is_silent_endpoint,
     is_unsequenced_event,
@@ -48,13 +49,14 @@ from staffbooking_core.domain.webhooks.deliveries import (
     FINISHED_DELIVERY_STATUSES,
     Delivery,
     DeliveryAttempt,
+    DeliveryGroup,
     DeliveryStatus,
     EndpointSecrets,
     EndpointSubscription,
     PublishedEvent,
     WebhookEndpoint,
 )
-from staffbooking_core.ports import WebhookStats
+from staffbooking_core.ports import MAX_COUNTED_DELIVERIES, WebhookStats
 
 
 @cache  # Eleven event names have at most 2,048 combinations.
@@ -132,6 +134,40 @@ def endpoints_with_held_deliveries(size: int) -> Statement:
 GET_DELIVERY = Statement(
     select(*DELIVERY_COLUMNS).where(deliveries.c.id == bindparam("delivery_id"))
 )
+_IS_OF_ENDPOINT = deliveries.c.endpoint_id == bindparam("endpoint_id")
+GET_DELIVERY_BODY = Statement(
+    select(func.coalesce(deliveries.c.body, events.c.body, type_=events.c.body.type))
+    .select_from(deliveries.outerjoin(events, events.c.id == deliveries.c.event_id))
+    .where(deliveries.c.id == bindparam("delivery_id"))
+)
+_NEWEST_TROUBLES = (
+    select(deliveries.c.status)
+    .where(_IS_OF_ENDPOINT, is_open_or_failed)
+    .order_by(deliveries.c.id.desc())
+    .limit(MAX_COUNTED_DELIVERIES)
+    .subquery("newest")
+)
+COUNT_DELIVERIES = Statement(
+    select(_NEWEST_TROUBLES.c.status, func.count()).group_by(_NEWEST_TROUBLES.c.status)
+)
+
+
+@cache
+def failed_deliveries(size: int) -> Statement:
+    is_failed = deliveries.c.status == DeliveryStatus.FAILED
+    return Statement(
+        select(*DELIVERY_COLUMNS)
+        .where(
+            _IS_OF_ENDPOINT,
+            is_open_or_failed,
+            is_failed,
+            deliveries.c.created_at >= bindparam("since"),
+        )
+        .order_by(deliveries.c.id.desc())
+        .limit(size)
+    )
+
+
 ATTEMPTS_OF = Statement(
     select(*ATTEMPT_COLUMNS)
     .where(attempts.c.delivery_id == bindparam("delivery_id"))
@@ -140,10 +176,19 @@ ATTEMPTS_OF = Statement(
 
 
 @cache
-def deliveries_page(size: int) -> Statement:
+def deliveries_page(
+    size: int, group: DeliveryGroup | None = None, is_of_event: bool = False
+) -> Statement:
+    conditions = [_IS_OF_ENDPOINT]
+    if group in (DeliveryGroup.FAILED, DeliveryGroup.UNFINISHED):
+        conditions.append(is_open_or_failed)  # The index of these rows.
+    if group is not None:
+        conditions.append(deliveries.c.status.in_(group.statuses))
+    if is_of_event:
+        conditions.append(deliveries.c.event == bindparam("event"))
     newest = (
         select(deliveries.c.id)
-        .where(deliveries.c.endpoint_id == bindparam("endpoint_id"))
+        .where(*conditions)
         .order_by(deliveries.c.id.desc())
         .limit(size)
         .offset(bindparam("offset", type_=BigInt))
@@ -259,13 +304,38 @@ class WebhooksReader:
         return None if row is None else to_delivery(row)
 
     async def deliveries(
-        self, endpoint_id: int, page: int, limit: int
+        self,
+        endpoint_id: int,
+        page: int,
+        limit: int,
+        group: DeliveryGroup | None = None,
+        event: str | None = None,
     ) -> Sequence[tuple[Delivery, Sequence[DeliveryAttempt]]]:
         row_limit, offset = limit + 1, (page - 1) * limit
-        statement = deliveries_page(page_size(row_limit))
-        rows = await self.connection.fetch_all(statement, endpoint_id=endpoint_id, offset=offset)
+        statement = deliveries_page(page_size(row_limit), group, event is not None)
+        wanted_event = {} if event is None else {"event": event}
+        rows = await self.connection.fetch_all(
+            statement, endpoint_id=endpoint_id, offset=offset, **wanted_event
+        )
         delivery_rows = [list(some) for _, some in groupby(rows, key=itemgetter(0))]
         return [(to_delivery(some[0]), _to_attempts(some)) for some in delivery_rows[:row_limit]]
+
+    async def delivery_body(self, delivery_id: int) -> bytes | None:
+        body: bytes | None
+        body = await self.connection.fetch_value(GET_DELIVERY_BODY, delivery_id=delivery_id)
+        return body
+
+    async def delivery_counts(self, endpoint_id: int) -> Mapping[DeliveryStatus, int]:
+        rows = await self.connection.fetch_all(COUNT_DELIVERIES, endpoint_id=endpoint_id)
+        return {DeliveryStatus(status): number for status, number in rows}
+
+    async def failed_deliveries(
+        self, endpoint_id: int, since: datetime, limit: int
+    ) -> Sequence[Delivery]:
+        rows = await self.connection.fetch_all(
+            failed_deliveries(page_size(limit)), endpoint_id=endpoint_id, since=since
+        )
+        return [to_delivery(row) for row in rows[:limit]]
 
     async def attempts_of(self, delivery_id: int) -> Sequence[DeliveryAttempt]:
         rows = await self.connection.fetch_all(ATTEMPTS_OF, delivery_id=delivery_id)
@@ -286,6 +356,15 @@ class WebhooksReader:
         self, reader_id: int | None, after_position: int, names: Collection[EventName], limit: int
     ) -> Sequence[bytes]:
         return await feed.read_feed(self.connection, reader_id, after_position, names, limit)
+
+    async def feed_events_before(
+        self,
+        reader_id: int | None,
+        before_position: int,
+        names: Collection[EventName],
+        limit: int,
+    ) -> Sequence[tuple[int, bytes]]:
+        return await feed.read_latest(self.connection, reader_id, before_position, names, limit)
 
     async def has_unsequenced_events(self) -> bool:
         return await feed.has_unsequenced_events(self.connection)

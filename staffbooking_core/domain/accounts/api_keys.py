@@ -12,13 +12,15 @@ import zlib
 from datetime import datetime
 from enum import StrEnum
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 API_KEY_PREFIX = "ps_"
 BASE62_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 API_KEY_RANDOM_LENGTH = 59
 API_KEY_LENGTH = 68
 _CHECKSUM_LENGTH = 6
+MAX_KEY_OVERLAP_HOURS = 30 * 24
+"""How long a replaced key may work beside the new one, at most."""
 
 
 class Permission(StrEnum):
@@ -45,6 +47,10 @@ class ApiKey:
     def is_active(self, now: datetime) -> bool:
         """Whether the key is neither revoked nor expired. `now` is wall time."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def retire(self, at: datetime) -> ApiKey:
+        """The key once another one replaces it: it works until `at`, unless it expires earlier."""
+        return evolve(self, expires_at=at if self.expires_at is None else min(at, self.expires_at))
 
 
 def build_api_key(randomness: str) -> str:

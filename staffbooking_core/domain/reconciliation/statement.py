@@ -13,12 +13,13 @@ versa. Both sides identify a movement by kind and reference:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from attrs import frozen
 
 from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.payments.processor import ChargebackStatus, RefundStatus, Snapshot
 
 
 @frozen
@@ -138,3 +139,44 @@ def find_differences(book: CashPostings, movements: Iterable[Movement]) -> Itera
                 f"{kind} {ref} is {at_processor[name]} at the processor, "
                 f"{in_ledger[name]} in the ledger"
             )
+
+
+@frozen
+class MovementPair:
+    """A movement of a booking's money as both sides have it, in minor units; 0 where one lacks
+    it."""
+
+    kind: MovementKind
+    ref: str
+    at_processor: int
+    in_ledger: int
+
+
+def compare_with_snapshot(book: CashPostings, snapshot: Snapshot) -> Sequence[MovementPair]:
+    """The movements of a booking side by side, in the order of kind and reference. Refunds that are
+    on their way, and what was undone, are left out on both sides."""
+    at_processor = _snapshot_totals(snapshot)
+    in_ledger = {name: sum_ for name, sum_ in _net_reversals(ledger_totals(book)).items() if sum_}
+    order = list(MovementKind)
+    names = sorted({*at_processor, *in_ledger}, key=lambda name: (order.index(name[0]), name[1]))
+    return [
+        MovementPair(*name, at_processor.get(name, 0), in_ledger.get(name, 0)) for name in names
+    ]
+
+
+def _snapshot_totals(snapshot: Snapshot) -> CashTotals:
+    kinds = MovementKind
+    found = {(kinds.PAYMENT, one.ref): one.amount for one in snapshot.payments}
+    found |= {
+        (kinds.REFUND, one.ref): -one.amount
+        for one in snapshot.refunds
+        if one.status is RefundStatus.SETTLED
+    }
+    found |= {(kinds.PAYOUT, one.ref): -one.amount for one in snapshot.payouts}
+    found |= {(kinds.REVERSAL, one.ref): one.amount for one in snapshot.reversals}
+    found |= {
+        (kinds.CHARGEBACK, one.ref): -one.amount
+        for one in snapshot.chargebacks
+        if one.status is not ChargebackStatus.WON
+    }
+    return found | {(kinds.FEE, one.ref): -one.amount for one in snapshot.fees}

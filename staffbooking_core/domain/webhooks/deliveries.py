@@ -43,6 +43,22 @@ FINISHED_DELIVERY_STATUSES = frozenset(
 """Statuses after which no attempt follows automatically."""
 
 
+class DeliveryGroup(StrEnum):
+    """What people look for in a log of deliveries."""
+
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    """Not sent yet, or to be sent again: pending, waiting or held."""
+    SUCCEEDED = "succeeded"
+    CANCELLED = "cancelled"
+
+    @property
+    def statuses(self) -> tuple[DeliveryStatus, ...]:
+        if self is DeliveryGroup.UNFINISHED:
+            return DeliveryStatus.PENDING, DeliveryStatus.WAITING, DeliveryStatus.HELD
+        return (DeliveryStatus(self.value),)
+
+
 class DeliveryFailure(StrEnum):
     """Why an attempt failed, as shown to the endpoint's owner; the response is not shown."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from attrs import evolve, field, frozen
 
 from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role, Subscription, User
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Approval, Companion, missing_fields
 from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
@@ -245,11 +245,13 @@ async def list_bookings(
 
 
 @validated
-async def list_payouts(ports: Ports, limit: int = 100, offset: int = 0) -> Sequence[Booking]:
+async def list_payouts(
+    ports: Ports, limit: int = 100, offset: int = 0, status: PayoutStatus | None = None
+) -> Sequence[Booking]:
     """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first `offset`
-    of them, the earliest due first."""
+    of them, the earliest due first; with one of these statuses, those alone."""
     async with ports.store.read_view() as view:
-        return await view.bookings.open_payouts(limit, offset)
+        return await view.bookings.open_payouts(limit, offset, status)
 
 
 @validated

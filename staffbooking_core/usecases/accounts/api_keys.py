@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+
+from attrs import evolve
 
 from staffbooking_core.domain.accounts import api_keys
-from staffbooking_core.domain.accounts.api_keys import ApiKey
+from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, invalid_field
-from staffbooking_core.inputs import CreateApiKey
+from staffbooking_core.inputs import CreateApiKey, RotateApiKey
 from staffbooking_core.ports import NewApiKey, Ports, Transaction
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.validation import validated
@@ -25,27 +27,79 @@ async def create(ports: Ports, user: User, command: CreateApiKey) -> tuple[str, 
     """
     now = ports.clock.wall()
     check_subscription(user, now)
-    expires_at = _parse_expiry(command.expires_at, now)
-    key = api_keys.build_api_key(ports.ids.api_key_body())
-    new = NewApiKey(
-        owner_id=user.id,
-        name=command.name,
-        digest=api_keys.digest_api_key(key),
-        masked_key=api_keys.mask_api_key(key),
-        permissions=frozenset(command.permissions),
-        created_at=await ports.clock.business(),
-        expires_at=expires_at,
+    key, new = await _make_key(
+        ports, user, command.name, frozenset(command.permissions), command.expires_at
     )
 
     async def unit(tx: Transaction) -> ApiKey:
         await lock_caller(tx.accounts, user.id)
-        active = [key for key in await tx.accounts.api_keys_of(user.id) if key.is_active(now)]
-        if len(active) >= ports.policy.max_active_keys:
-            limit = ports.policy.max_active_keys
-            raise RuleBroken("too_many_keys", f"An account has at most {limit} active keys")
+        _check_limit(ports, await tx.accounts.api_keys_of(user.id), now)
         return await tx.accounts.add_api_key(new)
 
     return key, await ports.store.run_transaction(unit)
+
+
+@validated
+async def rotate(
+    ports: Ports, user: User, key_id: int, command: RotateApiKey
+) -> tuple[str, ApiKey, ApiKey]:
+    """Replace a key by a new one of the same name and permissions; returns the new key itself,
+    which is shown only once, its record, and that of the old one. Both work until the overlap ends;
+    without an overlap the old one is revoked. Locks the owner.
+
+    Raises Forbidden `subscription_required`, NotFound, RuleBroken `key_not_active` where the old
+    key works no longer and `too_many_keys` where both are one too many, and InvalidField on
+    `expires_at`.
+    """
+    now = ports.clock.wall()
+    check_subscription(user, now)
+    old = await get_key(ports, user, key_id)
+    key, new = await _make_key(ports, user, old.name, old.permissions, command.expires_at)
+    overlap = timedelta(hours=command.overlap_hours)
+
+    async def unit(tx: Transaction) -> tuple[ApiKey, ApiKey]:
+        await lock_caller(tx.accounts, user.id)
+        keys = {each.id: each for each in await tx.accounts.api_keys_of(user.id)}
+        if key_id not in keys:
+            raise NotFound("API key")
+        replaced = keys[key_id]
+        if not replaced.is_active(now):
+            raise RuleBroken("key_not_active", "This key works no longer: create a new one")
+        if overlap:
+            replaced = replaced.retire(now + overlap)
+            await tx.accounts.save_api_key_expiry(replaced)
+        else:
+            replaced = evolve(replaced, revoked_at=now)
+            await tx.accounts.revoke_api_key(key_id, now)
+        _check_limit(ports, [*(keys | {key_id: replaced}).values()], now)
+        return await tx.accounts.add_api_key(new), replaced
+
+    added, replaced = await ports.store.run_transaction(unit)
+    return key, added, replaced
+
+
+async def _make_key(
+    ports: Ports, user: User, name: str, permissions: frozenset[Permission], expires_at: str | None
+) -> tuple[str, NewApiKey]:
+    """A new key and its record. Raises InvalidField on `expires_at`."""
+    until = _parse_expiry(expires_at, ports.clock.wall())
+    key = api_keys.build_api_key(ports.ids.api_key_body())
+    return key, NewApiKey(
+        owner_id=user.id,
+        name=name,
+        digest=api_keys.digest_api_key(key),
+        masked_key=api_keys.mask_api_key(key),
+        permissions=permissions,
+        created_at=await ports.clock.business(),
+        expires_at=until,
+    )
+
+
+def _check_limit(ports: Ports, keys: Sequence[ApiKey], now: datetime) -> None:
+    """Check that there is place for another key. Raises RuleBroken `too_many_keys`."""
+    limit = ports.policy.max_active_keys
+    if sum(key.is_active(now) for key in keys) >= limit:
+        raise RuleBroken("too_many_keys", f"An account has at most {limit} active keys")
 
 
 def check_subscription(user: User, now: datetime) -> None:
@@ -69,12 +123,13 @@ async def list_keys(ports: Ports, user: User) -> Sequence[ApiKey]:
 
 
 @validated
-async def authorize(ports: Ports, user: User, key_id: int) -> None:
-    """Check that an API key is the user's. Raises NotFound."""
+async def get_key(ports: Ports, user: User, key_id: int) -> ApiKey:
+    """An API key of the user. Raises NotFound."""
     async with ports.store.read_view() as view:
         key = await view.accounts.api_key(key_id)
     if key is None or (key.owner_id != user.id):
         raise NotFound("API key")
+    return key
 
 
 @validated

@@ -16,6 +16,7 @@ from staffbooking_core.domain.companions.availability import (
     DateOverride,
     Slot,
     WeeklySlot,
+    daily_availability,
     local_date,
     parse_hhmm,
 )
@@ -39,6 +40,7 @@ from staffbooking_core.inputs import (
     WeeklyHours,
 )
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
+from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.validation import validated
 
@@ -56,6 +58,17 @@ async def get_profile(ports: Ports, actor: Actor) -> Companion:
     if user is None:
         raise NotFound("User")
     return draft_companion(user)
+
+
+async def preview_availability(
+    ports: Ports, companion: Companion, start_date: date, end_date: date
+) -> FreeDaysRecord:
+    """The free slots of each local day, both dates included, of a companion who is not listed yet:
+    by their hours alone, as they have no bookings."""
+    now = await ports.clock.business()
+    days = daily_availability(companion.calendar, (), start_date, end_date, now)
+    timezone = companion.calendar.timezone
+    return free_days_record(companion.id, timezone, start_date, end_date, days)
 
 
 @validated

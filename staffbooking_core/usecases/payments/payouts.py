@@ -17,14 +17,17 @@ from staffbooking_core.validation import validated
 @validated
 async def payout_operations(ports: Ports, bookings: Iterable[Booking]) -> Mapping[int, Operation]:
     """The operation that sends each released payout, by the booking's id."""
-    found: dict[int, Operation] = {}
+    released = {each.id: each for each in bookings if each.payout_released_at is not None}
+    if not released:
+        return {}
     async with ports.store.read_view() as view:
-        for booking in bookings:
-            if booking.payout_released_at is not None:
-                for operation in await view.operations.operations_of(booking.id):
-                    if operation.n == booking.payout_n:
-                        found[booking.id] = operation
-    return found
+        found = await view.operations.operations_of_bookings(released)
+    return {
+        booking_id: operation
+        for booking_id, operations in found.items()
+        for operation in operations
+        if operation.n == released[booking_id].payout_n
+    }
 
 
 @validated

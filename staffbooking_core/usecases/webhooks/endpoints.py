@@ -113,7 +113,7 @@ async def list_all_endpoints(
 async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
     """Check that an endpoint is the user's. Raises NotFound."""
     async with ports.store.read_view() as view:
-        _require_owned(await view.webhooks.endpoint(endpoint_id), user)
+        require_owned(await view.webhooks.endpoint(endpoint_id), user)
 
 
 @validated
@@ -157,7 +157,7 @@ async def _set_active(
         await tx.webhooks.hold_deliveries(endpoint.id, now)
         return endpoint.pause()
     endpoint = endpoint.enable()
-    if await _is_served(tx.accounts, endpoint, now):
+    if await is_served(tx.accounts, endpoint, now):
         await tx.webhooks.resume_deliveries(endpoint.id, now)
     return endpoint
 
@@ -166,7 +166,7 @@ async def _set_ordered(
     ports: Ports, tx: Transaction, endpoint: WebhookEndpoint, *, ordered: bool
 ) -> WebhookEndpoint:
     now = ports.clock.wall()
-    if not ordered and await _is_served(tx.accounts, endpoint, now):
+    if not ordered and await is_served(tx.accounts, endpoint, now):
         while await tx.webhooks.resume_deliveries(endpoint.id, now):
             pass
     return evolve(endpoint, ordered=ordered)
@@ -298,7 +298,7 @@ async def list_deliveries(
     """A page of an endpoint's deliveries, the newest first, and whether more follow. Raises
     NotFound."""
     async with ports.store.read_view() as view:
-        _require_owned(await view.webhooks.endpoint(endpoint_id), user)
+        require_owned(await view.webhooks.endpoint(endpoint_id), user)
         found = await view.webhooks.deliveries(endpoint_id, page, limit)
     return [DeliveryLog(*each) for each in found[:limit]], len(found) > limit
 
@@ -319,14 +319,14 @@ async def redeliver(
         stored = await tx.webhooks.delivery(delivery_id)
         if stored is None or endpoint_id not in (None, stored.endpoint_id):
             raise NotFound("Delivery")
-        endpoint = _require_owned(
+        endpoint = require_owned(
             await tx.webhooks.lock_endpoint(stored.endpoint_id), user, "Delivery"
         )
         locked = await tx.webhooks.lock_deliveries([delivery_id])
         if not locked:  # Deleted just now by retention.
             raise NotFound("Delivery")
         delivery = locked[0]
-        again = delivery.redeliver(now, is_deliverable=await _is_served(tx.accounts, endpoint, now))
+        again = delivery.redeliver(now, is_deliverable=await is_served(tx.accounts, endpoint, now))
         if again != delivery:
             await tx.webhooks.save_deliveries([again])
             if again.status is DeliveryStatus.PENDING:
@@ -347,7 +347,7 @@ async def send_test_event(ports: Ports, user: User, endpoint_id: int) -> Deliver
     envelope = envelope_for_test_event(event_id, endpoint_id, created_at)
 
     async def add(tx: Transaction) -> tuple[str, Sequence[str], DueDelivery]:
-        endpoint = _require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)
+        endpoint = require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)
         secrets = deliveries.unseal_secrets(ports, endpoint)
         # Stays cancelled if the process ends before the outcome is saved.
         status = DeliveryStatus.CANCELLED
@@ -409,9 +409,10 @@ async def read_feed(
 # Shared -----------------------------------------------------------------------------------
 
 
-def _require_owned(
+def require_owned(
     endpoint: WebhookEndpoint | None, user: User | None, noun: str = "Webhook"
 ) -> WebhookEndpoint:
+    """The endpoint, if it is the user's. Raises NotFound for `noun`."""
     if endpoint is None or endpoint.deleted_at is not None:
         raise NotFound(noun)
     if user is not None and endpoint.owner_id != user.id:
@@ -419,7 +420,8 @@ def _require_owned(
     return endpoint
 
 
-async def _is_served(accounts: AccountsReadPort, endpoint: WebhookEndpoint, now: datetime) -> bool:
+async def is_served(accounts: AccountsReadPort, endpoint: WebhookEndpoint, now: datetime) -> bool:
+    """Whether deliveries to the endpoint are sent now."""
     owner = await accounts.user(endpoint.owner_id)
     return owner is not None and endpoint.is_deliverable(owner, now)
 
@@ -433,7 +435,7 @@ async def _update_endpoint(
     """Lock an endpoint, apply `update` to it and save it; returns the updated endpoint."""
 
     async def unit(tx: Transaction) -> WebhookEndpoint:
-        endpoint = _require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)
+        endpoint = require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)
         endpoint = await update(tx, endpoint)
         await tx.webhooks.save_endpoints([endpoint])
         return endpoint

@@ -5,6 +5,7 @@ from staffbooking_http.pages.administration import (
     disputes,
     endpoints,
     inquiries,
+    money,
     overview,
     people,
     person_decisions,
@@ -14,6 +15,7 @@ from staffbooking_http.pages.administration import (
 PAGES = (
     *overview.PAGES,
     *disputes.PAGES,
+    *money.PAGES,
     *people.PAGES,
     *person_decisions.PAGES,
     *approvals.PAGES,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from attrs import frozen
 
@@ -13,7 +14,9 @@ from staffbooking_core.domain.payments.processor import (
     OperationStatus,
     SettlementStatus,
 )
+from staffbooking_core.domain.reconciliation.statement import MovementPair
 from staffbooking_core.domain.shared.money import Currency
+from staffbooking_http.api import request_body
 
 _ACCOUNT_LABELS: Mapping[Account, str] = {
     Account.PROCESSOR_BALANCE: "Balance at the processor",
@@ -75,7 +78,7 @@ _SETTLEMENT_TEXTS: Mapping[SettlementStatus, tuple[str, str]] = {
     SettlementStatus.FAILED: ("Came back", "bad"),
 }
 
-MOVEMENT_TITLES: Mapping[MovementKind, str] = {
+_MOVEMENT_TITLES: Mapping[MovementKind, str] = {
     MovementKind.PAYMENT: "Payment",
     MovementKind.REFUND: "Refund",
     MovementKind.REFUND_FAILED: "Refund came back",
@@ -86,7 +89,6 @@ MOVEMENT_TITLES: Mapping[MovementKind, str] = {
     MovementKind.FEE: "Fee",
     MovementKind.OTHER: "Without a booking",
 }
-"""What each kind of movement is called."""
 
 
 @frozen
@@ -162,3 +164,48 @@ def _operation_text(operation: Operation, currency: Currency) -> OperationText:
         kind,
         operation,
     )
+
+
+@frozen
+class MovementText:
+    """A movement in words, as both sides have it; amounts in units of the currency."""
+
+    title: str
+    ref: str
+    at_processor: Decimal
+    in_ledger: Decimal
+
+    @property
+    def differs(self) -> bool:
+        return self.at_processor != self.in_ledger
+
+
+def movement_texts(movements: Iterable[MovementPair], currency: Currency) -> list[MovementText]:
+    """Movements in words, in the given order."""
+    return [
+        MovementText(
+            _MOVEMENT_TITLES[each.kind],
+            each.ref,
+            currency.to_decimal(each.at_processor),
+            currency.to_decimal(each.in_ledger),
+        )
+        for each in movements
+    ]
+
+
+@frozen
+class EventText:
+    """An event of a booking: its number, its published name and its time."""
+
+    sequence: int
+    name: str
+    at: str
+
+
+def event_texts(events: Iterable[tuple[int, bytes]]) -> list[EventText]:
+    """Encoded events, in the given order."""
+    return [_event_text(sequence, request_body.parse_object(body)) for sequence, body in events]
+
+
+def _event_text(sequence: int, envelope: Any) -> EventText:
+    return EventText(sequence, envelope["event"], envelope["created_at"])

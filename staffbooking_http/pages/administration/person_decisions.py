@@ -271,9 +271,7 @@ async def set_role(request: PageRequest) -> Template | Redirect:
 async def _ask_to_revoke(call: Call) -> Decision:
     person = await _find_person(call)
     key_id = call.path_id("API key", 1)
-    await api_keys.authorize(call.ports, person, key_id)
-    keys = await api_keys.list_keys(call.ports, person)
-    key = next(each for each in keys if each.id == key_id)
+    key = await api_keys.get_key(call.ports, person, key_id)
     return Decision(
         template="admin/key_revoke.html",
         act="revoke",

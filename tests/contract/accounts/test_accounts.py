@@ -362,6 +362,17 @@ async def test_a_revoked_key_keeps_its_first_time(store):
         assert await view.accounts.api_key(other.id) == other
 
 
+async def test_the_end_of_a_key_is_saved(store):
+    """The new time at which a key expires is stored, and of no other key."""
+    user = await add_user(store)
+    key, other = await add_api_key(store, user.id), await add_api_key(store, user.id)
+    retired = key.retire(FINE)
+    await store.run_transaction(lambda unit: unit.accounts.save_api_key_expiry(retired))
+    async with store.read_view() as view:
+        assert await view.accounts.api_key(key.id) == evolve(key, expires_at=FINE)
+        assert await view.accounts.api_key(other.id) == other
+
+
 async def test_a_digest_belongs_to_one_key(store):
     """The same key digest cannot be added twice, for any owner."""
     user, other, text = await add_user(store), await add_user(store), make_api_key_text()

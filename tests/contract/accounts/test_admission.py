@@ -347,3 +347,31 @@ async def test_peeking_counts_no_hit(store):
     assert looks == [RateLimitDecision(2, 1, reset, allowed=True, retry_after=0)] * 5
     assert spent == RateLimitDecision(2, 0, reset, allowed=False, retry_after=59)
     assert (ended.remaining, ended.reset) == (2, seconds(NOW + 2 * MINUTE))
+
+
+async def test_windows_are_looked_up_together(store):
+    """Several windows are looked up at once, without a hit; one that does not run is empty."""
+    key = await add_api_key(store, (await add_subscriber(store)).id)
+    for _ in range(2):
+        await by_key(store, key)
+    scopes = {f"general:key:{key.id}": GENERAL, "bookings:user:404": BOOKINGS}
+    for _ in range(2):
+        found = await store.admission.peek_all(scopes, NOW)
+        assert {scope: each.remaining for scope, each in found.items()} == {
+            f"general:key:{key.id}": 3,
+            "bookings:user:404": 2,
+        }
+    later = await store.admission.peek_all(scopes, NOW + HOUR)
+    assert later[f"general:key:{key.id}"].remaining == 5
+    assert await store.admission.peek_all({}, NOW) == {}
+
+
+async def test_a_retired_key_works_until_its_end(store):
+    """A key that another one replaces is admitted until the end of the overlap."""
+    key = await add_api_key(store, (await add_subscriber(store)).id)
+    assert await by_key(store, key)
+    retired = key.retire(NOW + HOUR)
+    await store.run_transaction(lambda unit: unit.accounts.save_api_key_expiry(retired))
+    assert await by_key(store, key, now=NOW + HOUR - SECOND)
+    with pytest.raises(Unauthenticated):
+        await by_key(store, key, now=NOW + HOUR)

@@ -50,6 +50,7 @@ from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.payments.processor import OperationKind
+from staffbooking_core.domain.webhooks.deliveries import DeliveryGroup
 from tests.contract import large_dataset
 from tests.support.postgres import database_name, driver_url
 
@@ -155,6 +156,14 @@ WEBHOOKS = {
     "locked deliveries": webhooks_writer.LOCK_DELIVERIES,
     "saved deliveries": webhooks_writer.SAVE_DELIVERIES,
     "log of an endpoint": webhooks_reader.deliveries_page(51),
+    "log of an endpoint, failed": webhooks_reader.deliveries_page(51, DeliveryGroup.FAILED),
+    "log of an endpoint, unfinished": webhooks_reader.deliveries_page(51, DeliveryGroup.UNFINISHED),
+    "log of an endpoint, by event": webhooks_reader.deliveries_page(51, None, True),
+    "counts of an endpoint": webhooks_reader.COUNT_DELIVERIES,
+    "failed deliveries": webhooks_reader.failed_deliveries(501),
+    "body of a delivery": webhooks_reader.GET_DELIVERY_BODY,
+    "newest events": feed.latest_feed_page(51, True),
+    "newest events of all": feed.latest_feed_page(51, False),
     "log of a delivery": webhooks_reader.ATTEMPTS_OF,
     "newest attempts": webhooks_reader.attempts_since(101),
     "own feed": feed.feed_page(101, True),

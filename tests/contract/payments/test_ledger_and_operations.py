@@ -238,6 +238,13 @@ async def test_open_payouts_are_listed_by_due_time(store):
     async with store.read_view() as view:
         assert list(await view.bookings.open_payouts(10)) == [soon, twin, late, undated]
         assert list(await view.bookings.open_payouts(2)) == [soon, twin]
+        for status, found in (
+            (PayoutStatus.FAILED, [late]),
+            (PayoutStatus.FROZEN, [twin, undated]),
+            (PayoutStatus.PAID, []),
+        ):
+            assert list(await view.bookings.open_payouts(9, 0, status)) == found
+        assert list(await view.bookings.open_payouts(1, 1, PayoutStatus.FROZEN)) == [undated]
 
 
 # Alerts -----------------------------------------------------------------------------------

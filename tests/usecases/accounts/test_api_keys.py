@@ -9,7 +9,7 @@ from staffbooking_core.domain.accounts import api_keys as domain
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken, Unauthenticated
-from staffbooking_core.inputs import CreateApiKey
+from staffbooking_core.inputs import CreateApiKey, RotateApiKey
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
@@ -165,8 +165,8 @@ async def test_somebody_elses_key_is_not_there(scene, owner):
         with pytest.raises(NotFound):
             await api_keys.revoke(scene.ports, user, number)
     with pytest.raises(NotFound):
-        await api_keys.authorize(scene.ports, other, record.id)
-    await api_keys.authorize(scene.ports, owner, record.id)
+        await api_keys.get_key(scene.ports, other, record.id)
+    await api_keys.get_key(scene.ports, owner, record.id)
     assert await use(scene, text)
     await api_keys.revoke(scene.ports, None, record.id)
     with pytest.raises(Unauthenticated):
@@ -189,3 +189,65 @@ async def test_a_disabled_owner_stops_the_keys(scene, owner):
     await disabling.disable_user(scene.ports, owner.email)
     with pytest.raises(Unauthenticated):
         await use(scene, text)
+
+
+# Rotation -------------------------------------------------------------------------------
+
+
+async def rotate(scene, owner, record, hours, expires_at=None):
+    command = RotateApiKey(overlap_hours=hours, expires_at=expires_at)
+    return await api_keys.rotate(scene.ports, owner, record.id, command)
+
+
+async def test_a_rotated_key_works_beside_the_new_one(scene, owner):
+    """The new key has the name and the permissions of the old one, and both work until the
+    overlap ends."""
+    text, record = await create(scene, owner)
+    new_text, new, old = await rotate(scene, owner, record, 2)
+    assert (new.name, new.permissions) == (record.name, record.permissions)
+    assert old.expires_at == scene.ports.clock.wall() + 2 * HOUR
+    scene.pass_time(2 * HOUR - SECOND)
+    assert await use(scene, text)
+    scene.pass_time(SECOND)
+    with pytest.raises(Unauthenticated):
+        await use(scene, text)
+    assert await use(scene, new_text)
+
+
+async def test_a_key_that_ends_sooner_keeps_its_end(scene, owner):
+    """An overlap does not prolong the old key."""
+    end = scene.ports.clock.wall() + HOUR
+    _, record = await create(scene, owner, expires_at=format_instant(end))
+    assert (await rotate(scene, owner, record, 24))[2].expires_at == end
+
+
+async def test_a_key_is_rotated_without_an_overlap(scene, owner):
+    """Without an overlap the old key is revoked, also at the limit of keys."""
+    made = [await create(scene, owner) for _ in range(5)]
+    text, record = made[0]
+    with pytest.raises(RuleBroken):
+        await rotate(scene, owner, record, 1)
+    assert await use(scene, text)
+    new_text, _, old = await rotate(scene, owner, record, 0)
+    assert old.revoked_at == scene.ports.clock.wall()
+    assert await use(scene, new_text)
+    with pytest.raises(Unauthenticated):
+        await use(scene, text)
+    with pytest.raises(RuleBroken) as caught:
+        await rotate(scene, owner, record, 0)
+    assert caught.value.code == "key_not_active"
+
+
+async def test_only_owners_with_a_subscription_rotate_keys(scene, owner):
+    """Keys of others and unknown ones are not found; without a subscription nothing is rotated;
+    an overlap has bounds."""
+    _, record = await create(scene, owner)
+    other = await add_subscriber(scene.ports.store)
+    for user, number in ((other, record.id), (owner, 999)):
+        with pytest.raises(NotFound):
+            await rotate(scene, user, evolve(record, id=number), 1)
+    for hours in (-1, 31 * 24):
+        with pytest.raises(InvalidField):
+            await rotate(scene, owner, record, hours)
+    with pytest.raises(Forbidden):
+        await rotate(scene, evolve(owner, subscription=Subscription.BASIC), record, 1)

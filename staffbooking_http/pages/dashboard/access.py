@@ -1,0 +1,111 @@
+"""Access to the subscribers' pages, and what all of them show."""
+
+from enum import StrEnum
+from typing import Any
+
+from attrs import frozen
+from litestar.response import Redirect, Template
+
+from staffbooking_core.domain.accounts.users import Subscription
+from staffbooking_core.errors import NotFound, StaffbookingError
+from staffbooking_core.usecases.accounts.api_keys import check_subscription
+from staffbooking_http.api import rate_limits
+from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.pages.session import (
+    PageRequest,
+    get_call,
+    read_verified_form,
+    render,
+    render_error,
+    require_signed_in,
+)
+
+DASHBOARD_PATH = "/dashboard"
+
+
+class SubscriptionState(StrEnum):
+    """What an account may do with keys and webhooks."""
+
+    ACTIVE = "active"
+    LAPSED = "lapsed"
+    """An enterprise subscription that has ended: all is shown, nothing works."""
+    NONE = "none"
+
+
+@frozen
+class Visit:
+    """A signed-in visitor of the subscribers' pages."""
+
+    call: Call
+    visitor: SignedInUser
+    state: SubscriptionState
+
+    def render(self, template: str, **context: Any) -> Template:
+        """Render one of the subscribers' pages."""
+        return render(f"dashboard/{template}", self.visitor, **self._frame, **context)
+
+    def render_error(self, template: str, error: StaffbookingError, **context: Any) -> Template:
+        """Render a page with the faults of its form."""
+        return render_error(f"dashboard/{template}", self.visitor, error, **self._frame, **context)
+
+    @property
+    def _frame(self) -> dict[str, Any]:
+        policy = self.call.ports.policy
+        return {
+            "subscription_state": self.state,
+            "policy": policy,
+            "base_url": policy.base_url.rstrip("/"),
+            "at": DASHBOARD_PATH,
+        }
+
+
+def state_of(call: Call, visitor: SignedInUser) -> SubscriptionState:
+    """What the visitor's subscription permits now."""
+    if visitor.user.has_api_access(call.now):
+        return SubscriptionState.ACTIVE
+    if visitor.user.subscription is Subscription.ENTERPRISE:
+        return SubscriptionState.LAPSED
+    return SubscriptionState.NONE
+
+
+async def open_visit(request: PageRequest) -> Visit:
+    """The visit of a page by anybody who is signed in. Raises SignInRequired."""
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    return Visit(call, visitor, state_of(call, visitor))
+
+
+async def open_subscriber_visit(request: PageRequest) -> Visit:
+    """The visit of a page for subscribers, also once their subscription has ended.
+
+    Raises SignInRequired, and NotFound for others: these pages are not there for them.
+    """
+    visit = await open_visit(request)
+    if visit.state is SubscriptionState.NONE:
+        raise NotFound("Page")
+    return visit
+
+
+async def open_form(
+    request: PageRequest, *, of_webhooks: bool = False, needs_subscription: bool = True
+) -> tuple[Visit, bytes]:
+    """The visit that sends a form, and the CSRF-checked form, counted as the interface counts the
+    same call: that `of_webhooks` in a window of its own.
+
+    Raises SignInRequired, NotFound, Forbidden `csrf_failed` and `subscription_required`, and
+    RateLimitExceeded.
+    """
+    visit = await open_subscriber_visit(request)
+    call = visit.call
+    form = await read_verified_form(call, visit.visitor)
+    if needs_subscription:
+        check_subscription(visit.visitor.user, call.now)
+    if of_webhooks:
+        call.rules = (call.ports.policy.limits.webhooks,)
+    await rate_limits.count_user(call, visit.visitor.user.id)
+    return visit, form
+
+
+def lead_to(path: str, flash_code: str = "") -> Redirect:
+    """A redirect after a form, with the code of the message that the page shows."""
+    return Redirect(f"{path}?{flash_code}" if flash_code else path, status_code=303)
