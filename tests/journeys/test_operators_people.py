@@ -49,7 +49,7 @@ def try_to_sign_in(visitor: Person, account: Account) -> None:
 
 def test_a_person_is_found_looked_at_and_disabled(person: OpenPerson, market: Marketplace) -> None:
     """An operator finds a person by a booking's code, sees what hangs on the account and disables
-    it with a reason: the request ends, and the person can't sign in until the account is enabled."""
+    it with a reason: the request ends, and nobody can sign in with it until it is enabled."""
     account = register(market, "customer", "Vera")
     wanted = {
         "companion_id": market.user_id("staff"),
@@ -107,5 +107,5 @@ def test_an_approved_profile_is_found(person: OpenPerson, market: Marketplace) -
     visitor.reads("Iris")
     entries = json_body(market.client("admin").get("/api/admin/audit?limit=1"))["audit"]
     assert [(each["act"], each["subject"], each["subject_id"]) for each in entries] == [
-        ("approve", "companion", str(account.user_id))
+        ("approve", "companion", account.user_id)
     ]
