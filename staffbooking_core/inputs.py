@@ -26,7 +26,12 @@ from staffbooking_core.bounds import (
     trimmed,
 )
 from staffbooking_core.domain.accounts.api_keys import MAX_KEY_OVERLAP_HOURS, Permission
-from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role
+from staffbooking_core.domain.accounts.users import (
+    PASSWORD_LENGTH_RANGE,
+    Language,
+    Role,
+    Theme,
+)
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.booking_limits import (
     MAX_BUFFER_MINUTES,
@@ -97,6 +102,15 @@ class Login:
     password: Annotated[str, TextBounds(1000, 0, characters=AllowedCharacters.OPAQUE)] = field(
         repr=False
     )
+
+
+@frozen(kw_only=True)
+class ChooseSettings:
+    """Settings of the pages; None: what the browser asks for, the system's theme, UTC."""
+
+    language: Language | Unset | None = Unset.UNSET
+    theme: Theme | Unset | None = Unset.UNSET
+    timezone: TimezoneName | Unset | None = Unset.UNSET
 
 
 @frozen(kw_only=True)
@@ -318,6 +332,13 @@ class AddPortfolioItem:
 
 
 # Webhooks (CONTRACT 7) ------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class AddCalendarAddress:
+    url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, characters=AllowedCharacters.OPAQUE)]
+    name: Annotated[str, TextBounds(60, 0)] = ""
+    """The owner's name for the calendar."""
 
 
 @frozen(kw_only=True)

@@ -12,7 +12,7 @@ from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
 from staffbooking_adapters.sql.accounts.people import add_terms, save_terms
-from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
+from staffbooking_adapters.sql.accounts.store import NEW_USER_DEFAULTS, USER_COLUMNS, to_user
 from staffbooking_adapters.sql.companions.reader import COMPANION_COLUMNS, to_companion
 from staffbooking_adapters.sql.companions.writer import save_companions
 from staffbooking_adapters.sql.engine.composite import BatchStatement
@@ -85,7 +85,6 @@ SAVE_USERS = BatchStatement(
     .where(users.c.id == _EXISTING_USER_ROWS.c.id)
 )
 DELETE_SESSIONS_OF_USERS = Statement(delete(sessions).where(in_array(sessions.c.user_id, "ids")))
-_NEW_USER_DEFAULTS = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
 _new_user_values, _user_values = field_values_getter(NewUser), field_values_getter(User)
 _companion_values_without_id = attrgetter(*(field.name for field in fields(Companion)[1:]))
 
@@ -158,7 +157,7 @@ class ImportsWriter(ImportsReader):
         if not staff_members:
             return
         rows = [
-            {**_new_user_values(new), **_folded_email_values(new), **_NEW_USER_DEFAULTS}
+            {**_new_user_values(new), **_folded_email_values(new), **NEW_USER_DEFAULTS}
             for new, _ in staff_members
         ]
         await ADD_USERS.execute(self.connection, rows)

@@ -51,6 +51,9 @@ def erase_user(user: User, now: datetime) -> User:
         disabled_at=user.disabled_at or now,
         email_verified_at=None,
         erased_at=now,
+        language=None,
+        theme=None,
+        timezone=None,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, TypedDict
 
+from staffbooking_core.domain.accounts.users import Language, Theme
 from staffbooking_core.domain.notifications.notifications import (
     OPTIONAL_NOTIFICATION_KINDS,
     NotificationKind,
@@ -40,6 +41,17 @@ class _SignInRecord(TypedDict):
 
     created_at: Timestamp
     last_seen_at: Timestamp
+    browser: str | None
+    system: str | None
+    network: str | None
+
+
+class _SettingsRecord(TypedDict):
+    """The settings of the pages; null where the user chose none."""
+
+    language: Language | None
+    theme: Theme | None
+    timezone: str | None
 
 
 class StaffData(TypedDict):
@@ -74,6 +86,7 @@ class AccountData(TypedDict):
     """The data of the account, without secrets."""
 
     sessions: list[_SignInRecord]
+    settings: _SettingsRecord
     api_keys: list[ApiKeyRecord]
     webhooks: list[WebhookRecord]
     portfolio: Sequence[Mapping[str, object]]

@@ -232,9 +232,13 @@ async def _account_records(view: ReadView, user: User) -> AccountData:
             {
                 "created_at": format_instant(each.created_at),
                 "last_seen_at": format_instant(each.seen_at),
+                "browser": each.browser,
+                "system": each.system,
+                "network": each.network,
             }
             for each in sessions
         ],
+        "settings": {"language": user.language, "theme": user.theme, "timezone": user.timezone},
         "api_keys": [api_key_record(each) for each in await view.accounts.api_keys_of(user.id)],
         "webhooks": [webhook_record(each) for each in await view.webhooks.endpoints_of(user.id)],
         "portfolio": [

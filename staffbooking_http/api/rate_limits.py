@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 
 from staffbooking_adapters.settings import IpNetwork
+from staffbooking_core.domain.accounts.devices import (
+    SignInOrigin,
+    mask_address,
+    read_user_agent,
+)
 from staffbooking_core.domain.shared import rate_limits
 from staffbooking_core.domain.shared.rate_limits import (
     RateLimit,
@@ -111,6 +116,13 @@ def address_key(call: Call) -> str:
     """The key of the client's address: an IPv4 address or an IPv6 /64."""
     nearest = _client_address(call)
     return "local" if nearest is None else addresses.address_key(nearest)
+
+
+def sign_in_origin(call: Call) -> SignInOrigin:
+    """The device and the network from which a call comes."""
+    agents = call.headers(b"user-agent")
+    browser, system = read_user_agent(agents[0].decode("latin-1") if agents else "")
+    return SignInOrigin(browser, system, mask_address(address_key(call)))
 
 
 def is_trusted_peer(scope: Scope, trusted_proxies: Sequence[IpNetwork]) -> bool:

@@ -106,7 +106,8 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     resumed = query_string.parse_form(_ResumedForm, raw).resumed
     try:
         with watch_sign_in(call, given.email):
-            _, token = await sessions.login(call.ports, given, rate_limits.address_key(call))
+            address, origin = rate_limits.address_key(call), rate_limits.sign_in_origin(call)
+            _, token = await sessions.login(call.ports, given, address, origin)
     except (Unauthenticated, RateLimitExceeded) as error:
         template = "ended.html" if resumed else "sign_in.html"
         return render_error(

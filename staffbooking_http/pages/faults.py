@@ -3,6 +3,9 @@
 import re
 from collections.abc import Mapping
 from gettext import NullTranslations
+from typing import Any
+
+from attrs import frozen
 
 _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"is required|must not be blank|must be a text", "Fill this in."),
@@ -39,7 +42,37 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """The pattern of an interface's message, and the sentence that a form shows in its place."""
 
-_RULES = tuple((re.compile(pattern), sentence) for pattern, sentence in _SENTENCES)
+_TRANSLATED_SENTENCES: tuple[tuple[str, str], ...] = (
+    (r"A portfolio has at most (?P<most>\d+) items", "A portfolio has at most %(most)s items."),
+    (r"One may keep at most (?P<most>\d+) images", "You can keep at most %(most)s images."),
+    (r"One may upload at most (?P<most>\d+) files for a booking",
+     "You can add at most %(most)s files to a booking."),
+    (r"A dispute has at most (?P<most>\d+) statements",
+     "A dispute has at most %(most)s statements of each side."),
+    (r"A user has at most (?P<most>\d+) webhooks", "An account has at most %(most)s endpoints."),
+    (r"An account has at most (?P<most>\d+) active keys",
+     "An account has at most %(most)s active keys."),
+    (r"A payment is at least (?P<least>.+)", "A payment is at least %(least)s."),
+    (r"Not possible while the booking is .+", "That is not possible in the booking's state."),
+    (r"The \w+ may not do this to a booking", "That is for the other side of the booking."),
+    (r"The \w+ has no part in a dispute", "You have no part in this dispute."),
+    (r"The profile has no .+ yet", "The profile is not complete yet."),
+    (r"is one too many: at most (?P<most>\d+) may be set", "At most %(most)s can be set."),
+    (r"has more than (?P<most>\d+) busy times", "It has more than %(most)s busy times."),
+    (r"is of type (?P<type>\S+), and was sent as another",
+     "It is a file of another type (%(type)s) than its name says."),
+    (r"must not be after (?P<last>\S+)", "Choose a date until %(last)s."),
+)  # fmt: skip
+"""As `_SENTENCES`, for messages with figures or names that stay as they are in English."""
+
+
+def _compile(
+    sentences: tuple[tuple[str, str], ...],
+) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), sentence) for pattern, sentence in sentences)
+
+
+_RULES, _TRANSLATED_RULES = _compile(_SENTENCES), _compile(_TRANSLATED_SENTENCES)
 
 _PREDICATE = re.compile(r"(is|has|must|was|needs|does|lies|can't)\b")
 
@@ -65,7 +98,13 @@ def fault_sentence(message: str, translations: NullTranslations) -> str:
     """The sentence that a form shows at a field for the interface's message about it."""
     if sentence := _known_sentence(message, translations):
         return sentence
-    text = translations.gettext(message.replace("_", " "))
+    source = english_fault(message)
+    return _translated_sentence(message, translations) or translations.gettext(source)
+
+
+def english_fault(message: str) -> str:
+    """The English sentence, as a message id, for an interface's message that has no other."""
+    text = message.replace("_", " ")
     text = f"It {text}" if _PREDICATE.match(text) else f"{text[:1].upper()}{text[1:]}"
     return _end(text)
 
@@ -75,7 +114,9 @@ def labelled_fault(field: str, message: str, translations: NullTranslations) -> 
     label = field_label(field, translations)
     if sentence := _known_sentence(message, translations):
         return f"{label}: {sentence}"
-    return _end(f"{label} {translations.gettext(message.replace('_', ' '))}")
+    if (sentence := fault_sentence(message, translations)) != english_fault(message):
+        return f"{label}: {sentence}"
+    return _end(f"{label} {message.replace('_', ' ')}")
 
 
 def _known_sentence(message: str, translations: NullTranslations) -> str | None:
@@ -83,6 +124,40 @@ def _known_sentence(message: str, translations: NullTranslations) -> str | None:
         if found := pattern.fullmatch(message):
             return translations.gettext(sentence) % found.groupdict()
     return None
+
+
+def _translated_sentence(message: str, translations: NullTranslations) -> str | None:
+    """The sentence in a language other than English; None where it has none."""
+    for pattern, sentence in _TRANSLATED_RULES:
+        found, text = pattern.fullmatch(message), translations.gettext(sentence)
+        if found and text != sentence:
+            return text % found.groupdict()
+    return None
+
+
+@frozen
+class ErrorSentence:
+    """The body of an error of the interface, which a page tells in its visitor's language."""
+
+    problem: Mapping[str, Any]
+
+    def in_language(self, translations: NullTranslations) -> str:
+        """The error as a sentence, with all faults of an input."""
+        if seconds := self.problem.get("retry_after"):
+            minutes = -(-seconds // 60)
+            return translations.ngettext(
+                "That was too often. Try again in %(num)d minute.",
+                "That was too often. Try again in %(num)d minutes.",
+                minutes,
+            ) % {"num": minutes}
+        if found := faults_by_field(self.problem):
+            return " ".join(labelled_fault(*fault, translations) for fault in found.items())
+        message: str = self.problem["error"]
+        known = _translated_sentence(message, translations)
+        return known or _end(translations.gettext(message))
+
+    def __str__(self) -> str:
+        return self.in_language(NullTranslations())
 
 
 def _end(text: str) -> str:
@@ -97,7 +172,7 @@ def field_label(field: str, translations: NullTranslations) -> str:
     return f"{text}: {int(place) + 1}" if place.isdecimal() else text
 
 
-def faults_by_field(problem: Mapping[str, list[Mapping[str, str]]]) -> dict[str, str]:
+def faults_by_field(problem: Mapping[str, Any]) -> dict[str, str]:
     """The first message of each field in the body of an error response."""
     faults: dict[str, str] = {}
     for fault in problem.get("errors", ()):

@@ -1,20 +1,41 @@
 """Languages and formats of the pages: dates, times, money and plurals by the visitor's locale.
 
-The locale follows from `Accept-Language`. Texts are English. Templates ask for them through
-gettext, so that another language is a catalogue beside a line in `_FORMATS_BY_LANGUAGE`.
+The language is the visitor's choice, else it follows from `Accept-Language`. Texts are written in
+English. Templates ask for them through gettext, so that another language is a catalogue in
+`catalogues/` beside its lines in `LANGUAGES` and `_FORMATS_BY_LANGUAGE`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache, lru_cache
-from gettext import NullTranslations
+from gettext import GNUTranslations, NullTranslations
+from io import BytesIO
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from attrs import field, frozen
 from babel import Locale, dates, numbers
+from babel.messages import mofile, pofile
 
-_FORMATS_BY_LANGUAGE = {"en": "en_GB", "en-us": "en_US", "en-gb": "en_GB"}
+from staffbooking_core.domain.accounts.users import Language
+
+LANGUAGES: Mapping[str, str] = {
+    Language.ENGLISH: "English",
+}
+"""The name of each language in itself."""
+
+_CATALOGUES = Path(__file__).parent / "catalogues"
+_FORMATS_BY_LANGUAGE = {
+    "en": "en_GB",
+    "en-us": "en_US",
+    "en-gb": "en_GB",
+    "de": "de_DE",
+    "de-at": "de_AT",
+    "de-ch": "de_CH",
+    "pt": "pt_PT",
+    "pt-br": "pt_BR",
+}
 """The formats of each language tag, in lower case, in which pages are shown."""
 
 _DEFAULT_LANGUAGE = "en"
@@ -30,6 +51,8 @@ class PageLocale:
     """The language tag of the texts, as the `lang` attribute has it."""
     formats: Locale
     translations: NullTranslations = field(factory=NullTranslations, repr=False)
+    timezone: str | None = None
+    """The visitor's time zone, in which moments of no event are shown; None: UTC."""
 
     def format_money(self, amount: Decimal | float | str, currency: str) -> str:
         """An amount with its currency's sign and decimals, such as `€172.20`."""
@@ -72,7 +95,8 @@ class PageLocale:
 
     def format_moment(self, instant: datetime | str, timezone: str | None = None) -> str:
         """An instant in a time zone, which is named by its city: `18 Dec 2026, 18:00 (Lisbon)`.
-        UTC without a time zone."""
+        The visitor's time zone without one."""
+        timezone = timezone or self.timezone
         local = to_instant(instant).astimezone(UTC if timezone is None else ZoneInfo(timezone))
         day = _format_date(local.date(), "yMMMd", self.formats)
         clock = _format_clock(local.time(), self.formats)
@@ -95,13 +119,21 @@ def zone_city(timezone: str | None) -> str:
     return timezone.rpartition("/")[2].replace("_", " ")
 
 
-def find_locale(accept_language: str) -> PageLocale:
-    """The locale of an `Accept-Language` header; English where it names none that is known."""
+def find_locale(accept_language: str, chosen: str = "", timezone: str | None = None) -> PageLocale:
+    """The locale of a visitor.
+
+    `chosen` is the language that the visitor chose; without one (or with one that pages are not
+    shown in) it is the first of the `Accept-Language` header that they are, else English. The
+    formats of the chosen language are those that the header wants, such as `en-US`.
+    """
+    wanted = chosen if chosen in LANGUAGES else ""
+    allowed = (wanted,) if wanted else LANGUAGES
     for tag in _preferred_tags(accept_language[:_MAX_HEADER_LENGTH].lower()):
         for known in (tag, tag.partition("-")[0]):
-            if known in _FORMATS_BY_LANGUAGE:
-                return _locale_of(known)
-    return _locale_of(_DEFAULT_LANGUAGE)
+            language = known.partition("-")[0]
+            if known in _FORMATS_BY_LANGUAGE and language in allowed:
+                return _locale_of(known, timezone)
+    return _locale_of(wanted or _DEFAULT_LANGUAGE, timezone)
 
 
 def _preferred_tags(accept_language: str) -> Iterator[str]:
@@ -118,9 +150,24 @@ def _preferred_tags(accept_language: str) -> Iterator[str]:
     return (tag for weight, tag in weighted if weight > 0)
 
 
+@lru_cache(_CACHED_FORMATS)
+def _locale_of(tag: str, timezone: str | None) -> PageLocale:
+    language = tag.partition("-")[0]
+    formats = Locale.parse(_FORMATS_BY_LANGUAGE[tag])
+    return PageLocale(language, formats, load_translations(language), timezone)
+
+
 @cache
-def _locale_of(tag: str) -> PageLocale:
-    return PageLocale(tag.partition("-")[0], Locale.parse(_FORMATS_BY_LANGUAGE[tag]))
+def load_translations(language: str) -> NullTranslations:
+    """The texts of a language, compiled from its catalogue. English is the source and has none."""
+    if language == _DEFAULT_LANGUAGE:
+        return NullTranslations()
+    with (_CATALOGUES / f"{language}.po").open("rb") as source:
+        catalogue = pofile.read_po(source, locale=language)
+    compiled = BytesIO()
+    mofile.write_mo(compiled, catalogue)
+    compiled.seek(0)
+    return GNUTranslations(compiled)
 
 
 def _to_date(day: date | str) -> date:

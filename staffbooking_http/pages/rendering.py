@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from attrs import frozen
-from jinja2 import Environment, FileSystemLoader, pass_context
+from jinja2 import Environment, FileSystemLoader, Template, pass_context
 from jinja2.runtime import Context
 from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.template.config import TemplateConfig
@@ -35,9 +35,10 @@ from staffbooking_http.pages.booking_texts import (
     format_span,
     guidance_sentence,
 )
-from staffbooking_http.pages.faults import fault_sentence, field_label
+from staffbooking_http.pages.faults import ErrorSentence, fault_sentence, field_label
 from staffbooking_http.pages.icons import draw_icon
 from staffbooking_http.pages.locales import (
+    LANGUAGES,
     PageLocale,
     find_locale,
     to_instant,
@@ -54,6 +55,7 @@ _TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
 
 THEMES = ("light", "dark")
 THEME_COOKIE = "theme"
+LANGUAGE_COOKIE = "language"
 
 
 @frozen
@@ -76,6 +78,38 @@ def create_template_config(base_path: str) -> TemplateConfig[JinjaTemplateEngine
     )
 
 
+class _PageTemplate(Template):
+    """A template that tells its `_TOLD` values in the visitor's language: handlers and use-cases
+    give them in English."""
+
+    def render(self, *args: Any, **values: Any) -> str:
+        context: dict[str, Any] = dict(*args, **values)
+        if any(context.get(name) for name in _TOLD):
+            translations = view_of_context(context).locale.translations
+            told = {name: _tell(context[name], translations) for name in _TOLD if name in context}
+            context |= told
+        return super().render(context)
+
+
+_TOLD = ("done", "problem")
+
+
+def _tell(told: object, translations: NullTranslations) -> object:
+    match told:
+        case ErrorSentence():
+            return told.in_language(translations)
+        case Markup():
+            return told
+        case str():
+            return translate(told, translations)
+    return told
+
+
+def translate(message: str, translations: NullTranslations) -> str:
+    """A message in a language; the empty one, which is the header of catalogues, stays empty."""
+    return message and translations.gettext(message)
+
+
 @cache
 def create_environment(base_path: str) -> Environment:
     """The template environment of a service mounted at `base_path`."""
@@ -87,6 +121,7 @@ def create_environment(base_path: str) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
+    environment.template_class = _PageTemplate
     environment.install_gettext_callables(  # type: ignore[attr-defined]
         _translate, _translate_plural, newstyle=True
     )
@@ -95,6 +130,7 @@ def create_environment(base_path: str) -> Environment:
         "base_path": base_path,
         "asset": lambda name: base_path + asset_path(name),
         "icon": draw_icon,
+        "languages": LANGUAGES,
         "navigation": _navigation,
         "page_view": _page_view,
         "query": _format_query,
@@ -132,6 +168,10 @@ def create_environment(base_path: str) -> Environment:
 
 @pass_context
 def _page_view(context: Context) -> PageView:
+    return view_of_context(context)
+
+
+def view_of_context(context: Mapping[str, Any] | Context) -> PageView:
     """The visit that a template is rendered for. Pages that are rendered without a request give it
     as `page_of_visit`."""
     if (given := context.get("page_of_visit")) is not None:
@@ -145,26 +185,33 @@ def _page_view(context: Context) -> PageView:
 
 
 def view_of_scope(scope: Mapping[str, Any]) -> PageView:
-    """The visit of a request, by its headers `Accept-Language` and `Cookie`."""
+    """The visit of a request: by the settings of the signed-in user's account, then by cookies,
+    then by `Accept-Language`."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    cookies = _read_cookies(headers.get(b"cookie", ""))
     state = scope.get("state", {})
+    visitor = state.get("visitor")
+    theme, language, timezone = cookies.get(THEME_COOKIE), cookies.get(LANGUAGE_COOKIE), None
+    if visitor is not None:
+        user = visitor.user
+        theme, language, timezone = user.theme or theme, user.language or language, user.timezone
     return PageView(
-        find_locale(headers.get(b"accept-language", "")),
+        find_locale(headers.get(b"accept-language", ""), language or "", timezone),
         scope["path"],
-        _read_theme(headers.get(b"cookie", "")),
+        theme if theme in THEMES else "",
         state.get("demo"),
         state.get("keeps_mails", False),
     )
 
 
-def _read_theme(cookie_header: str) -> str:
-    if THEME_COOKIE not in cookie_header:
-        return ""
+def _read_cookies(cookie_header: str) -> Mapping[str, str]:
+    """The cookies of the visitor's preferences; none where the header is no list of cookies."""
+    if THEME_COOKIE not in cookie_header and LANGUAGE_COOKIE not in cookie_header:
+        return {}
     try:
-        morsel = SimpleCookie(cookie_header).get(THEME_COOKIE)
+        return {name: morsel.value for name, morsel in SimpleCookie(cookie_header).items()}
     except CookieError:
-        return ""
-    return morsel.value if morsel is not None and morsel.value in THEMES else ""
+        return {}
 
 
 # Texts ----------------------------------------------------------------------------------
@@ -177,14 +224,14 @@ def _format_message(context: Context, message: str, **values: object) -> Markup:
     return text % values if values or "%" in text else text
 
 
-@lru_cache(4096)
+@lru_cache(8192)
 def _message_markup(translations: NullTranslations, message: str) -> Markup:
-    return Markup(translations.gettext(message))
+    return Markup(translate(message, translations))
 
 
 @pass_context
 def _translate(context: Context, message: str) -> str:
-    return _page_view(context).locale.translations.gettext(message)
+    return translate(message, _page_view(context).locale.translations)
 
 
 @pass_context

@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from gettext import NullTranslations
 from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
@@ -27,7 +26,7 @@ from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.api.uploads import Upload
-from staffbooking_http.pages.faults import faults_by_field, labelled_fault
+from staffbooking_http.pages.faults import ErrorSentence, faults_by_field
 
 PageRequest: TypeAlias = Request[Any, Any, State]
 FormT = TypeVar("FormT")
@@ -251,18 +250,9 @@ def render_error(
     return render(template_name, visitor, reply, problem=problem, faults=faults, **context)
 
 
-def error_sentence(reply: Reply) -> str:
+def error_sentence(reply: Reply) -> ErrorSentence:
     """An API error as a sentence for people, with all faults of an input."""
-    problem = request_body.parse_object(reply.body)
-    if seconds := problem.get("retry_after"):
-        minutes = -(-seconds // 60)
-        return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
-    if found := faults_by_field(problem):
-        return " ".join(labelled_fault(name, text, _ENGLISH) for name, text in found.items())
-    return f"{problem['error']}."
-
-
-_ENGLISH = NullTranslations()
+    return ErrorSentence(request_body.parse_object(reply.body))
 
 
 # Signed-out visitors --------------------------------------------------------------------

@@ -58,7 +58,10 @@ async def sign_up(call: Call, given: Register) -> User:
 async def login(call: Call) -> Reply:
     with watch_sign_in(call, call.parsed_input.email):
         user, token = await sessions.login(
-            call.ports, call.parsed_input, rate_limits.address_key(call)
+            call.ports,
+            call.parsed_input,
+            rate_limits.address_key(call),
+            rate_limits.sign_in_origin(call),
         )
     answer = {"success": True, "user": user_record(user), "csrf_token": csrf_token(token)}
     return Reply(200, codec.encode(answer), (session_cookie_header(call.ports.policy, token),))

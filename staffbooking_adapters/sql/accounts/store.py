@@ -22,9 +22,11 @@ from staffbooking_adapters.sql.schema.bookings import api_keys, sessions, users
 from staffbooking_adapters.sql.schema.sandbox import sandbox_accounts
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import (
+    Language,
     Role,
     Session,
     Subscription,
+    Theme,
     User,
     normalize_email,
 )
@@ -37,7 +39,9 @@ def _parse_permissions(text: str) -> frozenset[Permission]:
 
 
 USER_COLUMNS = people.USER_COLUMNS
-to_user = RowMapper(User, USER_COLUMNS, role=Role, subscription=Subscription)
+to_user = RowMapper(
+    *(User, USER_COLUMNS), role=Role, subscription=Subscription, language=Language, theme=Theme
+)
 SESSION_COLUMNS = tuple(sessions.c)
 to_session = RowMapper(Session, SESSION_COLUMNS, digest=bytes.fromhex)
 API_KEY_COLUMNS = tuple(api_keys.c)
@@ -55,7 +59,9 @@ _WRITABLE_USER_COLUMNS = [column for column in users.c if column is not users.c.
 _USER_VALUES = {
     column.name: bindparam(column.name, type_=column.type) for column in _WRITABLE_USER_COLUMNS
 }
-_NEW_USER_DEFAULTS = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
+NEW_USER_DEFAULTS = dict.fromkeys(
+    ("disabled_at", "email_verified_at", "erased_at", "language", "theme", "timezone")
+)
 ADD_USER = Statement(insert(users).values(_USER_VALUES).returning(users.c.id))
 SAVE_USER = Statement(update(users).values(_USER_VALUES).where(users.c.id == bindparam("user_id")))
 
@@ -247,7 +253,7 @@ class AccountsWriter(AccountsReader):
         fields = asdict(user, recurse=False)
         folded = normalize_email(user.email)
         added = await self.connection.fetch_value(
-            ADD_USER, **fields, **_NEW_USER_DEFAULTS, email_folded=folded
+            ADD_USER, **fields, **NEW_USER_DEFAULTS, email_folded=folded
         )
         new = User(id=added, **fields)
         await people.add_terms(self.connection, [new])

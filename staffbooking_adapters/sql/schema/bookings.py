@@ -60,9 +60,8 @@ users = Table(
     Column("subscription", Text, nullable=False),
     Column("subscription_expires_at", Instant),
     Column("password_hash", Text),
-    Column("disabled_at", Instant),
-    Column("email_verified_at", Instant),
-    Column("erased_at", Instant),
+    *(Column(name, Instant) for name in ("disabled_at", "email_verified_at", "erased_at")),
+    *(Column(name, Text) for name in ("language", "theme", "timezone")),
     UniqueConstraint("email_folded", name="uq_users_email"),
 )
 
@@ -73,6 +72,7 @@ sessions = Table(
     Column("user_id", BigInt, ForeignKey("users.id"), nullable=False, index=True),
     Column("created_at", Instant, nullable=False),
     Column("seen_at", Instant, nullable=False),
+    *(Column(name, Text) for name in ("browser", "system", "network")),
 )
 
 api_keys = Table(

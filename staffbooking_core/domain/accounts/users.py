@@ -29,6 +29,19 @@ class Subscription(StrEnum):
     ENTERPRISE = "enterprise"
 
 
+class Language(StrEnum):
+    """The languages of the pages, by their tags."""
+
+    ENGLISH = "en"
+    GERMAN = "de"
+    PORTUGUESE = "pt"
+
+
+class Theme(StrEnum):
+    LIGHT = "light"
+    DARK = "dark"
+
+
 class AccountState(StrEnum):
     """Whether an account works."""
 
@@ -56,6 +69,12 @@ class User:
     """When the user confirmed the email address."""
     erased_at: datetime | None = None
     """When the user was erased: no personal data is left."""
+    language: Language | None = None
+    """The chosen language of the pages; None: what the browser asks for."""
+    theme: Theme | None = None
+    """The chosen theme; None: the system's."""
+    timezone: str | None = None
+    """The IANA name of the zone in which moments are shown that belong to no event; None: UTC."""
 
     @property
     def name(self) -> str:
@@ -83,6 +102,12 @@ class Session:
     user_id: int
     created_at: datetime
     seen_at: datetime
+    browser: str | None = None
+    """The name of the browser at sign-in; None if it is unknown, as the two below."""
+    system: str | None = None
+    network: str | None = None
+    """The network that the address belonged to, such as `203.0.113.0/24`."""
+    """The two letters of the country that the address was in."""
 
 
 @frozen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from staffbooking_core.domain.accounts.devices import SignInOrigin
 from staffbooking_core.domain.accounts.users import Session, User, hash_session_token
 from staffbooking_core.domain.notifications.notifications import email_verification_notification
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -72,9 +73,15 @@ async def add_user(ports: Ports, person: NewUser, *, asks_verification: bool = F
         raise invalid_field("email", "is registered already") from None
 
 
+_UNKNOWN_ORIGIN = SignInOrigin()
+
+
 @validated
-async def login(ports: Ports, command: Login, ip_address: str) -> tuple[User, str]:
+async def login(
+    ports: Ports, command: Login, ip_address: str, origin: SignInOrigin = _UNKNOWN_ORIGIN
+) -> tuple[User, str]:
     """Log in; returns the user, and the token of a new session, which is not stored in plaintext.
+    The session keeps its `origin`, by which its user recognizes it.
 
     An unknown e-mail address, a wrong password and a disabled account give the same error after the
     same time. Raises Unauthenticated `bad_credentials`, and RateLimitExceeded after too many
@@ -89,7 +96,12 @@ async def login(ports: Ports, command: Login, ip_address: str) -> tuple[User, st
     if user is None or not is_right:
         raise _bad_credentials()
     token, now = ports.ids.token(), ports.clock.wall()
-    session = Session(hash_session_token(token), user.id, created_at=now, seen_at=now)
+    session = Session(
+        *(hash_session_token(token), user.id, now, now),
+        browser=origin.browser,
+        system=origin.system,
+        network=origin.network,
+    )
 
     async def unit(tx: Transaction) -> User:
         held = await tx.accounts.lock_user(user.id)
