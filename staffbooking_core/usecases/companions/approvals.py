@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.domain.accounts.users import Role, User
+from staffbooking_core.domain.companions.companion import Companion, draft_companion
 from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports
@@ -62,17 +62,21 @@ class CompanionCase:
     companion: Companion
     items: Sequence[PortfolioItem]
     """The whole portfolio, in the order in which it is shown."""
+    is_stored: bool
+    """False for a staff member who has not saved a profile yet: there is nothing to decide."""
 
 
 @validated
 async def get_companion_case(ports: Ports, companion_id: int) -> CompanionCase:
-    """A companion with its account and portfolio. Raises NotFound, also for an erased person."""
+    """A companion with its account and portfolio; a draft where none is stored. Raises NotFound,
+    also for an erased person."""
     async with ports.store.read_view() as view:
-        companion = await view.companions.companion(companion_id)
         user = await view.accounts.user(companion_id)
-        if companion is None or user is None or user.erased_at is not None:
+        if user is None or user.role is not Role.STAFF or user.erased_at is not None:
             raise NotFound("Companion")
-        return CompanionCase(user, companion, await view.portfolio.portfolio_items_of(companion_id))
+        known = await view.companions.companion(companion_id)
+        items = await view.portfolio.portfolio_items_of(companion_id)
+    return CompanionCase(user, known or draft_companion(user), items, known is not None)
 
 
 @validated

@@ -77,6 +77,7 @@ async def _ask_about_profile(call: Call) -> Decision:
         context={
             "person": case.user,
             "companion": companion,
+            "is_stored": case.is_stored,
             "items": case.items[:_PREVIEW_SIZE],
             "hidden_items": max(0, len(case.items) - _PREVIEW_SIZE),
             "missing": missing_fields(companion),

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
@@ -17,7 +18,7 @@ from staffbooking_core.usecases.notifications import inquiries
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_people import submit
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import NOW, add_booking, add_companion
+from tests.support.builders import NOW, add_booking, add_companion, add_user
 from tests.support.html_pages import page_text
 from tests.support.portfolio import add_portfolio_item
 from tests.support.reviews import add_review
@@ -85,6 +86,9 @@ async def test_a_draft_is_not_approved(world: HttpDeployment) -> None:
     refused = await submit(admin, path, reason=REASON, act="approve")
     assert (refused.status_code, "not complete yet" in refused.text) == (400, True)
     assert await approval_of(world, draft.id) is Approval.PENDING
+    newcomer = await add_user(world.store, role=Role.STAFF)
+    text = (await admin.get(f"/admin/approvals/people/{newcomer.id}")).text
+    assert ("complete yet" in text, 'name="reason"' in text) == (True, False)
 
 
 async def test_pictures_are_decided_with_a_reason_for_their_owner(
