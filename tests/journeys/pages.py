@@ -12,7 +12,7 @@ from typing import Literal
 from attrs import frozen
 from playwright.sync_api import Page
 
-Role = Literal["anybody", "newcomer", "customer", "staff", "enterprise", "admin"]
+Role = Literal["anybody", "newcomer", "beginner", "customer", "staff", "enterprise", "admin"]
 
 
 @frozen
@@ -150,6 +150,11 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("portfolio refused", "staff", "/staff/showcase", _submit_empty("^Add$")),
     PageState("portfolio, removal", "staff", "/staff/showcase", _choose("Remove")),
     PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
+    PageState("home, first steps", "beginner", "/"),
+    PageState("profile form, empty", "beginner", "/staff/me"),
+    PageState("profile to come", "beginner", "/staff/me/preview"),
+    PageState("portfolio, empty", "beginner", "/staff/showcase"),
+    PageState("earnings, none yet", "beginner", "/staff/payouts"),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
 )
 
