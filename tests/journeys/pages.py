@@ -138,7 +138,6 @@ _OF_CUSTOMERS: tuple[PageState, ...] = (
 _OF_STAFF: tuple[PageState, ...] = (
     PageState("profile form", "staff", "/staff/me"),
     PageState("portfolio", "staff", "/staff/showcase"),
-    PageState("calendars", "staff", "/staff/calendars"),
     PageState("payouts", "staff", "/staff/payouts"),
     PageState("reviews", "staff", "/staff/reviews"),
     PageState("response to a review", "staff", "/staff/reviews/{review}"),
@@ -177,10 +176,28 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
     PageState("home, first steps", "beginner", "/"),
     PageState("profile form, empty", "beginner", "/staff/me"),
-    PageState("profile to come", "beginner", "/staff/me/preview"),
     PageState("portfolio, empty", "beginner", "/staff/showcase"),
     PageState("earnings, none yet", "beginner", "/staff/payouts"),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
+)
+
+
+def _make_feed(page: Page) -> None:
+    main = page.get_by_role("main")
+    if main.get_by_role("button", name="Make a feed").count():
+        main.get_by_role("button", name="Make a feed").click()
+    else:
+        main.locator("summary", has_text="Make a new address").click()
+        main.get_by_role("button", name="Replace the address").click()
+    page.get_by_text("It is shown this once").wait_for()
+
+
+_OF_CALENDARS: tuple[PageState, ...] = (
+    PageState("calendars", "staff", "/staff/calendars"),
+    PageState(
+        "calendars refused", "staff", "/staff/calendars", _submit_empty("^Add the calendar$")
+    ),
+    PageState("calendars feed", "staff", "/staff/calendars", _make_feed),
 )
 
 _OF_OPERATORS: tuple[PageState, ...] = (
@@ -247,6 +264,45 @@ _PAGES_OF_BOOKINGS: tuple[PageState, ...] = tuple(
         ("dispute to answer", "/bookings/{disputed}/problem"),
         ("receipt", "/bookings/{completed}/receipt"),
     )
+)
+
+_OF_OPERATORS_OF_PEOPLE: tuple[PageState, ...] = tuple(
+    PageState(name, "admin", path)
+    for name, path in (
+        ("people", "/admin/people"),
+        ("people found", "/admin/people?q=da"),
+        ("people, nobody", "/admin/people?q=nobody+at+all"),
+        ("person, staff member", "/admin/people/{staff}"),
+        ("person, customer", "/admin/people/{customer}"),
+        ("key of a person", "/admin/people/{enterprise}/keys/{api_key}/revoke"),
+        ("person, subscriber", "/admin/people/{enterprise}"),
+        ("disabling", "/admin/people/{staff}/disable"),
+        ("enabling", "/admin/people/{disabled}/enable"),
+        ("person, disabled", "/admin/people/{disabled}"),
+        ("subscription", "/admin/people/{customer}/subscription"),
+        ("role", "/admin/people/{customer}/role"),
+        ("approvals", "/admin/approvals"),
+        ("approval of a profile", "/admin/approvals/people/{waiting}"),
+        ("approval of a draft", "/admin/approvals/people/{draft}"),
+        ("approval of a picture", "/admin/approvals/pictures/{picture}"),
+        ("operator's reviews", "/admin/reviews"),
+        ("operator's review", "/admin/reviews/{review}"),
+        ("inquiries", "/admin/inquiries"),
+        ("inquiry", "/admin/inquiries/{inquiry}"),
+        ("inquiries answered", "/admin/inquiries?only=answered"),
+        ("silent endpoints", "/admin/endpoints"),
+        ("webhook endpoint", "/admin/endpoints/{endpoint}"),
+    )
+)
+_REFUSED_BY_OPERATORS: tuple[PageState, ...] = (
+    PageState(
+        *("disabling refused", "admin", "/admin/people/{staff}/disable"),
+        _submit_empty("^Disable the account$"),
+    ),
+    PageState(
+        *("approval refused", "admin", "/admin/approvals/people/{waiting}"),
+        _submit_empty("^Approve$"),
+    ),
 )
 
 BOOKING_STATES = (
@@ -327,7 +383,10 @@ PAGE_STATES = (
     *_OF_STAFF,
     *_HOURS,
     *_OF_STAFF_PROFILES,
+    *_OF_CALENDARS,
     *_OF_OPERATORS,
+    *_OF_OPERATORS_OF_PEOPLE,
+    *_REFUSED_BY_OPERATORS,
     *_OF_SUBSCRIBERS,
     *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,

@@ -16,6 +16,7 @@ from attrs import evolve
 from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
 from staffbooking_adapters.sql.accounts import audit, people, store as accounts_store
 from staffbooking_adapters.sql.bookings import (
+    earnings,
     reader as bookings_reader,
     request_context,
     spans as booking_spans,
@@ -83,6 +84,8 @@ OTHERS = {
     "all bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
+    "earnings": earnings.earnings_of(5_001),
+    "open earnings": earnings.open_earnings_of(501),
     "bookings since": booking_spans.companion_bookings_since(500),
     "bookings within": booking_spans.companion_bookings_within(501),
     "bookings between people": bookings_reader.bookings_between(50),
@@ -92,6 +95,7 @@ OTHERS = {
     "all busy": companions_writer.LIST_BUSY_SLOTS_OF_COMPANIONS,
     "names of services": companions_reader.LIST_SERVICE_NAMES,
     "pending companions": companions_reader.companions_after(51, Approval.PENDING),
+    "companions to approve": companions_reader.companions_to_approve_after(51),
     "pending items": portfolio.portfolio_items_after(51, PortfolioItemStatus.PENDING),
     **{
         f"newest reviews, hidden {hidden}": reviews.newest_reviews_before(51, hidden)
