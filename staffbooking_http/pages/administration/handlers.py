@@ -9,6 +9,7 @@ from staffbooking_http.pages.administration import (
     money,
     overview,
     people,
+    person_decisions,
     reconciliation,
     reviews,
 )
@@ -22,6 +23,7 @@ PAGES = (
     *inquiries.PAGES,
     *money.PAGES,
     *people.PAGES,
+    *person_decisions.PAGES,
     *reconciliation.PAGES,
     *reviews.PAGES,
 )
