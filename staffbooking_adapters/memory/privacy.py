@@ -180,6 +180,8 @@ class PersonalDataWriter(PersonalDataReader):
                 state.sessions.discard(session.digest)
         for owned in [owned for owned in state.login_addresses if owned[0] == user_id]:
             state.login_addresses.discard(owned)
+        for pair in [pair for pair in state.saved_people if user_id in pair]:
+            state.saved_people.discard(pair)
         for key in list(state.keys.values()):
             if key.owner_id == user_id:
                 state.keys.discard(key.id)

@@ -34,6 +34,7 @@ from staffbooking_core.ports.portfolio import PortfolioReadPort, PortfolioWriteP
 from staffbooking_core.ports.presence import PresenceReadPort, PresenceWritePort
 from staffbooking_core.ports.reviews import ReviewsReadPort, ReviewsWritePort
 from staffbooking_core.ports.sandbox import SandboxReadPort, SandboxWritePort
+from staffbooking_core.ports.saved import SavedReadPort, SavedWritePort
 from staffbooking_core.ports.timers import TimersWritePort
 from staffbooking_core.ports.webhooks import WebhooksReadPort, WebhooksWritePort
 
@@ -64,6 +65,7 @@ class ReadView:
     messages: MessagesReadPort
     presence: PresenceReadPort
     personal_data: PersonalDataReadPort
+    saved: SavedReadPort
     sandbox: SandboxReadPort
 
 
@@ -96,6 +98,7 @@ class Transaction:
     messages: MessagesWritePort
     presence: PresenceWritePort
     personal_data: PersonalDataWritePort
+    saved: SavedWritePort
     sandbox: SandboxWritePort
 
 

@@ -268,6 +268,8 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
     ),
 )
 
+_OF_ACCOUNTS: tuple[PageState, ...] = (PageState("saved people", "customer", "/saved"),)
+
 PAGE_STATES = (
     *_SIGNED_OUT,
     *_OF_EVERY_ACCOUNT,
@@ -279,4 +281,5 @@ PAGE_STATES = (
     *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,
     *_OF_OPERATORS_OF_MONEY,
+    *_OF_ACCOUNTS,
 )
