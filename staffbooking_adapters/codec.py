@@ -55,7 +55,9 @@ def _converter() -> MsgspecJsonConverter:
     converter.register_unstructure_hook(Interval, _unstructure_interval)
     converter.register_structure_hook(Interval, lambda seconds, _: _structure_interval(seconds))
     rare = override(omit_if_default=True)
-    hours = make_dict_unstructure_fn(Calendar, converter, busy=rare, busy_until=rare, limits=rare)
+    hours = make_dict_unstructure_fn(
+        Calendar, converter, busy=rare, busy_until=rare, limits=rare, subscribed_busy=rare
+    )
     converter.register_unstructure_hook(Calendar, hours)
     return converter
 

@@ -20,11 +20,16 @@ from staffbooking_adapters.settings import (
 from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
+from staffbooking_core.domain.companions.calendar_subscriptions import (
+    CalendarReadFault,
+    CalendarVersion,
+)
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     Clock,
     Email,
+    FetchedCalendar,
     PaymentProcessor,
     Ports,
     SandboxProcessor,
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from staffbooking_adapters.sql.engine.open import Database
     from staffbooking_adapters.sql.store import SqlStore
     from staffbooking_adapters.stripe.processor import StripeProcessor
+    from staffbooking_adapters.webhook.calendars import HttpCalendarFetcher
     from staffbooking_adapters.webhook.sender import HttpSender
 
 
@@ -62,6 +68,8 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
         vault = KeyringVault(settings.secret_keys)
         sender = _LazySender(insecure=settings.policy.webhook_allow_insecure)
         stack.push_async_callback(sender.close)
+        fetcher = _LazyCalendarFetcher(insecure=settings.policy.webhook_allow_insecure)
+        stack.push_async_callback(fetcher.close)
         notifier = _LazyNotifier(settings)
         stack.push_async_callback(notifier.close)
         content_filter = DefaultContentFilter(settings.blocked_terms)
@@ -101,6 +109,7 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
             pubsub=chat,
             content_filter=content_filter,
             calendars=calendars,
+            calendar_fetcher=fetcher,
             files=LocalFiles(_get_files_dir(settings)),
             image_processor=pictures,
             policy=settings.policy,
@@ -156,6 +165,27 @@ class _LazySender:
 
             self._sender = HttpSender(insecure=self._insecure)
         return self._sender
+
+
+class _LazyCalendarFetcher:
+    """A fetcher of calendars that is created on first use, as most processes read none."""
+
+    def __init__(self, *, insecure: bool) -> None:
+        self._insecure = insecure
+        self._fetcher: HttpCalendarFetcher | None = None
+
+    async def fetch(
+        self, url: str, known: CalendarVersion, max_bytes: int, timeout_seconds: float
+    ) -> FetchedCalendar | CalendarReadFault | None:
+        if self._fetcher is None:
+            from staffbooking_adapters.webhook.calendars import HttpCalendarFetcher
+
+            self._fetcher = HttpCalendarFetcher(insecure=self._insecure)
+        return await self._fetcher.fetch(url, known, max_bytes, timeout_seconds)
+
+    async def close(self) -> None:
+        if self._fetcher is not None:
+            await self._fetcher.close()
 
 
 class _LazyNotifier:

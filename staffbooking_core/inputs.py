@@ -335,6 +335,13 @@ class AddPortfolioItem:
 
 
 @frozen(kw_only=True)
+class AddCalendarAddress:
+    url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, characters=AllowedCharacters.OPAQUE)]
+    name: Annotated[str, TextBounds(60, 0)] = ""
+    """The owner's name for the calendar."""
+
+
+@frozen(kw_only=True)
 class CreateWebhook:
     url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, form="webhook")]
     events: Annotated[tuple[EventName, ...], ListBounds(len(EventName), 1)] | None = None

@@ -105,6 +105,19 @@ class Policy:
     max_busy_times: int = 2_000
     busy_import_horizon: timedelta = timedelta(days=2 * 366)
     """How far ahead busy times are imported."""
+    max_calendar_subscriptions: int = 5
+    """Maximum calendar addresses of a staff member."""
+    calendar_read_interval: timedelta = HOUR
+    """After which a calendar address is read again; doubled after each failure."""
+    calendar_max_delay: timedelta = 24 * HOUR
+    calendar_disable_after: timedelta = timedelta(days=7)
+    """A calendar address that failed for so long is not read any more."""
+    calendar_min_interval: timedelta = timedelta(minutes=1)
+    """Between two reads of a calendar address on demand."""
+    calendar_read_timeout: timedelta = timedelta(seconds=10)
+    """Timeout for reading a calendar address, with all redirects."""
+    calendar_lease: timedelta = timedelta(seconds=60)
+    """A worker's claim of a calendar address: longer than a read and its computation."""
     feed_history: timedelta = timedelta(days=90)
     """How long a past booking stays in its companion's calendar feed."""
     max_feed_bookings: int = 500

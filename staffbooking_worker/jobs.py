@@ -11,6 +11,7 @@ from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.ports import Hint, Ports
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.companions import calendar_subscriptions
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
@@ -58,6 +59,12 @@ JOBS = (
     Job("events", deliveries.publish_events, idle_seconds=0.25, hint=Hint.EVENTS),
     Job("held-deliveries", deliveries.resume_held_deliveries, idle_seconds=2),
     Job("expired-deliveries", deliveries.cancel_held_deliveries, idle_seconds=600),
+    Job(
+        "calendar-addresses",
+        calendar_subscriptions.read_due_calendar,
+        idle_seconds=5,
+        concurrency=4,
+    ),
     Job("away", offline_notifications.notify_of_unread_messages, idle_seconds=5),
     Job("departed", offline_notifications.notify_departed_users, idle_seconds=30),
     Job("notices", _send_notification, idle_seconds=2),

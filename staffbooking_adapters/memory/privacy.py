@@ -190,6 +190,9 @@ class PersonalDataWriter(PersonalDataReader):
             if item.companion_id == user_id:
                 state.portfolio.discard(item.id)
         state.calendar_feeds.discard(user_id)
+        for row in list(state.calendar_subscriptions.values()):
+            if row.subscription.companion_id == user_id:
+                state.calendar_subscriptions.discard(row.subscription.id)
         state.muted_kinds.discard(user_id)
         state.last_seen.discard(user_id)
         state.unclaimed_departures.discard(user_id)

@@ -21,6 +21,7 @@ from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.disputes import DisputeFile, DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import TimerKind
+from staffbooking_core.domain.companions.calendar_subscriptions import CalendarSubscription
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.portfolio import Image, PortfolioItem
 from staffbooking_core.domain.companions.reviews import Review
@@ -176,6 +177,12 @@ class PayeeRow:
 
 
 @frozen
+class CalendarSubscriptionRow:
+    subscription: CalendarSubscription
+    lease: Lease | None = None
+
+
+@frozen
 class EndpointRow:
     """An endpoint, when its next batch is due, and the lease of its current batch."""
 
@@ -304,6 +311,7 @@ class MemoryState:
     dispute_files: Table[str, DisputeFile] = field(factory=Table)
     calendar_feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
     """The secret's digest and its creation time, by companion."""
+    calendar_subscriptions: Table[int, CalendarSubscriptionRow] = field(factory=Table)
     imports: Table[str, ImportProgress] = field(factory=Table)
     skipped_rows: Table[tuple[str, int], SkippedRow] = field(factory=Table)
     """By fingerprint and line."""
@@ -336,6 +344,7 @@ class SharedState:
     endpoint_ids: Iterator[int] = field(factory=lambda: count(1))
     delivery_ids: Iterator[int] = field(factory=lambda: count(1))
     portfolio_ids: Iterator[int] = field(factory=lambda: count(1))
+    calendar_subscription_ids: Iterator[int] = field(factory=lambda: count(1))
     notice_ids: Iterator[int] = field(factory=lambda: count(1))
     inquiry_ids: Iterator[int] = field(factory=lambda: count(1))
     conversation_ids: Iterator[int] = field(factory=lambda: count(1))

@@ -17,6 +17,10 @@ from staffbooking_adapters.memory.bookings.disputes import DisputesReader, Dispu
 from staffbooking_adapters.memory.bookings.store import BookingsReader, BookingsWriter
 from staffbooking_adapters.memory.bookings.timers import TimersWriter
 from staffbooking_adapters.memory.bulk_import import ImportsReader, ImportsWriter, drop_imports
+from staffbooking_adapters.memory.companions.calendar_subscriptions import (
+    CalendarSubscriptionsReader,
+    CalendarSubscriptionsWriter,
+)
 from staffbooking_adapters.memory.companions.portfolio import PortfolioReader, PortfolioWriter
 from staffbooking_adapters.memory.companions.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.memory.companions.saved import SavedReader, SavedWriter
@@ -136,6 +140,7 @@ def _view_of(tx: MemoryTransaction) -> ReadView:
         companions=CompanionsReader(tx),
         reviews=ReviewsReader(tx),
         portfolio=PortfolioReader(tx),
+        calendar_subscriptions=CalendarSubscriptionsReader(tx),
         imports=ImportsReader(tx),
         bookings=BookingsReader(tx),
         disputes=DisputesReader(tx),
@@ -163,6 +168,7 @@ def _begin_transaction(tx: MemoryTransaction) -> Transaction:
         companions=CompanionsWriter(tx),
         reviews=ReviewsWriter(tx),
         portfolio=PortfolioWriter(tx),
+        calendar_subscriptions=CalendarSubscriptionsWriter(tx),
         imports=ImportsWriter(tx),
         bookings=BookingsWriter(tx),
         disputes=DisputesWriter(tx),

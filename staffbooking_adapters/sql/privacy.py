@@ -44,6 +44,7 @@ from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWrite
 from staffbooking_adapters.sql.schema.accounts import (
     audit,
     calendar_feeds,
+    calendar_subscriptions,
     inquiries,
     login_addresses,
     mutes,
@@ -230,6 +231,7 @@ _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (api_keys, api_keys.c.owner_id == _USER_ID),
     (portfolio_items, portfolio_items.c.companion_id == _USER_ID),
     (calendar_feeds, calendar_feeds.c.companion_id == _USER_ID),
+    (calendar_subscriptions, calendar_subscriptions.c.companion_id == _USER_ID),
     (mutes, mutes.c.user_id == _USER_ID),
     (last_seen, last_seen.c.user_id == _USER_ID),
 )

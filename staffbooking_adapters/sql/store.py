@@ -25,6 +25,10 @@ from staffbooking_adapters.sql.bookings.reader import BookingsReader
 from staffbooking_adapters.sql.bookings.timers import TimersWriter
 from staffbooking_adapters.sql.bookings.writer import BookingsWriter, save_booking_write
 from staffbooking_adapters.sql.bulk_import import ImportsReader, ImportsWriter, delete_old_imports
+from staffbooking_adapters.sql.companions.calendar_subscriptions import (
+    CalendarSubscriptionsReader,
+    CalendarSubscriptionsWriter,
+)
 from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, PortfolioWriter
 from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
@@ -135,6 +139,7 @@ class SqlStore:
             companions=CompanionsReader(connection),
             reviews=ReviewsReader(connection),
             portfolio=PortfolioReader(connection),
+            calendar_subscriptions=CalendarSubscriptionsReader(connection),
             imports=ImportsReader(connection),
             bookings=BookingsReader(connection, self._booking_ids),
             disputes=DisputesReader(connection),
@@ -191,6 +196,7 @@ class SqlStore:
             companions=CompanionsWriter(connection, self.policy),
             reviews=ReviewsWriter(connection),
             portfolio=PortfolioWriter(connection),
+            calendar_subscriptions=CalendarSubscriptionsWriter(connection),
             imports=ImportsWriter(connection, self.policy),
             bookings=BookingsWriter(connection, self._booking_ids, self.policy, hints),
             disputes=DisputesWriter(connection),

@@ -1,8 +1,9 @@
-"""Sending of webhooks: https to public addresses only (CONTRACT 7).
+"""Requests to addresses that users give: https to public addresses only (CONTRACT 7).
 
 gate         resolves host names and checks the addresses
 connections  connections to checked addresses, with bounded reads and keep-alive
-sender       the port's implementation
+sender       sends webhooks
+calendars    reads calendars
 """
 
-__all__ = ["sender"]
+__all__ = ["calendars", "sender"]

@@ -1,5 +1,5 @@
-"""Connections to webhook receivers: to checked addresses only, with bounded reads, kept alive for
-requests to the same URL."""
+"""Connections to webhook receivers and calendars: to checked addresses only, with bounded reads,
+kept alive for requests to the same URL."""
 
 from __future__ import annotations
 
@@ -42,12 +42,16 @@ class StaleConnection(Exception):
 
 
 class BoundedResponseHandler(ResponseHandler):
-    """One connection: reads at most MAX_RESPONSE_BYTES per response and closes immediately."""
+    """One connection: reads at most `max_response_bytes` per response and closes immediately."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, open_connections: set[BoundedResponseHandler]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        open_connections: set[BoundedResponseHandler],
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         super().__init__(loop)
+        self._max_response_bytes = max_response_bytes
         self._open_connections = open_connections
         self._request_count = 0
         self._requested_at = 0.0
@@ -68,14 +72,14 @@ class BoundedResponseHandler(ResponseHandler):
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        free_bytes = max(0, MAX_RESPONSE_BYTES - self._bytes_read)
+        free_bytes = max(0, self._max_response_bytes - self._bytes_read)
         self._bytes_read += len(data)
         # The headers are parsed separately, so that an invalid body does not discard them.
         head, end, rest = data[:free_bytes].partition(b"\r\n\r\n")
         super().data_received(head + end)
         if rest:
             super().data_received(rest)
-        if self._bytes_read > MAX_RESPONSE_BYTES and self.transport is not None:
+        if self._bytes_read > self._max_response_bytes and self.transport is not None:
             self.set_exception(HttpProcessingError(code=400, message="too long"))
             self.transport.abort()
 
@@ -118,6 +122,7 @@ class GuardedConnector(aiohttp.BaseConnector):
         open_connections: set[BoundedResponseHandler],
         *,
         is_keepalive: bool,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         # No limit: the dispatcher bounds concurrency, and waiting here would use up the timeout.
         if is_keepalive:
@@ -127,6 +132,7 @@ class GuardedConnector(aiohttp.BaseConnector):
         self._guard = guard
         self._tls = tls
         self._open_connections = open_connections
+        self._max_response_bytes = max_response_bytes
 
     async def _create_connection(
         self,
@@ -143,7 +149,9 @@ class GuardedConnector(aiohttp.BaseConnector):
         secure = req.is_ssl()
         try:
             _, handler = await self._loop.create_connection(
-                lambda: BoundedResponseHandler(self._loop, self._open_connections),
+                lambda: BoundedResponseHandler(
+                    self._loop, self._open_connections, self._max_response_bytes
+                ),
                 sock=connected_socket,
                 ssl=self._tls if secure else None,
                 server_hostname=host if secure else None,

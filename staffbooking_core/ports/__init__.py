@@ -43,7 +43,11 @@ from staffbooking_core.ports.bookings import (
     BookingWrite,
     RebookingCredit,
 )
-from staffbooking_core.ports.calendars import Calendars
+from staffbooking_core.ports.calendar_subscriptions import (
+    CalendarSubscriptionsReadPort,
+    CalendarSubscriptionsWritePort,
+)
+from staffbooking_core.ports.calendars import CalendarFetcher, Calendars, FetchedCalendar
 from staffbooking_core.ports.chat import ContentFilter, PubSub, Subscriber
 from staffbooking_core.ports.companions import (
     CompanionAvailability,
@@ -145,6 +149,7 @@ class Ports:
     pubsub: PubSub
     content_filter: ContentFilter
     calendars: Calendars
+    calendar_fetcher: CalendarFetcher
     files: FileStorage
     image_processor: ImageProcessor
     policy: Policy
@@ -180,6 +185,9 @@ __all__ = [
     "BookingWrite",
     "BookingsReadPort",
     "BookingsWritePort",
+    "CalendarFetcher",
+    "CalendarSubscriptionsReadPort",
+    "CalendarSubscriptionsWritePort",
     "Calendars",
     "CheckoutPage",
     "CheckupFinding",
@@ -199,6 +207,7 @@ __all__ = [
     "Email",
     "EndpointBatch",
     "EndpointClaim",
+    "FetchedCalendar",
     "FileStorage",
     "Hasher",
     "Hint",

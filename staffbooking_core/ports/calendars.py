@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from attrs import field, frozen
+
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.calendar_subscriptions import (
+    CalendarReadFault,
+    CalendarVersion,
+)
 
 
 class Calendars(Protocol):
@@ -32,5 +38,29 @@ class Calendars(Protocol):
 
         Raises InvalidField on `file` where it is no calendar, or repeats its events too often to be
         expanded.
+        """
+        ...
+
+
+@frozen
+class FetchedCalendar:
+    """A calendar file that was read from an address."""
+
+    content: bytes = field(repr=False)
+    version: CalendarVersion
+
+
+class CalendarFetcher(Protocol):
+    """Reads calendar files from addresses that users give."""
+
+    async def fetch(
+        self, url: str, known: CalendarVersion, max_bytes: int, timeout_seconds: float
+    ) -> FetchedCalendar | CalendarReadFault | None:
+        """The file at an address of at most `max_bytes`, uncompressed; None where its version is
+        the known one.
+
+        Connects to public addresses only, also after a redirect, and by https unless the deployment
+        permits http. The whole read, with all redirects, ends within `timeout_seconds`. Addresses
+        and contents are never logged.
         """
         ...

@@ -17,6 +17,10 @@ from staffbooking_core.ports.accounts import AccountsReadPort, AccountsWritePort
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort
 from staffbooking_core.ports.audit import AuditReadPort, AuditWritePort
 from staffbooking_core.ports.bookings import BookingsReadPort, BookingsWritePort, BookingWrite
+from staffbooking_core.ports.calendar_subscriptions import (
+    CalendarSubscriptionsReadPort,
+    CalendarSubscriptionsWritePort,
+)
 from staffbooking_core.ports.companions import CompanionsReadPort, CompanionsWritePort
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
 from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
@@ -50,6 +54,7 @@ class ReadView:
     companions: CompanionsReadPort
     reviews: ReviewsReadPort
     portfolio: PortfolioReadPort
+    calendar_subscriptions: CalendarSubscriptionsReadPort
     imports: ImportsReadPort
     bookings: BookingsReadPort
     disputes: DisputesReadPort
@@ -82,6 +87,7 @@ class Transaction:
     companions: CompanionsWritePort
     reviews: ReviewsWritePort
     portfolio: PortfolioWritePort
+    calendar_subscriptions: CalendarSubscriptionsWritePort
     imports: ImportsWritePort
     bookings: BookingsWritePort
     disputes: DisputesWritePort

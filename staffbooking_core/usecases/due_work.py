@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import timers
-from staffbooking_core.usecases.companions import images
+from staffbooking_core.usecases.companions import calendar_subscriptions, images
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
@@ -59,6 +59,7 @@ async def _run_due_item(ports: Ports) -> int:
         or await deliveries.cancel_held_deliveries(ports)
         or await offline_notifications.notify_of_unread_messages(ports)
         or await offline_notifications.notify_departed_users(ports)
+        or await calendar_subscriptions.read_due_calendar(ports)
         or await notifications.send_notifications(ports)
     )
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
 from staffbooking_adapters.memory.doubles import (
     PermissiveContentFilter,
     PlainHasher,
@@ -63,6 +64,7 @@ def make_cli_ports(policy: Policy) -> Ports:
         pubsub=LocalChat(),
         content_filter=PermissiveContentFilter(),
         calendars=IcsCalendars(policy.base_url),
+        calendar_fetcher=MemoryCalendarFetcher(),
         files=MemoryFiles(),
         image_processor=PillowPictures(),
         policy=policy,

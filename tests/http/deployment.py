@@ -11,6 +11,7 @@ from attrs import evolve
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
 from staffbooking_adapters.memory.doubles import (
     PermissiveContentFilter,
     PlainHasher,
@@ -56,6 +57,7 @@ class HttpDeployment:
         )
         self.notifier = RecordingNotifier()
         self.sender = MemorySender()
+        self.calendar_fetcher = MemoryCalendarFetcher()
         self.ports = Ports(
             store=store,
             admission=store.admission,
@@ -70,6 +72,7 @@ class HttpDeployment:
             pubsub=LocalChat(),
             content_filter=PermissiveContentFilter(),
             calendars=IcsCalendars(BASE_URL),
+            calendar_fetcher=self.calendar_fetcher,
             files=MemoryFiles(),
             image_processor=PillowPictures(),
             policy=POLICY,

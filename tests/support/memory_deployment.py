@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
 from staffbooking_adapters.memory.doubles import (
     PermissiveContentFilter,
     PlainHasher,
@@ -70,6 +71,7 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "pubsub": LocalChat(),
         "content_filter": PermissiveContentFilter(),
         "calendars": IcsCalendars(policy.base_url),
+        "calendar_fetcher": MemoryCalendarFetcher(),
         "files": MemoryFiles(),
         "image_processor": PillowPictures(),
         "policy": policy,

@@ -301,7 +301,8 @@ class _StoredCalendar:
 
 
 def _stored_calendar(calendar: Calendar, busy: Sequence[Interval]) -> _StoredCalendar:
-    is_common = not (busy or calendar.busy) and is_cacheable(calendar.weekly, calendar.overrides)
+    has_busy_times = busy or calendar.busy or calendar.subscribed_busy
+    is_common = not has_busy_times and is_cacheable(calendar.weekly, calendar.overrides)
     return (
         _cached_stored_calendar(calendar) if is_common else _compute_stored_calendar(calendar, busy)
     )

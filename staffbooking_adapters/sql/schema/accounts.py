@@ -6,6 +6,7 @@ from sqlalchemy import (
     Column,
     ForeignKey,
     Index,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -73,6 +74,43 @@ calendar_feeds = Table(
     UniqueConstraint("digest", name="uq_calendar_feeds_digest"),
 )
 """Calendar feeds. Digests are hexadecimal text; the secret is only in the feed's address."""
+
+calendar_subscriptions = Table(
+    "calendar_subscriptions",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("companion_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("address", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("next_read_at", Instant),
+    Column("tried_at", Instant, nullable=False),
+    Column("read_at", Instant, nullable=False),
+    Column("parsed_at", Instant, nullable=False),
+    Column("timezone", Text, nullable=False),
+    Column("etag", Text),
+    Column("last_modified", Text),
+    Column("fault", Text),
+    Column("failures", BigInt, nullable=False),
+    Column("failing_since", Instant),
+    Column("busy", Text, nullable=False),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+    Index("ix_calendar_subscriptions_companion", "companion_id", "id"),
+    sqlite_autoincrement=True,
+)
+"""One column for each field of the domain's `CalendarSubscription`, in its order, and the lease.
+All times are wall time. Ids are not reused: a sealed address is bound to its id."""
+
+_has_next_read = calendar_subscriptions.c.next_read_at.is_not(None)
+Index(
+    "ix_calendar_subscriptions_due",
+    calendar_subscriptions.c.next_read_at,
+    calendar_subscriptions.c.id,
+    postgresql_where=_has_next_read,
+    sqlite_where=_has_next_read,
+)
 
 person_terms = Table(
     "person_terms",

@@ -130,6 +130,8 @@ class Calendar:
     busy_until: date | None = None
     """The last day for which external busy times are known; None without an external calendar."""
     limits: BookingLimits = NO_LIMITS
+    subscribed_busy: tuple[Interval, ...] = field(default=(), converter=_to_merged_tuple)
+    """Busy times of calendars that are read each hour, like `busy`, which is of files."""
 
     @timezone.validator
     def _check_timezone(self, _: Attribute[str], timezone: str) -> None:
@@ -193,6 +195,7 @@ def free_intervals(
         return []
     starts_at = spans[0].starts_at
     blocks = [*_overlapping(calendar.busy, starts_at, spans[-1].ends_at)]
+    blocks += _overlapping(calendar.subscribed_busy, starts_at, spans[-1].ends_at)
     blocks += (with_buffer(span, limits) for span in busy)
     if now is not None and (earliest := limits.earliest_start(now)) > starts_at:
         blocks.append(Interval(starts_at, earliest))

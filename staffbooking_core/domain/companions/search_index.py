@@ -82,7 +82,7 @@ def find_marked_days(calendar: Calendar, busy: Sequence[Interval]) -> MarkedDays
     days = {override.date for override in calendar.overrides}
     for interval in busy:
         days.update(booked_days(calendar, interval))
-    for interval in calendar.busy:
+    for interval in (*calendar.busy, *calendar.subscribed_busy):
         days.update(local_days(calendar.timezone, interval))
     truth = {day: has_free_hour(calendar, _busy_near(busy, day), day) for day in days}
     candidates = {**_clock_change_marks(calendar.timezone, calendar.weekly), **truth}

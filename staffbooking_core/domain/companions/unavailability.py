@@ -35,7 +35,7 @@ def unavailability_reason(
         return UnavailabilityReason.NOTICE
     if fits(calendar, booked, interval):
         return None
-    working = evolve(calendar, busy=())
+    working = evolve(calendar, busy=(), subscribed_busy=())
     if fits(working, (), interval):
         is_booked = not fits(working, booked, interval)
         return UnavailabilityReason.BOOKED if is_booked else UnavailabilityReason.BUSY

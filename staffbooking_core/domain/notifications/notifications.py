@@ -18,9 +18,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingNotification, Boo
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.money import Currency
-from staffbooking_core.domain.webhooks.deliveries import WebhookEndpoint
 from staffbooking_core.errors import StaffbookingError
-from staffbooking_core.policy import Policy
 
 
 class NotificationKind(StrEnum):
@@ -32,6 +30,7 @@ class NotificationKind(StrEnum):
     REMINDER = "reminder"
     PAYOUT = "payout"
     WEBHOOK_DISABLED = "webhook_disabled"
+    CALENDAR_DISABLED = "calendar_disabled"
     NEW_MESSAGE = "new_message"
     VERIFY_EMAIL = "verify_email"
     RESET_PASSWORD = "reset_password"
@@ -50,6 +49,7 @@ OPTIONAL_NOTIFICATION_KINDS = (
 ACTION_LABELS: Mapping[NotificationKind, str] = {
     NotificationKind.REQUEST: "See the request",
     NotificationKind.ACCEPTED: "See the booking and pay",
+    NotificationKind.CALENDAR_DISABLED: "See your calendars",
     NotificationKind.NEW_MESSAGE: "Read and answer",
     NotificationKind.VERIFY_EMAIL: "Confirm your address",
     NotificationKind.RESET_PASSWORD: "Set a new password",
@@ -116,17 +116,6 @@ def new_message_notification(
     text = f"{names} wrote to you while you were away. Sign in to read it and to answer."
     page = f"/conversations/{conversation_id}"
     return Notification(user_id, NotificationKind.NEW_MESSAGE, "You have a new message", text, page)
-
-
-def webhook_disabled_notification(endpoint: WebhookEndpoint, policy: Policy) -> Notification:
-    """Notify the owner that an endpoint was disabled."""
-    retention = format_duration(policy.webhook_held_retention)
-    text = (
-        f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "
-        f"Its deliveries are kept for {retention}, and sent once it is enabled again."
-    )
-    subject = "Your webhook endpoint was disabled"
-    return Notification(endpoint.owner_id, NotificationKind.WEBHOOK_DISABLED, subject, text)
 
 
 def inquiry_notification(inquiry: Inquiry) -> Notification:

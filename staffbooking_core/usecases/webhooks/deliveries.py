@@ -18,7 +18,7 @@ from datetime import datetime
 
 from attrs import frozen
 
-from staffbooking_core.domain.notifications.notifications import webhook_disabled_notification
+from staffbooking_core.domain.notifications.disabled import webhook_disabled_notification
 from staffbooking_core.domain.webhooks.deliveries import (
     AttemptOutcome,
     Delivery,

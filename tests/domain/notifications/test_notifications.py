@@ -14,13 +14,13 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
 )
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.notifications.disabled import webhook_disabled_notification
 from staffbooking_core.domain.notifications.notifications import (
     ACTION_LABELS,
     OPTIONAL_NOTIFICATION_KINDS,
     Notification,
     NotificationKind,
     notifications_for,
-    webhook_disabled_notification,
 )
 from staffbooking_core.domain.reconciliation.state import record_fact
 from tests.support.builders import DAY, NOW, POLICY, make_booking
