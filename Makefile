@@ -24,7 +24,7 @@ compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 .PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak docs lock clean
 
 help:
-	@echo "make demo    run the service with sample data on SQLite; prints where to look"
+	@echo "make demo    run the service with sample data on SQLite, or make demo PORT=8080; prints where to look"
 	@echo "make test    run the tests, on SQLite and on a PostgreSQL of their own"
 	@echo "make check   format, lint, types, imports, locks, generated pages"
 	@echo "make bench   measure against the yardstick, on PostgreSQL"
@@ -41,8 +41,9 @@ help:
 	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
 	@echo "make clean   remove environments, caches and build results"
 
+PORT ?=
 demo: $(V)/.run
-	PYTHONPATH=. $(BIN)/python -m staffbooking_cli.main demo
+	PYTHONPATH=. $(BIN)/python -m staffbooking_cli.main demo $(if $(PORT),--port $(PORT))
 
 test: $(V)/.dev
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(TESTS)

@@ -172,9 +172,12 @@ class StaffbookingApp(Litestar):
         endpoints: list[tuple[str, TableEntry]] = [
             (path, Resource(site, rows)) for path, rows in _endpoints_by_path(families)
         ]
+        page_methods = pages.page_methods(handlers)
+        self._shared_paths = page_methods.keys() & {path for path, _ in endpoints}
         page_entries: list[tuple[str, TableEntry]] = [
             (path, PageResource(methods, allow_header(methods)))
-            for path, methods in pages.page_methods(handlers).items()
+            for path, methods in page_methods.items()
+            if path not in self._shared_paths
         ]
         transports: list[tuple[str, TableEntry]] = [(path, socketio) for path in SOCKETIO_PATHS]
         self._tables: dict[str, Router[TableEntry]] = {
@@ -243,12 +246,20 @@ class StaffbookingApp(Litestar):
         found = self._tables[scope["type"]].find(scope["path"])
         if found is None and self._has_litestar_route(scope):
             await super().__call__(scope, receive, send)  # type: ignore[arg-type]
-        elif found and isinstance(page := found[0], PageResource) and page.takes(scope["method"]):
+        elif found and self._is_page(found[0], scope):
             await self._show_page(scope, receive, send)
         elif self._middleware_stack is None:
             await self._answer(found, scope, receive, send)
         else:
             await self._answer_through_middleware(self._middleware_stack, scope, receive, send)
+
+    def _is_page(self, entry: TableEntry, scope: Scope) -> bool:
+        """Whether a page answers. A path may be a page to browsers that only takes POST of
+        programs."""
+        if isinstance(entry, PageResource):
+            return entry.takes(scope["method"])
+        is_shared = scope["path"] in self._shared_paths
+        return is_shared and scope["method"] in ("GET", "HEAD") and accepts_html(scope)
 
     def _has_litestar_route(self, scope: Scope) -> bool:
         """Whether a further route matches. Litestar ignores doubled and trailing slashes; with
@@ -289,6 +300,8 @@ class StaffbookingApp(Litestar):
         """The address of the nearest page above a path."""
         while path := path.rpartition("/")[0]:
             found = self._tables["http"].find(path)
+            if path in self._shared_paths:
+                break
             if found and isinstance(found[0], PageResource) and found[0].takes("GET"):
                 break
         return f"{self._base_path}{path or '/'}".encode()

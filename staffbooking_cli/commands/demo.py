@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
 
 _HOST = "127.0.0.1"
+_MAX_PORT = 65_535
 _DATABASE_URL_SETTING = "STAFFBOOKING_DATABASE_URL"
 LEDGER_CHECK_FILE = "ledger-check"
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="0 selects a free port.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="0 selects a free port.", min=0, max=_MAX_PORT)] = 8000,
     dir_: Annotated[
         Path, typer.Option("--dir", help="The folder that keeps the demo's data.")
     ] = Path("var/demo"),
@@ -39,12 +41,26 @@ def demo(
     """
     import anyio
 
-    from staffbooking_cli.running import open_socket
-
-    with open_socket(_HOST, port) as listening:
+    with _open_demo_socket(port) as listening:
         folder = dir_.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         anyio.run(_run_demo, folder, listening, backend_options={"use_uvloop": True})
+
+
+def _open_demo_socket(port: int) -> socket.socket:
+    """The demo's listening socket. Raises CommandRefused, with what to do if the port is taken."""
+    from staffbooking_http.server import server
+
+    try:
+        return server.open_listening_socket(_HOST, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise CommandRefused(f"port {port} of {_HOST} can't be used: {error}") from None
+        another = port + 1 if port < _MAX_PORT else _MAX_PORT - 1
+        raise CommandRefused(
+            f"port {port} is in use. Stop what listens there, perhaps another demo, or use "
+            f"another port: make demo PORT={another}"
+        ) from None
 
 
 def _demo_environment(folder: Path, port: int) -> dict[str, str]:

@@ -85,6 +85,14 @@ Sign-ins, all with the password {PASSWORD}
   admin       {ADMIN_EMAIL}
 Customer and staff have bookings in every state; the admin has disputes to resolve.
 
+Where to look
+  {base}/sandbox/tour     three minutes: from a search to a payout
+  {base}/                 the bar at the top signs in as any of them with one click
+  {base}/sandbox/clock    move the service's clock, and see what happens
+  {base}/sandbox/mails    the mails that would be sent
+  {base}/sandbox/faults   let payments, refunds and payouts fail
+  {base}/docs             the interface
+
 API key       {sample.key}
 Data          {folder}
 Ledger        sh {quote(str(ledger_check))}

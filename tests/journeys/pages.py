@@ -270,7 +270,32 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
 
 _OF_ACCOUNTS: tuple[PageState, ...] = (PageState("saved people", "customer", "/saved"),)
 
+
+def _unfold_bar(page: Page) -> None:
+    page.get_by_role("region", name="Demo").locator("summary").click()
+
+
+def _arm_too_often(page: Page) -> None:
+    page.get_by_label("How many times").fill("99")
+    _submit_empty("^Arm it$")(page)
+
+
+_OF_TESTERS: tuple[PageState, ...] = (
+    PageState("tour", "anybody", "/sandbox/tour"),
+    PageState("demo bar unfolded", "customer", "/sandbox/tour", _unfold_bar),
+    PageState("clock of the demo", "customer", "/sandbox/clock"),
+    PageState("clock of the demo, moved", "staff", "/sandbox/clock?position=0&since=1790000000"),
+    PageState(
+        "clock of the demo, nothing", "anybody", "/sandbox/clock?position=999999&mail=999999"
+    ),
+    PageState("mails of the demo", "anybody", "/sandbox/mails"),
+    PageState("mails of the demo, none", "anybody", "/sandbox/mails?before=1"),
+    PageState("payment faults", "anybody", "/sandbox/faults"),
+    PageState("payment faults refused", "anybody", "/sandbox/faults", _arm_too_often),
+)
+
 PAGE_STATES = (
+    *_OF_TESTERS,
     *_SIGNED_OUT,
     *_OF_EVERY_ACCOUNT,
     *_OF_CUSTOMERS,

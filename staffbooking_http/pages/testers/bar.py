@@ -3,6 +3,7 @@ click, the time of the service's clock, and the way to the pages for testers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from urllib.parse import quote
@@ -20,7 +21,7 @@ HIDDEN = "hidden"
 _ACCOUNTS_PERIOD = timedelta(seconds=20)
 _PATHS_WITHOUT_STORE = ("/static/", "/docs")
 _PATHS_OF_TESTERS = "/sandbox/"
-_BOOKING_PATHS = "/bookings/"
+_BOOKING_PATH = re.compile(r"/bookings/[0-9]+/")
 
 
 @frozen
@@ -73,7 +74,7 @@ class DemoBars:
             accounts=self._accounts,
             now=now,
             is_hidden=is_hidden and not path.startswith(_PATHS_OF_TESTERS),
-            way=quote(path) if path.startswith(_BOOKING_PATHS) else "",
+            way=quote(f"{found[0]}return") if (found := _BOOKING_PATH.match(path)) else "",
         )
 
     async def _read_accounts(self) -> None:

@@ -37,11 +37,17 @@ async def sign_in(request: PageRequest) -> Redirect:
     call = get_call(request)
     await SignedOutAccess().admit(call)
     chosen = query_string.parse_form(_AccountForm, await request_body.read(call))
+    return await signed_in_redirect(call, chosen.account, return_path(call))
+
+
+async def signed_in_redirect(call: Call, user_id: int, way: str) -> Redirect:
+    """Sign in to an account of the sample, in place of the present one, and go to `way`; home, if
+    that is a booking of others. Raises NotFound for every other account."""
     former = await find_visitor(call)
-    user, token = await sandbox.sign_in_sample_account(call.ports, chosen.account)
+    user, token = await sandbox.sign_in_sample_account(call.ports, user_id)
     if former is not None:
         await sessions.logout(call.ports, hash_session_token(former.token))
-    way = await _visible_way(call, Actor(user.id, user.role), return_path(call))
+    way = await _visible_way(call, Actor(user.id, user.role), way)
     onward = Redirect(way or "/", status_code=303)
     name, crumb = session_cookie_header(call.ports.policy, token)
     onward.headers[name.decode()] = crumb.decode()
@@ -56,7 +62,7 @@ async def _visible_way(call: Call, actor: Actor, way: str) -> str:
         await actions.get_by_id(call.ports, actor, int(booking[1]))
     except NotFound:
         return ""
-    return f"/bookings/{booking[1]}/return"
+    return way
 
 
 @frozen(kw_only=True)

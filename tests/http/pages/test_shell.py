@@ -78,7 +78,7 @@ async def test_an_unknown_path_is_a_page_for_people(world: HttpDeployment) -> No
 
 FORM_ADDRESSES = [
     path
-    for path, methods in page_methods(page_handlers(sandbox=True)).items()
+    for path, methods in page_methods(page_handlers(sandbox=True, testers=True)).items()
     if "GET" not in methods
 ]
 

@@ -23,6 +23,7 @@ TESTERS_PATHS = [
     for path in page_methods(page_handlers(sandbox=True, testers=True))
     if path not in page_methods(page_handlers(sandbox=True))
 ]
+"""The addresses for testers."""
 
 
 async def mark(world: HttpDeployment, *user_ids: int) -> None:
