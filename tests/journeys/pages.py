@@ -268,7 +268,10 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
     ),
 )
 
-_OF_ACCOUNTS: tuple[PageState, ...] = (PageState("saved people", "customer", "/saved"),)
+_OF_ACCOUNTS: tuple[PageState, ...] = (
+    PageState("saved people", "customer", "/saved"),
+    PageState("help", "anybody", "/help"),
+)
 
 
 def _unfold_bar(page: Page) -> None:
