@@ -121,6 +121,8 @@ class Policy:
     feed_history: timedelta = timedelta(days=90)
     """How long a past booking stays in its companion's calendar feed."""
     max_feed_bookings: int = 500
+    key_calls_retention: timedelta = timedelta(days=31)
+    """How long the number of requests of each API key and hour is kept."""
     import_retention: timedelta = timedelta(days=30)
     inquiry_retention: timedelta = timedelta(days=180)
     """From the inquiry on; answers are e-mails that the service does not see."""

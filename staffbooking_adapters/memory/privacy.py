@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.state import MemoryTransaction, PayeeRow
+from staffbooking_core.domain.accounts.api_keys import ApiKey
 from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
@@ -172,6 +173,13 @@ class PersonalDataWriter(PersonalDataReader):
             if row.email is not None and normalize_email(row.email) == normalize_email(email):
                 state.skipped_rows[place] = evolve(row, email=None)
 
+    def _delete_key(self, key: ApiKey) -> None:
+        self.tx.state.keys.discard(key.id)
+        self.tx.state.key_by_digest.discard(key.digest)
+        calls = self.tx.shared.key_calls
+        for place in [place for place in calls if place[0] == key.id]:
+            del calls[place]
+
     def _delete_owned_rows(self, user_id: int) -> None:
         """Delete the rows that belong to the user alone."""
         state = self.tx.state
@@ -184,8 +192,7 @@ class PersonalDataWriter(PersonalDataReader):
             state.saved_people.discard(pair)
         for key in list(state.keys.values()):
             if key.owner_id == user_id:
-                state.keys.discard(key.id)
-                state.key_by_digest.discard(key.digest)
+                self._delete_key(key)
         for item in list(state.portfolio.values()):
             if item.companion_id == user_id:
                 state.portfolio.discard(item.id)

@@ -352,6 +352,7 @@ class SharedState:
     mail_ids: Iterator[int] = field(factory=lambda: count(1))
     rate_limit_windows: dict[str, RateLimitWindow] = field(factory=dict)
     key_last_used_at: dict[int, datetime] = field(factory=dict)
+    key_calls: dict[tuple[int, datetime], int] = field(factory=dict)
 
 
 @define

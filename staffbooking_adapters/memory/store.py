@@ -218,6 +218,7 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
         del windows[scope]
     dropped = drop_deliveries(state, now - policy.webhook_delivery_retention)
     dropped += _drop_inquiries(state, now - policy.inquiry_retention)
+    dropped += _drop_key_calls(tx, now - policy.key_calls_retention)
     dropped += drop_imports(state, now - policy.import_retention)
     return len(sessions) + len(answers) + len(done) + len(ended) + dropped
 
@@ -226,4 +227,11 @@ def _drop_inquiries(state: MemoryState, older_than: datetime) -> int:
     old = [each.id for each in state.inquiries.values() if each.created_at <= older_than]
     for number in old:
         state.inquiries.discard(number)
+    return len(old)
+
+
+def _drop_key_calls(tx: MemoryTransaction, older_than: datetime) -> int:
+    old = [place for place in tx.shared.key_calls if place[1] <= older_than]
+    for place in old:
+        del tx.shared.key_calls[place]
     return len(old)

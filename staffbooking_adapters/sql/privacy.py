@@ -42,6 +42,7 @@ from staffbooking_adapters.sql.messaging.conversations import MESSAGE_COLUMNS, t
 from staffbooking_adapters.sql.notifications.store import INQUIRY_COLUMNS, to_inquiry
 from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWriter, to_payee
 from staffbooking_adapters.sql.schema.accounts import (
+    api_key_calls,
     audit,
     calendar_feeds,
     calendar_subscriptions,
@@ -227,6 +228,10 @@ _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (
         saved_people,
         or_(saved_people.c.customer_id == _USER_ID, saved_people.c.companion_id == _USER_ID),
+    ),
+    (
+        api_key_calls,
+        api_key_calls.c.key_id.in_(select(api_keys.c.id).where(api_keys.c.owner_id == _USER_ID)),
     ),
     (api_keys, api_keys.c.owner_id == _USER_ID),
     (portfolio_items, portfolio_items.c.companion_id == _USER_ID),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,11 @@ from sqlalchemy import bindparam, delete, make_url, or_, select, true
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.accounts import rate_limits
 from staffbooking_adapters.sql.accounts.admission import SqlAdmission
-from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
+from staffbooking_adapters.sql.accounts.api_key_usage import (
+    DELETE_OLD_KEY_CALLS,
+    ApiKeyUsageRecorder,
+    UnwrittenUsage,
+)
 from staffbooking_adapters.sql.accounts.audit import AuditReader, AuditWriter
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
@@ -125,7 +129,7 @@ class SqlStore:
     admission: SqlAdmission
     policy: Policy
     hints: LocalHints
-    _unwritten_key_uses: Mapping[int, datetime]
+    _unwritten_usage: UnwrittenUsage
     _booking_ids: BookingIdAllocator = field(factory=BookingIdAllocator)
     _read_view: ReadView = field(init=False)
 
@@ -134,7 +138,7 @@ class SqlStore:
 
     def _view_of(self, connection: Connection) -> ReadView:
         return ReadView(
-            accounts=AccountsReader(connection, self._unwritten_key_uses),
+            accounts=AccountsReader(connection, self._unwritten_usage),
             audit=AuditReader(connection),
             companions=CompanionsReader(connection),
             reviews=ReviewsReader(connection),
@@ -191,7 +195,7 @@ class SqlStore:
     def _begin_transaction(self, connection: Connection, hints: set[Hint]) -> Transaction:
         """The ports of a transaction; `hints` collects the hints to give after its commit."""
         return Transaction(
-            accounts=AccountsWriter(connection, self._unwritten_key_uses, self.policy),
+            accounts=AccountsWriter(connection, self._unwritten_usage, self.policy),
             audit=AuditWriter(connection),
             companions=CompanionsWriter(connection, self.policy),
             reviews=ReviewsWriter(connection),
@@ -241,6 +245,9 @@ class SqlStore:
             DELETE_OLD_INQUIRIES, old_since=now - policy.inquiry_retention
         )
         gone = await self._delete_old_deliveries(now - policy.webhook_delivery_retention)
+        counted = await self.database.execute(
+            DELETE_OLD_KEY_CALLS, old_since=now - policy.key_calls_retention
+        )
         left = await delete_old_imports(self.database, now - policy.import_retention)
         return (
             ended
@@ -248,6 +255,7 @@ class SqlStore:
             + forgotten
             + answered
             + gone
+            + counted
             + left
             + await self.admission.delete_ended_windows(now)
         )
@@ -278,7 +286,7 @@ async def open_store(url: str, policy: Policy) -> SqlStore:
         admission = SqlAdmission(database, counter_database, policy, key_usage)
         stack.pop_all()
         return SqlStore(
-            database, admission, policy, create_hints(counter_database), key_usage.unwritten_uses
+            database, admission, policy, create_hints(counter_database), key_usage.unwritten
         )
 
 

@@ -108,6 +108,14 @@ class AccountsReadPort(Protocol):
         """All API keys of a user, the newest first; revoked ones too."""
         ...
 
+    async def api_key_calls(
+        self, key_ids: Sequence[int], since: datetime
+    ) -> Mapping[tuple[int, datetime], int]:
+        """How many requests these API keys made, by key and hour (`start_of_hour`), in the hours
+        that began at `since` or later; hours without any are left out. Requests over a rate limit
+        are counted, those of a refused key are not. Wall time."""
+        ...
+
     async def api_key(self, api_key_id: int) -> ApiKey | None:
         """An API key by id."""
         ...

@@ -130,6 +130,13 @@ class BookingsReadPort(Protocol):
         ahead before others."""
         ...
 
+    async def bookings_within(
+        self, companion_id: int, span: Interval, limit: int
+    ) -> Sequence[Booking]:
+        """Up to `limit` bookings of a companion that overlap the span, without cancelled ones, in
+        the order of their starts."""
+        ...
+
     async def request_context(
         self,
         companion_id: int,

@@ -11,14 +11,15 @@ from staffbooking_http.api import mounting
 from staffbooking_http.pages import (
     account,
     assets,
-    availability,
     booking_disputes,
     booking_documents,
     bookings,
+    calendars,
     documentation,
     earnings,
     email_links,
     home,
+    hours,
     information,
     landing,
     messages,
@@ -34,6 +35,7 @@ from staffbooking_http.pages import (
     search,
     settings,
     sitemap,
+    special_days,
 )
 from staffbooking_http.pages.administration import handlers as administration_handlers
 from staffbooking_http.pages.dashboard import handlers as dashboard_handlers
@@ -52,7 +54,9 @@ _PAGE_MODULES = (
     profile,
     profile_preview,
     portfolio,
-    availability,
+    hours,
+    special_days,
+    calendars,
     payouts,
     earnings,
     account,

@@ -15,6 +15,7 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import PageNumber
+from staffbooking_http.pages.agenda import agenda_context
 from staffbooking_http.pages.first_steps import load_first_steps
 from staffbooking_http.pages.landing import show_landing
 from staffbooking_http.pages.session import (
@@ -47,10 +48,12 @@ async def show_home(request: PageRequest) -> Template | Response[bytes]:
         return await _render_history(call, visitor)
     overview = await get_overview(call.ports, visitor.actor)
     talks = await messages.list_conversations(call.ports, visitor.actor, 1, _MAX_CONVERSATIONS)
+    is_staff = visitor.user.role is Role.STAFF
     return render(
         "overview.html",
         visitor,
         overview=overview,
+        **(await agenda_context(call, visitor, overview) if is_staff else {}),
         conversations=[
             conversation_record(each, visitor.actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
         ],

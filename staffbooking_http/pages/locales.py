@@ -86,7 +86,7 @@ class PageLocale:
 
     def format_weekday(self, day: date | str, short: bool = False) -> str:
         """A weekday such as `Friday`; short: `Fri`."""
-        return _format_date(_to_date(day), "EEE" if short else "EEEE", self.formats)
+        return _format_weekday(_to_date(day), "EEE" if short else "EEEE", self.formats)
 
     def format_clock(self, clock_time: time | str) -> str:
         """A time of day such as `18:00`; `24:00`, the end of a day, is midnight."""
@@ -103,6 +103,12 @@ class PageLocale:
         day = _format_date(local.date(), "yMMMd", self.formats)
         clock = _format_clock(local.time(), self.formats)
         return f"{day}, {clock} ({zone_city(timezone)})"
+
+    def format_local_clock(self, instant: datetime | str, timezone: str) -> str:
+        """The time of day of an instant in a time zone."""
+        return _format_clock(
+            to_instant(instant).astimezone(ZoneInfo(timezone)).time(), self.formats
+        )
 
     def format_number(self, number: Decimal | float | str) -> str:
         """A number with the locale's separators."""
@@ -189,6 +195,12 @@ def _format_number(number: str, formats: Locale) -> str:
 @lru_cache(_CACHED_FORMATS)
 def _format_date(day: date, skeleton: str, formats: Locale) -> str:
     return dates.format_skeleton(skeleton, day, locale=formats)
+
+
+@lru_cache(_CACHED_FORMATS)
+def _format_weekday(day: date, pattern: str, formats: Locale) -> str:
+    # Of the skeleton of a full weekday, Babel finds the short one.
+    return dates.format_date(day, pattern, locale=formats)
 
 
 @lru_cache(_CACHED_FORMATS)

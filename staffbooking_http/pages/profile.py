@@ -219,7 +219,7 @@ async def _profile_context(
         "draft": shown,
         "boxes": checked,
         "offered": _merge_names(stored.services, checked.services, offered),
-        "languages": _merge_names(stored.languages, checked.languages, _LANGUAGES),
+        "known_languages": _merge_names(stored.languages, checked.languages, _LANGUAGES),
         "parts": len(ProfilePart),
         "missing": [(part, *_PARTS[part]) for part in missing],
         "preview": _preview(companion, shown, checked, policy),

@@ -36,6 +36,7 @@ from staffbooking_http.pages.booking_texts import (
     guidance_sentence,
 )
 from staffbooking_http.pages.faults import ErrorSentence, fault_sentence, field_label
+from staffbooking_http.pages.hours_texts import format_shifts
 from staffbooking_http.pages.icons import draw_icon
 from staffbooking_http.pages.locales import (
     LANGUAGES,
@@ -150,12 +151,14 @@ def create_environment(base_path: str) -> Environment:
         "initials": _format_initials,
         "local_day": _by_locale(PageLocale.format_local_day),
         "moment": _by_locale(PageLocale.format_moment),
+        "local_clock": _by_locale(PageLocale.format_local_clock),
         "money": _by_locale(PageLocale.format_money),
         "month": _by_locale(PageLocale.format_month),
         "number": _by_locale(PageLocale.format_number),
         "prose": _format_prose,
         "public_name": _format_public_name,
         "shape": _format_schema,
+        "shifts": _by_locale(format_shifts),
         "short_day": _by_locale(PageLocale.format_short_day),
         "short_month": _by_locale(PageLocale.format_short_month),
         "span": _format_span,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
+
 from tests.e2e.deployment import json_body
 from tests.journeys.marketplace import Marketplace
 
@@ -18,6 +20,8 @@ def add_dashboard(market: Marketplace) -> None:
         given: dict[str, Any] = {"name": name, "permissions": ["read", "book"]}
         made = json_body(client.post("/api/keys", json=given), 201)
         market.names.setdefault("api_key", str(made["api_key"]["id"]))
+        bearer = {"authorization": f"Bearer {made['key']}"}
+        json_body(httpx.get(f"{market.url}/api/v1/companions", headers=bearer))
     for url, is_ordered in ((f"{market.url}/nowhere", True), ("https://example.com/hooks", False)):
         given = {"url": url, "events": _EVENTS, "description": "CRM", "ordered": is_ordered}
         made = json_body(client.post("/api/webhooks", json=given), 201)

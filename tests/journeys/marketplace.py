@@ -30,13 +30,22 @@ EMAILS = {
     "enterprise": ENTERPRISE_EMAIL,
     "admin": ADMIN_EMAIL,
     "newcomer": "newcomer@demo.test",
+    "beginner": "beginner@demo.test",
 }
-"""Accounts by what they do: the sample's, and a customer who has no booking yet."""
+"""Accounts by what they do: the sample's, a customer who has no booking yet, and a staff member
+whose profile is empty."""
 _NEWCOMER = CreateUser(
     email=EMAILS["newcomer"],
     first_name="Nora",
     last_name="Lind",
     role=Role.CUSTOMER,
+    password=PASSWORD,
+)
+_BEGINNER = CreateUser(
+    email=EMAILS["beginner"],
+    first_name="Bela",
+    last_name="Horn",
+    role=Role.STAFF,
     password=PASSWORD,
 )
 SERVICE = "Bartender"
@@ -170,7 +179,8 @@ def _fill(environ: Mapping[str, str]) -> None:
         await upgrade_schema(settings)
         async with ready_ports(settings) as ports:
             await fill_database(ports)
-            await administration.create_user(ports, _NEWCOMER)
+            for newcomer in (_NEWCOMER, _BEGINNER):
+                await administration.create_user(ports, newcomer)
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(anyio.run, work).result()

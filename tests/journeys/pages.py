@@ -12,7 +12,7 @@ from typing import Literal
 from attrs import frozen
 from playwright.sync_api import Page
 
-Role = Literal["anybody", "newcomer", "customer", "staff", "enterprise", "admin"]
+Role = Literal["anybody", "newcomer", "beginner", "customer", "staff", "enterprise", "admin"]
 
 
 @frozen
@@ -50,6 +50,18 @@ def _sign_in_wrongly(page: Page) -> None:
     page.get_by_label("Password").fill("not-the-password")
     page.get_by_role("main").get_by_role("button", name="Sign in").click()
     page.get_by_role("alert").wait_for()
+
+
+_A_WEEK_WITH_A_NIGHT = (
+    "timezone=Europe/Lisbon&when=weekly&from-0-0=09:00&to-0-0=12:00&from-0-1=13:00&to-0-1=18:00"
+    "&from-4-0=22:00&to-4-0=02:00&from-6-0=22:00&to-6-0=02:00"
+)
+"""A draft of weekly hours in an address."""
+
+
+def _clear_day(page: Page) -> None:
+    page.get_by_label("From day").fill("")
+    _submit_empty("^Save these days$")(page)
 
 
 _SIGNED_OUT: tuple[PageState, ...] = (
@@ -126,13 +138,26 @@ _OF_CUSTOMERS: tuple[PageState, ...] = (
 _OF_STAFF: tuple[PageState, ...] = (
     PageState("profile form", "staff", "/staff/me"),
     PageState("portfolio", "staff", "/staff/showcase"),
-    PageState("hours", "staff", "/staff/hours"),
     PageState("calendars", "staff", "/staff/calendars"),
     PageState("payouts", "staff", "/staff/payouts"),
     PageState("reviews", "staff", "/staff/reviews"),
     PageState("response to a review", "staff", "/staff/reviews/{review}"),
     PageState("conversation", "staff", "/conversations/{conversation}"),
     PageState("review of the customer", "staff", "/bookings/{completed}/review"),
+)
+
+_HOURS: tuple[PageState, ...] = (
+    PageState("hours", "staff", "/staff/hours"),
+    PageState("hours with a night", "staff", f"/staff/hours?{_A_WEEK_WITH_A_NIGHT}"),
+    PageState(
+        "hours refused", "staff", "/staff/hours?timezone=x&from-0-0=09:00", _submit_empty("^Save$")
+    ),
+    PageState("hours of days", "staff", "/staff/hours/dates"),
+    PageState("agenda of a later week", "staff", "/?week=2026-12-16"),
+    PageState("hours of days refused", "staff", "/staff/hours/dates", _clear_day),
+    PageState(
+        "hours of days, special", "staff", "/staff/hours/dates?kind=special&first=2030-01-01"
+    ),
 )
 
 
@@ -150,6 +175,11 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("portfolio refused", "staff", "/staff/showcase", _submit_empty("^Add$")),
     PageState("portfolio, removal", "staff", "/staff/showcase", _choose("Remove")),
     PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
+    PageState("home, first steps", "beginner", "/"),
+    PageState("profile form, empty", "beginner", "/staff/me"),
+    PageState("profile to come", "beginner", "/staff/me/preview"),
+    PageState("portfolio, empty", "beginner", "/staff/showcase"),
+    PageState("earnings, none yet", "beginner", "/staff/payouts"),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
 )
 
@@ -303,6 +333,7 @@ PAGE_STATES = (
     *_OF_EVERY_ACCOUNT,
     *_OF_CUSTOMERS,
     *_OF_STAFF,
+    *_HOURS,
     *_OF_STAFF_PROFILES,
     *_OF_OPERATORS,
     *_OF_SUBSCRIBERS,

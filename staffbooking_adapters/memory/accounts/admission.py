@@ -8,7 +8,7 @@ from datetime import datetime
 from attrs import frozen
 
 from staffbooking_adapters.memory.state import MemoryTransaction
-from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.api_keys import Permission, start_of_hour
 from staffbooking_core.domain.accounts.users import check_api_key, is_session_valid
 from staffbooking_core.domain.shared import rate_limits
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
@@ -36,6 +36,8 @@ class MemoryAdmission:
         owner = state.users[key.owner_id]
         check_api_key(key, owner, permission, now)
         self.tx.shared.key_last_used_at[key.id] = now
+        place, calls = (key.id, start_of_hour(now)), self.tx.shared.key_calls
+        calls[place] = calls.get(place, 0) + 1
         verdicts = [self._count_request(f"{rule.name}:key:{key.id}", rule, now) for rule in rules]
         return ApiKeyCaller(key, owner), verdicts
 

@@ -89,6 +89,15 @@ class AccountsReader:
         keys.sort(key=lambda key: (key.created_at, key.id), reverse=True)
         return [_with_last_used_at(self.tx, key) for key in keys]
 
+    async def api_key_calls(
+        self, key_ids: Sequence[int], since: datetime
+    ) -> Mapping[tuple[int, datetime], int]:
+        return {
+            (key_id, hour): number
+            for (key_id, hour), number in self.tx.shared.key_calls.items()
+            if key_id in key_ids and hour >= since
+        }
+
     async def api_key(self, api_key_id: int) -> ApiKey | None:
         key = self.tx.state.keys.get(api_key_id)
         return None if key is None else _with_last_used_at(self.tx, key)

@@ -31,7 +31,7 @@ from staffbooking_core.domain.bookings.booking import (
 )
 from staffbooking_core.domain.bookings.earnings import has_earning, has_open_earning
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
-from staffbooking_core.domain.companions.availability import DAY
+from staffbooking_core.domain.companions.availability import DAY, Interval
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import (
     PARTY_DISABLED,
@@ -99,6 +99,18 @@ class BookingsReader:
         found.sort(key=lambda booking: (booking.starts_at, booking.id))
         kept = sorted(found, key=lambda booking: booking.status not in CONFIRMED_STATUSES)[:limit]
         return sorted(kept, key=lambda booking: (booking.starts_at, booking.id))
+
+    async def bookings_within(
+        self, companion_id: int, span: Interval, limit: int
+    ) -> Sequence[Booking]:
+        found = [
+            booking
+            for booking in bookings_of(self.tx.state, companion_id)
+            if booking.ends_at > span.starts_at
+            and booking.starts_at < span.ends_at
+            and booking.status is not BookingStatus.CANCELLED
+        ]
+        return sorted(found, key=lambda booking: (booking.starts_at, booking.id))[:limit]
 
     async def request_context(
         self,

@@ -1,18 +1,22 @@
-"""Last use of API keys: recorded in memory, written periodically, never by a request."""
+"""Use of API keys: recorded in memory, written periodically, never by a request."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from attrs import define, field
-from sqlalchemy import or_, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
 
-from staffbooking_adapters.sql.engine.connection import Database
-from staffbooking_adapters.sql.engine.dialect import array_rows
+from staffbooking_adapters.sql.engine.connection import Connection, Database
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.schema.accounts import api_key_calls
 from staffbooking_adapters.sql.schema.bookings import api_keys
+from staffbooking_core.domain.accounts.api_keys import start_of_hour
 from staffbooking_core.errors import StoreUnavailable
 
 WRITE_INTERVAL_SECONDS = 5.0
@@ -30,20 +34,74 @@ SAVE_KEY_USAGE = Statement(
 )
 
 
+_CALL_ROWS = array_rows(
+    "made", key_id=("key_ids", BigInt), hour=("hours", Instant), calls=("numbers", BigInt)
+)
+_ADD_KEY_CALLS = upsert(api_key_calls).from_select(
+    list(api_key_calls.c.keys()),
+    select(*_CALL_ROWS.c).where(
+        select(api_keys.c.id).where(api_keys.c.id == _CALL_ROWS.c.key_id).exists()
+    ),
+)
+ADD_KEY_CALLS = Statement(
+    _ADD_KEY_CALLS.on_conflict_do_update(
+        index_elements=["key_id", "hour"],
+        set_={"calls": api_key_calls.c.calls + _ADD_KEY_CALLS.excluded.calls},
+    )
+)
+LIST_KEY_CALLS = Statement(
+    select(api_key_calls.c.key_id, api_key_calls.c.hour, api_key_calls.c.calls).where(
+        in_array(api_key_calls.c.key_id, "key_ids"),
+        api_key_calls.c.hour >= bindparam("since", type_=Instant),
+    )
+)
+DELETE_OLD_KEY_CALLS = Statement(
+    delete(api_key_calls).where(api_key_calls.c.hour <= bindparam("old_since", type_=Instant))
+)
+
+
+@define
+class UnwrittenUsage:
+    """What this process has recorded and not written yet."""
+
+    last_uses: dict[int, datetime] = field(factory=dict)
+    """The last use of keys by id."""
+    calls: dict[tuple[int, datetime], int] = field(factory=dict)
+    """The number of calls by key and hour."""
+
+
+async def read_key_calls(
+    connection: Connection, unwritten: UnwrittenUsage, key_ids: Sequence[int], since: datetime
+) -> dict[tuple[int, datetime], int]:
+    """The number of calls by key and hour since an hour; hours without any are left out."""
+    rows = await connection.fetch_all(LIST_KEY_CALLS, key_ids=sorted(key_ids), since=since)
+    calls = Counter({(key_id, hour): number for key_id, hour, number in rows})
+    for (key_id, hour), number in unwritten.calls.items():
+        if key_id in key_ids and hour >= since:
+            calls[key_id, hour] += number
+    return dict(calls)
+
+
 @define
 class ApiKeyUsageRecorder:
-    """Keeps the last use of each key and writes it within WRITE_INTERVAL_SECONDS.
+    """Keeps the last use and the number of calls of each key, and writes them within
+    WRITE_INTERVAL_SECONDS.
 
-    This is no Batcher: nobody waits for the write, and uses of the same key merge.
+    This is no Batcher: nobody waits for the write, and uses of the same key merge. Calls may be
+    lost where a process is killed, and counted twice where the answer to a write is lost: they are
+    figures to look at, and limit nothing.
     """
 
     database: Database
-    unwritten_uses: dict[int, datetime] = field(factory=dict)
+    unwritten: UnwrittenUsage = field(factory=UnwrittenUsage)
     _timer: asyncio.TimerHandle | None = None
     _write_task: asyncio.Task[None] | None = None
 
     def record(self, key_id: int, now: datetime) -> None:
-        self.unwritten_uses[key_id] = max(now, self.unwritten_uses.get(key_id, now))
+        uses, calls = self.unwritten.last_uses, self.unwritten.calls
+        uses[key_id] = max(now, uses.get(key_id, now))
+        place = key_id, start_of_hour(now)
+        calls[place] = calls.get(place, 0) + 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(
                 WRITE_INTERVAL_SECONDS, self._start_write
@@ -62,15 +120,29 @@ class ApiKeyUsageRecorder:
         self._write_task = asyncio.create_task(self._write_uses())
 
     async def _write_uses(self) -> None:
-        uses = dict(sorted(self.unwritten_uses.items()))
+        uses, calls = dict(self.unwritten.last_uses), dict(self.unwritten.calls)
         if not uses:
             return
         try:
-            await self.database.execute(
-                SAVE_KEY_USAGE, key_ids=list(uses), times=list(uses.values())
-            )
+            await self._write_calls(calls)
+            key_ids = sorted(uses)
+            times = [uses[key_id] for key_id in key_ids]
+            await self.database.execute(SAVE_KEY_USAGE, key_ids=key_ids, times=times)
         except StoreUnavailable:
             return  # They stay recorded, and the next use starts another write.
         for key_id, at in uses.items():
-            if self.unwritten_uses[key_id] == at:
-                del self.unwritten_uses[key_id]
+            if self.unwritten.last_uses[key_id] == at:
+                del self.unwritten.last_uses[key_id]
+
+    async def _write_calls(self, calls: Mapping[tuple[int, datetime], int]) -> None:
+        places = sorted(calls)
+        await self.database.execute(
+            ADD_KEY_CALLS,
+            key_ids=[key_id for key_id, _ in places],
+            hours=[hour for _, hour in places],
+            numbers=[calls[place] for place in places],
+        )
+        for place, number in calls.items():
+            self.unwritten.calls[place] -= number
+            if not self.unwritten.calls[place]:
+                del self.unwritten.calls[place]

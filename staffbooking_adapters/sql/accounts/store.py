@@ -10,6 +10,7 @@ from attrs import asdict, evolve, frozen
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from staffbooking_adapters.sql.accounts import people
+from staffbooking_adapters.sql.accounts.api_key_usage import UnwrittenUsage, read_key_calls
 from staffbooking_adapters.sql.companions.reader import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, upsert
@@ -175,8 +176,8 @@ class AccountsReader:
     """Reads users, sessions and API keys."""
 
     connection: Connection
-    unwritten_key_uses: Mapping[int, datetime]
-    """The last use of API keys by id, if not written to the database yet."""
+    unwritten_usage: UnwrittenUsage
+    """The use of API keys that is not written to the database yet."""
 
     async def user(self, user_id: int) -> User | None:
         return to_user.map_optional(await self.connection.fetch_one(GET_USER, user_id=user_id))
@@ -229,8 +230,13 @@ class AccountsReader:
         row = await self.connection.fetch_one(GET_API_KEY, key_id=api_key_id)
         return None if row is None else self._with_last_use(to_api_key(row))
 
+    async def api_key_calls(
+        self, key_ids: Sequence[int], since: datetime
+    ) -> Mapping[tuple[int, datetime], int]:
+        return await read_key_calls(self.connection, self.unwritten_usage, key_ids, since)
+
     def _with_last_use(self, key: ApiKey) -> ApiKey:
-        used_at = self.unwritten_key_uses.get(key.id)
+        used_at = self.unwritten_usage.last_uses.get(key.id)
         return key if used_at is None else evolve(key, last_used_at=used_at)
 
     async def sample_accounts(self) -> Sequence[User]:

@@ -21,7 +21,6 @@ from sqlalchemy import (
     or_,
     select,
     union,
-    union_all,
 )
 
 from staffbooking_adapters import codec
@@ -34,12 +33,16 @@ from staffbooking_adapters.sql.bookings.request_context import (
     REQUEST_CONTEXT_BY_ID,
     to_bookable,
 )
+from staffbooking_adapters.sql.bookings.spans import (
+    companion_bookings_since,
+    companion_bookings_within,
+)
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.engine.types import BigInt, Duration, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Duration
 from staffbooking_adapters.sql.schema.bookings import (
     bookings,
     events,
@@ -60,9 +63,9 @@ from staffbooking_core.domain.bookings.booking import (
     PayoutStatus,
     TimelineEntry,
 )
-from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.bookings.refunds import Refund
-from staffbooking_core.domain.companions.availability import DAY
+from staffbooking_core.domain.companions.availability import DAY, Interval
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.ports import (
     BookingQuery,
@@ -104,7 +107,6 @@ to_booking = RowMapper(
 to_credit = RowMapper(RebookingCredit, tuple(rebooking_credits.c))
 
 _NEWEST_FIRST = (bookings.c.starts_at.desc(), bookings.c.id.desc())
-_SOONEST_FIRST = (bookings.c.starts_at, bookings.c.id)
 _SELECT_BOOKING_BY_ID = select(*BOOKING_COLUMNS).where(bookings.c.id == bindparam("booking_id"))
 GET_BOOKING = Statement(_SELECT_BOOKING_BY_ID)
 GET_BOOKING_BY_CODE = Statement(
@@ -207,34 +209,6 @@ def bookings_between(size: int) -> Statement:
         in_array(bookings.c.companion_id, "companion_ids"),
     )
     return Statement(newest.order_by(*_NEWEST_FIRST).limit(size))
-
-
-@cache
-def companion_bookings_since(size: int) -> Statement:
-    """A companion's bookings: confirmed ones by start, then pending ones by start."""
-    requests = bookings.c.status == BookingStatus.PENDING
-    is_confirmed = bookings.c.status.in_(sorted(CONFIRMED_STATUSES))
-    page_ids = union_all(
-        _select_soonest_ids(size, is_confirmed), _select_soonest_ids(size, requests)
-    ).subquery("chosen")
-    page = select(*BOOKING_COLUMNS).join_from(page_ids, bookings, bookings.c.id == page_ids.c.id)
-    return Statement(page.order_by(case((requests, 1), else_=0), *_SOONEST_FIRST).limit(size))
-
-
-def _select_soonest_ids(size: int, condition: ColumnElement[bool]) -> Select[tuple[int]]:
-    soonest = (
-        select(bookings.c.id)
-        .where(
-            bookings.c.companion_id == bindparam("companion_id", type_=BigInt),
-            bookings.c.starts_at > bindparam("first", type_=Instant),
-            bookings.c.ends_at > bindparam("since", type_=Instant),
-            condition,
-        )
-        .order_by(*_SOONEST_FIRST)
-        .limit(size)
-        .subquery()
-    )
-    return select(soonest.c.id)
 
 
 @cache
@@ -342,6 +316,18 @@ class BookingsReader:
         rows = await self.connection.fetch_all(companion_bookings_since(page_size(limit)), **params)
         found = [to_booking(row) for row in rows[:limit]]
         return sorted(found, key=lambda booking: (booking.starts_at, booking.id))
+
+    async def bookings_within(
+        self, companion_id: int, span: Interval, limit: int
+    ) -> Sequence[Booking]:
+        rows = await self.connection.fetch_all(
+            companion_bookings_within(page_size(limit)),
+            companion_id=companion_id,
+            first=span.starts_at - DAY,
+            since=span.starts_at,
+            until=span.ends_at,
+        )
+        return [to_booking(row) for row in rows[:limit]]
 
     async def request_context(
         self,

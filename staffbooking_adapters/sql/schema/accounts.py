@@ -215,3 +215,15 @@ skipped_rows = Table(
     Index("ix_skipped_rows_email", "email_folded"),
 )
 """Skipped rows of unfinished imports; they are deleted with the import."""
+
+api_key_calls = Table(
+    "api_key_calls",
+    metadata,
+    Column("key_id", BigInt, nullable=False, autoincrement=False),
+    Column("hour", Instant, nullable=False),
+    Column("calls", BigInt, nullable=False),
+    PrimaryKeyConstraint("key_id", "hour"),
+    Index("ix_api_key_calls_hour", "hour"),
+)
+"""How many requests each API key made in each hour of wall time. Not a foreign key: what is written
+late for a key that was erased meanwhile must fail nothing."""

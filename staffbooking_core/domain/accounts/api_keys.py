@@ -93,3 +93,8 @@ def _checksum(body: str) -> str:
         rest, digit = divmod(rest, len(BASE62_ALPHABET))
         digits = BASE62_ALPHABET[digit] + digits
     return digits
+
+
+def start_of_hour(at: datetime) -> datetime:
+    """The hour to which a call of a key is counted."""
+    return at.replace(minute=0, second=0, microsecond=0)

@@ -38,6 +38,7 @@ class PeopleFilter:
     state: AccountState | None = None
 
     def accepts(self, user: User) -> bool:
+        """Whether the user has the wanted role and state."""
         return self.role in (None, user.role) and self.state in (None, user.state)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 from attrs import frozen
 
-from staffbooking_core.domain.accounts.api_keys import ApiKey
+from staffbooking_core.domain.accounts.api_keys import ApiKey, start_of_hour
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
@@ -25,6 +25,35 @@ class LimitUsage:
     """From 0 to the limit."""
     resets_at: datetime | None
     """When the window ends; None while none runs."""
+
+
+@frozen
+class HourOfCalls:
+    """The requests of some keys in one hour."""
+
+    starts_at: datetime
+    calls: Mapping[int, int]
+    """The number of requests by key; keys without any are left out."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.calls.values())
+
+
+@validated
+async def read_calls(ports: Ports, keys: Sequence[ApiKey]) -> Sequence[HourOfCalls]:
+    """The requests of these keys in each of the last 24 hours, the running one last."""
+    first = start_of_hour(ports.clock.wall()) - timedelta(hours=_SHOWN_HOURS - 1)
+    async with ports.store.read_view() as view:
+        found = await view.accounts.api_key_calls([key.id for key in keys], first)
+    hours = [first + timedelta(hours=number) for number in range(_SHOWN_HOURS)]
+    return [
+        HourOfCalls(hour, {key.id: found[key.id, hour] for key in keys if (key.id, hour) in found})
+        for hour in hours
+    ]
+
+
+_SHOWN_HOURS = 24
 
 
 @validated

@@ -36,8 +36,9 @@ class GuidedBooking:
     booking: Booking
     party: Party
     guidance: Guidance
-    conflicts: int = 0
-    """For a staff member's open request: how many other open bookings overlap it."""
+    conflicts: tuple[Booking, ...] = ()
+    """For a staff member's open request: the other open bookings that overlap it, by their
+    start."""
 
 
 @frozen
@@ -106,11 +107,12 @@ def _guide(
     has_reviewed: bool = False,
 ) -> GuidedBooking:
     party = booking.party_of(actor.user_id) or Party.ADMIN
-    conflicts = 0
+    conflicts: list[Booking] = []
     if booking.status is BookingStatus.PENDING and party is Party.STAFF:
-        conflicts = sum(_overlaps(booking, other) for other in others)
+        conflicts = [other for other in others if _overlaps(booking, other)]
+        conflicts.sort(key=lambda other: (other.starts_at, other.id))
     guidance = guide(booking, party, now, ports.policy, has_reviewed=has_reviewed)
-    return GuidedBooking(booking, party, guidance, conflicts)
+    return GuidedBooking(booking, party, guidance, tuple(conflicts))
 
 
 def _overlaps(booking: Booking, other: Booking) -> bool:
@@ -128,8 +130,10 @@ def _needs(guided: GuidedBooking) -> bool:
     return action is not None and action not in _WITHOUT_HURRY
 
 
-def _urgency(guided: GuidedBooking) -> tuple[bool, datetime]:
-    """Priority requests first, then by the nearest deadline, else by the start."""
+def _urgency(guided: GuidedBooking) -> tuple[bool, bool, datetime]:
+    """Priority requests first, then a staff member's other requests, then by the nearest deadline,
+    else by the start."""
     deadlines = guided.guidance.deadlines
     at = deadlines[0].at if deadlines else guided.booking.starts_at
-    return not guided.booking.is_urgent, at
+    is_request = guided.party is Party.STAFF and guided.booking.status is BookingStatus.PENDING
+    return not guided.booking.is_urgent, not is_request, at

@@ -40,7 +40,7 @@ async def show_events(request: PageRequest) -> Template:
     return visit.render(
         "events.html",
         events=[(codec.decode(body), pretty_json(body)) for body in page.events],
-        names=[name for name in WEBHOOK_EVENTS if name in page.names],
+        names=[name for name in WEBHOOK_EVENTS if name in page.names or name is wanted.event],
         unread_names=[name for name in WEBHOOK_EVENTS if name not in page.names],
         wanted=wanted,
         next_before=page.next_before,

@@ -6,13 +6,14 @@ from litestar import get
 from litestar.response import Template
 
 from staffbooking_core.usecases.accounts import api_keys
-from staffbooking_core.usecases.accounts.usage import read_usage
+from staffbooking_core.usecases.accounts.usage import read_calls, read_usage
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_http.pages.dashboard.access import (
     DASHBOARD_PATH,
     SubscriptionState,
     open_visit,
 )
+from staffbooking_http.pages.dashboard.charts import draw_calls
 from staffbooking_http.pages.session import PageRequest
 
 _EXPIRY_NOTICE = timedelta(days=14)
@@ -26,7 +27,8 @@ async def show_overview(request: PageRequest) -> Template:
     if visit.state is SubscriptionState.NONE:
         return visit.render("subscribe.html")
     call, user = visit.call, visit.visitor.user
-    keys = [key for key in await api_keys.list_keys(call.ports, user) if key.is_active(call.now)]
+    all_keys = await api_keys.list_keys(call.ports, user)
+    keys = [key for key in all_keys if key.is_active(call.now)]
     found = await endpoints.list_endpoints(call.ports, user)
     soon = call.now + _EXPIRY_NOTICE
     ends_at = user.subscription_expires_at
@@ -38,6 +40,9 @@ async def show_overview(request: PageRequest) -> Template:
         endpoints=found,
         silent_endpoints=[each for each in found if each.disabled_at or each.consecutive_failures],
         usage=await read_usage(call.ports, user, keys),
+        chart=draw_calls(
+            await read_calls(call.ports, all_keys), call.ports.policy.limits.general.limit
+        ),
         ends_soon=ends_at is not None and call.now < ends_at <= soon,
     )
 

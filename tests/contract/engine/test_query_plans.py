@@ -18,6 +18,7 @@ from staffbooking_adapters.sql.accounts import audit, people, store as accounts_
 from staffbooking_adapters.sql.bookings import (
     reader as bookings_reader,
     request_context,
+    spans as booking_spans,
     timers,
     writer as bookings_writer,
 )
@@ -82,7 +83,8 @@ OTHERS = {
     "all bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
-    "bookings since": bookings_reader.companion_bookings_since(500),
+    "bookings since": booking_spans.companion_bookings_since(500),
+    "bookings within": booking_spans.companion_bookings_within(501),
     "bookings between people": bookings_reader.bookings_between(50),
     "photos": companions_reader.LIST_PHOTOS,
     "agenda": companions_reader.GET_COMPANION_AVAILABILITY,

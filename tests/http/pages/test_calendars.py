@@ -10,7 +10,7 @@ from staffbooking_http.api import upload_limits
 from tests.http.companions.test_calendars import BUSY, DAY_OFF, FEED
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body, json_body
 from tests.http.pages.test_account import link
-from tests.http.pages.test_availability import (
+from tests.http.pages.test_hours import (
     CALENDARS,
     FORGET,
     HOURS,

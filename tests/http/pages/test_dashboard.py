@@ -132,6 +132,33 @@ async def test_a_used_up_limit_is_told(world: HttpDeployment) -> None:
     assert "Used up 1 Mar 2027, 13:00" in text
 
 
+async def test_requests_are_drawn_by_the_hour(each_world: HttpDeployment) -> None:
+    """The first page draws the requests of the last 24 hours, and has them as a table."""
+    world = each_world
+    client = await dashboard(world)
+    assert "<rect" not in (await client.get(OVERVIEW)).text.partition('id="calls"')[2]
+    for hours, count in ((0, 2), (3, 1)):
+        world.clock.now = NOW + hours * HOUR
+        for _ in range(count):
+            assert await works(world, world.api_key)
+    page = await (await dashboard(world)).get(OVERVIEW)
+    text = page_text(page.text)
+    assert "3 requests in all. The most in an hour with one key: 2 of 1,000." in text
+    assert "1 Mar 2027, 15:00 (UTC) 1 1 Mar 2027, 12:00 (UTC) 2" in text
+    assert len(re.findall(r'<rect class="hour"', page.text)) == 24
+    assert re.findall(r'<rect class="made"[^>]*height="([\d.]+)"', page.text) == ["100.0", "50.0"]
+    assert '<line class="limit"' not in page.text
+
+
+async def test_a_near_limit_is_drawn(world: HttpDeployment) -> None:
+    """From a quarter of the limit on, the chart has a line for it."""
+    world.raise_limits(general=RateLimit("general", 4, HOUR))
+    await works(world, world.api_key)
+    page = await (await dashboard(world)).get(OVERVIEW)
+    assert '<line class="limit" x1="0" x2="240" y1="0.0"' in page.text
+    assert re.findall(r'<rect class="made"[^>]*height="([\d.]+)"', page.text) == ["25.0"]
+
+
 # Keys -----------------------------------------------------------------------------------
 
 

@@ -41,14 +41,20 @@ async def test_what_needs_the_customer_comes_first(each_world: HttpDeployment) -
 
 
 async def test_requests_of_staff_tell_conflicts(each_world: HttpDeployment) -> None:
-    """A request needs the staff member's answer, and tells what else is at that time."""
-    for _ in range(2):
-        await add_booking(each_world.store, each_world.companion, each_world.customer)
+    """A request needs the staff member's answer, and names what else is at that time; the time that
+    is left is told with the deadline."""
+    add = partial(add_booking, each_world.store, each_world.companion, each_world.customer)
+    taken = await add(status=BookingStatus.ACCEPTED, accepted_at=NOW)
+    asked = [await add() for _ in range(2)]
     shown = (await (await each_world.signed_in_client(each_world.companion.id)).get("/")).text
     needs = section(shown, "needs-you")
     assert needs.count("Ada would like to book you.") == 2
-    assert needs.count("1 other booking at that time") == 2
     assert needs.count("Answer by") == 2
+    assert needs.count("left</span>") == 2
+    assert page_text(needs).count("At the same time:") == 4
+    assert page_text(needs).count("(To be paid)") == 2
+    assert rows(needs).count(str(taken.id)) == 2
+    assert rows(needs).count(str(asked[0].id)) == 2
 
 
 async def test_past_bookings_can_be_reviewed_once(each_world: HttpDeployment) -> None:

@@ -1,0 +1,216 @@
+"""Shifts over midnight: joined at reading, split at writing, nothing lost on the way."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given, strategies as st
+
+from staffbooking_core.domain.companions.availability import (
+    Calendar,
+    DateOverride,
+    Slot,
+    WeeklySlot,
+)
+from staffbooking_core.domain.companions.shifts import (
+    Shift,
+    WeeklyShift,
+    find_overlaps,
+    join_week,
+    list_special_days,
+    shifts_on,
+    split_week,
+    with_shifts,
+    without_overrides,
+)
+
+HOUR, MIDNIGHT, WEEK = 60, 24 * 60, 7 * 24 * 60
+MONDAY = date(2026, 6, 1)
+NIGHT = Shift(22 * HOUR, 26 * HOUR)
+
+
+def day(number: int) -> date:
+    return MONDAY + timedelta(days=number)
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> Slot:
+    start, end = sorted(draw(st.sets(st.integers(0, 48), min_size=2, max_size=2)))
+    return Slot(start * 30, end * 30)
+
+
+@st.composite
+def shifts(draw: st.DrawFn) -> Shift:
+    start = draw(st.integers(0, 47))
+    return Shift(start * 30, (start + draw(st.integers(1, 48))) * 30)
+
+
+WEEKLY_SLOTS = st.lists(st.builds(WeeklySlot, st.integers(0, 6), slots()), max_size=12)
+WEEKLY_SHIFTS = st.lists(st.builds(WeeklyShift, st.integers(0, 6), shifts()), max_size=8)
+
+
+@st.composite
+def calendars(draw: st.DrawFn) -> Calendar:
+    days = draw(st.sets(st.integers(-1, 9), max_size=5))
+    overrides = [
+        DateOverride(day(each), tuple(draw(st.lists(slots(), max_size=2)))) for each in sorted(days)
+    ]
+    return Calendar("UTC", tuple(draw(WEEKLY_SLOTS)), tuple(overrides))
+
+
+def minutes_of_week(weekly: tuple[WeeklySlot, ...] | list[WeeklySlot]) -> set[int]:
+    return {
+        each.weekday * MIDNIGHT + minute
+        for each in weekly
+        for minute in range(each.slot.start, each.slot.end, 30)
+    }
+
+
+def minutes_of_shifts(weekly: tuple[WeeklyShift, ...] | list[WeeklyShift]) -> set[int]:
+    return {
+        (each.weekday * MIDNIGHT + minute) % WEEK
+        for each in weekly
+        for minute in range(each.shift.start, each.shift.end, 30)
+    }
+
+
+def open_minutes(calendar: Calendar) -> set[int]:
+    """The open half-hours of some days, counted from Monday's 00:00."""
+    return {
+        number * MIDNIGHT + minute
+        for number in range(-3, 13)
+        for slot in calendar.slots_on(day(number))
+        for minute in range(slot.start, slot.end, 30)
+    }
+
+
+def minutes_on(number: int, found: tuple[Shift, ...] | list[Shift]) -> set[int]:
+    return {
+        number * MIDNIGHT + minute for each in found for minute in range(each.start, each.end, 30)
+    }
+
+
+# The week -------------------------------------------------------------------------------
+
+
+def test_a_night_is_one_shift() -> None:
+    """Slots that meet at midnight are one shift, also from Sunday to Monday."""
+    weekly = [
+        WeeklySlot(0, Slot(0, 2 * HOUR)),
+        WeeklySlot(4, Slot(22 * HOUR, MIDNIGHT)),
+        WeeklySlot(5, Slot(0, 2 * HOUR)),
+        WeeklySlot(5, Slot(9 * HOUR, 12 * HOUR)),
+        WeeklySlot(6, Slot(22 * HOUR, MIDNIGHT)),
+    ]
+    found = (
+        WeeklyShift(4, NIGHT),
+        WeeklyShift(5, Shift(9 * HOUR, 12 * HOUR)),
+        WeeklyShift(6, NIGHT),
+    )
+    assert join_week(weekly) == found
+    assert list(split_week(found)) == weekly
+
+
+def test_days_that_are_open_all_day_stay_days() -> None:
+    """Seven whole days are seven shifts, and a whole day takes nothing of the evening before."""
+    week = [WeeklyShift(weekday, Shift(0, MIDNIGHT)) for weekday in range(7)]
+    assert list(join_week(split_week(week))) == week
+    evening = [WeeklyShift(0, Shift(20 * HOUR, MIDNIGHT)), WeeklyShift(1, Shift(0, MIDNIGHT))]
+    assert list(join_week(split_week(evening))) == evening
+
+
+@given(WEEKLY_SLOTS)
+def test_joined_slots_are_the_same_hours(weekly: list[WeeklySlot]) -> None:
+    """Joining and splitting loses and adds no hour, and doing it again changes nothing."""
+    joined = join_week(weekly)
+    assert minutes_of_shifts(joined) == minutes_of_week(weekly)
+    split = split_week(joined)
+    assert minutes_of_week(split) == minutes_of_week(weekly)
+    assert (join_week(split), split_week(join_week(split))) == (joined, split)
+
+
+@given(WEEKLY_SHIFTS)
+def test_split_shifts_are_the_same_hours(weekly: list[WeeklyShift]) -> None:
+    """Splitting and joining keeps the hours of shifts, also where they overlap or touch."""
+    assert minutes_of_week(split_week(weekly)) == minutes_of_shifts(weekly)
+
+
+@given(WEEKLY_SHIFTS)
+def test_overlaps_are_found(weekly: list[WeeklyShift]) -> None:
+    """A shift overlaps an earlier one if and only if they share an hour."""
+    found = [
+        number
+        for number, each in enumerate(weekly)
+        if minutes_of_shifts([each]) & minutes_of_shifts(weekly[:number])
+    ]
+    assert find_overlaps(weekly) == found
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 5), (MIDNIGHT, 1500), (60, 60), (60, 1501)])
+def test_a_shift_lasts_at_most_a_day(start: int, end: int) -> None:
+    """A shift starts within its day, and ends after its start and within 24 hours."""
+    with pytest.raises(ValueError, match="24 hours"):
+        Shift(start, end)
+
+
+# Single days ----------------------------------------------------------------------------
+
+
+@given(calendars(), st.integers(0, 6), st.lists(shifts(), max_size=3))
+def test_a_day_is_replaced_with_its_night(
+    calendar: Calendar, number: int, wanted: list[Shift]
+) -> None:
+    """New shifts of a day replace those that started on it, and leave all other hours."""
+    old = minutes_on(number, shifts_on(calendar, day(number)))
+    changed = with_shifts(calendar, day(number), day(number), wanted)
+    expected = (open_minutes(calendar) - old) | minutes_on(number, wanted)
+    assert open_minutes(changed) == expected
+
+
+@given(calendars(), st.integers(0, 6), st.lists(shifts(), max_size=3))
+def test_weekly_hours_can_be_restored(calendar: Calendar, number: int, wanted: list[Shift]) -> None:
+    """After special hours of two days, their weekly hours leave no override of these days."""
+    plain = Calendar("UTC", calendar.weekly)
+    first, last = day(number), day(number + 1)
+    special = with_shifts(plain, first, last, wanted)
+    restored = with_shifts(special, first, last, None)
+    kept = minutes_on(number, wanted) | minutes_on(number + 1, wanted)
+    assert open_minutes(restored) - open_minutes(plain) <= kept
+    assert open_minutes(restored) >= open_minutes(plain)
+
+
+def test_a_closed_day_keeps_the_night_before() -> None:
+    """Whoever closes Saturday still works Friday's night to its end, and restores Saturday."""
+    week = [WeeklyShift(weekday, NIGHT) for weekday in range(7)]
+    calendar = Calendar("UTC", split_week(week))
+    closed = with_shifts(calendar, day(5), day(5), ())
+    assert [shifts_on(closed, day(number)) for number in (4, 5, 6)] == [(NIGHT,), (), (NIGHT,)]
+    assert shifts_on(without_overrides(closed), day(5)) == (NIGHT,)
+    assert with_shifts(closed, day(5), day(5), None) == calendar
+
+
+def test_special_days_are_listed_as_they_were_set() -> None:
+    """Days of one kind in a row are one entry; a night that ends on the next day makes that day no
+    special one, and past days are left out."""
+    calendar = Calendar("UTC", split_week([WeeklyShift(each, NIGHT) for each in range(5)]))
+    late = Shift(20 * HOUR, 27 * HOUR)
+    special = with_shifts(calendar, day(1), day(3), ())
+    special = with_shifts(special, day(5), day(5), (late,))
+    assert [
+        (each.first, each.last, each.shifts) for each in list_special_days(special, MONDAY)
+    ] == [
+        (day(1), day(3), ()),
+        (day(5), day(5), (late,)),
+    ]
+    assert [each.first for each in list_special_days(special, day(3))] == [day(3), day(5)]
+    assert list_special_days(calendar, MONDAY) == []
+
+
+def test_days_without_weekly_hours_are_open_all_day() -> None:
+    """Without weekly hours a day is one shift of 24 hours, and can be closed and opened."""
+    calendar = Calendar("UTC")
+    assert shifts_on(calendar, MONDAY) == (Shift(0, MIDNIGHT),)
+    closed = with_shifts(calendar, day(0), day(13), ())
+    assert len(closed.overrides) == 14
+    assert with_shifts(closed, day(0), day(13), None) == calendar
