@@ -69,3 +69,39 @@ class SetSubscription(OperatorDecision):
 @frozen(kw_only=True)
 class SetRole(OperatorDecision):
     role: Role
+
+
+class ApprovalAct(StrEnum):
+    """How an operator decides about a profile or a portfolio item."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+@frozen(kw_only=True)
+class DecideApproval(OperatorDecision):
+    act: ApprovalAct
+
+
+class ReviewAct(StrEnum):
+    """What an operator does to a review."""
+
+    HIDE = "hide"
+    SHOW = "show"
+
+
+@frozen(kw_only=True)
+class DecideReview(OperatorDecision):
+    act: ReviewAct
+
+
+class EndpointAct(StrEnum):
+    """What an operator does to a webhook endpoint."""
+
+    ENABLE = "enable"
+    DISABLE = "disable"
+
+
+@frozen(kw_only=True)
+class DecideEndpoint(OperatorDecision):
+    act: EndpointAct

@@ -111,6 +111,11 @@ class CompanionsReadPort(Protocol):
         not, by id; with an approval, those alone."""
         ...
 
+    async def companions_to_approve(self, after_id: int, limit: int) -> Sequence[Companion]:
+        """Up to `limit` companions above `after_id` that wait for an approval (`awaits_approval`),
+        by id."""
+        ...
+
 
 class CompanionsWritePort(CompanionsReadPort, Protocol):
     """Commands on companions."""

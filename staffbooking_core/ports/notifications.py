@@ -85,6 +85,7 @@ class NotificationsWritePort(NotificationsReadPort, Protocol):
         """Insert an inquiry."""
         ...
 
-    async def save_answer(self, inquiry: Inquiry) -> None:
-        """Save when, by whom and how an inquiry was answered."""
+    async def save_answer(self, inquiry: Inquiry) -> bool:
+        """Save when, by whom and how an inquiry was answered; False, and nothing changes, where it
+        was answered before."""
         ...

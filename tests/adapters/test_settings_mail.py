@@ -18,6 +18,19 @@ def test_without_a_server_no_mail_is_sent() -> None:
     assert load(SMTP_URL="").smtp is None
 
 
+def test_mails_are_kept_where_nobody_else_can_read_them() -> None:
+    """Mails are kept to be read if no mail server is set and no stranger reaches the service."""
+    assert load().policy.keeps_mails
+    assert not load(SMTP_URL="smtp://mail.example").policy.keeps_mails
+    public = {"BASE_URL": "https://booking.example.com", "SANDBOX": "1"}
+    secret = "8f3a9c71d05e42b6a7c3f19e5d80b264e9a17c35"
+    assert not load(**public, SECRET_KEY=secret).policy.keeps_mails
+    environ = {"STAFFBOOKING_SANDBOX": "1", "STAFFBOOKING_SECRET_KEY": secret}
+    for address, is_kept in (("127.0.0.1", True), ("::1", True), ("0.0.0.0", False)):
+        settings = load_settings(environ, listening_address=address)
+        assert settings.policy.keeps_mails is is_kept
+
+
 @pytest.mark.parametrize(
     ("url", "server"),
     [

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from attrs import frozen
 
 from staffbooking_cli.commands.demo import LEDGER_CHECK_FILE
 from tests.cli.processes import (
+    ROOT,
     make_environment,
     read_until,
     run_in_background,
@@ -117,3 +119,31 @@ def test_the_ledger_is_checked_where_the_data_is(tmp_path: Path) -> None:
         assert re.fullmatch(r"\d+ bookings checked, no faults\n", checked(text, tmp_path))
         assert stop_process(demo, signal.SIGTERM) == 0
     assert (folder / LEDGER_CHECK_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_the_welcome_says_where_to_look(tried: Tried) -> None:
+    """The output has the address, the accounts and the pages for testers."""
+    assert re.search(r"staffbooking runs at http://127\.0\.0\.1:\d+ ", tried.text)
+    for words in ("customer@demo.test", "/sandbox/tour", "/sandbox/mails", "/docs"):
+        assert words in tried.text
+
+
+def test_a_port_that_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:
+    """The refusal names the port and a command that works, in one line."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = run_to_end("demo", "--port", port, "--dir", tmp_path / "demo", env=make_environment())
+    assert ran.returncode == 1
+    [line] = ran.stderr.splitlines()
+    assert line.startswith(f"staffbooking: port {port} is in use.")
+    assert re.search(r"make demo PORT=\d+$", line)
+
+
+def test_make_takes_the_port() -> None:
+    """`make demo PORT=8080` runs the demo on that port."""
+    if shutil.which("make") is None:
+        skip_or_fail("make", "demo", "there is no make")
+    for given, wanted in (("PORT=8080", "demo --port 8080\n"), ("PORT=", "main demo \n")):
+        command = ["make", "--dry-run", "demo", given]
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert wanted in ran.stdout

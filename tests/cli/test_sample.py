@@ -11,12 +11,18 @@ import pytest
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample import guide, seed
-from staffbooking_cli.sample.cast import ENTERPRISE_EMAIL
-from staffbooking_cli.sample.market import KNOWN_STAFF, sample_companions
+from staffbooking_cli.sample.cast import (
+    ADMIN_EMAIL,
+    CUSTOMER_EMAIL,
+    ENTERPRISE_EMAIL,
+    SECOND_CUSTOMER_EMAIL,
+)
+from staffbooking_cli.sample.market import KNOWN_STAFF, STAFF_EMAIL, sample_companions
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
 from staffbooking_core.inputs import ImportedCompanion
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.companions import imports, search as finding
 from tests.cli.deployment import make_cli_ports
@@ -55,6 +61,25 @@ def test_the_market_is_the_same_each_time() -> None:
     assert sample_companions(TODAY) == PEOPLE
     later = [person.row for person in sample_companions(date(2027, 4, 1))]
     assert [row | {"overrides": []} for row in later] == [row | {"overrides": []} for row in ROWS]
+
+
+async def test_one_account_of_each_kind_is_open_to_everybody(filled: Ports) -> None:
+    """Whoever tries the demo signs in as a customer, a second one, a staff member, a subscriber or
+    an admin; the others of the sample are not open."""
+    accounts = await sandbox.list_sample_accounts(filled)
+    assert {user.email for user in accounts} == {
+        CUSTOMER_EMAIL,
+        SECOND_CUSTOMER_EMAIL,
+        STAFF_EMAIL,
+        ENTERPRISE_EMAIL,
+        ADMIN_EMAIL,
+    }
+
+
+async def test_the_past_leaves_no_mails(filled: Ports) -> None:
+    """Mails of the sample's past are not kept: nobody sent them."""
+    async with filled.store.read_view() as view:
+        assert not await view.sandbox.sent_mails(1)
 
 
 async def test_every_row_is_good(ports: Ports) -> None:

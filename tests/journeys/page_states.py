@@ -9,6 +9,7 @@ from typing import Any
 from tests.e2e.deployment import json_body
 from tests.journeys.dashboard_states import add_dashboard
 from tests.journeys.marketplace import Marketplace
+from tests.journeys.operators_states import add_operators_work
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -21,7 +22,8 @@ def fill_states(market: Marketplace) -> None:
     _add_processor_pages(market)
     _add_conversation(market)
     add_dashboard(market)
-    for role in ("customer", "staff"):
+    add_operators_work(market)
+    for role in ("customer", "staff", "enterprise"):
         market.names[role] = str(market.user_id(role))
 
 

@@ -249,6 +249,45 @@ _PAGES_OF_BOOKINGS: tuple[PageState, ...] = tuple(
     )
 )
 
+_OF_OPERATORS_OF_PEOPLE: tuple[PageState, ...] = tuple(
+    PageState(name, "admin", path)
+    for name, path in (
+        ("people", "/admin/people"),
+        ("people found", "/admin/people?q=da"),
+        ("people, nobody", "/admin/people?q=nobody+at+all"),
+        ("person, staff member", "/admin/people/{staff}"),
+        ("person, customer", "/admin/people/{customer}"),
+        ("key of a person", "/admin/people/{enterprise}/keys/{api_key}/revoke"),
+        ("person, subscriber", "/admin/people/{enterprise}"),
+        ("disabling", "/admin/people/{staff}/disable"),
+        ("enabling", "/admin/people/{disabled}/enable"),
+        ("person, disabled", "/admin/people/{disabled}"),
+        ("subscription", "/admin/people/{customer}/subscription"),
+        ("role", "/admin/people/{customer}/role"),
+        ("approvals", "/admin/approvals"),
+        ("approval of a profile", "/admin/approvals/people/{waiting}"),
+        ("approval of a draft", "/admin/approvals/people/{draft}"),
+        ("approval of a picture", "/admin/approvals/pictures/{picture}"),
+        ("operator's reviews", "/admin/reviews"),
+        ("operator's review", "/admin/reviews/{review}"),
+        ("inquiries", "/admin/inquiries"),
+        ("inquiry", "/admin/inquiries/{inquiry}"),
+        ("inquiries answered", "/admin/inquiries?only=answered"),
+        ("silent endpoints", "/admin/endpoints"),
+        ("webhook endpoint", "/admin/endpoints/{endpoint}"),
+    )
+)
+_REFUSED_BY_OPERATORS: tuple[PageState, ...] = (
+    PageState(
+        *("disabling refused", "admin", "/admin/people/{staff}/disable"),
+        _submit_empty("^Disable the account$"),
+    ),
+    PageState(
+        *("approval refused", "admin", "/admin/approvals/people/{waiting}"),
+        _submit_empty("^Approve$"),
+    ),
+)
+
 BOOKING_STATES = (
     "pending accepted declined taken_back paid cancelled_by_customer cancelled_by_staff "
     "running ended completed reviewed disputed no_show withdrawn"
@@ -336,6 +375,8 @@ PAGE_STATES = (
     *_HOURS,
     *_OF_STAFF_PROFILES,
     *_OF_OPERATORS,
+    *_OF_OPERATORS_OF_PEOPLE,
+    *_REFUSED_BY_OPERATORS,
     *_OF_SUBSCRIBERS,
     *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,

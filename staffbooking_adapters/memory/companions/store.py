@@ -165,6 +165,11 @@ class CompanionsReader:
             companion.calendar, all_busy_intervals(self.tx.state, companion.id), day
         )
 
+    async def companions_to_approve(self, after_id: int, limit: int) -> Sequence[Companion]:
+        rows = self.tx.state.companions
+        found = [rows[number].companion for number in sorted(rows) if number > after_id]
+        return [each for each in found if each.awaits_approval][:limit]
+
 
 @frozen
 class CompanionsWriter(CompanionsReader):

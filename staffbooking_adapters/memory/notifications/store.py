@@ -95,9 +95,12 @@ class NotificationsWriter(NotificationsReader):
         self.tx.state.inquiries[number] = added
         return added
 
-    async def save_answer(self, inquiry: Inquiry) -> None:
-        if inquiry.id in self.tx.state.inquiries:
-            self.tx.state.inquiries[inquiry.id] = inquiry
+    async def save_answer(self, inquiry: Inquiry) -> bool:
+        known = self.tx.state.inquiries.get(inquiry.id)
+        if known is None or known.answered_at is not None:
+            return False
+        self.tx.state.inquiries[inquiry.id] = inquiry
+        return True
 
     def _find_leased(self, notice_id: int, lease: Lease) -> NoticeRow | None:
         row = self.tx.state.notices.get(notice_id)

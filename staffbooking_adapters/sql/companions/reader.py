@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    true,
 )
 
 from staffbooking_adapters import codec
@@ -74,6 +75,14 @@ def _parse_badges(text: str) -> tuple[Badge, ...]:
     return tuple(map(Badge, parse_texts(text)))
 
 
+awaits_approval = and_(
+    companions.c.approval == Approval.PENDING,
+    companions.c.active == true(),
+    companions.c.hourly_rate > 0,
+    companions.c.location_city != "",
+    companions.c.location_country != "",
+    companions.c.service_types != "[]",
+)
 COMPANION_COLUMNS = tuple(companions.c)[:-2]
 to_companion = RowMapper(
     Companion,
@@ -165,6 +174,12 @@ def companions_after(size: int, approval: Approval | None) -> Statement:
     if approval is not None:  # Part of the statement: the pending ones have an index.
         found = found.where(companions.c.approval == approval)
     return Statement(found.order_by(companions.c.id).limit(size).offset(OFFSET_PARAM))
+
+
+@cache
+def companions_to_approve_after(size: int) -> Statement:
+    found = select(*COMPANION_COLUMNS).where(companions.c.id > bindparam("after_id"))
+    return Statement(found.where(awaits_approval).order_by(companions.c.id).limit(size))
 
 
 @cache
@@ -299,6 +314,11 @@ class CompanionsReader:
     ) -> Sequence[Companion]:
         statement = companions_after(page_size(limit), approval)
         rows = await self.connection.fetch_all(statement, after_id=after_id, offset=offset)
+        return [to_companion(row) for row in rows[:limit]]
+
+    async def companions_to_approve(self, after_id: int, limit: int) -> Sequence[Companion]:
+        statement = companions_to_approve_after(page_size(limit))
+        rows = await self.connection.fetch_all(statement, after_id=after_id)
         return [to_companion(row) for row in rows[:limit]]
 
 

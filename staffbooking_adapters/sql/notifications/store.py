@@ -101,7 +101,7 @@ _ANSWER_FIELDS = ("answered_at", "answered_by", "note")
 SAVE_ANSWER = Statement(
     update(inquiries)
     .values({name: bindparam(name, type_=inquiries.c[name].type) for name in _ANSWER_FIELDS})
-    .where(inquiries.c.id == bindparam("inquiry_id"))
+    .where(inquiries.c.id == bindparam("inquiry_id"), is_waiting_inquiry)
 )
 
 
@@ -208,6 +208,6 @@ class NotificationsWriter(NotificationsReader):
         )
         return Inquiry(id=added, **fields_by_name)
 
-    async def save_answer(self, inquiry: Inquiry) -> None:
+    async def save_answer(self, inquiry: Inquiry) -> bool:
         answer = {name: getattr(inquiry, name) for name in _ANSWER_FIELDS}
-        await self.connection.execute(SAVE_ANSWER, inquiry_id=inquiry.id, **answer)
+        return bool(await self.connection.execute(SAVE_ANSWER, inquiry_id=inquiry.id, **answer))

@@ -77,6 +77,11 @@ class Companion:
         return self.active and self.approval is Approval.APPROVED
 
     @property
+    def awaits_approval(self) -> bool:
+        """Whether an operator can decide about it: a draft waits for its owner."""
+        return self.approval is Approval.PENDING and self.active and not missing_fields(self)
+
+    @property
     def rating_avg(self) -> Decimal:
         return rating_average(self.rating_sum, self.total_reviews)
 

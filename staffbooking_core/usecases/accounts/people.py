@@ -121,7 +121,7 @@ class PersonFile:
     """What operators did to the account, the newest first."""
 
 
-_MAX_BOOKINGS = 12
+_MAX_BOOKINGS = 8
 _MAX_REVIEWS = 3
 _MAX_AUDIT_ENTRIES = 20
 

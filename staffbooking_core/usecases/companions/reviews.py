@@ -7,7 +7,7 @@ from datetime import datetime
 
 from attrs import asdict, evolve
 
-from staffbooking_core.domain.accounts.users import Actor
+from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import (
@@ -154,6 +154,26 @@ async def list_all_reviews(
     id."""
     async with ports.store.read_view() as view:
         return await view.reviews.reviews(after_id, limit, offset)
+
+
+@validated
+async def list_newest_reviews(
+    ports: Ports, before_id: int | None, limit: int, hidden: bool | None = None
+) -> Sequence[Review]:
+    """Up to `limit + 1` reviews below `before_id`, the newest first; with `hidden`, only those that
+    are hidden or not."""
+    async with ports.store.read_view() as view:
+        return await view.reviews.newest_reviews(before_id, limit + 1, hidden=hidden)
+
+
+@validated
+async def get_review(ports: Ports, review_id: int) -> tuple[Review, User | None]:
+    """A review, hidden or not, and whom it is about. Raises NotFound."""
+    async with ports.store.read_view() as view:
+        review = await view.reviews.review(review_id)
+        if review is None:
+            raise NotFound("Review")
+        return review, await view.accounts.user(review.reviewee_id)
 
 
 @validated

@@ -30,7 +30,8 @@ class Decision:
 
     template: str
     """It says what follows, and asks for the fields of `form`."""
-    act: str
+    act: str = ""
+    """What it is in the audit; empty where the form says it in its field `act`."""
     subject: AuditSubject
     subject_id: int
     leads_to: str
@@ -60,24 +61,25 @@ async def take_decision(
     call: Call,
     visitor: SignedInUser,
     decision: Decision,
-    change: Callable[[Ports, Any], Awaitable[object]],
+    change: Callable[[Ports, Any], Awaitable[Redirect | None]],
 ) -> Template | Redirect:
-    """Make the change on audited ports, with the parsed form, and go where the decision leads; a
-    refused form is shown again with its faults. `change` may also raise InvalidInput and
+    """Make the change on audited ports, with the parsed form, and go where it or the decision
+    leads; a refused form is shown again with its faults. `change` may also raise InvalidInput and
     RuleBroken."""
     form = await read_verified_form(call, visitor)
     draft = query_string.parse_form(_Draft, form)
     try:
-        given = await parse_counted_form(call, visitor, decision.form, form)
-        await decide(
-            *(call, visitor, decision.act, decision.subject, decision.subject_id, given.reason),
+        given: Any = await parse_counted_form(call, visitor, decision.form, form)
+        act = decision.act or given.act
+        target = await decide(
+            *(call, visitor, act, decision.subject, decision.subject_id, given.reason),
             lambda ports: change(ports, given),
         )
     except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
         context = {**decision.context, "draft": asdict(draft)}
         told = _all_faults(decision.form, form, error) if isinstance(error, MissingField) else error
         return render_error(decision.template, visitor, told, **context)
-    return Redirect(decision.leads_to, status_code=303)
+    return target or Redirect(decision.leads_to, status_code=303)
 
 
 def _all_faults(cls: type[OperatorDecision], form: bytes, error: MissingField) -> InvalidInput:
@@ -90,5 +92,5 @@ def _all_faults(cls: type[OperatorDecision], form: bytes, error: MissingField) -
     return error
 
 
-_VALID_TEXTS = {"reason": "x", "subscription": "none", "role": "customer"}
+_VALID_TEXTS = {"reason": "x", "subscription": "none", "role": "customer", "act": "x"}
 """What takes the place of a missing field, so that the others are checked too."""

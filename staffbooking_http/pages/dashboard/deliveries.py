@@ -12,6 +12,7 @@ from litestar.response import Redirect, Template
 from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.webhooks.deliveries import WEBHOOK_EVENTS, DeliveryGroup
 from staffbooking_core.representations.events import TEST_EVENT_NAME
+from staffbooking_core.usecases.accounts import api_keys
 from staffbooking_core.usecases.webhooks import delivery_log, endpoints
 from staffbooking_http.api import query_string
 from staffbooking_http.api.query_string import PageNumber
@@ -22,6 +23,8 @@ from staffbooking_http.pages.session import PageRequest, drop_empty_fields, flas
 
 _DELIVERY_PATH = f"{ENDPOINT_PATH}/deliveries/{{delivery:str}}"
 _PAGE_SIZE = 20
+_NO_KEY = "ps_…"
+"""What stands in a line for programs in place of a key, while there is none."""
 _EVENTS = (*WEBHOOK_EVENTS, TEST_EVENT_NAME)
 _REDELIVERY_HOURS = (1, 24, 7 * 24, 30 * 24)
 
@@ -61,8 +64,11 @@ async def show_log(request: PageRequest) -> Template:
         wanted.state,
         wanted.event or None,
     )
+    keys = await api_keys.list_keys(call.ports, visit.visitor.user)
+    masked_keys = (key.masked_key for key in keys if key.is_active(call.now))
     return visit.render(
         "webhook.html",
+        masked_key=next(masked_keys, _NO_KEY),
         endpoint=found.endpoint,
         log=found,
         wanted=wanted,

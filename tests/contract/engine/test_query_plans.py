@@ -92,6 +92,7 @@ OTHERS = {
     "all busy": companions_writer.LIST_BUSY_SLOTS_OF_COMPANIONS,
     "names of services": companions_reader.LIST_SERVICE_NAMES,
     "pending companions": companions_reader.companions_after(51, Approval.PENDING),
+    "companions to approve": companions_reader.companions_to_approve_after(51),
     "pending items": portfolio.portfolio_items_after(51, PortfolioItemStatus.PENDING),
     **{
         f"newest reviews, hidden {hidden}": reviews.newest_reviews_before(51, hidden)

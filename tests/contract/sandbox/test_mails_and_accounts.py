@@ -7,8 +7,10 @@ from attrs import asdict, evolve
 
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.ports import MAX_SENT_MAILS, NewSentMail, SandboxMark, SentMail, Transaction
+from staffbooking_core.usecases import privacy
 from tests.contract.stores import OpenStore, read_store
 from tests.support.builders import DAY, NOW, POLICY, SECOND, add_booking, add_user
+from tests.support.memory_deployment import memory_ports
 
 pytestmark = pytest.mark.anyio
 
@@ -112,3 +114,11 @@ async def test_the_next_timer_is_the_first_after_now(store: OpenStore) -> None:
     assert (before.kind, before.due_at) == (due.kind, due.at)
     after = await read_store(store, lambda view: view.sandbox.next_timer(due.at + 9 * DAY))
     assert after is None
+
+
+async def test_erasure_deletes_the_kept_mails(store: OpenStore) -> None:
+    """Erasing anybody deletes all kept mails: those to others may name the person."""
+    await add_mails(store, "one", "two")
+    user = await add_user(store)
+    await privacy.erase_person(memory_ports(store=store), user.id)
+    assert list(await read_store(store, lambda view: view.sandbox.sent_mails(9))) == []

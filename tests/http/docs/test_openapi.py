@@ -204,6 +204,17 @@ async def test_the_docs_page_lists_every_endpoint(world: HttpDeployment) -> None
     assert POLICY.currency.code in page
 
 
+async def test_the_docs_page_is_folded(world: HttpDeployment) -> None:
+    """Each call and each shape is folded behind its name, and the contents lead to each part."""
+    page = (await world.client().get("/docs")).text
+    names = [f"{row.method} {row.path}" for row in ROWS]
+    assert page.count('<details class="docs-call">') >= len(names)
+    assert "<table" not in page
+    parts = re.findall(r'<a href="#([^"]+)"', page)
+    assert parts
+    assert all(f'id="{part}"' in page for part in parts)
+
+
 async def test_the_docs_page_renders_code(world: HttpDeployment) -> None:
     """The docs page renders code in descriptions as code and escapes nothing twice."""
     page = (await world.client().get("/docs")).text
