@@ -3,10 +3,11 @@
 They call the same use-cases as `/auth/*`, under the same access rules and rate limits.
 """
 
-from urllib.parse import parse_qsl, quote
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from attrs import asdict, frozen
-from litestar import get, post
+from litestar import Response, get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts.users import csrf_token, hash_session_token
@@ -17,6 +18,7 @@ from staffbooking_core.inputs import ForgotPassword, Login, Register
 from staffbooking_core.usecases.accounts import accounts, sessions
 from staffbooking_http.api import query_string, rate_limits, request_body
 from staffbooking_http.api.access import SignedOutAccess, session_cookie_header
+from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.security_log import watch_sign_in
 from staffbooking_http.pages.session import (
     SIGN_IN_PATH,
@@ -25,7 +27,6 @@ from staffbooking_http.pages.session import (
     PageRequest,
     find_visitor,
     get_call,
-    has_flash_code,
     read_form,
     render,
     render_error,
@@ -36,6 +37,9 @@ from staffbooking_http.routes.auth import sign_up
 
 _VERIFY_EMAIL_PATH = "/account/verify-email"
 _REGISTER_PATH = "/account/register"
+
+REGISTERED_CODE = "registered"
+"""The flash code of the home page for a new account."""
 
 
 @frozen(kw_only=True)
@@ -60,20 +64,18 @@ async def show_register(request: PageRequest) -> Template | Redirect:
 
 @post(_REGISTER_PATH, status_code=200)
 async def submit_register(request: PageRequest) -> Template | Redirect:
-    """Register the account and redirect to sign-in; on an error, show the form refilled."""
+    """Register the account, sign in and redirect to the return path; on an error, show the form
+    refilled."""
     call = get_call(request)
     way, raw = return_path(call), await request_body.read(call)
     draft = query_string.parse_form(_RegisterDraft, raw)
     try:
         await SignedOutAccess().admit(call)
         await sign_up(call, query_string.parse_form(Register, raw))
+        token = await _sign_in(call, query_string.parse_form(Login, raw))
     except (InvalidInput, RateLimitExceeded) as error:
         return render_error("register.html", None, error, draft=asdict(draft), way=way)
-    onward = f"&next={quote(way, safe='')}" if way else ""
-    return Redirect(f"{SIGN_IN_PATH}?{_REGISTERED_CODE}{onward}", status_code=303)
-
-
-_REGISTERED_CODE = "registered"
+    return _with_session(call, _redirect_to(way or f"/?{REGISTERED_CODE}"), token)
 
 
 @frozen(kw_only=True)
@@ -89,9 +91,7 @@ async def show_sign_in(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     way = return_path(call)
     if await find_visitor(call) is None:
-        return render(
-            "sign_in.html", way=way, is_new=has_flash_code(call, _REGISTERED_CODE.encode())
-        )
+        return render("sign_in.html", way=way)
     return _redirect_to(way)
 
 
@@ -105,9 +105,7 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     given = query_string.parse_form(Login, raw)
     resumed = query_string.parse_form(_ResumedForm, raw).resumed
     try:
-        with watch_sign_in(call, given.email):
-            address, origin = rate_limits.address_key(call), rate_limits.sign_in_origin(call)
-            _, token = await sessions.login(call.ports, given, address, origin)
+        token = await _sign_in(call, given)
     except (Unauthenticated, RateLimitExceeded) as error:
         template = "ended.html" if resumed else "sign_in.html"
         return render_error(
@@ -117,9 +115,25 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     if resumed and way:
         fields = parse_qsl(resumed)
         onward = render("resumed.html", csrf=csrf_token(token), way=way, fields=fields)
+    return _with_session(call, onward, token)
+
+
+async def _sign_in(call: Call, given: Login) -> str:
+    """Start a session and return its token. Raises Unauthenticated and RateLimitExceeded."""
+    with watch_sign_in(call, given.email):
+        address, origin = rate_limits.address_key(call), rate_limits.sign_in_origin(call)
+        _, token = await sessions.login(call.ports, given, address, origin)
+    return token
+
+
+_Answer = TypeVar("_Answer", bound=Response[Any])
+
+
+def _with_session(call: Call, answer: _Answer, token: str | None) -> _Answer:
+    """The answer with the cookie of the session; without a token, the cookie is cleared."""
     name, crumb = session_cookie_header(call.ports.policy, token)
-    onward.headers[name.decode()] = crumb.decode()
-    return onward
+    answer.headers[name.decode()] = crumb.decode()
+    return answer
 
 
 def _redirect_to(way: str) -> Redirect:
@@ -134,8 +148,7 @@ async def submit_sign_out(request: PageRequest) -> Redirect:
     if (visitor := await find_visitor(call)) is not None:
         await read_form(call, visitor, CsrfForm)
         await sessions.logout(call.ports, hash_session_token(visitor.token))
-        name, crumb = session_cookie_header(call.ports.policy, None)
-        home.headers[name.decode()] = crumb.decode()
+        _with_session(call, home, None)
     return home
 
 

@@ -15,6 +15,7 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import PageNumber
+from staffbooking_http.pages.account import REGISTERED_CODE
 from staffbooking_http.pages.agenda import agenda_context
 from staffbooking_http.pages.first_steps import load_first_steps
 from staffbooking_http.pages.landing import show_landing
@@ -23,6 +24,7 @@ from staffbooking_http.pages.session import (
     drop_empty_fields,
     find_visitor,
     get_call,
+    has_flash_code,
     render,
     require_signed_in,
 )
@@ -53,6 +55,7 @@ async def show_home(request: PageRequest) -> Template | Response[bytes]:
         "overview.html",
         visitor,
         overview=overview,
+        is_new=has_flash_code(call, REGISTERED_CODE.encode()),
         **(await agenda_context(call, visitor, overview) if is_staff else {}),
         conversations=[
             conversation_record(each, visitor.actor.user_id) for each in talks[:_MAX_CONVERSATIONS]

@@ -131,7 +131,7 @@ def create_environment(base_path: str) -> Environment:
         "base_path": base_path,
         "asset": lambda name: base_path + asset_path(name),
         "icon": draw_icon,
-        "languages": LANGUAGES,
+        "page_languages": LANGUAGES,
         "navigation": _navigation,
         "page_view": _page_view,
         "query": _format_query,

@@ -158,7 +158,7 @@ async def test_a_mail_is_found_and_its_link_works(world: HttpDeployment) -> None
     client = world.client()
     await register(client)
     await due_work.run_all_due(world.ports)
-    assert "/sandbox/mails" in (await client.get("/account/sign-in?registered")).text
+    assert "/sandbox/mails" in (await client.get("/?registered")).text
     text = (await client.get("/sandbox/mails")).text
     assert "nora@example.com" in text
     [link] = re.findall(r'href="https?://[^/]+(/account/verify-email/[^"]+)"', text)
@@ -172,7 +172,7 @@ async def test_mails_are_not_shown_where_they_are_sent(world: HttpDeployment) ->
     await register(client)
     await due_work.run_all_due(world.ports)
     assert (await client.get("/sandbox/mails", headers=PEOPLE)).status_code == 404
-    assert "/sandbox/mails" not in (await client.get("/account/sign-in?registered")).text
+    assert "/sandbox/mails" not in (await client.get("/?registered")).text
     keep_mails(world)
     assert "No mail yet" in (await world.client().get("/sandbox/mails", headers=PEOPLE)).text
 
