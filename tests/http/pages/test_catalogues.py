@@ -32,8 +32,8 @@ def entries(language: str) -> list[Message]:
     return [each for each in catalogues.read(language) if each.id and each.string]
 
 
-def texts(value: str | list[str] | tuple[str, ...]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
+def texts(value: str | list[str] | tuple[str, ...] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
 
 
 @LANGUAGE
