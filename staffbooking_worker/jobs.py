@@ -14,7 +14,13 @@ from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.companions import calendar_subscriptions
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
-from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
+from staffbooking_core.usecases.payments import (
+    event_polling,
+    operations,
+    payees,
+    reconciliation,
+    reconciliation_runs,
+)
 from staffbooking_core.usecases.webhooks import deliveries
 
 
@@ -55,6 +61,7 @@ JOBS = (
     Job("payees", payees.run_due_payee, idle_seconds=2),
     Job("processor-events", reconciliation.process_event, idle_seconds=0.5, concurrency=2),
     Job("lost-events", event_polling.poll_events, idle_seconds=30),
+    Job("reconciliation", reconciliation_runs.make_asked_run, idle_seconds=5),
     Job("alerts", timers.send_alert, idle_seconds=2),
     Job("events", deliveries.publish_events, idle_seconds=0.25, hint=Hint.EVENTS),
     Job("held-deliveries", deliveries.resume_held_deliveries, idle_seconds=2),

@@ -46,6 +46,7 @@ from staffbooking_core.ports import (
     Notification,
     NotificationKind,
     RebookingCredit,
+    ReconciliationRun,
     SentMail,
     SkippedRow,
     StoredResponse,
@@ -171,6 +172,12 @@ class ProcessorEventRow:
 
 
 @frozen
+class ReconciliationRow:
+    run: ReconciliationRun
+    lease: Lease | None = None
+
+
+@frozen
 class PayeeRow:
     payee: Payee
     lease: Lease | None = None
@@ -261,6 +268,7 @@ class MemoryState:
     timers: Table[int, TimerRow] = field(factory=Table)
     processor_events: Table[tuple[str, str], ProcessorEventRow] = field(factory=Table)
     cursors: Table[str, tuple[str, datetime]] = field(factory=Table)
+    reconciliations: Table[int, ReconciliationRow] = field(factory=Table)
     payees: Table[tuple[str, int], PayeeRow] = field(factory=Table)
     payee_by_ref: Table[tuple[str, str], int] = field(factory=Table)
     """The companion's id, by provider and reference."""

@@ -38,6 +38,10 @@ from staffbooking_adapters.memory.payments.inbox import InboxWriter
 from staffbooking_adapters.memory.payments.ledger import LedgerReader
 from staffbooking_adapters.memory.payments.operations import OperationsReader, OperationsWriter
 from staffbooking_adapters.memory.payments.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.memory.payments.reconciliations import (
+    ReconciliationsReader,
+    ReconciliationsWriter,
+)
 from staffbooking_adapters.memory.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.memory.sandbox.store import SandboxReader, SandboxWriter
 from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction, SharedState
@@ -149,6 +153,7 @@ def _view_of(tx: MemoryTransaction) -> ReadView:
         operations=OperationsReader(tx),
         ledger=LedgerReader(tx),
         cursors=CursorsReader(tx),
+        reconciliations=ReconciliationsReader(tx),
         payees=PayeesReader(tx),
         metrics=MetricsReader(tx),
         webhooks=WebhooksReader(tx),
@@ -179,6 +184,7 @@ def _begin_transaction(tx: MemoryTransaction) -> Transaction:
         ledger=LedgerReader(tx),
         inbox=InboxWriter(tx),
         cursors=CursorsWriter(tx),
+        reconciliations=ReconciliationsWriter(tx),
         payees=PayeesWriter(tx),
         webhooks=WebhooksWriter(tx),
         notifications=NotificationsWriter(tx),

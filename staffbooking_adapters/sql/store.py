@@ -54,6 +54,10 @@ from staffbooking_adapters.sql.payments.inbox import InboxWriter
 from staffbooking_adapters.sql.payments.ledger import LedgerReader
 from staffbooking_adapters.sql.payments.operations import OperationsReader, OperationsWriter
 from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.sql.payments.reconciliations import (
+    ReconciliationsReader,
+    ReconciliationsWriter,
+)
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.sql.sandbox.store import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.schema.accounts import inquiries
@@ -152,6 +156,7 @@ class SqlStore:
             operations=OperationsReader(connection),
             ledger=LedgerReader(connection),
             cursors=CursorsReader(connection),
+            reconciliations=ReconciliationsReader(connection),
             payees=PayeesReader(connection),
             metrics=MetricsReader(connection),
             webhooks=WebhooksReader(connection),
@@ -211,6 +216,7 @@ class SqlStore:
             ledger=LedgerReader(connection),
             inbox=InboxWriter(connection),
             cursors=CursorsWriter(connection),
+            reconciliations=ReconciliationsWriter(connection),
             payees=PayeesWriter(connection),
             webhooks=WebhooksWriter(connection, hints),
             notifications=NotificationsWriter(connection),

@@ -119,6 +119,7 @@ async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str
     if await seed.is_sample_missing(ports):
         render.print_note("Filling the database with sample people and a year of their bookings...")
         await seed.fill_database(ports)
+    await seed.open_accounts_of_older_samples(ports)
     sample = await seed.load_sample(ports, folder)
     welcome = guide.render_welcome(
         sample, settings.policy.base_url, folder, folder / LEDGER_CHECK_FILE

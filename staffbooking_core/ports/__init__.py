@@ -31,7 +31,12 @@ from staffbooking_core.ports.accounts import (
 )
 from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
 from staffbooking_core.ports.alerts import AlertsReadPort, AlertsWritePort, DueAlert
-from staffbooking_core.ports.audit import AuditReadPort, AuditWritePort
+from staffbooking_core.ports.audit import (
+    ALL_ENTRIES,
+    AuditFilters,
+    AuditReadPort,
+    AuditWritePort,
+)
 from staffbooking_core.ports.bookings import (
     BOOKING_OVERLAP,
     PARTY_DISABLED,
@@ -82,7 +87,13 @@ from staffbooking_core.ports.messages import (
     MessagesWritePort,
     UnreadMessage,
 )
-from staffbooking_core.ports.metrics import Backlog, MetricsReadPort
+from staffbooking_core.ports.metrics import (
+    MAX_COUNTED_WAITING,
+    Backlog,
+    MetricsReadPort,
+    Waiting,
+    WaitingKind,
+)
 from staffbooking_core.ports.notifications import (
     DueNotification,
     NotificationsReadPort,
@@ -100,6 +111,11 @@ from staffbooking_core.ports.processor import (
     PayeePage,
     PaymentProcessor,
     SandboxProcessor,
+)
+from staffbooking_core.ports.reconciliations import (
+    ReconciliationRun,
+    ReconciliationsReadPort,
+    ReconciliationsWritePort,
 )
 from staffbooking_core.ports.reviews import ALREADY_REVIEWED, ReviewsReadPort, ReviewsWritePort
 from staffbooking_core.ports.sandbox import (
@@ -158,12 +174,14 @@ class Ports:
 
 
 __all__ = [
+    "ALL_ENTRIES",
     "ALREADY_REVIEWED",
     "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
     "IN_PROGRESS",
     "MAX_COUNTED_DELIVERIES",
+    "MAX_COUNTED_WAITING",
     "MAX_LOGIN_ADDRESSES",
     "MAX_SAVED_PEOPLE",
     "MAX_SENT_MAILS",
@@ -175,6 +193,7 @@ __all__ = [
     "AlertsWritePort",
     "ApiKeyCaller",
     "ArmedFault",
+    "AuditFilters",
     "AuditReadPort",
     "AuditWritePort",
     "AuditedBooking",
@@ -254,6 +273,9 @@ __all__ = [
     "PubSub",
     "ReadView",
     "RebookingCredit",
+    "ReconciliationRun",
+    "ReconciliationsReadPort",
+    "ReconciliationsWritePort",
     "ReviewsReadPort",
     "ReviewsWritePort",
     "SandboxMark",
@@ -278,6 +300,8 @@ __all__ = [
     "UnreadMessage",
     "UserPresence",
     "Vault",
+    "Waiting",
+    "WaitingKind",
     "WebhookSender",
     "WebhookStats",
     "WebhooksReadPort",

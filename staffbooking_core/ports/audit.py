@@ -6,14 +6,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from staffbooking_core.domain.accounts.audit import AuditEntry, NewAuditEntry
+from attrs import frozen
+
+from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
+
+
+@frozen
+class AuditFilters:
+    """Which entries of the audit are wanted; None for all."""
+
+    subject: AuditSubject | None = None
+    code: str | None = None
+    """The code of the booking."""
+    actor_id: int | None = None
+    """The id of an admin."""
+    actor: str | None = None
+    """The name given at the command line."""
+
+
+ALL_ENTRIES = AuditFilters()
 
 
 class AuditReadPort(Protocol):
     """Queries on the audit."""
 
-    async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
-        """Up to `limit` entries after the newest `offset`, the newest first."""
+    async def audit_entries(
+        self, limit: int, offset: int = 0, filters: AuditFilters = ALL_ENTRIES
+    ) -> Sequence[AuditEntry]:
+        """Up to `limit` of the entries that all the filters select, after the newest `offset`, the
+        newest first."""
         ...
 
     async def audit_entries_about(self, user_id: int, limit: int) -> Sequence[AuditEntry]:

@@ -36,6 +36,10 @@ from staffbooking_core.ports.payees import PayeesReadPort, PayeesWritePort
 from staffbooking_core.ports.personal_data import PersonalDataReadPort, PersonalDataWritePort
 from staffbooking_core.ports.portfolio import PortfolioReadPort, PortfolioWritePort
 from staffbooking_core.ports.presence import PresenceReadPort, PresenceWritePort
+from staffbooking_core.ports.reconciliations import (
+    ReconciliationsReadPort,
+    ReconciliationsWritePort,
+)
 from staffbooking_core.ports.reviews import ReviewsReadPort, ReviewsWritePort
 from staffbooking_core.ports.sandbox import SandboxReadPort, SandboxWritePort
 from staffbooking_core.ports.saved import SavedReadPort, SavedWritePort
@@ -63,6 +67,7 @@ class ReadView:
     operations: OperationsReadPort
     ledger: LedgerReadPort
     cursors: CursorsReadPort
+    reconciliations: ReconciliationsReadPort
     payees: PayeesReadPort
     metrics: MetricsReadPort
     webhooks: WebhooksReadPort
@@ -98,6 +103,7 @@ class Transaction:
     ledger: LedgerReadPort
     inbox: InboxWritePort
     cursors: CursorsWritePort
+    reconciliations: ReconciliationsWritePort
     payees: PayeesWritePort
     webhooks: WebhooksWritePort
     notifications: NotificationsWritePort

@@ -10,7 +10,13 @@ from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.companions import calendar_subscriptions, images
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
-from staffbooking_core.usecases.payments import event_polling, operations, payees, reconciliation
+from staffbooking_core.usecases.payments import (
+    event_polling,
+    operations,
+    payees,
+    reconciliation,
+    reconciliation_runs,
+)
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.validation import validated
 
@@ -60,6 +66,7 @@ async def _run_due_item(ports: Ports) -> int:
         or await offline_notifications.notify_of_unread_messages(ports)
         or await offline_notifications.notify_departed_users(ports)
         or await calendar_subscriptions.read_due_calendar(ports)
+        or await reconciliation_runs.make_asked_run(ports)
         or await notifications.send_notifications(ports)
     )
 

@@ -74,7 +74,7 @@ def _compile(
 
 _RULES, _TRANSLATED_RULES = _compile(_SENTENCES), _compile(_TRANSLATED_SENTENCES)
 
-_PREDICATE = re.compile(r"(is|has|must|was|needs|does|lies|can't)\b")
+_PREDICATE = re.compile(r"(is|has|must|was|needs|does|lies|leads|asks|could|can't)\b")
 
 _FIELD_LABELS = {
     "content": "Your message",

@@ -16,7 +16,6 @@ from litestar.response import Redirect, Template
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.bounds import trimmed
 from staffbooking_core.domain.bookings.booking import CompanionRates, quote_price
-from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.companion import Companion, normalize_text
 from staffbooking_core.domain.companions.completeness import ProfilePart, missing_parts
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -38,6 +37,7 @@ from staffbooking_http.pages.pictures import (
     render_upload_error,
     uploaded_image,
 )
+from staffbooking_http.pages.rendering import view_of_scope
 from staffbooking_http.pages.session import (
     CsrfForm,
     DraftText,
@@ -52,6 +52,7 @@ from staffbooking_http.pages.session import (
     require_staff_member,
 )
 from staffbooking_http.pages.terms import figures_of
+from staffbooking_http.pages.time_zones import zone_groups
 
 _PATH, _TEMPLATE = "/staff/me", "profile.html"
 _FLASH_TEXTS = {
@@ -225,7 +226,13 @@ async def _profile_context(
         "preview": _preview(companion, shown, checked, policy),
         "example": _example_prices(shown, policy),
         "example_hours": _EXAMPLE_HOURS,
-        "timezones": sorted(availability.known_timezones()),
+        "zones": zone_groups(
+            view_of_scope(call.scope).locale,
+            call.now.date(),
+            shown.timezone,
+            shown.location_country,
+            shown.location_city,
+        ),
         "guesses_zone": profile["timezone"] == "UTC" and not profile["location_city"],
         "finest": policy.currency.to_decimal(1),
         "most_bytes": policy.max_image_bytes,

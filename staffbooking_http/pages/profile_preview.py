@@ -10,6 +10,7 @@ from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.companions import availability, booking_limits
+from staffbooking_core.domain.companions.companion import missing_fields
 from staffbooking_core.representations.companions import companion_detail
 from staffbooking_core.usecases.companions import profiles
 from staffbooking_http.api import query_string
@@ -40,13 +41,16 @@ class _PreviewQuery:
 
 @get(_PATH)
 async def preview_profile(request: PageRequest) -> Template | Redirect:
-    """Show the page of a profile that is not public yet; one that is, is led to."""
+    """Show the page of a profile that is not public yet; one that is, is led to, and so is the form
+    of one that lacks what customers see."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     query = query_string.parse_query(_PreviewQuery, drop_empty_fields(call.scope["query_string"]))
     companion = await profiles.get_profile(call.ports, visitor.actor)
     if companion.is_listed:
         return Redirect(f"/companions/{companion.id}", status_code=303)
+    if missing_fields(companion):
+        return Redirect("/staff/me", status_code=303)
     policy, now = call.ports.policy, await call.ports.clock.business()
     items = await profiles.list_portfolio_items(call.ports, visitor.actor)
     detail = companion_detail(companion, policy.currency, (), items)["companion"]

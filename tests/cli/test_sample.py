@@ -76,6 +76,17 @@ async def test_one_account_of_each_kind_is_open_to_everybody(filled: Ports) -> N
     }
 
 
+async def test_an_older_sample_opens_no_account_of_a_stranger(ports: Ports) -> None:
+    """The accounts of a sample that was made by an earlier version are opened, except those that
+    came after its admin."""
+    for email in (CUSTOMER_EMAIL, ADMIN_EMAIL, STAFF_EMAIL):
+        await add_user(ports.store, email=email)
+    for _ in range(2):
+        await seed.open_accounts_of_older_samples(ports)
+        opened = await sandbox.list_sample_accounts(ports)
+        assert [user.email for user in opened] == [CUSTOMER_EMAIL, ADMIN_EMAIL]
+
+
 async def test_the_past_leaves_no_mails(filled: Ports) -> None:
     """Mails of the sample's past are not kept: nobody sent them."""
     async with filled.store.read_view() as view:

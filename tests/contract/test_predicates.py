@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import product
@@ -56,7 +56,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, is_failed_refund
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
-from staffbooking_core.ports import BookingQuery
+from staffbooking_core.ports import BookingQuery, WaitingKind
 from tests.contract.stores import STORES, read_store
 from tests.contract.webhooks.delivery_helpers import (
     add_deliveries,
@@ -203,6 +203,12 @@ async def test_money_queries_match_the_domain(open_store, request, rows, payee_d
             ]
             backlog = {one.kind: (one.count, one.oldest) for one in await view.metrics.backlog(NOW)}
             assert backlog == expected_backlog(sample)
+            waiting = {
+                each.kind: each.count
+                for each in await view.metrics.waiting(NOW)
+                if each.kind is not WaitingKind.COMPANION
+            }
+            assert waiting == expected_waiting(sample)
         woken = await store.run_transaction(
             lambda tx: tx.operations.wake_payouts(companion_id, NOW)
         )
@@ -224,6 +230,26 @@ def expected_backlog(sample: Sample) -> dict[str, tuple[int, float]]:
     if sample.payee.next_at is not None and sample.payee.is_due(NOW):
         ages["payee"].append(NOW - sample.payee.next_at)
     return {kind: (len(each), max(each).total_seconds()) for kind, each in ages.items()}
+
+
+def expected_waiting(sample: Sample) -> dict[WaitingKind, int]:
+    """By kind, the number of bookings that wait for an operator at NOW."""
+    disputed = [each for each in sample.bookings if each.status is BookingStatus.DISPUTED]
+    payouts = Counter(each.payout_status for each in sample.bookings)
+    held = [each for each in disputed if each.payout_status is PayoutStatus.FROZEN]
+    found = {
+        WaitingKind.DISPUTE: len(disputed),
+        WaitingKind.OVERDUE_DISPUTE: sum(
+            each.dispute_respond_by is not None and each.dispute_respond_by <= NOW
+            for each in disputed
+        ),
+        WaitingKind.FAILED_PAYOUT: payouts[PayoutStatus.FAILED],
+        WaitingKind.HELD_PAYOUT: payouts[PayoutStatus.FROZEN] - len(held),
+        WaitingKind.FAILED_REFUND: sum(
+            len(failed_refunds(sample.operations_of(each))) for each in sample.bookings
+        ),
+    }
+    return {kind: count for kind, count in found.items() if count}
 
 
 @random_samples

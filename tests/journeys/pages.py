@@ -138,7 +138,6 @@ _OF_CUSTOMERS: tuple[PageState, ...] = (
 _OF_STAFF: tuple[PageState, ...] = (
     PageState("profile form", "staff", "/staff/me"),
     PageState("portfolio", "staff", "/staff/showcase"),
-    PageState("calendars", "staff", "/staff/calendars"),
     PageState("payouts", "staff", "/staff/payouts"),
     PageState("reviews", "staff", "/staff/reviews"),
     PageState("response to a review", "staff", "/staff/reviews/{review}"),
@@ -177,10 +176,28 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("earnings as a table", "staff", "/staff/payouts", _choose("As a table")),
     PageState("home, first steps", "beginner", "/"),
     PageState("profile form, empty", "beginner", "/staff/me"),
-    PageState("profile to come", "beginner", "/staff/me/preview"),
     PageState("portfolio, empty", "beginner", "/staff/showcase"),
     PageState("earnings, none yet", "beginner", "/staff/payouts"),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
+)
+
+
+def _make_feed(page: Page) -> None:
+    main = page.get_by_role("main")
+    if main.get_by_role("button", name="Make a feed").count():
+        main.get_by_role("button", name="Make a feed").click()
+    else:
+        main.locator("summary", has_text="Make a new address").click()
+        main.get_by_role("button", name="Replace the address").click()
+    page.get_by_text("It is shown this once").wait_for()
+
+
+_OF_CALENDARS: tuple[PageState, ...] = (
+    PageState("calendars", "staff", "/staff/calendars"),
+    PageState(
+        "calendars refused", "staff", "/staff/calendars", _submit_empty("^Add the calendar$")
+    ),
+    PageState("calendars feed", "staff", "/staff/calendars", _make_feed),
 )
 
 _OF_OPERATORS: tuple[PageState, ...] = (
@@ -321,6 +338,10 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
         "/admin/disputes/{disputed}/decision?outcome=refund",
         _submit_empty("^Decide for"),
     ),
+    PageState("audit", "admin", "/admin/audit"),
+    PageState("reconciliation", "admin", "/admin/reconciliation"),
+    PageState("audit filtered", "admin", "/admin/audit?subject=refund"),
+    PageState("audit refused", "admin", "/admin/audit?subject=all", status=422),
     PageState("money, none failed", "admin", "/admin/money"),
     PageState("money scheduled", "admin", "/admin/money?show=scheduled"),
     PageState("money held", "admin", "/admin/money?show=held"),
@@ -328,13 +349,6 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
     PageState("find a booking refused", "admin", "/admin/bookings?code=BK", status=422),
     PageState("money of a booking", "admin", "/admin/bookings/{completed}"),
     PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
-    PageState("payout to hold", "admin", "/admin/bookings/{completed}/payout/hold"),
-    PageState(
-        "payout to hold without a reason",
-        "admin",
-        "/admin/bookings/{completed}/payout/hold",
-        _submit_empty("^Hold the payout"),
-    ),
 )
 
 _OF_ACCOUNTS: tuple[PageState, ...] = (
@@ -374,6 +388,7 @@ PAGE_STATES = (
     *_OF_STAFF,
     *_HOURS,
     *_OF_STAFF_PROFILES,
+    *_OF_CALENDARS,
     *_OF_OPERATORS,
     *_OF_OPERATORS_OF_PEOPLE,
     *_REFUSED_BY_OPERATORS,

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.state import MemoryTransaction
-from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
+from staffbooking_core.domain.accounts.audit import (
+    BOOKING_SUBJECTS,
+    AuditEntry,
+    AuditSubject,
+    NewAuditEntry,
+)
+from staffbooking_core.ports import ALL_ENTRIES, AuditFilters
 
 
 @frozen
@@ -16,9 +22,12 @@ class AuditReader:
 
     tx: MemoryTransaction
 
-    async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
+    async def audit_entries(
+        self, limit: int, offset: int = 0, filters: AuditFilters = ALL_ENTRIES
+    ) -> Sequence[AuditEntry]:
         newest = sorted(self.tx.state.audit.items(), reverse=True)
-        return [self._with_actor(each) for _, each in newest[offset : offset + limit]]
+        found = [each for _, each in newest if _is_selected(each, filters)]
+        return [self._with_actor(each) for each in found[offset : offset + limit]]
 
     async def audit_entries_about(self, user_id: int, limit: int) -> Sequence[AuditEntry]:
         newest = sorted(self.tx.state.audit.items(), reverse=True)
@@ -43,3 +52,13 @@ class AuditWriter(AuditReader):
     async def add_audit_entry(self, entry: NewAuditEntry) -> None:
         number = next(self.tx.shared.audit_ids)
         self.tx.state.audit[number] = AuditEntry(id=number, **asdict(entry, recurse=False))
+
+
+def _is_selected(entry: AuditEntry, filters: AuditFilters) -> bool:
+    is_about = entry.subject in BOOKING_SUBJECTS and entry.subject_id == filters.code
+    return (
+        filters.subject in (None, entry.subject)
+        and (filters.code is None or is_about)
+        and filters.actor_id in (None, entry.actor_id)
+        and filters.actor in (None, entry.actor)
+    )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from attrs import asdict, frozen
-from sqlalchemy import Text, bindparam, func, insert, select
+from sqlalchemy import ColumnElement, Text, and_, bindparam, func, insert, select
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.accounts import audit
 from staffbooking_adapters.sql.schema.bookings import users
-from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
+from staffbooking_core.domain.accounts.audit import (
+    BOOKING_SUBJECTS,
+    AuditEntry,
+    AuditSubject,
+    NewAuditEntry,
+)
+from staffbooking_core.ports import ALL_ENTRIES, AuditFilters
 
 ADD_AUDIT_ENTRY = Statement(
     insert(audit).values(
@@ -30,9 +37,22 @@ _SELECT_NEWEST = (
 )
 
 
+_CONDITIONS: Mapping[str, ColumnElement[bool]] = {
+    "subject": audit.c.subject == bindparam("subject", type_=Text()),
+    "code": and_(
+        audit.c.subject_id == bindparam("code", type_=Text()),
+        audit.c.subject.in_(sorted(BOOKING_SUBJECTS)),
+    ),
+    "actor_id": audit.c.actor_id == bindparam("actor_id", type_=BigInt),
+    "actor": audit.c.actor == bindparam("actor", type_=Text()),
+}
+"""The condition of each field of `AuditFilters`."""
+
+
 @cache
-def newest_audit_entries(size: int) -> Statement:
-    return Statement(_SELECT_NEWEST.limit(size).offset(OFFSET_PARAM))
+def newest_audit_entries(size: int, *filters: str) -> Statement:
+    found = _SELECT_NEWEST.where(*(_CONDITIONS[name] for name in filters))
+    return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
 @cache
@@ -51,9 +71,12 @@ class AuditReader:
 
     connection: Connection
 
-    async def audit_entries(self, limit: int, offset: int = 0) -> Sequence[AuditEntry]:
-        statement = newest_audit_entries(page_size(limit))
-        rows = await self.connection.fetch_all(statement, offset=offset)
+    async def audit_entries(
+        self, limit: int, offset: int = 0, filters: AuditFilters = ALL_ENTRIES
+    ) -> Sequence[AuditEntry]:
+        given = {name: value for name, value in asdict(filters).items() if value is not None}
+        statement = newest_audit_entries(page_size(limit), *given)
+        rows = await self.connection.fetch_all(statement, offset=offset, **given)
         return [_to_audit_entry(row) for row in rows[:limit]]
 
     async def audit_entries_about(self, user_id: int, limit: int) -> Sequence[AuditEntry]:

@@ -68,13 +68,15 @@ _IS_REPLACED = exists().where(
     json_integer(_REPLACEMENT.c.command, "replaces") == payment_operations.c.n,
 )
 
+IS_OPEN_FAILED_REFUND = and_(is_failed_refund, ~_IS_REPLACED)
+
 
 @cache
 def failed_refunds_statement(size: int) -> Statement:
     return Statement(
         select(*BOOKING_COLUMNS, *OPERATION_COLUMNS)
         .join_from(payment_operations, bookings)
-        .where(is_failed_refund, ~_IS_REPLACED)
+        .where(IS_OPEN_FAILED_REFUND)
         .order_by(payment_operations.c.id)
         .limit(size)
         .offset(OFFSET_PARAM)

@@ -157,6 +157,9 @@ audit = Table(
     Column("reason", Text),
     Column("origin", Text),
     Index("ix_audit_subject", "subject_id", "subject", "id"),
+    Index("ix_audit_kind", "subject", "id"),
+    Index("ix_audit_actor_id", "actor_id", "id"),
+    Index("ix_audit_actor", "actor", "id"),
     sqlite_autoincrement=True,
 )
 """Changes by operators. Triggers refuse every change of a row but one that only sets `reason` or

@@ -172,3 +172,22 @@ partial_index(
     *(payees.c.provider, payees.c.next_at, payees.c.companion_id),
     where=payees.c.next_at.is_not(None),
 )
+
+reconciliation_runs = Table(
+    "reconciliation_runs",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("asked_at", Instant, nullable=False),
+    Column("asked_by", Text),
+    Column("finished_at", Instant),
+    Column("checked", BigInt, nullable=False),
+    Column("in_flight", BigInt, nullable=False),
+    Column("differences", BigInt, nullable=False),
+    Column("findings", Text, nullable=False),
+    Column("error", Text),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+)
+"""Runs of the reconciliation, asked for by the worker itself or by an operator."""
+is_unfinished_run = reconciliation_runs.c.finished_at.is_(None)
+partial_index("ix_reconciliation_runs_open", reconciliation_runs.c.id, where=is_unfinished_run)

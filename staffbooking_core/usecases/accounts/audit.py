@@ -21,6 +21,7 @@ from staffbooking_core.domain.accounts.audit import (
 )
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
+    AuditFilters,
     BookingWrite,
     OpenTransaction,
     Ports,
@@ -115,7 +116,20 @@ class _AuditedStore:
 
 
 @validated
-async def list_audit_entries(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[AuditEntry]:
-    """A page of the audit, the newest first, up to `limit + 1` entries."""
+async def list_audit_entries(
+    ports: Ports,
+    page: int = 1,
+    limit: int = 50,
+    subject: AuditSubject | None = None,
+    code: str | None = None,
+    actor: str | None = None,
+) -> Sequence[AuditEntry]:
+    """A page of the audit, the newest first, up to `limit + 1` entries: about one kind of subject,
+    about the booking with a code, by an admin with an e-mail address or by a name that was given
+    at the command line."""
     async with ports.store.read_view() as view:
-        return await view.audit.audit_entries(limit + 1, (page - 1) * limit)
+        admin = None if actor is None else await view.accounts.user_by_email(actor)
+        filters = AuditFilters(subject, code, actor=actor)
+        if admin is not None:
+            filters = AuditFilters(subject, code, actor_id=admin.id)
+        return await view.audit.audit_entries(limit + 1, (page - 1) * limit, filters)

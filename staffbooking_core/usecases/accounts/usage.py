@@ -37,6 +37,7 @@ class HourOfCalls:
 
     @property
     def total(self) -> int:
+        """The number of all calls."""
         return sum(self.calls.values())
 
 

@@ -67,6 +67,8 @@ class ShiftHours:
 
 @frozen(kw_only=True)
 class WeeklyShiftHours(ShiftHours):
+    """The hours of a shift on a day of the week."""
+
     weekday: Annotated[int, IntegerBounds(0, 6)]
     """Monday is 0."""
 

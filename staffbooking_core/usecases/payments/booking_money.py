@@ -54,6 +54,7 @@ class BookingMoney:
 
     @property
     def has_failed_refund(self) -> bool:
+        """Whether a refund can be ordered again."""
         return bool(self.failed_refunds)
 
 

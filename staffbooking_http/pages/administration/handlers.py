@@ -2,24 +2,26 @@
 
 from staffbooking_http.pages.administration import (
     approvals,
+    audit,
     disputes,
     endpoints,
     inquiries,
     money,
     overview,
     people,
-    person_decisions,
+    reconciliation,
     reviews,
 )
 
 PAGES = (
     *overview.PAGES,
+    *approvals.PAGES,
+    *audit.PAGES,
     *disputes.PAGES,
+    *endpoints.PAGES,
+    *inquiries.PAGES,
     *money.PAGES,
     *people.PAGES,
-    *person_decisions.PAGES,
-    *approvals.PAGES,
+    *reconciliation.PAGES,
     *reviews.PAGES,
-    *inquiries.PAGES,
-    *endpoints.PAGES,
 )

@@ -154,8 +154,9 @@ def operation_texts(operations: Iterable[Operation], currency: Currency) -> list
 def _operation_text(operation: Operation, currency: Currency) -> OperationText:
     minor = getattr(operation.command, "amount", None)
     state, kind = _STATUS_TEXTS[operation.status]
-    if operation.status is OperationStatus.DONE and operation.settlement is not None:
-        state, kind = _SETTLEMENT_TEXTS[operation.settlement]
+    is_done = operation.status is OperationStatus.DONE
+    if is_done and minor is not None and operation.kind is not OperationKind.OPEN_CHECKOUT:
+        state, kind = _SETTLEMENT_TEXTS[operation.settlement or SettlementStatus.SETTLED]
     return OperationText(
         _OPERATION_TITLES[operation.kind],
         operation.key.text,

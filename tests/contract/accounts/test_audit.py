@@ -7,8 +7,8 @@ from attrs import asdict
 from sqlalchemy import text
 
 from staffbooking_adapters.sql.engine.open import Statement
-from staffbooking_core.domain.accounts.audit import AuditEntry
-from staffbooking_core.ports import Transaction
+from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject
+from staffbooking_core.ports import AuditFilters, Transaction
 from tests.contract.stores import STORES, OpenStore, read_store
 from tests.support.builders import add_user, make_audit_entry
 
@@ -43,6 +43,31 @@ async def test_entries_come_in_pages(store: OpenStore):
     """A limit and an offset select a page of the audit."""
     await add_entries(store, *(make_audit_entry(actor=name) for name in "abc"))
     assert [each.actor for each in await list_entries(store, 1, 1)] == ["b"]
+
+
+async def test_entries_are_filtered(store: OpenStore):
+    """Each filter selects entries, and all that are given must hold; a booking's code selects what
+    was done to the booking alone."""
+    admin = await add_user(store)
+    given = (
+        {"subject": AuditSubject.PAYOUT, "subject_id": "BK7", "actor_id": admin.id},
+        {"subject": AuditSubject.DISPUTE, "subject_id": "BK7", "actor": "ana"},
+        {"subject": AuditSubject.PERSON, "subject_id": "BK7", "actor": "ana"},
+        {"subject": AuditSubject.DISPUTE, "subject_id": "BK8", "actor": "ana"},
+    )
+    await add_entries(store, *(make_audit_entry(**each) for each in given))
+    for filters, found in (
+        (AuditFilters(), [4, 3, 2, 1]),
+        (AuditFilters(subject=AuditSubject.DISPUTE), [4, 2]),
+        (AuditFilters(code="BK7"), [2, 1]),
+        (AuditFilters(actor_id=admin.id), [1]),
+        (AuditFilters(actor="ana"), [4, 3, 2]),
+        (AuditFilters(AuditSubject.DISPUTE, "BK7", actor="ana"), [2]),
+        (AuditFilters(AuditSubject.REFUND), []),
+    ):
+        async with store.read_view() as view:
+            entries = await view.audit.audit_entries(9, 0, filters)
+        assert [each.id for each in entries] == found
 
 
 async def test_an_admin_is_named_by_their_account(store: OpenStore):

@@ -16,6 +16,7 @@ from attrs import evolve
 from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
 from staffbooking_adapters.sql.accounts import audit, people, store as accounts_store
 from staffbooking_adapters.sql.bookings import (
+    earnings,
     reader as bookings_reader,
     request_context,
     spans as booking_spans,
@@ -83,6 +84,8 @@ OTHERS = {
     "all bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
+    "earnings": earnings.earnings_of(5_001),
+    "open earnings": earnings.open_earnings_of(501),
     "bookings since": booking_spans.companion_bookings_since(500),
     "bookings within": booking_spans.companion_bookings_within(501),
     "bookings between people": bookings_reader.bookings_between(50),
@@ -145,6 +148,7 @@ MONEY = {
     "debts": bookings_reader.DEBTS_OF,
     "unsettled": bookings_reader.unsettled_bookings(501),
     "backlog": metrics.GET_BACKLOG,
+    "waiting for operators": metrics.LIST_WAITING,
 }
 WEBHOOKS = {
     "endpoints of a user": webhooks_reader.ENDPOINTS_OF,
@@ -195,6 +199,10 @@ WEBHOOKS = {
         for answered in (None, False, True)
     },
     "audit of a person": audit.newest_audit_entries_about(51),
+    **{
+        f"audit by {name}": audit.newest_audit_entries(51, name)
+        for name in ("subject", "code", "actor_id", "actor")
+    },
     "inquiries": notifications_store.inquiries_after(501),
     "bookings of a person": privacy.LOCK_BOOKINGS_OF,
     "next bookings of a person": privacy.bookings_of_person_after(101),
@@ -246,7 +254,8 @@ BIG = (
     "|last_seen|person_terms|earlier|own|portfolio_items|inquiries)"
 )
 IN_ORDER = (
-    "(bookings_(newest|urgent|payouts)|payment_operations_failed_refunds"
+    "(bookings_(newest|urgent|payouts|disputes)|payment_operations_failed_refunds"
+    "|companions_pending|portfolio_items_pending|inquiries_waiting|webhook_endpoints_silent"
     "|processor_inbox_open(_intents)?|payees_due"
     "|events_unplaced|users_admins|webhook_deliveries_(done|held_since))"
 )

@@ -82,7 +82,7 @@ def filled(answer: httpx.Response) -> dict[str, Any]:
     areas = re.findall(
         r'<textarea [^>]*name="(\w+)"[^>]*>\n(.*?)</textarea>', answer.text, re.DOTALL
     )
-    zones = re.findall(r"<option selected>([^<]*)</option>", answer.text)
+    zones = re.findall(r'<option value="([^"]*)" selected>', answer.text)
     texts = [*areas, *(("timezone", zone) for zone in zones)]
     return {**found, **{name: html.unescape(text) for name, text in texts}}
 
@@ -332,9 +332,11 @@ async def test_a_listed_member_sees_the_public_page(world: HttpDeployment) -> No
 
 
 async def test_a_new_member_sees_the_page_to_come(each_world: HttpDeployment) -> None:
-    """The preview has the texts, the price and the free days, and turns its months."""
+    """The preview has the texts, the price and the free days, and turns its months; before there is
+    anything to see, it leads to the form."""
     client = await member(each_world, await newcomer(each_world))
-    assert (await client.get(PREVIEW)).status_code == 200
+    assert (await client.get(PREVIEW)).headers["location"] == ME
+    assert PREVIEW not in (await client.get(ME)).text
     await send(client, ME, **FILLED)
     page = (await client.get(PREVIEW)).text
     text = page_text(page)
@@ -351,6 +353,7 @@ async def test_a_new_member_sees_the_page_to_come(each_world: HttpDeployment) ->
 async def test_odd_days_of_the_preview_are_refused(world: HttpDeployment, query: str) -> None:
     """A day or month that is none is 422."""
     client = await member(world, await newcomer(world))
+    await send(client, ME, **FILLED)
     assert (await client.get(f"{PREVIEW}?{query}")).status_code == 422
 
 

@@ -12,10 +12,6 @@ const format = new Intl.NumberFormat(document.documentElement.lang, {
 for (const input of document.querySelectorAll("[data-submits]"))
   input.addEventListener("change", () => input.form.requestSubmit());
 
-const zone = form.querySelector("[data-guess]");
-const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
-if (zone && [...zone.options].some((option) => option.value === here)) zone.value = here;
-
 const text = (name) => form.elements[name].value.trim();
 const show = (name, words) => {
   for (const part of document.querySelectorAll(`[data-shows="${name}"]`)) part.textContent = words;

@@ -5,6 +5,6 @@ const likely = select.querySelector("optgroup");
 const option = [...select.options].find((each) => each.value === timeZone);
 
 if (option && option.parentElement !== likely) likely.prepend(option.cloneNode(true));
-if (option && select.dataset.unset !== undefined) {
+if (option && select.dataset.guess !== undefined) {
   likely.querySelector(`option[value="${CSS.escape(timeZone)}"]`).selected = true;
 }

@@ -1,0 +1,47 @@
+"""Runs of the reconciliation in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import frozen
+
+from staffbooking_adapters.memory.state import (
+    MemoryTransaction,
+    ReconciliationRow,
+    is_lease_active,
+)
+from staffbooking_core.ports import Lease, ReconciliationRun
+
+
+@frozen
+class ReconciliationsReader:
+    """Reads runs."""
+
+    tx: MemoryTransaction
+
+    async def reconciliation_runs(self, limit: int) -> Sequence[ReconciliationRun]:
+        newest = sorted(self.tx.state.reconciliations.items(), reverse=True)
+        return [row.run for _, row in newest[:limit]]
+
+
+@frozen
+class ReconciliationsWriter(ReconciliationsReader):
+    """Reads and writes runs."""
+
+    async def add_reconciliation(self, asked_at: datetime, asked_by: str | None) -> None:
+        number = len(self.tx.state.reconciliations) + 1
+        run = ReconciliationRun(id=number, asked_at=asked_at, asked_by=asked_by)
+        self.tx.state.reconciliations[number] = ReconciliationRow(run)
+
+    async def claim_reconciliation(self, now: datetime, lease: Lease) -> ReconciliationRun | None:
+        rows = self.tx.state.reconciliations
+        for number, row in sorted(rows.items()):
+            if row.run.finished_at is None and not is_lease_active(row.lease, now):
+                rows[number] = ReconciliationRow(row.run, lease)
+                return row.run
+        return None
+
+    async def finish_reconciliation(self, run: ReconciliationRun) -> None:
+        self.tx.state.reconciliations[run.id] = ReconciliationRow(run)

@@ -1,0 +1,46 @@
+"""What needs an operator: counts of what waits, the newest alerts, and this machine's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import frozen
+
+from staffbooking_core.domain.shared.clock_skew import find_clock_fault
+from staffbooking_core.ports import Ports, Waiting
+from staffbooking_core.usecases.accounts.administration import list_alerts
+from staffbooking_core.validation import validated
+
+
+@frozen
+class AlertLine:
+    """An alert about a booking; `code` is None where the booking is unknown."""
+
+    at: datetime
+    booking_id: int
+    code: str | None
+    text: str
+
+
+@frozen
+class Attention:
+    """What needs an operator now."""
+
+    waiting: Sequence[Waiting]
+    alerts: Sequence[AlertLine]
+    """The newest first."""
+    has_more_alerts: bool
+    clock_fault: str | None
+    """Why this process must not act by its clock; None if it may."""
+
+
+@validated
+async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attention:
+    """What needs an operator, with a page of the alerts."""
+    now = await ports.clock.business()
+    async with ports.store.read_view() as view:
+        waiting = await view.metrics.waiting(now)
+    alerts = [AlertLine(*each) for each in await list_alerts(ports, limit + 1, (page - 1) * limit)]
+    fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)
+    return Attention(waiting, alerts[:limit], len(alerts) > limit, fault)
