@@ -180,8 +180,15 @@ class PersonalDataWriter(PersonalDataReader):
         for place in [place for place in calls if place[0] == key.id]:
             del calls[place]
 
+    def _forget_saved(self, user_id: int) -> None:
+        """Delete whom the user saved, and the user as saved by others."""
+        saved = self.tx.state.saved_people
+        for pair in [pair for pair in saved if user_id in pair]:
+            saved.discard(pair)
+
     def _delete_owned_rows(self, user_id: int) -> None:
         """Delete the rows that belong to the user alone."""
+        self._forget_saved(user_id)
         state = self.tx.state
         for session in list(state.sessions.values()):
             if session.user_id == user_id:

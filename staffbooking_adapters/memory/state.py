@@ -240,6 +240,8 @@ class MemoryState:
     user_by_email: Table[str, int] = field(factory=Table)
     sessions: Table[bytes, Session] = field(factory=Table)
     login_addresses: Table[tuple[int, bytes], datetime] = field(factory=Table)
+    saved_people: Table[tuple[int, int], datetime] = field(factory=Table)
+    """When a customer saved a companion, by both ids."""
     """By user and digest: the time of the last login."""
     keys: Table[int, ApiKey] = field(factory=Table)
     key_by_digest: Table[bytes, int] = field(factory=Table)

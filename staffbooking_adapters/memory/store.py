@@ -23,6 +23,7 @@ from staffbooking_adapters.memory.companions.calendar_subscriptions import (
 )
 from staffbooking_adapters.memory.companions.portfolio import PortfolioReader, PortfolioWriter
 from staffbooking_adapters.memory.companions.reviews import ReviewsReader, ReviewsWriter
+from staffbooking_adapters.memory.companions.saved import SavedReader, SavedWriter
 from staffbooking_adapters.memory.companions.store import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.memory.idempotency import IdempotencyReader, IdempotencyWriter
 from staffbooking_adapters.memory.messaging.presence import PresenceReader, PresenceWriter
@@ -160,6 +161,7 @@ def _view_of(tx: MemoryTransaction) -> ReadView:
         messages=MessagesReader(tx),
         presence=PresenceReader(tx),
         personal_data=PersonalDataReader(tx),
+        saved=SavedReader(tx),
         sandbox=SandboxReader(tx),
     )
 
@@ -189,6 +191,7 @@ def _begin_transaction(tx: MemoryTransaction) -> Transaction:
         messages=MessagesWriter(tx),
         presence=PresenceWriter(tx),
         personal_data=PersonalDataWriter(tx),
+        saved=SavedWriter(tx),
         sandbox=SandboxWriter(tx),
     )
 

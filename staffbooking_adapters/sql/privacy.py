@@ -50,6 +50,7 @@ from staffbooking_adapters.sql.schema.accounts import (
     login_addresses,
     mutes,
     portfolio_items,
+    saved_people,
     skipped_rows,
 )
 from staffbooking_adapters.sql.schema.bookings import (
@@ -224,6 +225,10 @@ _IS_IN_AUDIT_OF_PERSON = or_(
 _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER_ID),
     (login_addresses, login_addresses.c.user_id == _USER_ID),
+    (
+        saved_people,
+        or_(saved_people.c.customer_id == _USER_ID, saved_people.c.companion_id == _USER_ID),
+    ),
     (
         api_key_calls,
         api_key_calls.c.key_id.in_(select(api_keys.c.id).where(api_keys.c.owner_id == _USER_ID)),

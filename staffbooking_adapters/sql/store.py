@@ -36,6 +36,7 @@ from staffbooking_adapters.sql.companions.calendar_subscriptions import (
 from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, PortfolioWriter
 from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
+from staffbooking_adapters.sql.companions.saved import SavedReader, SavedWriter
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
@@ -163,6 +164,7 @@ class SqlStore:
             messages=MessagesReader(connection),
             presence=PresenceReader(connection),
             personal_data=PersonalDataReader(connection),
+            saved=SavedReader(connection),
             sandbox=SandboxReader(connection),
         )
 
@@ -221,6 +223,7 @@ class SqlStore:
             messages=MessagesWriter(connection),
             presence=PresenceWriter(connection),
             personal_data=PersonalDataWriter(connection),
+            saved=SavedWriter(connection),
             sandbox=SandboxWriter(connection),
         )
 

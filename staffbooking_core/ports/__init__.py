@@ -127,6 +127,12 @@ from staffbooking_core.ports.sandbox import (
     SandboxWritePort,
     SentMail,
 )
+from staffbooking_core.ports.saved import (
+    MAX_SAVED_PEOPLE,
+    SavedPerson,
+    SavedReadPort,
+    SavedWritePort,
+)
 from staffbooking_core.ports.store import OpenTransaction, ReadView, Store, Transaction
 from staffbooking_core.ports.timers import Timer, TimersWritePort
 from staffbooking_core.ports.webhooks import (
@@ -177,6 +183,7 @@ __all__ = [
     "MAX_COUNTED_DELIVERIES",
     "MAX_COUNTED_WAITING",
     "MAX_LOGIN_ADDRESSES",
+    "MAX_SAVED_PEOPLE",
     "MAX_SENT_MAILS",
     "PARTY_DISABLED",
     "AccountsReadPort",
@@ -275,6 +282,9 @@ __all__ = [
     "SandboxProcessor",
     "SandboxReadPort",
     "SandboxWritePort",
+    "SavedPerson",
+    "SavedReadPort",
+    "SavedWritePort",
     "SearchCandidate",
     "SearchPage",
     "SentMail",

@@ -62,7 +62,8 @@ class PersonalDataWritePort(PersonalDataReadPort, Protocol):
         (`erase_statement`), the commands of finished checkouts
         (`erase_checkout_command`), payees (`erase_payee`), texts and addresses in the audit of what
         is or was theirs or by them (`erase_audit_entry`), the references that name event groups.
-        Deleted: sessions, API keys, portfolio items, calendar feed and subscriptions, muted
+        Deleted: sessions, API keys, saved people (theirs, and
+        them as saved by others), portfolio items, calendar feed and subscriptions, muted
         kinds, the time of their last connection; and with `email`, which is given where it is
         known to be theirs, its inquiries, and the address in skipped rows of imports. Notifications
         expire by themselves, as they are sent to no erased user; images and files of disputes are

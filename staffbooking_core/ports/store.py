@@ -42,6 +42,7 @@ from staffbooking_core.ports.reconciliations import (
 )
 from staffbooking_core.ports.reviews import ReviewsReadPort, ReviewsWritePort
 from staffbooking_core.ports.sandbox import SandboxReadPort, SandboxWritePort
+from staffbooking_core.ports.saved import SavedReadPort, SavedWritePort
 from staffbooking_core.ports.timers import TimersWritePort
 from staffbooking_core.ports.webhooks import WebhooksReadPort, WebhooksWritePort
 
@@ -74,6 +75,7 @@ class ReadView:
     messages: MessagesReadPort
     presence: PresenceReadPort
     personal_data: PersonalDataReadPort
+    saved: SavedReadPort
     sandbox: SandboxReadPort
 
 
@@ -108,6 +110,7 @@ class Transaction:
     messages: MessagesWritePort
     presence: PresenceWritePort
     personal_data: PersonalDataWritePort
+    saved: SavedWritePort
     sandbox: SandboxWritePort
 
 

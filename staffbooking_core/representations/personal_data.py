@@ -16,7 +16,7 @@ from staffbooking_core.representations.disputes import (
     DisputeFileRecord,
     OwnDisputeStatementRecord,
 )
-from staffbooking_core.representations.json_types import JsonSchema, Timestamp
+from staffbooking_core.representations.json_types import Id, JsonSchema, Timestamp
 from staffbooking_core.representations.messaging import MessageRecord
 from staffbooking_core.representations.webhooks import WebhookRecord
 
@@ -54,6 +54,13 @@ class _SettingsRecord(TypedDict):
     timezone: str | None
 
 
+class _SavedRecord(TypedDict):
+    """A staff member whom the user saved."""
+
+    companion_id: Id
+    saved_at: Timestamp
+
+
 class StaffData(TypedDict):
     """The data of a staff member."""
 
@@ -87,6 +94,7 @@ class AccountData(TypedDict):
 
     sessions: list[_SignInRecord]
     settings: _SettingsRecord
+    saved_people: list[_SavedRecord]
     api_keys: list[ApiKeyRecord]
     webhooks: list[WebhookRecord]
     portfolio: Sequence[Mapping[str, object]]

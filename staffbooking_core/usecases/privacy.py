@@ -12,7 +12,13 @@ from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.privacy import erase_companion, erase_user, has_open_obligations
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
-from staffbooking_core.ports import CompanionsWritePort, Ports, ReadView, Transaction
+from staffbooking_core.ports import (
+    MAX_SAVED_PEOPLE,
+    CompanionsWritePort,
+    Ports,
+    ReadView,
+    Transaction,
+)
 from staffbooking_core.representations.accounts import api_key_record, inquiry_record, user_record
 from staffbooking_core.representations.bookings import BookingRecord, booking_record
 from staffbooking_core.representations.calendars import (
@@ -239,6 +245,10 @@ async def _account_records(view: ReadView, user: User) -> AccountData:
             for each in sessions
         ],
         "settings": {"language": user.language, "theme": user.theme, "timezone": user.timezone},
+        "saved_people": [
+            {"companion_id": each.companion_id, "saved_at": format_instant(each.saved_at)}
+            for each in await view.saved.saved_people(user.id, MAX_SAVED_PEOPLE)
+        ],
         "api_keys": [api_key_record(each) for each in await view.accounts.api_keys_of(user.id)],
         "webhooks": [webhook_record(each) for each in await view.webhooks.endpoints_of(user.id)],
         "portfolio": [

@@ -43,6 +43,12 @@ async def show_terms(request: PageRequest) -> Template | Response[bytes]:
     return await _show_information(request, "terms.html")
 
 
+@get("/help")
+async def show_help(request: PageRequest) -> Template | Response[bytes]:
+    """Show what people ask, by what they do here."""
+    return await _show_information(request, "help.html")
+
+
 async def _show_information(request: PageRequest, template: str) -> Template | Response[bytes]:
     call = get_call(request)
     visitor = await find_visitor(call)
@@ -87,4 +93,4 @@ async def submit_contact(request: PageRequest) -> Template | Redirect:
     return Redirect(f"{_CONTACT_PATH}?{_SENT_CODE}", status_code=303)
 
 
-PAGES = (show_how_it_works, show_terms, show_contact, submit_contact)
+PAGES = (show_how_it_works, show_terms, show_help, show_contact, submit_contact)

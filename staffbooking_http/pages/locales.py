@@ -22,6 +22,8 @@ from staffbooking_core.domain.accounts.users import Language
 
 LANGUAGES: Mapping[str, str] = {
     Language.ENGLISH: "English",
+    Language.GERMAN: "Deutsch",
+    Language.PORTUGUESE: "Português",
 }
 """The name of each language in itself."""
 

@@ -17,7 +17,7 @@ from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.errors import InvalidInput, NotFound
 from staffbooking_core.inputs import Name
 from staffbooking_core.usecases.bookings import actions
-from staffbooking_core.usecases.companions import search
+from staffbooking_core.usecases.companions import saved, search
 from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.query_string import SearchCompanions
@@ -158,11 +158,15 @@ async def show_companion(request: PageRequest) -> Template | Response[bytes]:
     weekday = view_of_scope(call.scope).locale.formats.first_week_day
     month = await load_month(call.ports, seen["companion"]["id"], wanted, bounds, weekday)
     service = find_offered_service(seen["services"], chosen.service or "")
+    is_saved = visitor is not None and await saved.has_saved(
+        call.ports, visitor.user.id, seen["companion"]["id"]
+    )
     return render_public(
         call,
         visitor,
         _COMPANION_TEMPLATE,
         month=month,
+        is_saved=is_saved,
         chosen_day=month.find_day(chosen.date),
         carried={"service": service, "rebooking_of": chosen.rebooking_of},
         structured=describe_companion(

@@ -19,7 +19,7 @@ IDS_PER_PAGE = 10_000
 """A page of the sitemap has the companions of so many ids. Search engines take 50,000 links."""
 
 _MAX_PAGES = 10**15
-_PUBLIC_PATHS = ("/", "/find", "/how-it-works", "/terms", "/contact-us", "/docs")
+_PUBLIC_PATHS = ("/", "/find", "/how-it-works", "/help", "/terms", "/contact-us", "/docs")
 _PRIVATE_PATHS = (
     *("/account", "/admin", "/bookings", "/conversations", "/preferences"),
     *("/reviews", "/sandbox", "/staff", "/companions/*/request"),

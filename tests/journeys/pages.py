@@ -351,6 +351,11 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
     PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
 )
 
+_OF_ACCOUNTS: tuple[PageState, ...] = (
+    PageState("saved people", "customer", "/saved"),
+    PageState("help", "anybody", "/help"),
+)
+
 
 def _unfold_bar(page: Page) -> None:
     page.get_by_role("region", name="Demo").locator("summary").click()
@@ -391,4 +396,5 @@ PAGE_STATES = (
     *_PAGES_OF_BOOKINGS,
     *_BOOKINGS,
     *_OF_OPERATORS_OF_MONEY,
+    *_OF_ACCOUNTS,
 )

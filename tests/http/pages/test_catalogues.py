@@ -1,0 +1,119 @@
+"""The catalogues of languages: sound translations, complete for the pages named here, and used."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from babel.messages import Message
+
+from staffbooking_core.domain.accounts.users import Language
+from staffbooking_http.pages.locales import LANGUAGES, find_locale, load_translations
+from tests.http.deployment import HttpDeployment
+from tests.http.pages.test_account import ADA, SIGN_IN
+from tests.http.pages.test_bookings import PEOPLE
+from tests.support import catalogues
+
+pytestmark = pytest.mark.anyio
+
+COMPLETE = re.compile(
+    r"staffbooking_http/pages/(templates/(account/.*|saved|help|terms|contact|how_it_works|sign_in|"
+    r"ended|erasure)\.html|settings\.py|saved\.py)"
+)
+"""The files whose messages have to be translated."""
+PLACEHOLDER = re.compile(r"%\((\w+)\)([sd])|%%|\{(\w+)\}")
+TAG = re.compile(r"<[^>]*>")
+
+LANGUAGE = pytest.mark.parametrize("language", catalogues.TRANSLATED)
+
+
+def entries(language: str) -> list[Message]:
+    """The translated entries of a catalogue, without its header."""
+    return [each for each in catalogues.read(language) if each.id and each.string]
+
+
+def texts(value: str | list[str] | tuple[str, ...] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+@LANGUAGE
+def test_placeholders_and_tags_agree(language: str) -> None:
+    """A translation has the placeholders and the tags of its message: no value is lost, and none
+    is made up. A plural may leave its number out of the singular."""
+    for entry in entries(language):
+        ids, strings = texts(entry.id), texts(entry.string)
+        assert len(strings) == (2 if entry.pluralizable else 1), entry.id
+        for text in filter(None, strings):
+            for pattern in (PLACEHOLDER, TAG):
+                found = sorted(match[0] for match in pattern.finditer(text))
+                wanted = [sorted(match[0] for match in pattern.finditer(each)) for each in ids]
+                assert found in wanted, (entry.id, text)
+
+
+@LANGUAGE
+def test_nothing_is_guessed(language: str) -> None:
+    """No translation is fuzzy, and none is left over from a message that is gone."""
+    catalogue = catalogues.read(language)
+    assert not [each.id for each in catalogue if each.id and each.fuzzy]
+    assert not catalogue.obsolete
+
+
+@LANGUAGE
+def test_finished_pages_are_complete(language: str) -> None:
+    """All messages of the files in `COMPLETE` are translated."""
+    files = catalogues.messages()
+    assert [
+        message
+        for message in catalogues.missing(language)
+        if any(map(COMPLETE.fullmatch, files[message]))
+    ] == []
+
+
+def test_every_language_is_offered() -> None:
+    """Each language that an account may have is shown, and has its formats."""
+    assert set(LANGUAGES) == set(Language)
+    for language in Language:
+        assert find_locale("", language).formats.language == language
+
+
+def test_plurals_follow_the_language() -> None:
+    """One and many are told apart, also for nothing."""
+    plural = load_translations("de").ngettext
+    one, many = "%(num)d review", "%(num)d reviews"
+    assert [plural(one, many, number) for number in (0, 1, 2)] == [
+        "%(num)d Bewertungen",
+        "%(num)d Bewertung",
+        "%(num)d Bewertungen",
+    ]
+
+
+async def test_pages_speak_the_browsers_language(each_world: HttpDeployment) -> None:
+    """Texts, dates and money are those of the language that the browser asks for."""
+    client = each_world.client()
+    shown = (await client.get("/terms", headers={"accept-language": "de-AT,de;q=0.9"})).text
+    assert '<html lang="de"' in shown
+    assert "Stornoversicherung" in shown
+    portuguese = (await client.get("/terms", headers={"accept-language": "pt"})).text
+    assert '<html lang="pt"' in portuguese
+    assert "Seguro de cancelamento" in portuguese
+
+
+async def test_a_language_is_chosen_before_the_sign_in(world: HttpDeployment) -> None:
+    """The choice in the footer holds for the browser, whatever it asks for."""
+    client = world.client()
+    sent = await client.post("/preferences/language?next=/terms", data={"language": "de"})
+    assert sent.headers["location"] == "/terms"
+    shown = (await client.get("/terms", headers={"accept-language": "en"})).text
+    assert '<html lang="de"' in shown
+    await client.post("/preferences/language", data={"language": "xx"})
+    assert '<html lang="en"' in (await client.get("/terms")).text
+
+
+async def test_refusals_are_told_in_the_language(world: HttpDeployment) -> None:
+    """What use-cases refuse in English is told in the visitor's language."""
+    client = world.client()
+    client.headers.update({**PEOPLE, "accept-language": "de"})
+    refused = await client.post(SIGN_IN, data={**ADA, "password": "wrong"})
+    assert "Die E-Mail-Adresse oder das Passwort ist falsch." in refused.text
+    sent = await client.post("/contact-us", data={"name": "Ada", "email": "nobody", "message": "x"})
+    assert "Geben Sie eine E-Mail-Adresse wie name@example.com ein." in sent.text

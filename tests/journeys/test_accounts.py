@@ -1,0 +1,46 @@
+"""The account in a real browser: language, look, sessions and saved people."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.journeys.conftest import OpenPerson
+from tests.journeys.marketplace import Marketplace
+
+pytestmark = pytest.mark.journeys
+
+
+def test_the_account_is_kept_in_the_persons_language(
+    person: OpenPerson, market: Marketplace
+) -> None:
+    """A person chooses German and a theme, reads pages in German, ends another session, and saves
+    somebody."""
+    elsewhere, customer = person("customer"), person("customer")
+    customer.open("/account/preferences")
+    customer.choose("Language (optional)", "de")
+    customer.main.get_by_label("Dark").check()
+    customer.press("Save")
+    customer.reads("Ihre Wahl ist gespeichert", "Sprache und Aussehen")
+    page = customer.page.locator("html")
+    expect(page).to_have_attribute("lang", "de")
+    expect(page).to_have_attribute("data-theme", "dark")
+    customer.follow("Sitzungen")
+    customer.reads("Wo Sie angemeldet sind", "Chrome auf Linux", "dieses Gerät")
+    customer.press("Überall sonst abmelden")
+    customer.reads("Sie sind überall sonst abgemeldet")
+    elsewhere.page.goto(f"{market.url}/account")
+    expect(elsewhere.page).to_have_url(re.compile("/account/sign-in"))
+    customer.open(f"/companions/{market.user_id('staff')}")
+    customer.press("Für später merken")
+    customer.open("/saved")
+    customer.reads("Gemerkte Personen")
+    customer.press("Entfernen")
+    customer.reads("Von Ihrer Liste genommen", "Noch niemand gemerkt")
+    customer.open("/account/preferences")
+    customer.choose("Sprache (freiwillig)", "")
+    customer.main.get_by_label("System").check()
+    customer.press("Speichern")
+    customer.reads("Your choice is saved")
