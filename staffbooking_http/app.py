@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from attrs import evolve, frozen
 from litestar import Litestar
@@ -304,7 +305,7 @@ class StaffbookingApp(Litestar):
                 break
             if found and isinstance(found[0], PageResource) and found[0].takes("GET"):
                 break
-        return f"{self._base_path}{path or '/'}".encode()
+        return f"{self._base_path}{quote(path) or '/'}".encode()
 
     def _to_error_page(self, scope: Scope, reply: Reply) -> Reply:
         """The response to an unknown path or method in the form that the client accepts."""

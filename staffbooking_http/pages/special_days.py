@@ -1,5 +1,6 @@
 """Staff page of a month: hours of single days, bookings, and the limits of bookings."""
 
+import re
 from calendar import Calendar as WeekColumns, monthrange
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -60,6 +61,7 @@ _LIMIT_CHOICES: Mapping[str, Sequence[int]] = {
     "min_notice_hours": (0, 1, 2, 3, 4, 6, 12, 24, 48, 72, 168, 336, 720),
     "horizon_days": (7, 14, 30, 60, 90, 180, 365, 730, 1095),
 }
+_WHOLE = re.compile(r"[0-9]{1,9}")
 _UNITS = {"buffer_minutes": "minutes", "min_notice_hours": "hours", "horizon_days": "days"}
 
 
@@ -145,7 +147,7 @@ async def save_limits(request: PageRequest) -> Template | Redirect:
         given = read_draft(form).fields
         calendar = (await profiles.get_profile(call.ports, visitor.actor)).calendar
         wanted = {
-            name: int(given[name]) if given.get(name, "").isdecimal() else given.get(name)
+            name: int(given[name]) if _WHOLE.fullmatch(given.get(name, "")) else given.get(name)
             for name in _LIMIT_CHOICES
         }
         limits = structure(SetAvailability, {"timezone": calendar.timezone, **wanted})

@@ -88,8 +88,8 @@ async def test_the_address_of_a_form_leads_to_the_page_above(
     world: HttpDeployment, path: str
 ) -> None:
     """Loading an address that only takes POST leads a browser to a page; a program gets 405."""
-    address = path.replace("{number}", "1").replace("{reference}", "x")
-    is_for_customers = path.startswith("/companions/")
+    address = re.sub(r"\{[a-z]+\}", "1", path)
+    is_for_customers = path.startswith(("/companions/", "/saved/"))
     user = world.customer if is_for_customers else world.companion
     client = await world.signed_in_client(user.id)
     answer = await client.get(address, headers=PEOPLE)
@@ -98,6 +98,15 @@ async def test_the_address_of_a_form_leads_to_the_page_above(
     assert above == "/" or address.startswith(f"{above}/")
     assert (await client.get(above, headers=PEOPLE)).status_code in (200, 404)
     error_body(await client.get(address), 405, "method_not_allowed")
+
+
+async def test_a_path_breaks_no_header(world: HttpDeployment) -> None:
+    """A line break in the address of a form stays encoded where the answer leads to."""
+    path = "/companions/1%0D%0Aset-cookie:%20x=1/request"
+    answer = await world.client().get(f"{path}/price", headers=PEOPLE)
+    assert answer.status_code == 303
+    assert answer.headers["location"].lower().startswith("/companions/1%0d%0aset-cookie")
+    assert "set-cookie" not in answer.headers
 
 
 # Theme and locale -----------------------------------------------------------------------
