@@ -27,7 +27,7 @@ async def busy(content, timezone="UTC", window=WINDOW):
     found = await IcsCalendars("https://book.example.com:8443").parse_busy_times(
         content, timezone, window
     )
-    return [f"{span.starts_at:%m-%d %H:%M} - {span.ends_at:%m-%d %H:%M}" for span in found]
+    return [f"{span.starts_at:%m-%d %H:%M} - {span.ends_at:%m-%d %H:%M}" for span in found.times]
 
 
 NINE = ["03-10 09:00 - 03-10 10:00"]
@@ -447,3 +447,40 @@ async def test_occurrences_keep_their_local_time():
         "03-27 22:00 - 03-28 00:00",
         "03-28 21:00 - 03-28 23:00",
     ]
+
+
+# What gives no busy time ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (make_ics_hour("20270310T090000Z", "TRANSP:TRANSPARENT"), "free"),
+        ("TRANSP:TRANSPARENT", "free"),
+        (make_ics_hour("20270310T090000Z", "STATUS:CANCELLED"), "cancelled"),
+        (make_ics_hour("20270310T090000Z", "EXDATE:20270310T090000Z"), "cancelled"),
+        (make_ics_hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com"), "own_booking"),
+        ("DTSTART:20270310T090000Z", "moment"),
+        (make_ics_hour("20270201T090000Z"), "past"),
+        (make_ics_hour("20260201T090000Z", "RRULE:FREQ=DAILY;COUNT=9"), "past"),
+        (make_ics_hour("20280201T090000Z", "RRULE:FREQ=DAILY"), "too_far"),
+    ],
+)
+async def test_events_without_busy_times_are_counted_by_reason(lines, reason):
+    """Each event that gives no busy time counts once, with the reason; a repeated one that gives
+    some counts once too."""
+    weekly = make_ics_hour("20270302T110000Z", "RRULE:FREQ=WEEKLY;COUNT=3")
+    found = await IcsCalendars("https://book.example.com").parse_busy_times(
+        make_ics_calendar(weekly, lines), "UTC", WINDOW
+    )
+    assert (len(found.times), found.events, found.skipped) == (3, 1, {reason: 1})
+
+
+async def test_periods_of_free_busy_are_counted():
+    """A busy period counts as an event, a free one as left out."""
+    periods = "BEGIN:VFREEBUSY\nFREEBUSY:20270310T090000Z/PT1H,20270311T090000Z/PT1H\n"
+    free = "FREEBUSY;FBTYPE=FREE:20270312T090000Z/PT1H\nEND:VFREEBUSY\n"
+    found = await IcsCalendars("https://book.example.com").parse_busy_times(
+        make_ics_calendar(before=periods + free), "UTC", WINDOW
+    )
+    assert (found.events, found.skipped) == (2, {"free": 1})
