@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
+from typing import Annotated, TypeAlias
 
 from attrs import frozen
 
+from staffbooking_core.bounds import IntegerBounds
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.earnings import (
     Earning,
@@ -24,6 +26,7 @@ from staffbooking_core.validation import validated
 
 FIRST_YEAR, LAST_YEAR = 2000, 2100
 """The years that may be asked for."""
+_Year: TypeAlias = Annotated[int, IntegerBounds(FIRST_YEAR, LAST_YEAR)]
 _MAX_OF_A_YEAR = 5_000
 _MAX_OPEN = 500
 
@@ -50,7 +53,7 @@ class EarningsOverview:
 
 
 @validated
-async def get_earnings(ports: Ports, actor: Actor, year: int | None = None) -> EarningsOverview:
+async def get_earnings(ports: Ports, actor: Actor, year: _Year | None = None) -> EarningsOverview:
     """The staff member's earnings of a year, by default of the present one in their time zone. At
     most 5,000 bookings of the year and 500 open ones are read."""
     policy, now = ports.policy, await ports.clock.business()
