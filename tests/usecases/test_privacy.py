@@ -11,7 +11,6 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_core.domain.accounts.users import Actor, Subscription, User
@@ -19,24 +18,13 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.portfolio import Image
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, Unauthenticated
-from staffbooking_core.inputs import (
-    AddCalendarAddress,
-    CreateWebhook,
-    Login,
-    SubmitInquiry,
-    SubmitReview,
-)
+from staffbooking_core.inputs import CreateWebhook, Login, SubmitInquiry, SubmitReview
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.companions import (
-    calendar_subscriptions,
-    calendars,
-    images,
-    reviews,
-)
+from staffbooking_core.usecases.companions import calendars, images, reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries, notifications
 from staffbooking_core.usecases.payments import payees
@@ -153,30 +141,6 @@ async def test_a_staff_member_sees_what_they_took_in(scene: BookingScenario) -> 
     account = found["payout_account"]
     assert isinstance(account, dict)
     assert (account["provider"], account["country"]) == (ports.payments.name, "PT")
-
-
-async def test_other_calendars_are_exported_without_their_addresses(scene: BookingScenario) -> None:
-    """The export has names, hosts and busy times of other calendars, never their addresses."""
-    url = "https://calendar.example/private-x9/basic.ics"
-    fetcher = scene.ports.calendar_fetcher
-    assert isinstance(fetcher, MemoryCalendarFetcher)
-    fetcher.calendars[url] = make_ics_calendar(make_ics_hour())
-    command = AddCalendarAddress(url=url, name="Family")
-    await calendar_subscriptions.subscribe(scene.ports, scene.staff, command)
-    found = await exported(scene, scene.staff)
-    span = {"starts_at": "2027-03-10T09:00:00Z", "ends_at": "2027-03-10T10:00:00Z"}
-    at = format_instant(scene.ports.clock.wall())
-    assert found["calendar_addresses"] == [
-        {
-            "name": "Family",
-            "host": "calendar.example",
-            "created_at": at,
-            "read_at": at,
-            "busy_times": [span],
-        }
-    ]
-    assert "private-x9" not in json.dumps(found)
-    assert (await exported(scene, scene.customer))["calendar_addresses"] == []
 
 
 async def test_one_sees_what_one_complained_of() -> None:
