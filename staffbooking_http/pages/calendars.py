@@ -129,6 +129,14 @@ async def show_calendars(request: PageRequest) -> Template:
     return render(_TEMPLATE, visitor, done=_FLASH_TEXTS.get(done, ""), code=done, **context)
 
 
+async def _open_button(request: PageRequest) -> tuple[Call, SignedInUser]:
+    """The call of a form that is a button alone, CSRF-checked and counted, and who pressed it."""
+    call = get_call(request)
+    visitor = await require_staff_member(call, _PATH)
+    await read_form(call, visitor, CsrfForm)
+    return call, visitor
+
+
 # Other calendars --------------------------------------------------------------------------
 
 
@@ -151,9 +159,7 @@ async def add_calendar_address(request: PageRequest) -> Template | Redirect:
 @post(f"{_PATH}/addresses/{{number:str}}/read", status_code=200)
 async def read_calendar_now(request: PageRequest) -> Redirect:
     """Read a calendar now; the page then shows how it went."""
-    call = get_call(request)
-    visitor = await require_staff_member(call, _PATH)
-    await read_form(call, visitor, CsrfForm)
+    call, visitor = await _open_button(request)
     number = call.path_id("Calendar")
     try:
         found = await calendar_subscriptions.read_now(call.ports, visitor.actor, number)
@@ -165,9 +171,7 @@ async def read_calendar_now(request: PageRequest) -> Redirect:
 @post(f"{_PATH}/addresses/{{number:str}}/remove", status_code=200)
 async def remove_calendar_address(request: PageRequest) -> Redirect:
     """Remove a calendar with its busy times."""
-    call = get_call(request)
-    visitor = await require_staff_member(call, _PATH)
-    await read_form(call, visitor, CsrfForm)
+    call, visitor = await _open_button(request)
     await calendar_subscriptions.unsubscribe(call.ports, visitor.actor, call.path_id("Calendar"))
     return _redirect_with_flash("removed")
 
@@ -195,9 +199,7 @@ async def import_busy_times(request: PageRequest) -> Template | Redirect:
 @post(f"{_PATH}/busy/forget", status_code=200)
 async def clear_busy_times(request: PageRequest) -> Redirect:
     """Delete the busy times of the file."""
-    call = get_call(request)
-    visitor = await require_staff_member(call, _PATH)
-    await read_form(call, visitor, CsrfForm)
+    call, visitor = await _open_button(request)
     await calendars.clear_busy_times(call.ports, visitor.actor)
     return _redirect_with_flash("forgotten")
 
@@ -208,9 +210,7 @@ async def clear_busy_times(request: PageRequest) -> Redirect:
 @post(f"{_PATH}/feed", status_code=200)
 async def create_calendar_feed(request: PageRequest) -> Template:
     """Create or replace the calendar feed; only this response shows its URL."""
-    call = get_call(request)
-    visitor = await require_staff_member(call, _PATH)
-    await read_form(call, visitor, CsrfForm)
+    call, visitor = await _open_button(request)
     secret, _ = await calendars.create_feed(call.ports, visitor.actor)
     url = feed_url(call, secret)
     webcal = f"webcal://{url.partition('://')[2]}"
@@ -225,9 +225,7 @@ async def create_calendar_feed(request: PageRequest) -> Template:
 @post(f"{_PATH}/feed/revoke", status_code=200)
 async def revoke_calendar_feed(request: PageRequest) -> Redirect:
     """Remove the calendar feed, so that its URL stops working."""
-    call = get_call(request)
-    visitor = await require_staff_member(call, _PATH)
-    await read_form(call, visitor, CsrfForm)
+    call, visitor = await _open_button(request)
     await calendars.remove_feed(call.ports, visitor.actor)
     return _redirect_with_flash("revoked")
 

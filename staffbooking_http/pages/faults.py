@@ -61,6 +61,7 @@ _TRANSLATED_SENTENCES: tuple[tuple[str, str], ...] = (
     (r"has more than (?P<most>\d+) busy times", "It has more than %(most)s busy times."),
     (r"is of type (?P<type>\S+), and was sent as another",
      "It is a file of another type (%(type)s) than its name says."),
+    (r"must have at most (?P<most>\d+) characters", "Use at most %(most)s characters."),
     (r"must not be after (?P<last>\S+)", "Choose a date until %(last)s."),
 )  # fmt: skip
 """As `_SENTENCES`, for messages with figures or names that stay as they are in English."""

@@ -7,7 +7,6 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.companions.availability import local_date
-from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.shifts import join_week
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, invalid_field
@@ -19,8 +18,10 @@ from staffbooking_http.pages.hours_forms import (
     HoursDraft,
     draft_of_week,
     half_hours,
+    lead_to_draft,
     place_faults,
     read_draft,
+    read_refused_draft,
     structure_hours,
 )
 from staffbooking_http.pages.locales import PageLocale
@@ -41,7 +42,6 @@ _FLASH_TEXTS = {"hours": "Your hours are saved."}
 """Messages of the page by flash code in the query string."""
 _ALWAYS, _WEEKLY = "always", "weekly"
 """Values of the field `when`: any time, or the hours of the rows."""
-_MAX_QUERY_BYTES = 4_000
 _A_MONDAY = date(2026, 6, 1)
 
 
@@ -50,15 +50,10 @@ async def show_hours(request: PageRequest) -> Template:
     """Show the weekly hours; with a draft in the query string, that draft."""
     call = get_call(request)
     visitor = await require_staff_member(call, _PATH)
-    companion = await profiles.get_profile(call.ports, visitor.actor)
     query = call.scope["query_string"]
     draft = read_draft(query) if b"timezone=" in query else None
-    return render(
-        _TEMPLATE,
-        visitor,
-        done=flash_text(call, _FLASH_TEXTS),
-        **await _context(call, companion, draft),
-    )
+    context = await _context(call, visitor, draft)
+    return render(_TEMPLATE, visitor, done=flash_text(call, _FLASH_TEXTS), **context)
 
 
 @post(_PATH, status_code=200)
@@ -68,26 +63,16 @@ async def save_hours(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     visitor = await require_staff_member(call, _PATH)
     form = await read_verified_form(call, visitor)
-    draft = HoursDraft({}, {})
     try:
         await rate_limits.count_user(call, visitor.user.id)
         draft = read_draft(form)
-        step = draft.fields.get("step", "save")
-        if step == "save":
+        if draft.step == "save":
             await _save(call, visitor, draft)
             return Redirect(f"{_PATH}?hours", status_code=303)
     except (InvalidInput, RateLimitExceeded) as error:
-        draft = draft if draft.fields else _read_leniently(form)
-        companion = await profiles.get_profile(call.ports, visitor.actor)
-        return render_error(_TEMPLATE, visitor, error, **await _context(call, companion, draft))
-    return await _show_step(call, visitor, draft, step)
-
-
-def _read_leniently(form: bytes) -> HoursDraft:
-    try:
-        return read_draft(form)
-    except InvalidInput:
-        return HoursDraft({}, {})
+        context = await _context(call, visitor, read_refused_draft(form))
+        return render_error(_TEMPLATE, visitor, error, **context)
+    return await _take_step(call, visitor, draft)
 
 
 async def _save(call: Call, visitor: SignedInUser, draft: HoursDraft) -> None:
@@ -104,22 +89,20 @@ async def _save(call: Call, visitor: SignedInUser, draft: HoursDraft) -> None:
         raise place_faults(error, places) from None
 
 
-async def _show_step(
-    call: Call, visitor: SignedInUser, draft: HoursDraft, step: str
-) -> Template | Redirect:
-    """Lead to the form after a step, which is in the address unless it is too long for one."""
+async def _take_step(call: Call, visitor: SignedInUser, draft: HoursDraft) -> Template | Redirect:
+    """The form after a step, at the row of its day."""
+    step = draft.step
     fields = {name: value for name, value in draft.fields.items() if name in ("timezone", "when")}
     changed = HoursDraft({"timezone": "", **fields}, draft.rows).apply(step)
-    query = changed.to_query()
-    if len(query) <= _MAX_QUERY_BYTES:
-        day = step.split("-")[1] if "-" in step else WEEKDAYS[0]
-        return Redirect(f"{_PATH}?{query}#day-{day[:1]}", status_code=303)
-    companion = await profiles.get_profile(call.ports, visitor.actor)
-    return render(_TEMPLATE, visitor, **await _context(call, companion, changed))
+    day = step.split("-")[1] if "-" in step else WEEKDAYS[0]
+    return lead_to_draft(_PATH, changed, f"day-{day[:1]}") or render(
+        _TEMPLATE, visitor, **await _context(call, visitor, changed)
+    )
 
 
-async def _context(call: Call, companion: Companion, draft: HoursDraft | None) -> dict[str, Any]:
+async def _context(call: Call, visitor: SignedInUser, draft: HoursDraft | None) -> dict[str, Any]:
     """The template context: the stored hours, or a draft in their place."""
+    companion = await profiles.get_profile(call.ports, visitor.actor)
     calendar = companion.calendar
     locale = view_of_scope(call.scope).locale
     shown = draft or draft_of_week(

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+from litestar.response import Redirect
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.companions.availability import format_hhmm
@@ -23,6 +24,7 @@ SINGLE_DAY = "d"
 _FIELD = re.compile(r"(from|to)-([0-6d])-([0-9]{1,2})")
 _STEP = re.compile(r"(add|remove)-([0-6d])(?:-([0-9]{1,2}))?")
 _MAX_FIELDS = 400
+_MAX_QUERY_BYTES = 4_000
 _NEW_ROW = ("09:00", "17:00")
 _HALF_HOUR = 30
 _WEEK = 7 * 24 * 60
@@ -45,10 +47,15 @@ class HoursRow:
 class HoursDraft:
     """A form with rows of hours as it was submitted, to check it and to show it again."""
 
-    fields: Mapping[str, str]
+    fields: Mapping[str, str] = field(factory=dict)
     """The fields other than rows."""
-    rows: Mapping[str, Sequence[HoursRow]]
+    rows: Mapping[str, Sequence[HoursRow]] = field(factory=dict)
     """The rows by the key of their day."""
+
+    @property
+    def step(self) -> str:
+        """What its button does: `save`, or a step of `apply`."""
+        return self.fields.get("step", "save")
 
     def apply(self, step: str) -> "HoursDraft":
         """The draft after a step: `add-KEY`, `remove-KEY-N` or `copy`, which gives Monday's hours
@@ -115,6 +122,22 @@ def read_draft(form: bytes) -> HoursDraft:
     for (key, _), row in sorted(found.items()):
         rows.setdefault(key, []).append(HoursRow(row.get("from", ""), row.get("to", "")))
     return HoursDraft(fields, rows)
+
+
+def read_refused_draft(form: bytes) -> HoursDraft:
+    """The draft that refills a refused form; empty for one of too many fields."""
+    try:
+        return read_draft(form)
+    except InvalidInput:
+        return HoursDraft()
+
+
+def lead_to_draft(path: str, draft: HoursDraft, fragment: str) -> Redirect | None:
+    """A redirect to a form that shows the draft in its address; None where it is too long."""
+    query = draft.to_query()
+    if len(query) > _MAX_QUERY_BYTES:
+        return None
+    return Redirect(f"{path}?{query}#{fragment}", status_code=303)
 
 
 def draft_of_week(fields: Mapping[str, str], shifts: Iterable[WeeklyShift]) -> HoursDraft:

@@ -175,6 +175,11 @@ def drop_empty_fields(raw: bytes) -> bytes:
     return b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
 
 
+def read_query(call: Call, cls: type[FormT]) -> FormT:
+    """The parsed query string without its empty fields. Raises InvalidInput."""
+    return query_string.parse_query(cls, drop_empty_fields(call.scope["query_string"]))
+
+
 async def parse_counted_form(
     call: Call, visitor: SignedInUser, cls: type[FormT], form: bytes
 ) -> FormT:

@@ -26,8 +26,10 @@ from staffbooking_http.pages.hours_forms import (
     SINGLE_DAY,
     HoursDraft,
     HoursRow,
+    lead_to_draft,
     place_faults,
     read_draft,
+    read_refused_draft,
     structure_hours,
     to_row,
 )
@@ -54,7 +56,6 @@ _FLASH_TEXTS = {
 }
 """Messages of the page by flash code in the query string."""
 _MAX_SPECIAL_SHOWN = 40
-_MAX_QUERY_BYTES = 4_000
 _LIMIT_CHOICES: Mapping[str, Sequence[int]] = {
     "buffer_minutes": (0, 15, 30, 45, 60, 90, 120, 180, 240),
     "min_notice_hours": (0, 1, 2, 3, 4, 6, 12, 24, 48, 72, 168, 336, 720),
@@ -79,12 +80,8 @@ async def show_month(request: PageRequest) -> Template:
     call = get_call(request)
     visitor = await require_staff_member(call, _PATH)
     draft = read_draft(call.scope["query_string"])
-    return render(
-        _TEMPLATE,
-        visitor,
-        done=flash_text(call, _FLASH_TEXTS),
-        **await _context(call, visitor, draft, is_draft="kind" in draft.fields),
-    )
+    context = await _context(call, visitor, draft, is_draft="kind" in draft.fields)
+    return render(_TEMPLATE, visitor, done=flash_text(call, _FLASH_TEXTS), **context)
 
 
 @post(_PATH, status_code=200)
@@ -94,22 +91,19 @@ async def save_days(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     visitor = await require_staff_member(call, _PATH)
     form = await read_verified_form(call, visitor)
-    draft = HoursDraft({}, {})
     try:
         await rate_limits.count_user(call, visitor.user.id)
         draft = read_draft(form)
-        step = draft.fields.get("step", "save")
-        if step == "save":
+        if draft.step == "save":
             return await _save(call, visitor, draft)
     except (InvalidInput, RateLimitExceeded) as error:
-        context = await _context(call, visitor, draft, is_draft=True)
+        context = await _context(call, visitor, read_refused_draft(form), is_draft=True)
         return render_error(_TEMPLATE, visitor, error, **context)
     kept = {name: draft.fields.get(name, "") for name in ("first", "last")}
-    changed = HoursDraft({**kept, "kind": _SPECIAL}, draft.rows).apply(step)
-    query = changed.to_query()
-    if len(query) <= _MAX_QUERY_BYTES:
-        return Redirect(f"{_PATH}?{query}#day-hours", status_code=303)
-    return render(_TEMPLATE, visitor, **await _context(call, visitor, changed, is_draft=True))
+    changed = HoursDraft({**kept, "kind": _SPECIAL}, draft.rows).apply(draft.step)
+    return lead_to_draft(_PATH, changed, "day-hours") or render(
+        _TEMPLATE, visitor, **await _context(call, visitor, changed, is_draft=True)
+    )
 
 
 async def _save(call: Call, visitor: SignedInUser, draft: HoursDraft) -> Redirect:
@@ -151,7 +145,7 @@ async def save_limits(request: PageRequest) -> Template | Redirect:
         limits = structure(SetAvailability, {"timezone": calendar.timezone, **wanted})
         await profiles.set_availability(call.ports, visitor.actor, limits)
     except (InvalidInput, RateLimitExceeded) as error:
-        context = await _context(call, visitor, HoursDraft({}, {}), is_draft=False)
+        context = await _context(call, visitor, HoursDraft(), is_draft=False)
         return render_error(_TEMPLATE, visitor, error, **context)
     return Redirect(f"{_PATH}?limits", status_code=303)
 
@@ -179,6 +173,7 @@ async def _context(
     columns = WeekColumns(locale.formats.first_week_day)
     weeks = columns.monthdatescalendar(first.year, first.month)
     limits = agenda.calendar.limits
+    shown = draft if is_draft else _draft_of_day(day)
     cells = {each.date: _to_cell(locale, agenda, each, now) for each in agenda.days}
     return {
         "month": {
@@ -190,9 +185,8 @@ async def _context(
         },
         "cell": cells[day.date],
         "agenda": agenda,
-        "draft": draft if is_draft else _draft_of_day(day),
-        "rows_of_day": (draft if is_draft else _draft_of_day(day)).rows.get(SINGLE_DAY)
-        or [HoursRow()],
+        "draft": shown,
+        "rows_of_day": shown.rows.get(SINGLE_DAY) or [HoursRow()],
         "special": list_special_days(agenda.calendar, agenda.today)[:_MAX_SPECIAL_SHOWN],
         "limits": limits,
         "notice": timedelta(hours=limits.min_notice_hours),

@@ -9,7 +9,7 @@ Messages are in templates (`_("…")`, `ngettext`, `{% trans %}`), and in Python
 - constants whose name ends with TEXT(S), LABEL(S), SENTENCE(S), DESCRIPTION(S) or TITLE(S): the
   values of mappings, the last elements of pairs;
 - labels of `NavigationItem`, and the sentences of the guidance of bookings;
-- the messages of errors, as pages tell them.
+- the messages of errors, as pages tell them, and of the checks of values that fields share.
 """
 
 import ast
@@ -22,8 +22,10 @@ from pathlib import Path
 from babel.messages import Catalog, pofile
 from babel.messages.extract import extract
 
+from staffbooking_core import value_checks
 from staffbooking_core.domain.accounts.users import Language
 from staffbooking_core.domain.bookings import guidance
+from staffbooking_core.domain.webhooks import url_safety
 from staffbooking_http.pages import faults
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +48,7 @@ _MESSAGE_PLACE = {
 """Where the message stands among the arguments of each error."""
 _FIELD_ERRORS = {"invalid_field", "FieldError"}
 _FAULT_RULES = faults._RULES + faults._TRANSLATED_RULES
+_VALUE_CHECKS = (Path(value_checks.__file__), Path(url_safety.__file__))
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -68,6 +71,8 @@ def _all_messages() -> Iterator[tuple[Path, Message]]:
     for family in ("staffbooking_core", "staffbooking_http/api"):
         for path in sorted((ROOT / family).rglob("*.py")):
             yield from ((path, message) for message in _error_messages(_parse(path)))
+    for path in _VALUE_CHECKS:
+        yield from ((path, message) for message in _check_messages(_parse(path)))
     cells = [cell for row in guidance._TABLE.values() for cell in row.values()]
     for cell in cells:
         for sentence in filter(None, (cell.sentence, cell.late_sentence)):
@@ -139,9 +144,21 @@ def _error_messages(tree: ast.Module) -> Iterator[str]:
                 ):
                     yield text
             case ast.Call(func=ast.Name(id=name), args=[_, fault, *_]) if name in _FIELD_ERRORS:
-                text = _text(fault)
-                if text and not any(pattern.fullmatch(text) for pattern, _ in _FAULT_RULES):
-                    yield faults.english_fault(text)
+                yield from _fault_messages(_text(fault))
+
+
+def _check_messages(tree: ast.Module) -> Iterator[str]:
+    """The faults of values that a module raises as ValueError."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="ValueError"), args=[ast.Constant(value=str(fault))]):
+                yield from _fault_messages(fault)
+
+
+def _fault_messages(fault: str | None) -> Iterator[str]:
+    """The sentence of a fault that has none in the rules of forms."""
+    if fault and not any(pattern.fullmatch(fault) for pattern, _ in _FAULT_RULES):
+        yield faults.english_fault(fault)
 
 
 def _text(node: ast.expr) -> str | None:

@@ -8,7 +8,7 @@ from staffbooking_http.pages.session import require_signed_in
 async def require_operator(call: Call) -> SignedInUser:
     """The signed-in admin. Raises SignInRequired, and NotFound for others: operators' pages are
     not there for them."""
-    visitor = await require_signed_in(call)
-    if not visitor.actor.is_admin:
+    operator = await require_signed_in(call)
+    if not operator.actor.is_admin:
         raise NotFound("Page")
-    return visitor
+    return operator

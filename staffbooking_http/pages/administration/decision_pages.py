@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from attrs import asdict, field, frozen
+from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts.audit import AuditSubject
@@ -14,9 +15,12 @@ from staffbooking_core.operator_inputs import OperatorDecision
 from staffbooking_core.ports import Ports
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.pages.administration.access import require_operator
 from staffbooking_http.pages.administration.decisions import decide
 from staffbooking_http.pages.session import (
     DraftText,
+    PageRequest,
+    get_call,
     parse_counted_form,
     read_verified_form,
     render,
@@ -26,7 +30,7 @@ from staffbooking_http.pages.session import (
 
 @frozen(kw_only=True)
 class Decision:
-    """What a page asks an operator to decide."""
+    """What a page asks an operator to decide, and what then changes."""
 
     template: str
     """It says what follows, and asks for the fields of `form`."""
@@ -37,6 +41,9 @@ class Decision:
     leads_to: str
     """The path of the page that is shown afterwards."""
     form: type[OperatorDecision] = OperatorDecision
+    change: Callable[[Ports, Any], Awaitable[Redirect | None]]
+    """It gets audited ports and the parsed form, and may lead elsewhere than to `leads_to`. Raises
+    InvalidInput and RuleBroken for what is refused."""
     context: Mapping[str, Any] = field(factory=dict)
 
 
@@ -52,33 +59,41 @@ class _Draft:
     role: DraftText = ""
 
 
-def show_decision(visitor: SignedInUser, decision: Decision) -> Template:
-    """The page that asks."""
-    return render(decision.template, visitor, draft=asdict(_Draft()), **decision.context)
+def decision_page(
+    path: str, ask: Callable[[Call, SignedInUser], Awaitable[Decision]]
+) -> tuple[Any, Any]:
+    """The handlers of a page: one shows the decision that `ask` finds for a request of an operator,
+    the other takes it. A refused form is shown again with its faults."""
+
+    @get(path)
+    async def show(request: PageRequest) -> Template:
+        call = get_call(request)
+        operator = await require_operator(call)
+        decision = await ask(call, operator)
+        return render(decision.template, operator, draft=asdict(_Draft()), **decision.context)
+
+    @post(path, status_code=200)
+    async def take(request: PageRequest) -> Template | Redirect:
+        call = get_call(request)
+        operator = await require_operator(call)
+        return await _take(call, operator, await ask(call, operator))
+
+    return show, take
 
 
-async def take_decision(
-    call: Call,
-    visitor: SignedInUser,
-    decision: Decision,
-    change: Callable[[Ports, Any], Awaitable[Redirect | None]],
-) -> Template | Redirect:
-    """Make the change on audited ports, with the parsed form, and go where it or the decision
-    leads; a refused form is shown again with its faults. `change` may also raise InvalidInput and
-    RuleBroken."""
-    form = await read_verified_form(call, visitor)
-    draft = query_string.parse_form(_Draft, form)
+async def _take(call: Call, operator: SignedInUser, decision: Decision) -> Template | Redirect:
+    form = await read_verified_form(call, operator)
     try:
-        given: Any = await parse_counted_form(call, visitor, decision.form, form)
+        given: Any = await parse_counted_form(call, operator, decision.form, form)
         act = decision.act or given.act
         target = await decide(
-            *(call, visitor, act, decision.subject, decision.subject_id, given.reason),
-            lambda ports: change(ports, given),
+            *(call, operator, act, decision.subject, decision.subject_id, given.reason),
+            lambda ports: decision.change(ports, given),
         )
     except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
-        context = {**decision.context, "draft": asdict(draft)}
+        context = {**decision.context, "draft": asdict(query_string.parse_form(_Draft, form))}
         told = _all_faults(decision.form, form, error) if isinstance(error, MissingField) else error
-        return render_error(decision.template, visitor, told, **context)
+        return render_error(decision.template, operator, told, **context)
     return target or Redirect(decision.leads_to, status_code=303)
 
 

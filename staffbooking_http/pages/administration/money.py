@@ -152,7 +152,7 @@ _ACTS = {
     )
 }
 _ACT_PATHS = [f"{_BOOKING_PATH}/{path}" for path in _ACTS]
-_DONE_TEXTS = {
+_FLASH_TEXTS = {
     "done=payout/hold": "The payout is on hold.",
     "done=payout/release": "The payout goes on: it is made when it is due.",
     "done=payout/retry": "The payout was tried again. Below is how it stands.",
@@ -238,7 +238,7 @@ async def show_booking_money(request: PageRequest) -> Template:
     call = get_call(request)
     operator = await require_operator(call)
     money = await booking_money.get_booking_money(call.ports, call.path_id("Booking"))
-    done = flash_text(call, _DONE_TEXTS)
+    done = flash_text(call, _FLASH_TEXTS)
     context = await _money_context(call, operator, money)
     return render("admin/booking_money.html", operator, done=done, **context)
 

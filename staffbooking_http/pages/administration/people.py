@@ -32,7 +32,7 @@ _LIST_PATH = "/admin/people"
 _LIST_TEMPLATE = "admin/people.html"
 _PAGE_SIZE = 25
 
-_DONE_TEXTS = {
+_FLASH_TEXTS = {
     "disabled": "The account is disabled. Nobody can sign in with it.",
     "enabled": "The account works again.",
     "subscription": "The subscription is set.",
@@ -63,19 +63,19 @@ class _PeopleDraft:
 async def list_people(request: PageRequest) -> Template:
     """Find people by name, e-mail address, id or booking code, role and state."""
     call = get_call(request)
-    visitor = await require_operator(call)
+    operator = await require_operator(call)
     given = drop_empty_fields(call.scope["query_string"])
     filters: dict[str, Any] = {"roles": list(Role), "states": list(AccountState)}
     try:
         query = query_string.parse_query(_PeopleQuery, given)
     except InvalidInput as error:
         draft = asdict(query_string.parse_form(_PeopleDraft, given))
-        return render_error(_LIST_TEMPLATE, visitor, error, given=draft, **filters)
+        return render_error(_LIST_TEMPLATE, operator, error, given=draft, **filters)
     wanted = PeopleFilter(text=query.q, role=query.role, state=query.state)
     page = await people.find_people(call.ports, wanted, query.after, _PAGE_SIZE)
     shown = asdict(evolve(query, after=None))
     return render(
-        _LIST_TEMPLATE, visitor, given=shown, page=page, is_first=query.after is None, **filters
+        _LIST_TEMPLATE, operator, given=shown, page=page, is_first=query.after is None, **filters
     )
 
 
@@ -83,15 +83,15 @@ async def list_people(request: PageRequest) -> Template:
 async def show_person(request: PageRequest) -> Template:
     """Show a person: account, bookings, payouts, keys, reviews, and what operators did."""
     call = get_call(request)
-    visitor = await require_operator(call)
+    operator = await require_operator(call)
     page = page_number(call)
     found = await people.get_person(call.ports, call.path_id("User"), page)
     return render(
         "admin/person.html",
-        visitor,
+        operator,
         person=found.user,
         file=found,
-        done=flash_text(call, _DONE_TEXTS),
+        done=flash_text(call, _FLASH_TEXTS),
         number=page,
         now=await call.ports.clock.business(),
         wall=call.ports.clock.wall(),

@@ -1,13 +1,15 @@
 """Access to the subscribers' pages, and what all of them show."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from attrs import frozen
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.accounts.users import Subscription
+from staffbooking_core.domain.accounts.users import Subscription, User
 from staffbooking_core.errors import NotFound, StaffbookingError
+from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
 from staffbooking_http.api import rate_limits
 from staffbooking_http.api.endpoint import Call, SignedInUser
@@ -40,6 +42,16 @@ class Visit:
     visitor: SignedInUser
     state: SubscriptionState
 
+    @property
+    def ports(self) -> Ports:
+        """The ports of the call."""
+        return self.call.ports
+
+    @property
+    def user(self) -> User:
+        """The signed-in user."""
+        return self.visitor.user
+
     def render(self, template: str, **context: Any) -> Template:
         """Render one of the subscribers' pages."""
         return render(f"dashboard/{template}", self.visitor, **self._frame, **context)
@@ -50,7 +62,7 @@ class Visit:
 
     @property
     def _frame(self) -> dict[str, Any]:
-        policy = self.call.ports.policy
+        policy = self.ports.policy
         return {
             "subscription_state": self.state,
             "policy": policy,
@@ -59,11 +71,11 @@ class Visit:
         }
 
 
-def state_of(call: Call, visitor: SignedInUser) -> SubscriptionState:
-    """What the visitor's subscription permits now."""
-    if visitor.user.has_api_access(call.now):
+def _find_state(user: User, now: datetime) -> SubscriptionState:
+    """What the user's subscription permits now."""
+    if user.has_api_access(now):
         return SubscriptionState.ACTIVE
-    if visitor.user.subscription is Subscription.ENTERPRISE:
+    if user.subscription is Subscription.ENTERPRISE:
         return SubscriptionState.LAPSED
     return SubscriptionState.NONE
 
@@ -72,7 +84,7 @@ async def open_visit(request: PageRequest) -> Visit:
     """The visit of a page by anybody who is signed in. Raises SignInRequired."""
     call = get_call(request)
     visitor = await require_signed_in(call)
-    return Visit(call, visitor, state_of(call, visitor))
+    return Visit(call, visitor, _find_state(visitor.user, call.now))
 
 
 async def open_subscriber_visit(request: PageRequest) -> Visit:
@@ -89,8 +101,8 @@ async def open_subscriber_visit(request: PageRequest) -> Visit:
 async def open_form(
     request: PageRequest, *, of_webhooks: bool = False, needs_subscription: bool = True
 ) -> tuple[Visit, bytes]:
-    """The visit that sends a form, and the CSRF-checked form, counted as the interface counts the
-    same call: that `of_webhooks` in a window of its own.
+    """The visit that sends a form, and the CSRF-checked form. It is counted as the interface counts
+    the same call: one `of_webhooks` in a window of its own.
 
     Raises SignInRequired, NotFound, Forbidden `csrf_failed` and `subscription_required`, and
     RateLimitExceeded.
@@ -99,10 +111,10 @@ async def open_form(
     call = visit.call
     form = await read_verified_form(call, visit.visitor)
     if needs_subscription:
-        check_subscription(visit.visitor.user, call.now)
+        check_subscription(visit.user, call.now)
     if of_webhooks:
         call.rules = (call.ports.policy.limits.webhooks,)
-    await rate_limits.count_user(call, visit.visitor.user.id)
+    await rate_limits.count_user(call, visit.user.id)
     return visit, form
 
 

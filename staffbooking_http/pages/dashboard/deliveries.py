@@ -14,12 +14,11 @@ from staffbooking_core.domain.webhooks.deliveries import WEBHOOK_EVENTS, Deliver
 from staffbooking_core.representations.events import TEST_EVENT_NAME
 from staffbooking_core.usecases.accounts import api_keys
 from staffbooking_core.usecases.webhooks import delivery_log, endpoints
-from staffbooking_http.api import query_string
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.pages.dashboard.access import lead_to, open_form, open_subscriber_visit
 from staffbooking_http.pages.dashboard.endpoints import ENDPOINT_PATH, endpoint_path
 from staffbooking_http.pages.dashboard.forms import read_values
-from staffbooking_http.pages.session import PageRequest, drop_empty_fields, flash_text
+from staffbooking_http.pages.session import PageRequest, flash_text, read_query
 
 _DELIVERY_PATH = f"{ENDPOINT_PATH}/deliveries/{{delivery:str}}"
 _PAGE_SIZE = 20
@@ -53,18 +52,17 @@ async def show_log(request: PageRequest) -> Template:
     """Show an endpoint with its health and a page of its deliveries."""
     visit = await open_subscriber_visit(request)
     call = visit.call
-    query = drop_empty_fields(call.scope["query_string"])
-    wanted = query_string.parse_query(_LogQuery, query)
+    wanted = read_query(call, _LogQuery)
     found = await delivery_log.read_log(
         call.ports,
-        visit.visitor.user,
+        visit.user,
         call.path_id("Webhook"),
         wanted.page,
         _PAGE_SIZE,
         wanted.state,
         wanted.event or None,
     )
-    keys = await api_keys.list_keys(call.ports, visit.visitor.user)
+    keys = await api_keys.list_keys(call.ports, visit.user)
     masked_keys = (key.masked_key for key in keys if key.is_active(call.now))
     return visit.render(
         "webhook.html",
@@ -86,7 +84,7 @@ async def show_delivery(request: PageRequest) -> Template:
     visit = await open_subscriber_visit(request)
     call = visit.call
     found = await delivery_log.get_delivery(
-        call.ports, visit.visitor.user, call.path_id("Webhook"), call.path_id("Delivery", 1)
+        call.ports, visit.user, call.path_id("Webhook"), call.path_id("Delivery", 1)
     )
     return visit.render(
         "delivery.html",
@@ -112,7 +110,7 @@ async def send_test(request: PageRequest) -> Redirect:
     """Send a test event now, and lead to its delivery."""
     visit, _ = await open_form(request, of_webhooks=True)
     number = visit.call.path_id("Webhook")
-    sent = await endpoints.send_test_event(visit.call.ports, visit.visitor.user, number)
+    sent = await endpoints.send_test_event(visit.ports, visit.user, number)
     return lead_to(f"{endpoint_path(number)}/deliveries/{sent.delivery.id}")
 
 
@@ -121,7 +119,7 @@ async def redeliver(request: PageRequest) -> Redirect:
     """Send the event of a delivery again."""
     visit, _ = await open_form(request, of_webhooks=True)
     number, delivery_id = visit.call.path_id("Webhook"), visit.call.path_id("Delivery", 1)
-    await endpoints.redeliver(visit.call.ports, visit.visitor.user, delivery_id, number)
+    await endpoints.redeliver(visit.ports, visit.user, delivery_id, number)
     return lead_to(f"{endpoint_path(number)}/deliveries/{delivery_id}", "again")
 
 
@@ -131,8 +129,8 @@ async def redeliver_failed(request: PageRequest) -> Redirect:
     visit, form = await open_form(request, of_webhooks=True)
     number, hours = visit.call.path_id("Webhook"), read_values(form).text("hours")
     chosen = int(hours) if hours in map(str, _REDELIVERY_HOURS) else _REDELIVERY_HOURS[0]
-    since = await visit.call.ports.clock.business() - timedelta(hours=chosen)
-    count = await delivery_log.redeliver_failed(visit.call.ports, visit.visitor.user, number, since)
+    since = await visit.ports.clock.business() - timedelta(hours=chosen)
+    count = await delivery_log.redeliver_failed(visit.ports, visit.user, number, since)
     return lead_to(endpoint_path(number), "redelivered" if count else "nothing")
 
 

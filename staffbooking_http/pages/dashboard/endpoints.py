@@ -66,7 +66,7 @@ def _read_draft(values: FormValues) -> _EndpointDraft:
 async def show_endpoints(request: PageRequest) -> Template:
     """List the endpoints with their health."""
     visit = await open_subscriber_visit(request)
-    found = await endpoints.list_endpoints(visit.call.ports, visit.visitor.user)
+    found = await endpoints.list_endpoints(visit.ports, visit.user)
     done = flash_text(visit.call, _FLASH_TEXTS)
     return visit.render("webhooks.html", endpoints=found, done=done)
 
@@ -91,21 +91,20 @@ async def add_endpoint(request: PageRequest) -> Template:
         command = _read_command(visit, draft)
 
         async def work(ports: Ports) -> Mapping[str, Any]:
-            user = visit.visitor.user
-            endpoint, secret = await endpoints.register_endpoint(ports, user, command)
+            endpoint, secret = await endpoints.register_endpoint(ports, visit.user, command)
             return {"secret": secret, "id": endpoint.id}
 
         shown = await run_once(visit, form, work)
     except (InvalidInput, RuleBroken) as error:
         return visit.render_error("webhook_new.html", error, **_form_context(visit, draft))
-    endpoint = await get_endpoint(visit.call.ports, visit.visitor.user, shown["id"])
+    endpoint = await get_endpoint(visit.ports, visit.user, shown["id"])
     return visit.render("webhook_secret.html", endpoint=endpoint, secret=shown["secret"])
 
 
 def _read_command(visit: Visit, draft: _EndpointDraft) -> CreateWebhook:
     further = []
     if draft.url:
-        insecure = visit.call.ports.policy.webhook_allow_insecure
+        insecure = visit.ports.policy.webhook_allow_insecure
         try:
             validate_webhook_url(draft.url, allow_insecure=insecure)
         except ValueError as error:
@@ -125,7 +124,7 @@ def _event_faults(draft: _EndpointDraft) -> list[FieldError]:
 
 
 def _form_context(visit: Visit, draft: _EndpointDraft) -> dict[str, Any]:
-    token = visit.call.ports.ids.token()
+    token = visit.ports.ids.token()
     return {"draft": draft, "token": token, "all_events": WEBHOOK_EVENTS}
 
 
@@ -153,8 +152,8 @@ async def change_endpoint(request: PageRequest) -> Template | Redirect:
             ChangeWebhook, {"description": draft.description} if draft.description else {}, {}
         )
         await endpoints.update_endpoint(
-            visit.call.ports,
-            visit.visitor.user,
+            visit.ports,
+            visit.user,
             endpoint.id,
             ChangeWebhook(
                 events=command.events,
@@ -184,7 +183,7 @@ async def _set_active(request: PageRequest, flash_code: str, *, active: bool) ->
     visit, _ = await open_form(request, of_webhooks=True)
     number = visit.call.path_id("Webhook")
     command = ChangeWebhook(active=active)
-    await endpoints.update_endpoint(visit.call.ports, visit.visitor.user, number, command)
+    await endpoints.update_endpoint(visit.ports, visit.user, number, command)
     return lead_to(endpoint_path(number), flash_code)
 
 
@@ -200,14 +199,14 @@ async def delete_endpoint(request: PageRequest) -> Redirect:
     """Delete an endpoint."""
     visit, _ = await open_form(request, of_webhooks=True)
     number = visit.call.path_id("Webhook")
-    await endpoints.delete_endpoint(visit.call.ports, visit.visitor.user, number)
+    await endpoints.delete_endpoint(visit.ports, visit.user, number)
     return lead_to(WEBHOOKS_PATH, "deleted")
 
 
 async def find_endpoint(visit: Visit) -> WebhookEndpoint:
     """The endpoint in the path. Raises NotFound."""
     number = visit.call.path_id("Webhook")
-    return await get_endpoint(visit.call.ports, visit.visitor.user, number)
+    return await get_endpoint(visit.ports, visit.user, number)
 
 
 def endpoint_path(endpoint_id: int) -> str:

@@ -1,20 +1,17 @@
 """The feed of events, the newest first."""
 
-from typing import Annotated
-
 from attrs import frozen
 from litestar import get
 from litestar.response import Template
 
 from staffbooking_adapters import codec
-from staffbooking_core.bounds import MAX_ID, IntegerBounds
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import WEBHOOK_EVENTS
+from staffbooking_core.inputs import Id
 from staffbooking_core.usecases.webhooks.delivery_log import read_latest_events
-from staffbooking_http.api import query_string
 from staffbooking_http.pages.dashboard.access import DASHBOARD_PATH, open_subscriber_visit
 from staffbooking_http.pages.dashboard.deliveries import pretty_json
-from staffbooking_http.pages.session import PageRequest, drop_empty_fields
+from staffbooking_http.pages.session import PageRequest, read_query
 
 _PATH = f"{DASHBOARD_PATH}/events"
 _PAGE_SIZE = 20
@@ -25,17 +22,16 @@ class _EventsQuery:
     """Which events are shown."""
 
     event: EventName | None = None
-    before: Annotated[int, IntegerBounds(1, MAX_ID)] | None = None
+    before: Id | None = None
 
 
 @get(_PATH)
 async def show_events(request: PageRequest) -> Template:
     """Show a page of the visitor's events, each with its body."""
     visit = await open_subscriber_visit(request)
-    query = drop_empty_fields(visit.call.scope["query_string"])
-    wanted = query_string.parse_query(_EventsQuery, query)
+    wanted = read_query(visit.call, _EventsQuery)
     page = await read_latest_events(
-        visit.call.ports, visit.visitor.user, wanted.before, wanted.event, _PAGE_SIZE
+        visit.ports, visit.user, wanted.before, wanted.event, _PAGE_SIZE
     )
     return visit.render(
         "events.html",

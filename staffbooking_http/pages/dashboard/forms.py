@@ -101,7 +101,7 @@ async def run_once(
 
     Raises RuleBroken `idempotency_mismatch` where the token was used for another form.
     """
-    token = read_values(form).text("token")[:_MAX_TOKEN_LENGTH] or visit.call.ports.ids.token()
+    token = read_values(form).text("token")[:_MAX_TOKEN_LENGTH] or visit.ports.ids.token()
     once = evolve(form_call(visit.visitor, token, form), shows_secret=True)
     path = visit.call.scope["path"].encode()
     once = evolve(once, fingerprint=hashlib.sha256(path + b"\0" + once.fingerprint).digest())
@@ -109,7 +109,7 @@ async def run_once(
     async def handle(ports: Ports) -> Response:
         return Response(200, codec.encode(dict(await work(ports))))
 
-    response = await idempotency.run(visit.call.ports, once, handle, _raise_errors)
+    response = await idempotency.run(visit.ports, once, handle, _raise_errors)
     shown: Mapping[str, Any] = codec.decode(response.body)
     return shown
 

@@ -56,8 +56,8 @@ async def create_key(request: PageRequest) -> Template:
         command = _read_command(visit, values)
 
         async def work(ports: Ports) -> Mapping[str, Any]:
-            key, record = await api_keys.create(ports, visit.visitor.user, command)
-            _log(visit, "api_key_created", record)
+            key, record = await api_keys.create(ports, visit.user, command)
+            _log(visit, "api_key_created", record.id)
             return {"key": key, "id": record.id}
 
         shown = await run_once(visit, form, work)
@@ -67,30 +67,28 @@ async def create_key(request: PageRequest) -> Template:
 
 
 def _read_command(visit: Visit, values: FormValues) -> CreateApiKey:
-    lifetime, expires_at = values.text("expires"), None
-    further = []
-    if lifetime in _LIFETIME_DAYS:
-        expires_at = _expiry(visit.call.now, lifetime)
-    else:
-        further.append(FieldError("expires", "must be one of these"))
+    expires_at, faults = _read_expiry(visit.call.now, values)
     given = {
         "name": values.text("name").strip(),
         "permissions": values.texts("permissions"),
         "expires_at": expires_at,
     }
-    return structure_form(
-        CreateApiKey, given, {"name": "key", "permissions": [Permission.READ]}, further
-    )
+    fillers = {"name": "key", "permissions": [Permission.READ]}
+    return structure_form(CreateApiKey, given, fillers, faults)
 
 
-def _expiry(now: datetime, lifetime: str) -> str | None:
+def _read_expiry(now: datetime, values: FormValues) -> tuple[str | None, list[FieldError]]:
+    """When a new key expires, as the interface has it, and the fault of an unknown lifetime."""
+    lifetime = values.text("expires")
+    if lifetime not in _LIFETIME_DAYS:
+        return None, [FieldError("expires", "must be one of these")]
     days = _LIFETIME_DAYS[lifetime]
-    return None if days is None else f"{now + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
+    return None if days is None else f"{now + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}", []
 
 
 async def _list_context(visit: Visit, values: FormValues | None = None) -> dict[str, Any]:
     call = visit.call
-    keys = await api_keys.list_keys(call.ports, visit.visitor.user)
+    keys = await api_keys.list_keys(call.ports, visit.user)
     active = [key for key in keys if key.is_active(call.now)]
     return {
         "keys": active,
@@ -103,7 +101,7 @@ async def _list_context(visit: Visit, values: FormValues | None = None) -> dict[
 
 
 async def _render_new_key(visit: Visit, shown: Mapping[str, Any], **context: Any) -> Template:
-    record = await api_keys.get_key(visit.call.ports, visit.visitor.user, shown["id"])
+    record = await api_keys.get_key(visit.ports, visit.user, shown["id"])
     return visit.render("key_made.html", secret=shown["key"], record=record, **context)
 
 
@@ -126,35 +124,32 @@ async def rotate_key(request: PageRequest) -> Template:
         command = _read_rotation(visit, values)
 
         async def work(ports: Ports) -> Mapping[str, Any]:
-            user = visit.visitor.user
-            key, record, _ = await api_keys.rotate(ports, user, number, command)
-            _log(visit, "api_key_rotated", record)
+            key, record, _ = await api_keys.rotate(ports, visit.user, number, command)
+            _log(visit, "api_key_rotated", record.id)
             return {"key": key, "id": record.id}
 
         shown = await run_once(visit, form, work)
     except (InvalidInput, RuleBroken) as error:
         context = await _rotation_context(visit, values)
         return visit.render_error("key_rotation.html", error, **context)
-    replaced = await api_keys.get_key(visit.call.ports, visit.visitor.user, number)
+    replaced = await api_keys.get_key(visit.ports, visit.user, number)
     return await _render_new_key(visit, shown, replaced=replaced)
 
 
 def _read_rotation(visit: Visit, values: FormValues) -> RotateApiKey:
-    lifetime, overlap, further = values.text("expires"), values.text("overlap"), []
-    if lifetime not in _LIFETIME_DAYS:
-        further.append(FieldError("expires", "must be one of these"))
-        lifetime = "never"
+    expires_at, faults = _read_expiry(visit.call.now, values)
+    overlap = values.text("overlap")
     if overlap not in map(str, _OVERLAP_HOURS):
-        further.append(FieldError("overlap", "must be one of these"))
+        faults.append(FieldError("overlap", "must be one of these"))
         overlap = "0"
-    given = {"overlap_hours": int(overlap), "expires_at": _expiry(visit.call.now, lifetime)}
-    return structure_form(RotateApiKey, given, {}, further)
+    given = {"overlap_hours": int(overlap), "expires_at": expires_at}
+    return structure_form(RotateApiKey, given, {}, faults)
 
 
 async def _rotation_context(visit: Visit, values: FormValues | None = None) -> dict[str, Any]:
     return {
         "record": await _find_active_key(visit),
-        "token": visit.call.ports.ids.token(),
+        "token": visit.ports.ids.token(),
         "overlap": values.text("overlap") if values else "24",
         "expires": (values.text("expires") if values else "") or "never",
         "overlaps": _OVERLAP_HOURS,
@@ -176,22 +171,22 @@ async def revoke_key(request: PageRequest) -> Redirect:
     """Revoke a key. This needs no subscription."""
     visit, _ = await open_form(request, needs_subscription=False)
     number = visit.call.path_id("API key")
-    await api_keys.revoke(visit.call.ports, visit.visitor.user, number)
-    log_security_event(visit.call, "api_key_revoked", user_id=visit.visitor.user.id, key_id=number)
+    await api_keys.revoke(visit.ports, visit.user, number)
+    _log(visit, "api_key_revoked", number)
     return lead_to(_PATH, "revoked")
 
 
 async def _find_active_key(visit: Visit) -> ApiKey:
     """The key in the path. Raises NotFound for one that works no longer."""
     number = visit.call.path_id("API key")
-    key = await api_keys.get_key(visit.call.ports, visit.visitor.user, number)
+    key = await api_keys.get_key(visit.ports, visit.user, number)
     if not key.is_active(visit.call.now):
         raise NotFound("API key")
     return key
 
 
-def _log(visit: Visit, event: str, record: ApiKey) -> None:
-    log_security_event(visit.call, event, user_id=visit.visitor.user.id, key_id=record.id)
+def _log(visit: Visit, event: str, key_id: int) -> None:
+    log_security_event(visit.call, event, user_id=visit.user.id, key_id=key_id)
 
 
 PAGES = (show_keys, create_key, show_rotation, rotate_key, show_revocation, revoke_key)

@@ -26,7 +26,7 @@ async def show_overview(request: PageRequest) -> Template:
     visit = await open_visit(request)
     if visit.state is SubscriptionState.NONE:
         return visit.render("subscribe.html")
-    call, user = visit.call, visit.visitor.user
+    call, user = visit.call, visit.user
     all_keys = await api_keys.list_keys(call.ports, user)
     keys = [key for key in all_keys if key.is_active(call.now)]
     found = await endpoints.list_endpoints(call.ports, user)

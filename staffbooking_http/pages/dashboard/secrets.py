@@ -30,7 +30,7 @@ async def show_secret(request: PageRequest) -> Template:
         "webhook_rotation.html",
         endpoint=endpoint,
         secrets=endpoint.secrets.effective_at(visit.call.now),
-        token=visit.call.ports.ids.token(),
+        token=visit.ports.ids.token(),
     )
 
 
@@ -41,7 +41,7 @@ async def rotate_secret(request: PageRequest) -> Template:
     number = visit.call.path_id("Webhook")
 
     async def work(ports: Ports) -> Mapping[str, Any]:
-        secret, _ = await endpoints.rotate_secret(ports, visit.visitor.user, number)
+        secret, _ = await endpoints.rotate_secret(ports, visit.user, number)
         return {"secret": secret}
 
     shown = await run_once(visit, form, work)
@@ -60,7 +60,7 @@ async def activate_secret(request: PageRequest) -> Redirect:
     visit, _ = await open_form(request, of_webhooks=True)
     number = visit.call.path_id("Webhook")
     try:
-        await endpoints.activate_secret(visit.call.ports, visit.visitor.user, number)
+        await endpoints.activate_secret(visit.ports, visit.user, number)
     except RuleBroken:  # The overlap has ended, or another tab was first: it is so already.
         return lead_to(endpoint_path(number))
     return lead_to(endpoint_path(number), "activated")

@@ -107,3 +107,11 @@ async def test_refusals_are_told_in_the_language(world: HttpDeployment) -> None:
     assert "Die E-Mail-Adresse oder das Passwort ist falsch." in refused.text
     sent = await client.post("/contact-us", data={"name": "Ada", "email": "nobody", "message": "x"})
     assert "Geben Sie eine E-Mail-Adresse wie name@example.com ein." in sent.text
+
+
+def test_faults_of_addresses_are_messages() -> None:
+    """The faults of a webhook's or a calendar's address, which both have from one check, are
+    messages of the catalogues."""
+    known = catalogues.messages()
+    for fault in ("It must be an https URL.", "It must lead to a public address."):
+        assert fault in known
