@@ -89,7 +89,7 @@ async def test_the_address_of_a_form_leads_to_the_page_above(
 ) -> None:
     """Loading an address that only takes POST leads a browser to a page; a program gets 405."""
     address = path.replace("{number}", "1").replace("{reference}", "x")
-    is_for_customers = path.startswith("/companions/")
+    is_for_customers = path.startswith(("/companions/", "/saved/"))
     user = world.customer if is_for_customers else world.companion
     client = await world.signed_in_client(user.id)
     answer = await client.get(address, headers=PEOPLE)
