@@ -10,7 +10,8 @@ import anyio.to_thread
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
-from staffbooking_core.domain.companions.availability import Interval, merge_intervals
+from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.calendar_files import CalendarFile
 from staffbooking_core.errors import invalid_field
 
 
@@ -43,17 +44,17 @@ class IcsCalendars:
 
     async def parse_busy_times(
         self, content: bytes, timezone: str, window: Interval
-    ) -> Sequence[Interval]:
+    ) -> CalendarFile:
         return await anyio.to_thread.run_sync(
             self._read, content, timezone, window, limiter=self._read_limiter
         )
 
-    def _read(self, content: bytes, timezone: str, window: Interval) -> Sequence[Interval]:
-        from staffbooking_adapters.ics.events import busy_intervals
+    def _read(self, content: bytes, timezone: str, window: Interval) -> CalendarFile:
+        from staffbooking_adapters.ics.events import read_calendar
         from staffbooking_adapters.ics.reading import UnreadableCalendar
 
         try:
-            return merge_intervals(busy_intervals(content, timezone, window, self._host))
+            return read_calendar(content, timezone, window, self._host)
         except UnreadableCalendar as error:
             raise invalid_field("file", str(error)) from None
         except (ValueError, OverflowError):  # The library's messages quote the file.

@@ -6,14 +6,15 @@
 3. An event with a RECURRENCE-ID replaces that occurrence, and with RANGE=THISANDFUTURE moves the
    later ones too (RFC 5545, 3.8.4.4 and 3.8.5).
 4. Spans are clipped to the window. The work for one file is bounded by a budget.
+5. A series that gives no busy time is counted with the reason.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypeAlias, TypeVar
 
@@ -27,7 +28,8 @@ from staffbooking_adapters.ics.reading import (
 )
 from staffbooking_adapters.ics.rules import RULE_COST, RecurrenceBudget, RecurrenceRule
 from staffbooking_adapters.ics.zones import ZoneClock, ZoneResolver, iana_clock, utc_clock
-from staffbooking_core.domain.companions.availability import DAY, Interval
+from staffbooking_core.domain.companions.availability import DAY, Interval, merge_intervals
+from staffbooking_core.domain.companions.calendar_files import CalendarFile, SkippedEvent
 
 T = TypeVar("T")
 
@@ -40,43 +42,85 @@ InstantSpan: TypeAlias = tuple[datetime, datetime]
 """Start and end instants; the end may be before the start."""
 
 
-def busy_intervals(
-    content: bytes, timezone: str, window: Interval, host: str
-) -> Iterator[Interval]:
-    """The busy times of a file within the window, in any order. Whole days and times without a zone
-    are in `timezone`; events published by `host` itself are ignored. Raises ValueError."""
+def read_calendar(content: bytes, timezone: str, window: Interval, host: str) -> CalendarFile:
+    """The busy times of a file within the window. Whole days and times without a zone are in
+    `timezone`; events published by `host` itself give none. Raises ValueError."""
+    found: list[Interval] = []
+    events, skipped = 0, Counter[SkippedEvent]()
     budget = RecurrenceBudget(_MAX_RECURRENCE_STEPS)
     for calendar in parse_calendars(content):
         described = {zone.text("TZID"): zone for zone in _components_of_kind(calendar, "VTIMEZONE")}
         zones = ZoneResolver(iana_clock(timezone), window, budget, described)
-        for starts_at, ends_at in _busy_spans(calendar, zones, host):
-            budget.spend(_SPAN_COST)
-            starts_at, ends_at = max(starts_at, window.starts_at), min(ends_at, window.ends_at)
-            if starts_at < ends_at:
-                yield Interval(starts_at, ends_at)
+        for entry in _entries(calendar, zones, host):
+            count = len(found)
+            reasons = set[SkippedEvent]()
+            for starts_at, ends_at in entry.spans:
+                budget.spend(_SPAN_COST)
+                first, last = max(starts_at, window.starts_at), min(ends_at, window.ends_at)
+                if first < last:
+                    found.append(Interval(first, last))
+                else:
+                    reasons.add(_reason_outside(starts_at, ends_at, window))
+            if len(found) > count:
+                events += 1
+            else:
+                told = (reason for reason in _REASONS_OUTSIDE if reason in reasons)
+                skipped[next(told, entry.reason_without_spans)] += 1
+    return CalendarFile(tuple(merge_intervals(found)), events, dict(skipped))
+
+
+_REASONS_OUTSIDE = (SkippedEvent.MOMENT, SkippedEvent.TOO_FAR, SkippedEvent.PAST)
+"""What is told of an event whose repetitions have several reasons: the first of these."""
+
+
+def _reason_outside(starts_at: datetime, ends_at: datetime, window: Interval) -> SkippedEvent:
+    """Why a span is no busy time within the window."""
+    if starts_at >= window.ends_at:
+        return SkippedEvent.TOO_FAR
+    return SkippedEvent.PAST if ends_at <= window.starts_at else SkippedEvent.MOMENT
+
+
+@frozen
+class _Entry:
+    """A series of events, or a period of free/busy times."""
+
+    spans: Iterable[InstantSpan]
+    reason_without_spans: SkippedEvent
 
 
 def _components_of_kind(calendar: Component, kind: str) -> Iterator[Component]:
     return (component for component in calendar.children if component.kind == kind)
 
 
-def _busy_spans(calendar: Component, zones: ZoneResolver, host: str) -> Iterator[InstantSpan]:
+def _entries(calendar: Component, zones: ZoneResolver, host: str) -> Iterator[_Entry]:
     for component in _components_of_kind(calendar, "VFREEBUSY"):
         for periods in component.properties_named("FREEBUSY"):
-            if periods.parameter("FBTYPE").upper() != "FREE":
-                yield from (_parse_period(given, utc_clock) for given in periods.values())
+            if periods.parameter("FBTYPE").upper() == "FREE":
+                yield _Entry((), SkippedEvent.FREE)
+                continue
+            for given in periods.values():
+                yield _Entry((_parse_period(given, utc_clock),), SkippedEvent.FREE)
     own_uid_pattern = re.compile(rf"BK[0-9A-HJKMNP-TV-Z]{{12}}@{re.escape(host)}")
     series: defaultdict[str, list[_CalendarEvent]] = defaultdict(list)
     for number, component in enumerate(_components_of_kind(calendar, "VEVENT")):
         uid = component.text("UID")
         if own_uid_pattern.fullmatch(uid):
-            continue
-        if component.first_property("DTSTART") is not None:
+            yield _Entry((), SkippedEvent.OWN_BOOKING)
+        elif component.first_property("DTSTART") is not None:
             series[uid or f"event {number}"].append(_parse_event(component, zones))
         elif _is_busy(component):
             raise UnreadableCalendar("has an event that doesn't say when it begins")
+        else:
+            yield _Entry((), _reason_of_free(component))
     for events in series.values():
-        yield from _series_spans(events, zones)
+        yield _Entry(_series_spans(events, zones), _reason_of_free(events[0].component))
+
+
+def _reason_of_free(component: Component) -> SkippedEvent:
+    """Why an event whose series has no busy span blocks no time."""
+    is_free = component.text("TRANSP").upper() == "TRANSPARENT"
+    is_cancelled = component.text("STATUS").upper() == "CANCELLED"
+    return SkippedEvent.FREE if is_free and not is_cancelled else SkippedEvent.CANCELLED
 
 
 # One event ------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 import typer
 
@@ -25,31 +26,65 @@ def secrets() -> None:
 
 @app.command()
 def rotate(as_json: AsJson = False) -> None:
-    """Re-seal stored secrets with the first key of STAFFBOOKING_SECRET_KEY.
+    """Re-seal stored secrets with the first key of STAFFBOOKING_SECRET_KEY: those of webhooks, and
+    the addresses of calendars.
 
     Every process must already have this key; the other keys may be removed afterwards. The
     exit code is 1 if some secrets can't be opened with any key.
     """
-    resealed, broken = run_command(_reseal_all)
+    webhooks, calendars = run_command(_reseal_all)
     if as_json:
-        render.print_json({"resealed": resealed, "broken": broken})
+        render.print_json({**webhooks, "calendars": calendars})
     else:
-        typer.echo(f"Secrets of {resealed} webhooks were re-sealed.")
-    if broken:
-        named = ", ".join(map(str, broken))
-        render.print_note(f"staffbooking: no key of STAFFBOOKING_SECRET_KEY opens webhooks {named}")
+        typer.echo(f"Secrets of {webhooks['resealed']} webhooks were re-sealed.")
+        typer.echo(f"Addresses of {calendars['resealed']} calendars were re-sealed.")
+    for name, broken in (("webhooks", webhooks["broken"]), ("calendars", calendars["broken"])):
+        if broken:
+            named = ", ".join(map(str, broken))
+            render.print_note(
+                f"staffbooking: no key of STAFFBOOKING_SECRET_KEY opens {name} {named}"
+            )
+    if webhooks["broken"] or calendars["broken"]:
         raise typer.Exit(1)
 
 
-async def _reseal_all(ports: Ports) -> tuple[int, list[int]]:
-    """The number of endpoints re-sealed, and the ids of those whose secrets can't be opened."""
+class _Resealed(TypedDict):
+    """The number of rows re-sealed, and the ids of those that can't be opened."""
+
+    resealed: int
+    broken: list[int]
+
+
+class _Batch(Protocol):
+    @property
+    def last_id(self) -> int: ...
+    @property
+    def changed(self) -> int: ...
+    @property
+    def broken(self) -> Sequence[int]: ...
+
+
+async def _reseal_all(ports: Ports) -> tuple[_Resealed, _Resealed]:
+    """What was re-sealed of webhooks, and of calendars."""
+    from staffbooking_core.usecases.companions import calendar_subscriptions
     from staffbooking_core.usecases.webhooks import endpoints
 
+    with render.progress("webhooks re-sealed") as tell:
+        webhooks = await _reseal_batches(ports, endpoints.reseal_secrets, tell)
+    with render.progress("calendars re-sealed") as tell:
+        calendars = await _reseal_batches(ports, calendar_subscriptions.reseal_addresses, tell)
+    return webhooks, calendars
+
+
+async def _reseal_batches(
+    ports: Ports,
+    reseal: Callable[[Ports, int, int], Awaitable[_Batch]],
+    tell: Callable[[int], None],
+) -> _Resealed:
     resealed, last = 0, 0
     broken: list[int] = []
-    with render.progress("webhooks re-sealed") as tell:
-        while (done := await endpoints.reseal_secrets(ports, last, RESEAL_BATCH_SIZE)).last_id:
-            resealed, last = resealed + done.changed, done.last_id
-            broken += done.broken
-            tell(resealed)
-    return resealed, broken
+    while (done := await reseal(ports, last, RESEAL_BATCH_SIZE)).last_id:
+        resealed, last = resealed + done.changed, done.last_id
+        broken += done.broken
+        tell(resealed)
+    return {"resealed": resealed, "broken": broken}

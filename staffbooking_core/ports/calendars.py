@@ -10,6 +10,7 @@ from attrs import field, frozen
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.calendar_files import CalendarFile
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
     CalendarVersion,
@@ -31,10 +32,10 @@ class Calendars(Protocol):
 
     async def parse_busy_times(
         self, content: bytes, timezone: str, window: Interval
-    ) -> Sequence[Interval]:
-        """The busy times of a calendar file within a window, in order; no two of them touch. Whole
-        days and floating times are in `timezone`; bookings from this service's own feed are left
-        out.
+    ) -> CalendarFile:
+        """The busy times of a calendar file within a window, and why its other events give none.
+        Whole days and floating times are in `timezone`; bookings from this service's own feed give
+        none.
 
         Raises InvalidField on `file` where it is no calendar, or repeats its events too often to be
         expanded.

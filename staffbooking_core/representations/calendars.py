@@ -16,6 +16,7 @@ from staffbooking_core.domain.companions.booking_limits import (
     MAX_HORIZON_DAYS,
     MAX_NOTICE_HOURS,
 )
+from staffbooking_core.domain.companions.calendar_subscriptions import CalendarSubscription
 from staffbooking_core.representations.json_types import (
     ClockEndTime,
     ClockTime,
@@ -155,6 +156,27 @@ def busy_time_record(interval: Interval) -> BusyTimeRecord:
     return {
         "starts_at": format_instant(interval.starts_at),
         "ends_at": format_instant(interval.ends_at),
+    }
+
+
+class CalendarAddressRecord(TypedDict):
+    """Another calendar that is read each hour; the address itself is a secret."""
+
+    name: str
+    host: str
+    created_at: Timestamp
+    read_at: Timestamp
+    busy_times: list[BusyTimeRecord]
+
+
+def calendar_address_record(subscription: CalendarSubscription) -> CalendarAddressRecord:
+    """The record of a subscription, without its address."""
+    return {
+        "name": subscription.name,
+        "host": subscription.host,
+        "created_at": format_instant(subscription.created_at),
+        "read_at": format_instant(subscription.read_at),
+        "busy_times": [busy_time_record(each) for each in subscription.busy],
     }
 
 

@@ -10,7 +10,11 @@ from staffbooking_core.domain.notifications.notifications import (
 )
 from staffbooking_core.representations.accounts import ApiKeyRecord, UserRecord
 from staffbooking_core.representations.bookings import BookingRecord
-from staffbooking_core.representations.calendars import BusyTimeRecord, CalendarFeedRecord
+from staffbooking_core.representations.calendars import (
+    BusyTimeRecord,
+    CalendarAddressRecord,
+    CalendarFeedRecord,
+)
 from staffbooking_core.representations.companions import ReviewRecord
 from staffbooking_core.representations.disputes import (
     DisputeFileRecord,
@@ -67,6 +71,7 @@ class StaffData(TypedDict):
     profile: Mapping[str, object] | None
     availability: Mapping[str, object] | None
     busy_times: list[BusyTimeRecord]
+    calendar_addresses: list[CalendarAddressRecord]
     payout_account: Mapping[str, object] | None
 
 

@@ -24,6 +24,7 @@ from staffbooking_core.representations.bookings import BookingRecord, booking_re
 from staffbooking_core.representations.calendars import (
     availability_record,
     busy_time_record,
+    calendar_address_record,
     calendar_feed_record,
 )
 from staffbooking_core.representations.companions import (
@@ -110,14 +111,16 @@ async def _to_records(pages: Pages[N], to_record: Callable[[N], R]) -> AsyncIter
 
 
 async def _staff_records(ports: Ports, view: ReadView, user: User) -> StaffData:
-    """A staff member's profile, hours and payout account."""
+    """A staff member's profile, hours, other calendars and payout account."""
     companion = await view.companions.companion(user.id)
     busy = companion.calendar.busy if companion else ()
+    subscriptions = await view.calendar_subscriptions.subscriptions_of(user.id)
     payee = await payees.get_payee(ports, Actor(user.id, user.role))
     return {
         "profile": profile_record(companion, ports.policy.currency) if companion else None,
         "availability": availability_record(companion.calendar) if companion else None,
         "busy_times": [busy_time_record(each) for each in busy],
+        "calendar_addresses": [calendar_address_record(each) for each in subscriptions],
         "payout_account": _payout_account(payee) if payee else None,
     }
 

@@ -4,9 +4,10 @@ feed of bookings.
 It calls the same use-cases as `/staff/calendar-feed` and `/staff/busy-times`.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,9 @@ from babel import Locale, dates
 from litestar import get, post
 from litestar.response import Redirect, Template
 
+from staffbooking_core.bounds import IntegerBounds
 from staffbooking_core.domain.companions.availability import Calendar, Interval, merge_intervals
+from staffbooking_core.domain.companions.calendar_files import CalendarFile, SkippedEvent
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
     CalendarSubscription,
@@ -57,7 +60,6 @@ _FLASH_TEXTS: Mapping[str, str] = {
     "recent": "This calendar was read just now. It can be read again after a minute.",
     "removed": "The calendar is removed. It blocks no time any more.",
     "revoked": "The feed is revoked: its address shows nothing any more.",
-    "taken": "The busy times of the file are taken.",
     "forgotten": "The busy times of the file are removed.",
 }
 """Messages as message ids, by flash code."""
@@ -79,6 +81,9 @@ _FAULT_TEXTS: Mapping[CalendarReadFault, str] = {
 """What a fault means and what to do, as message ids."""
 
 
+_Count: TypeAlias = Annotated[int, IntegerBounds(0, 10**6)]
+
+
 @frozen(kw_only=True)
 class _AddressDraft:
     """The submitted address before validation, to refill the form."""
@@ -96,6 +101,32 @@ class _BusySpan:
     end: time
     last: date
     is_whole_days: bool
+    is_of_file: bool
+    names: Sequence[str]
+    """The other calendars with a busy time in it."""
+
+
+@frozen(kw_only=True)
+class _ImportCounts:
+    """How many events of an imported file were taken, and left out by reason; in the query string
+    of the page after the import."""
+
+    events: _Count = 0
+    free: _Count = 0
+    cancelled: _Count = 0
+    own_booking: _Count = 0
+    moment: _Count = 0
+    past: _Count = 0
+    too_far: _Count = 0
+
+    @property
+    def read(self) -> int:
+        """All events of the file."""
+        return self.events + self.skipped
+
+    @property
+    def skipped(self) -> int:
+        return sum(getattr(self, reason) for reason in SkippedEvent)
 
 
 @frozen
@@ -126,7 +157,10 @@ async def show_calendars(request: PageRequest) -> Template:
     visitor = await require_staff_member(call, _PATH)
     done = next((code for code in _FLASH_TEXTS if has_flash_code(call, code.encode())), "")
     context = await _page_context(call, visitor)
-    return render(_TEMPLATE, visitor, done=_FLASH_TEXTS.get(done, ""), code=done, **context)
+    taken = _import_counts(call)
+    return render(
+        _TEMPLATE, visitor, done=_FLASH_TEXTS.get(done, ""), code=done, taken=taken, **context
+    )
 
 
 async def _open_button(request: PageRequest) -> tuple[Call, SignedInUser]:
@@ -185,15 +219,27 @@ async def import_busy_times(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     visitor = await require_staff_member(call, _PATH)
 
-    async def work(upload: Upload) -> None:
-        await calendars.set_busy_times(call.ports, visitor.actor, upload.content)
+    async def work(upload: Upload) -> CalendarFile:
+        done = await calendars.set_busy_times(call.ports, visitor.actor, upload.content)
+        return done.file
 
     most = call.ports.policy.max_calendar_bytes
     try:
-        await read_upload_form(call, visitor, "/staff/busy-times", most, work)
+        file = await read_upload_form(call, visitor, "/staff/busy-times", most, work)
     except (InvalidInput, RateLimitExceeded, HttpError) as error:
         return render_error(_TEMPLATE, visitor, error, **await _page_context(call, visitor))
-    return _redirect_with_flash("taken")
+    counts = {reason.value: number for reason, number in file.skipped.items()}
+    return _redirect_with_flash(f"taken&{urlencode({'events': file.events, **counts})}")
+
+
+def _import_counts(call: Call) -> _ImportCounts | None:
+    """The counts of the file that was imported just now, or None."""
+    if not has_flash_code(call, b"taken"):
+        return None
+    try:
+        return query_string.parse_query(_ImportCounts, call.scope["query_string"])
+    except InvalidInput:
+        return None
 
 
 @post(f"{_PATH}/busy/forget", status_code=200)
@@ -242,6 +288,7 @@ async def _page_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     formats = view_of_scope(call.scope).locale.formats
     limit = ports.policy.max_calendar_subscriptions
     times = _coming_times(calendar, now)
+    zone = ZoneInfo(calendar.timezone)
     return {
         "since": since,
         "calendars": [
@@ -255,7 +302,10 @@ async def _page_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
         "file_count": sum(span.ends_at > now for span in calendar.busy),
         "until": calendar.busy_until,
         "timezone": calendar.timezone,
-        "coming": times[:_MAX_BUSY_TIMES_SHOWN],
+        "coming": [
+            _busy_span(span, zone, calendar, subscriptions)
+            for span in times[:_MAX_BUSY_TIMES_SHOWN]
+        ],
         "coming_count": len(times),
         "host": urlsplit(ports.policy.base_url).hostname,
     }
@@ -290,18 +340,37 @@ def _format_ago(passed: timedelta, formats: Locale) -> str:
     return dates.format_timedelta(-passed, "minute", add_direction=True, locale=formats)
 
 
-def _coming_times(calendar: Calendar, now: datetime) -> Sequence[_BusySpan]:
-    """The busy times of all calendars from now on, in local time."""
-    zone = ZoneInfo(calendar.timezone)
+def _coming_times(calendar: Calendar, now: datetime) -> Sequence[Interval]:
+    """The busy times of all calendars from now on."""
     merged = merge_intervals((*calendar.busy, *calendar.subscribed_busy))
-    return [_busy_span(span, zone) for span in merged if span.ends_at > now]
+    return [span for span in merged if span.ends_at > now]
 
 
-def _busy_span(span: Interval, zone: ZoneInfo) -> _BusySpan:
+def _busy_span(
+    span: Interval,
+    zone: ZoneInfo,
+    calendar: Calendar,
+    subscriptions: Sequence[CalendarSubscription],
+) -> _BusySpan:
     start, end = span.starts_at.astimezone(zone), span.ends_at.astimezone(zone)
     is_whole_days = start.time() == end.time() == time()
     last = end.date() - timedelta(days=1) if end.time() == time() else end.date()
-    return _BusySpan(start.date(), start.time(), end.time(), last, is_whole_days)
+    names = [each.name or each.host for each in subscriptions if _overlaps(each.busy, span)]
+    return _BusySpan(
+        first=start.date(),
+        start=start.time(),
+        end=end.time(),
+        last=last,
+        is_whole_days=is_whole_days,
+        is_of_file=_overlaps(calendar.busy, span),
+        names=list(dict.fromkeys(names)),
+    )
+
+
+def _overlaps(times: Sequence[Interval], span: Interval) -> bool:
+    """Whether one of these times, which are in order and do not touch, overlaps the span."""
+    place = bisect_right(times, span.starts_at, key=lambda each: each.ends_at)
+    return place < len(times) and times[place].starts_at < span.ends_at
 
 
 PAGES = (

@@ -133,7 +133,7 @@ async def download_feed(call: Call) -> Reply:
 )
 async def set_busy_times(call: Call) -> Reply:
     taken = await calendars.set_busy_times(call.ports, call.actor, call.parsed_input)
-    answer = {"success": True, "busy_times": len(taken.times), "until": taken.until}
+    answer = {"success": True, "busy_times": len(taken.file.times), "until": taken.until}
     return Reply(200, codec.encode(answer))
 
 

@@ -27,7 +27,7 @@ async def busy(content, timezone="UTC", window=WINDOW):
     found = await IcsCalendars("https://book.example.com:8443").parse_busy_times(
         content, timezone, window
     )
-    return [f"{span.starts_at:%m-%d %H:%M} - {span.ends_at:%m-%d %H:%M}" for span in found]
+    return [f"{span.starts_at:%m-%d %H:%M} - {span.ends_at:%m-%d %H:%M}" for span in found.times]
 
 
 NINE = ["03-10 09:00 - 03-10 10:00"]

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Literal
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal, cast
 
 from attrs import frozen
 from playwright.sync_api import Page
+
+from tests.support.ics import make_ics_calendar, make_ics_hour
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FilePayload
 
 Role = Literal["anybody", "newcomer", "beginner", "customer", "staff", "enterprise", "admin"]
 
@@ -192,11 +198,27 @@ def _make_feed(page: Page) -> None:
     page.get_by_text("It is shown this once").wait_for()
 
 
+def _import_file(page: Page) -> None:
+    """Import a file of which some events block no time."""
+    day = datetime.now(UTC) + timedelta(days=300)
+    events = (
+        make_ics_hour(f"{day:%Y%m%d}T190000Z"),
+        make_ics_hour(f"{day:%Y%m%d}T210000Z", "TRANSP:TRANSPARENT"),
+        make_ics_hour("20240101T090000Z"),
+        make_ics_hour("20240102T090000Z"),
+    )
+    file = {"name": "a.ics", "mimeType": "text/calendar", "buffer": make_ics_calendar(*events)}
+    page.get_by_label("Calendar file (.ics)").set_input_files(cast("FilePayload", file))
+    page.get_by_role("main").get_by_role("button", name=re.compile("^Import")).click()
+    page.get_by_text("The file is imported.").wait_for()
+
+
 _OF_CALENDARS: tuple[PageState, ...] = (
     PageState("calendars", "staff", "/staff/calendars"),
     PageState(
         "calendars refused", "staff", "/staff/calendars", _submit_empty("^Add the calendar$")
     ),
+    PageState("calendars imported", "staff", "/staff/calendars", _import_file),
     PageState("calendars feed", "staff", "/staff/calendars", _make_feed),
 )
 

@@ -197,6 +197,49 @@ def _check_new(ports: Ports, known: Sequence[CalendarSubscription], url: str) ->
                 raise invalid_field("url", "is one of your addresses already")
 
 
+# Keys -----------------------------------------------------------------------------------
+
+
+@frozen
+class AddressReseal:
+    """Outcome of resealing a batch of addresses."""
+
+    last_id: int
+    """The last subscription that was read; 0 where there are no more."""
+    changed: int
+    broken: Sequence[int]
+    """Subscriptions whose addresses cannot be unsealed; they are unchanged."""
+
+
+@validated
+async def reseal_addresses(ports: Ports, after_id: int, limit: int) -> AddressReseal:
+    """Seal the addresses of up to `limit` subscriptions above `after_id` with the current key. One
+    transaction each; a claim of a reader continues."""
+    async with ports.store.read_view() as view:
+        batch = await view.calendar_subscriptions.subscriptions(after_id, limit)
+    changed, broken = 0, []
+    for each in batch:
+        if ports.vault.is_current(each.address):
+            continue
+        try:
+            changed += await _reseal(ports, each)
+        except SealBroken:
+            broken.append(each.id)
+    return AddressReseal(batch[-1].id if batch else 0, changed, broken)
+
+
+async def _reseal(ports: Ports, subscription: CalendarSubscription) -> bool:
+    """Whether the address was sealed again; not where it was removed meanwhile."""
+    new = _seal(ports, _open(ports, subscription), subscription.id)
+
+    async def unit(tx: Transaction) -> bool:
+        return await tx.calendar_subscriptions.reseal_subscription(
+            subscription.id, subscription.address, new
+        )
+
+    return await ports.store.run_transaction(unit)
+
+
 # Reading what is due --------------------------------------------------------------------
 
 
@@ -319,10 +362,10 @@ async def _read(
     now = (await ports.clock.business()).replace(microsecond=0)
     window = Interval(now - DAY, now + policy.busy_import_horizon)
     try:
-        busy = await ports.calendars.parse_busy_times(fetched.content, timezone, window)
+        parsed = await ports.calendars.parse_busy_times(fetched.content, timezone, window)
     except InvalidField:
         return CalendarReadFault.NOT_A_CALENDAR
-    return _CalendarRead(busy, fetched.version, timezone)
+    return _CalendarRead(parsed.times, fetched.version, timezone)
 
 
 def _has_room(ports: Ports, subscriptions: Sequence[CalendarSubscription]) -> bool:

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.companions.availability import DAY, Interval
+from staffbooking_core.domain.companions.calendar_files import CalendarFile
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.errors import NotFound, invalid_field
 from staffbooking_core.ports import Ports, Transaction
@@ -95,8 +96,16 @@ async def get_busy_times(ports: Ports, actor: Actor) -> BusyTimes:
     return BusyTimes(companion.calendar.busy, companion.calendar.busy_until)
 
 
+@frozen
+class BusyTimesImport:
+    """What was imported of a calendar file, and the last day up to which it was looked through."""
+
+    file: CalendarFile
+    until: date
+
+
 @validated
-async def set_busy_times(ports: Ports, actor: Actor, content: bytes) -> BusyTimes:
+async def set_busy_times(ports: Ports, actor: Actor, content: bytes) -> BusyTimesImport:
     """Replace the imported busy times by those of a calendar file. Bookings stay as they are. The
     file is parsed before the user and the companion are locked.
 
@@ -108,17 +117,17 @@ async def set_busy_times(ports: Ports, actor: Actor, content: bytes) -> BusyTime
     async with ports.store.read_view() as view:
         companion = await view.companions.companion(actor.user_id)
     timezone = "UTC" if companion is None else companion.calendar.timezone
-    times = tuple(await ports.calendars.parse_busy_times(content, timezone, window))
-    if len(times) > policy.max_busy_times:
+    file = await ports.calendars.parse_busy_times(content, timezone, window)
+    if len(file.times) > policy.max_busy_times:
         raise invalid_field("file", f"has more than {policy.max_busy_times} busy times")
-    new_busy_times = BusyTimes(times, window.ends_at.date())
+    new_busy_times = BusyTimes(file.times, window.ends_at.date())
 
     async def unit(tx: Transaction) -> None:
         _, companion = await lock_staff_member(tx, actor)
         await tx.companions.save_companion(_with_busy_times(companion, new_busy_times))
 
     await ports.store.run_transaction(unit)
-    return new_busy_times
+    return BusyTimesImport(file, window.ends_at.date())
 
 
 @validated

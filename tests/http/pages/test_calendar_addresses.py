@@ -11,7 +11,7 @@ from attrs import evolve
 from staffbooking_core.domain.companions.calendar_subscriptions import CalendarReadFault
 from tests.http.deployment import HttpDeployment, error_body
 from tests.http.pages.test_bookings import PEOPLE
-from tests.http.pages.test_hours import CALENDARS, done, member, send
+from tests.http.pages.test_hours import CALENDARS, TAKE, done, member, send
 from tests.support.builders import HOUR, MINUTE, add_companion
 from tests.support.html_pages import page_text
 from tests.support.ics import make_ics_calendar, make_ics_hour
@@ -55,6 +55,23 @@ async def test_a_calendar_is_added_read_and_removed(each_world: HttpDeployment) 
     assert "The calendar is removed." in gone
     assert "calendar.example" not in gone
     assert "Nothing is known" in gone
+
+
+async def test_busy_times_tell_their_calendars(world: HttpDeployment) -> None:
+    """Each busy time names the calendars, or the file, that it is from."""
+    staff, _ = await added(world, name="<b>Family</b>")
+    events = (make_ics_hour("20270304T093000Z"), make_ics_hour("20270305T090000Z"))
+    shown = await done(staff, await send(staff, TAKE, file=make_ics_calendar(*events)))
+    found = re.findall(r'<span class="small soft sources">(.*?)</span>', shown)
+    family = "<bdi>&lt;b&gt;Family&lt;/b&gt;</bdi>"
+    assert found == [family, f"{family}, Calendar file", "Calendar file"]
+
+
+async def test_the_page_has_the_tabs_of_the_hours(world: HttpDeployment) -> None:
+    """The tabs lead to the week and the days; that of this page is the current one."""
+    shown = (await (await member(world)).get(CALENDARS)).text
+    assert re.search(rf'href="{CALENDARS}" aria-current="page">Other calendars<', shown)
+    assert 'href="/staff/hours/dates"' in shown
 
 
 async def test_a_calendar_without_a_name_is_named_by_its_host(world: HttpDeployment) -> None:

@@ -74,7 +74,7 @@ async def test_busy_times_are_taken_from_a_file(each_world: HttpDeployment) -> N
     """Imported busy times are counted, apply as through the API, and can be deleted."""
     staff = await member(each_world)
     shown = await done(staff, await send(staff, TAKE, file=DAY_OFF))
-    assert "The busy times of the file are taken." in shown
+    assert "The file is imported. 1 event was read. 1 blocks your time." in page_text(shown)
     assert "1 busy time · looked for until 2 Mar 2029" in page_text(shown)
     path = f"/api/v1/companions/{each_world.companion.id}/availability"
     span = {"start_date": "2027-03-03", "end_date": "2027-03-04"}
@@ -98,6 +98,39 @@ async def test_the_next_busy_times_are_listed(world: HttpDeployment) -> None:
     listed = re.findall(r"12:30\s(?:PM )?to 13:30|12:30.{0,4} to 1:30.{0,4}", text)
     assert len(listed) == 10
     assert "and 2 more" in text
+
+
+async def test_what_was_left_out_of_a_file_is_told_with_the_reasons(world: HttpDeployment) -> None:
+    """After an import, the page tells how many events were read, and why others block nothing."""
+    content = make_ics_calendar(
+        make_ics_hour("20270303T090000Z"),
+        make_ics_hour("20270304T090000Z", "TRANSP:TRANSPARENT"),
+        make_ics_hour("20270305T090000Z", "STATUS:CANCELLED"),
+        make_ics_hour("20260301T090000Z"),
+        make_ics_hour("20260302T090000Z"),
+        make_ics_hour("20310302T090000Z"),
+        "DTSTART:20270310T090000Z",
+    )
+    staff = await member(world)
+    text = page_text(await done(staff, await send(staff, TAKE, file=content)))
+    assert "7 events were read. 1 blocks your time. 6 were left out:" in text
+    for told in (
+        *("2 are in the past", "1 is marked as free in your calendar", "1 is cancelled"),
+        *("1 is after 2 Mar 2029", "1 ends when it starts"),
+    ):
+        assert told in text, text
+    text = page_text(await done(staff, await send(staff, TAKE, file=make_ics_calendar())))
+    assert "The file is imported. It has no events." in text
+
+
+@pytest.mark.parametrize(
+    "query", ["taken&events=x", "taken&past=-1", "taken&events=9" + "9" * 5000, "taken=&events=1"]
+)
+async def test_wrong_counts_in_the_address_are_not_shown(world: HttpDeployment, query: str) -> None:
+    """A changed address of the page shows no message about an import."""
+    staff = await member(world)
+    shown = await staff.get(f"{CALENDARS}?{query}")
+    assert (shown.status_code, "The file is imported" in shown.text) == (200, False)
 
 
 @pytest.mark.parametrize(

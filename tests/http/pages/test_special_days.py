@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_bookings import PEOPLE
 from tests.http.pages.test_hours import (
@@ -28,7 +30,7 @@ from tests.http.pages.test_hours import (
     send,
     set_up,
 )
-from tests.support.builders import DAY, NOW, add_booking
+from tests.support.builders import DAY, HOUR, NOW, add_booking
 from tests.support.html_pages import page_text
 from tests.support.ics import make_ics_calendar, make_ics_hour
 
@@ -196,6 +198,17 @@ async def test_rows_of_days_change_without_a_script(world: HttpDeployment) -> No
     assert chosen(shown) == "special"
     assert 'name="first" type="date" value="2027-03-09"' in shown
     assert await kept(staff) == SET
+
+
+async def test_a_form_that_came_too_often_is_kept(world: HttpDeployment) -> None:
+    """Over the rate limit, the form is shown again with its days and hours."""
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    staff, given = await member(world), rows(dd="09:00-12:00 22:00-02:00")
+    assert (await set_days(staff, "2027-03-03", "special", **given)).status_code == 303
+    answer = await set_days(staff, "2027-03-04", "special", **given)
+    assert (answer.status_code, filled(answer.text)) == (429, given)
+    assert 'value="2027-03-04"' in answer.text
 
 
 # Limits ---------------------------------------------------------------------------------

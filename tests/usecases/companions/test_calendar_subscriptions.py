@@ -397,3 +397,23 @@ async def test_a_lost_claim_is_no_error_to_the_owner(scene, monkeypatch):
     monkeypatch.setattr(calendar_subscriptions, "_read_and_save", lose)
     found = await calendar_subscriptions.read_now(scene.ports, scene.staff, made.id)
     assert found == made
+
+
+async def test_the_export_has_no_addresses(scene):
+    """The export has names, hosts and busy times of other calendars, never their addresses."""
+    await subscribe(scene, name="Family")
+    record = await privacy.export_user_data(scene.ports, scene.staff.user_id)
+    at = "2027-03-01T12:00:00Z"
+    assert record["calendar_addresses"] == [
+        {
+            "name": "Family",
+            "host": "calendar.example",
+            "created_at": at,
+            "read_at": at,
+            "busy_times": [
+                {"starts_at": "2027-03-02T09:00:00Z", "ends_at": "2027-03-02T10:00:00Z"}
+            ],
+        }
+    ]
+    customer = await privacy.export_user_data(scene.ports, scene.customer.user_id)
+    assert customer["calendar_addresses"] == []
