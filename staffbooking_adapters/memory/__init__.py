@@ -4,4 +4,4 @@ For embedding, simulation and tests. Transactions, constraints and leases behave
 stores (one contract suite tests all stores), but nothing outlives the process.
 """
 
-__all__ = ["doubles", "files", "sandbox", "store", "webhooks"]
+__all__ = ["companions", "doubles", "files", "sandbox", "store", "webhooks"]

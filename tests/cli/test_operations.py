@@ -370,11 +370,13 @@ def test_a_taken_port_is_one_line(deployment: CliDeployment, tmp_path: Path) -> 
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        for command in (("serve",), ("demo", "--dir", tmp_path / "demo")):
+        demo = ("demo", "--dir", tmp_path / "demo")
+        for command, reason in (
+            (("serve",), f"port {port} of 127.0.0.1: Address already in use"),
+            (demo, f"port {port} is in use. Stop what listens there"),
+        ):
             line = deployment.run_refused(*command, "--port", port)
-            assert line.startswith(
-                f"staffbooking: port {port} of 127.0.0.1: Address already in use"
-            )
+            assert line.startswith(f"staffbooking: {reason}")
 
 
 def test_the_interface_is_printed(deployment: CliDeployment) -> None:

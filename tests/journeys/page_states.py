@@ -45,6 +45,7 @@ def _add_past_bookings(market: Marketplace) -> None:
     market.move_clock(ends["reviewed"])
     market.act("customer", ids["reviewed"], "confirm")
     _review(market, ids["reviewed"])
+    _hold_payout(market, made["reviewed"]["code"])
     market.move_clock(starts["disputed"] + _HOUR)
     market.act("customer", ids["disputed"], "dispute", reason="The bar was closed at nine.")
     market.move_clock(starts["no_show"] + 20 * _MINUTE)
@@ -62,6 +63,11 @@ def _review(market: Marketplace, booking_id: int) -> None:
     given = {"rating": 5, "comment": "Calm, quick, and the guests loved the drinks."}
     answer = market.client("customer").post(f"/reviews/booking/{booking_id}", json=given)
     market.names["review"] = str(json_body(answer, 201)["review"]["id"])
+
+
+def _hold_payout(market: Marketplace, code: str) -> None:
+    given = {"reason": "The customer has called us."}
+    json_body(market.client("admin").post(f"/api/admin/payouts/{code}/hold", json=given))
 
 
 def _add_future_bookings(market: Marketplace) -> None:

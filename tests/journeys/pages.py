@@ -184,6 +184,7 @@ _OF_STAFF_PROFILES: tuple[PageState, ...] = (
     PageState("profile form, empty", "beginner", "/staff/me"),
     PageState("portfolio, empty", "beginner", "/staff/showcase"),
     PageState("earnings, none yet", "beginner", "/staff/payouts"),
+    PageState("profile preview", "staff", "/staff/me/preview"),
     PageState("earnings of no bookings", "staff", "/staff/payouts?year=2020"),
 )
 
@@ -371,6 +372,7 @@ _OF_OPERATORS_OF_MONEY: tuple[PageState, ...] = (
     PageState("find a booking refused", "admin", "/admin/bookings?code=BK", status=422),
     PageState("money of a booking", "admin", "/admin/bookings/{completed}"),
     PageState("money of a disputed booking", "admin", "/admin/bookings/{disputed}"),
+    PageState("release of a payout", "admin", "/admin/bookings/{reviewed}/payout/release"),
 )
 
 _OF_ACCOUNTS: tuple[PageState, ...] = (

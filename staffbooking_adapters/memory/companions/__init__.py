@@ -1,1 +1,3 @@
 """Companions, portfolio and reviews in memory."""
+
+__all__ = ["calendar_fetcher"]

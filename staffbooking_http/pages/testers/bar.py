@@ -11,7 +11,6 @@ from urllib.parse import quote
 from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
-from staffbooking_core.errors import ClockWrong, StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import sandbox
 
@@ -58,14 +57,14 @@ class DemoBars:
         self._read_at: datetime | None = None
 
     async def make(self, path: str, cookies: bytes) -> DemoBar | None:
-        """The bar of a page; None without a sample, and where the store can't be asked."""
+        """The bar of a page; None without a sample, and where the store fails."""
         asks_store = not path.startswith(_PATHS_WITHOUT_STORE)
         now = None
         try:
             if asks_store:
                 await self._read_accounts()
                 now = await self._ports.clock.business() if self._accounts else None
-        except (StoreUnavailable, ClockWrong):
+        except Exception:  # The page itself meets the error, and tells of it.
             return None
         if not self._accounts:
             return None
