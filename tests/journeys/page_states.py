@@ -45,7 +45,7 @@ def _add_past_bookings(market: Marketplace) -> None:
     market.move_clock(ends["reviewed"])
     market.act("customer", ids["reviewed"], "confirm")
     _review(market, ids["reviewed"])
-    _hold_payout(market, made["reviewed"]["code"])
+    _hold_payout(market, made["reviewed"]["booking_code"])
     market.move_clock(starts["disputed"] + _HOUR)
     market.act("customer", ids["disputed"], "dispute", reason="The bar was closed at nine.")
     market.move_clock(starts["no_show"] + 20 * _MINUTE)
