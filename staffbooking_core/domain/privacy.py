@@ -11,17 +11,13 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts.audit import AuditEntry
 from staffbooking_core.domain.accounts.users import Subscription, User
-from staffbooking_core.domain.bookings.booking import (
-    OPEN_PAYOUT_STATUSES,
-    UNSETTLED_PAYMENT_STATUSES,
-    Booking,
-)
+from staffbooking_core.domain.bookings.booking import OPEN_PAYOUT_STATUSES, Booking
 from staffbooking_core.domain.bookings.disputes import DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import ENDED_STATUSES, Party
 from staffbooking_core.domain.companions.companion import Approval, Companion, draft_companion
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.payments.payees import Payee
-from staffbooking_core.domain.payments.processor import ChargebackStatus, OpenCheckout
+from staffbooking_core.domain.payments.processor import OpenCheckout
 
 ERASED_NAME = "Erased"
 """Replacement for a name, or a text that the person wrote."""
@@ -32,8 +28,7 @@ def has_open_obligations(booking: Booking) -> bool:
     return (
         booking.status not in ENDED_STATUSES
         or booking.payout_status in OPEN_PAYOUT_STATUSES
-        or booking.payment_status in UNSETTLED_PAYMENT_STATUSES
-        or booking.chargeback_status is ChargebackStatus.OPEN
+        or booking.is_unsettled
         or booking.has_staff_debt
     )
 

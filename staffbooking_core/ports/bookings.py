@@ -188,9 +188,8 @@ class BookingsReadPort(Protocol):
         ...
 
     async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
-        """Up to `limit` bookings above `after_id` whose payment the processor has not decided
-        yet (requires_payment, processing or refund_pending), by id; without those for which
-        the inbox already holds an event."""
+        """Up to `limit` bookings above `after_id` that `is_unsettled`, by id; without those for
+        which the inbox already holds an event."""
         ...
 
 

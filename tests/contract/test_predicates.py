@@ -34,7 +34,6 @@ from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
     UNPAID_PAYOUT_STATUSES,
-    UNSETTLED_PAYMENT_STATUSES,
     Booking,
     DueTimer,
     PaymentIntent,
@@ -46,6 +45,7 @@ from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, Book
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
     Operation,
     OperationOrder,
     OperationStatus,
@@ -96,6 +96,7 @@ BOOKING_FIELDS = st.fixed_dictionaries(
         "status": st.sampled_from(BookingStatus),
         "payment_status": st.sampled_from(PaymentStatus),
         "payout_status": st.sampled_from(PayoutStatus),
+        "chargeback_status": st.sampled_from((None, *ChargebackStatus)),
         "priority": st.booleans(),
         "owed_by_staff": st.sampled_from((0, 1)),
         "payout_due_at": st.sampled_from((None, *MOMENTS)),
@@ -188,7 +189,7 @@ async def test_money_queries_match_the_domain(open_store, request, rows, payee_d
                 each.id for each in bookings if each.payout_status in OPEN_PAYOUT_STATUSES
             ]
             assert ids(await view.bookings.unsettled_bookings(0, MAX_ROWS)) == [
-                each.id for each in bookings if each.payment_status in UNSETTLED_PAYMENT_STATUSES
+                each.id for each in bookings if each.is_unsettled
             ]
             assert await view.bookings.indebted_booking_ids(companion_id) == [
                 each.id for each in bookings if each.has_staff_debt
@@ -284,7 +285,7 @@ BOOKING_CONDITIONS = {
     ),
     "unsettled": (
         booking_schema.is_unsettled,
-        lambda each: each.payment_status in UNSETTLED_PAYMENT_STATUSES,
+        lambda each: each.is_unsettled,
     ),
     "earning": (earning_schema.has_earning, has_earning),
     "open earning": (earning_schema.has_open_earning, has_open_earning),

@@ -25,7 +25,6 @@ from staffbooking_adapters.memory.webhooks.feed import add_event
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
-    UNSETTLED_PAYMENT_STATUSES,
     Booking,
     PayoutStatus,
 )
@@ -199,7 +198,7 @@ class BookingsReader:
         return [
             booking
             for booking in bookings_after(state, after_id)
-            if booking.payment_status in UNSETTLED_PAYMENT_STATUSES and booking.id not in pending
+            if booking.is_unsettled and booking.id not in pending
         ][:limit]
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
     and_,
     desc,
     false,
+    or_,
     text,
     true,
 )
@@ -38,6 +39,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     SLOT_HOLDING_STATUSES,
     BookingStatus,
 )
+from staffbooking_core.domain.payments.processor import ChargebackStatus
 
 
 def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
@@ -316,7 +318,10 @@ is_unpaid_payout = and_(  # The index of open payouts is used where a query repe
 )
 has_staff_debt = bookings.c.owed_by_staff > 0
 is_disputed = bookings.c.status == BookingStatus.DISPUTED
-is_unsettled = bookings.c.payment_status.in_(sorted(UNSETTLED_PAYMENT_STATUSES))
+is_unsettled = or_(
+    bookings.c.payment_status.in_(sorted(UNSETTLED_PAYMENT_STATUSES)),
+    bookings.c.chargeback_status == ChargebackStatus.OPEN,
+)
 
 _NEWEST_FIRST = (desc(bookings.c.starts_at), desc(bookings.c.id))
 Index("ix_bookings_newest", *_NEWEST_FIRST)

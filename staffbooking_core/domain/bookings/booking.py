@@ -245,6 +245,15 @@ class Booking:
         return self.status in SLOT_HOLDING_STATUSES
 
     @property
+    def is_unsettled(self) -> bool:
+        """Whether the processor or the card issuer still decides something: the payment, a refund,
+        or a chargeback."""
+        return (
+            self.payment_status in UNSETTLED_PAYMENT_STATUSES
+            or self.chargeback_status is ChargebackStatus.OPEN
+        )
+
+    @property
     def awaits_payout_release(self) -> bool:
         """Whether the payout will be released at its due time, unless it is held before."""
         is_scheduled = self.payout_status is PayoutStatus.SCHEDULED

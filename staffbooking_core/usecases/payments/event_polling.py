@@ -11,7 +11,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus
-from staffbooking_core.domain.payments.processor import ProcessorError, ProcessorEvent
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
+    ProcessorError,
+    ProcessorEvent,
+)
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import inbox
 
@@ -54,7 +58,8 @@ async def _poll_event_list(ports: Ports) -> int:
 
 
 async def _enqueue_syncs(ports: Ports) -> int:
-    """Enqueue intents whose page may be paid, or whose refund may be settled, by now."""
+    """Enqueue intents whose page may be paid, whose refund may be settled, or whose chargeback may
+    be decided by now: the processor forgets its events, so the list alone would not do."""
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         last_cursor = await view.cursors.cursor(_SYNC_CURSOR_NAME)
@@ -84,15 +89,16 @@ def _sync_events(
     ports: Ports, bookings: Sequence[Booking], since: datetime | None, now: datetime
 ) -> Iterator[ProcessorEvent]:
     for booking in bookings:
-        refunding = booking.payment_status is PaymentStatus.REFUND_PENDING
+        is_slow = (
+            booking.payment_status is PaymentStatus.REFUND_PENDING
+            or booking.chargeback_status is ChargebackStatus.OPEN
+        )
         interval = (
-            ports.policy.refund_poll_interval
-            if refunding
-            else ports.policy.open_intent_poll_interval
+            ports.policy.refund_poll_interval if is_slow else ports.policy.open_intent_poll_interval
         )
         period = _period_number(now, interval)
         is_due = since is None or period != _period_number(since, interval)
-        if is_due and (refunding or _may_be_paid(booking, now, interval)):
+        if is_due and (is_slow or _may_be_paid(booking, now, interval)):
             yield ProcessorEvent(f"look:{booking.id}:{period}", intent_id=booking.id)
 
 

@@ -10,7 +10,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorEvent, Unknown
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
-from tests.support.builders import HOUR, MINUTE, SECOND
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ async def test_a_second_time_nothing_is_new(scene):
     "kind, status", [("won", BookingStatus.COMPLETED), ("lost", BookingStatus.CANCELLED)]
 )
 async def test_a_lost_verdict_is_found_in_the_list(scene, kind, status):
-    """The list finds the verdict of a disputed booking, which no sync covers."""
+    """The list finds the verdict of a charged back booking."""
     booking = await scene.paid()
     await scene.ports.sandbox.chargeback(booking.id, "open")
     await scene.ports.sandbox.chargeback(booking.id, kind)
@@ -240,6 +240,36 @@ async def test_a_lost_refund_is_found_by_looking(scene):
     assert await catch_up(scene) == 1
     assert (await scene.booking(booking)).payment_status == "refunded"
     assert await scene.faults() == []
+
+
+@pytest.mark.parametrize(
+    "kind, status", [("won", BookingStatus.COMPLETED), ("lost", BookingStatus.CANCELLED)]
+)
+async def test_a_lost_verdict_is_found_by_looking(scene, kind, status):
+    """A sync finds the verdict of a chargeback within six hours, without a list."""
+    scene = without_a_list(scene)
+    booking = await scene.paid()
+    await scene.charge_back(booking)
+    await catch_up(scene)
+    await scene.ports.sandbox.chargeback(booking.id, kind)
+    await lose(scene)
+    await scene.jump_to(await scene.now() + 6 * HOUR)
+    assert await catch_up(scene) == 1
+    assert (await scene.booking(booking)).status is status
+    await scene.settle_down()
+    assert await scene.faults() == []
+
+
+async def test_a_verdict_that_the_list_forgot_is_found_by_looking(scene):
+    """A jump of the clock beyond the list's 30 days loses no verdict."""
+    booking = await scene.paid()
+    await scene.charge_back(booking)
+    await scene.drain()
+    await scene.ports.sandbox.chargeback(booking.id, "won")
+    await lose(scene)
+    await scene.jump_to(await scene.now() + 31 * DAY)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is BookingStatus.COMPLETED
 
 
 async def test_every_undecided_booking_is_looked_at(scene, monkeypatch):
