@@ -40,6 +40,9 @@ from staffbooking_http.api.errors import (
 from staffbooking_http.api.metrics import RequestMetrics
 from staffbooking_http.api.security_log import log_refusal
 
+_VAIN_LOADS = (401, 403, 404, 405)
+"""The statuses of an address that a browser shows as a page."""
+
 
 @frozen
 class Route:
@@ -84,7 +87,8 @@ class Pipeline:
     def __init__(
         self, site: AppContext, to_error_page: Callable[[Scope, Reply], Reply] | None = None
     ) -> None:
-        """`to_error_page` gives the response to an unknown path in the form for its client."""
+        """`to_error_page` gives the response to an unknown path, and to an address that a client
+        loads in vain, in the form for its client."""
         self.site = site
         self._to_error_page = to_error_page
         self._unmatched_metrics = RequestMetrics("", "")
@@ -110,7 +114,7 @@ class Pipeline:
         except Exception as error:
             log_refusal(call, error)
             reply = _reply_to_error(call, error, route, request_id)
-        if resource is None and self._to_error_page is not None:
+        if self._to_error_page is not None and (resource is None or _is_vain_load(scope, reply)):
             reply = self._to_error_page(scope, reply)
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
@@ -157,6 +161,11 @@ async def send_reply(
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
                 renew_database_time()
     await send({"type": "http.response.body", "body": b"" if omits_body else reply.body})
+
+
+def _is_vain_load(scope: Scope, reply: Reply) -> bool:
+    """Whether somebody loads an address that leads nowhere, or not there for them."""
+    return scope["method"] in ("GET", "HEAD") and reply.status in _VAIN_LOADS
 
 
 async def _dispatch(call: Call, resource: Resource | None, route: Route | None) -> Reply:

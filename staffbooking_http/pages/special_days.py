@@ -249,9 +249,9 @@ def _field_labels(locale: PageLocale, draft: HoursDraft) -> dict[str, str]:
     """The labels of fields in the summary of faults."""
     translate = locale.translations.gettext
     labels = {
-        "first": translate("First day"),
-        "last": translate("Last day"),
-        "kind": translate("What holds on these days"),
+        "first": translate("From day"),
+        "last": translate("To day"),
+        "kind": translate("On these days"),
         "when": translate("Hours"),
         "buffer_minutes": translate("Free time around bookings"),
         "min_notice_hours": translate("Notice"),

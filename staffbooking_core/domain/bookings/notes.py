@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import TransitionInput, TransitionResult
+from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.bookings.timers import payout_deadline
 from staffbooking_core.policy import Policy
 
@@ -38,8 +39,16 @@ def note_alarm(
 
 def alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Alert the operators of the transition."""
-    text = f"{inputs.trigger} of booking {result.booking.code} while {result.booking.status}"
-    return _with_alert(result, text)
+    what = _ALERTS[inputs.trigger]
+    return _with_alert(result, f"{what} booking {result.booking.code}")
+
+
+_ALERTS = {
+    Trigger.PAYMENT: "the payment came too late and goes back: see",
+    Trigger.CHARGEBACK: "the customer's bank claims the payment back (chargeback) of",
+    Trigger.CHARGEBACK_LOST: "the customer's bank keeps the payment (chargeback lost) of",
+}
+"""What happened, before the booking, for each trigger that alerts."""
 
 
 def _with_alert(result: TransitionResult, text: str) -> TransitionResult:

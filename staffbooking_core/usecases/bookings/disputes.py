@@ -272,6 +272,14 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
         return await view.bookings.disputed_bookings(page, limit)
 
 
+_VERDICTS = {
+    Trigger.RELEASE: "for the staff member",
+    Trigger.REFUND: "for the customer",
+    Trigger.SPLIT: "with the money shared",
+}
+"""How the alert tells each resolution."""
+
+
 @validated
 async def resolve_dispute(
     ports: Ports,
@@ -299,7 +307,7 @@ async def resolve_dispute(
         )
         result = apply_transition(booking, transition_input, ports.policy)
         if note:  # The alerts keep the operator's reason on record.
-            text = f"the dispute of booking {code} was resolved by {trigger}: {note}"
+            text = f"the dispute of booking {code} was resolved, {_VERDICTS[trigger]}: {note}"
             result = evolve(result, alerts=(*result.alerts, text))
         resolved = await save_transition(tx, ports, booking, result, now)
         return await hold_disabled_payout(tx, ports, resolved, now)

@@ -76,6 +76,40 @@ async def test_an_unknown_path_is_a_page_for_people(world: HttpDeployment) -> No
     error_body(await client.get("/api/nothing", headers=PEOPLE), 404, "not_found")
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/contact", 405, "method_not_allowed"),
+        ("/bookings/1", 401, "unauthenticated"),
+        ("/api/keys", 401, "unauthenticated"),
+    ],
+)
+async def test_an_address_of_the_interface_is_a_page_for_people(
+    world: HttpDeployment, path: str, status: int, code: str
+) -> None:
+    """A person who loads an address of the interface in vain reads a page; a program, and whoever
+    loads one below `/api`, gets JSON."""
+    client = world.client()
+    error_body(await client.get(path), status, code)
+    answer = await client.get(path, headers=PEOPLE)
+    if path.startswith("/api/"):
+        error_body(answer, status, code)
+    else:
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert answer.headers["x-request-id"] in answer.text
+        assert len(answer.headers.get_list("content-security-policy")) == 1
+
+
+async def test_the_booking_of_somebody_else_is_a_page_for_people(world: HttpDeployment) -> None:
+    """A booking that is not there, or is somebody else's, is a page that says so."""
+    client = await world.signed_in_client(world.customer.id)
+    answer = await client.get("/bookings/99", headers=PEOPLE)
+    assert answer.status_code == 404
+    assert "find that page" in answer.text
+    error_body(await client.get("/bookings/99"), 404, "not_found")
+
+
 FORM_ADDRESSES = [
     path
     for path, methods in page_methods(page_handlers(sandbox=True, testers=True)).items()

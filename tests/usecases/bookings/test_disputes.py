@@ -81,6 +81,23 @@ async def test_a_split_out_of_range_changes_nothing(scene):
     assert await scene.booking(booking) == booking
 
 
+@pytest.mark.parametrize(
+    ("trigger", "verdict"),
+    [
+        (T.RELEASE, "for the staff member"),
+        (T.REFUND, "for the customer"),
+        (T.SPLIT, "with the money shared"),
+    ],
+)
+async def test_the_alert_tells_the_verdict_in_words(scene, trigger, verdict):
+    """The alert of a resolution says whom it favours and why, in words of people."""
+    booking = await disputed(scene, "paid")
+    await disputes.resolve_dispute(scene.ports, booking.code, trigger, 1, note="Both agree")
+    await scene.settle_down()
+    told = f"the dispute of booking {booking.code} was resolved, {verdict}: Both agree"
+    assert told in [text for _, text in scene.ports.notifier.alerts]
+
+
 async def test_only_what_is_disputed_is_resolved(scene):
     """Only a disputed booking can be resolved, by its code."""
     booking = await scene.paid()
@@ -193,7 +210,8 @@ async def test_a_chargeback_of_a_cancelled_booking_is_booked(scene):
     assert found.status is BookingStatus.CANCELLED
     await scene.settle_down()
     assert await scene.faults() == []
-    assert len(scene.ports.notifier.alerts) == 1
+    told = f"the customer's bank claims the payment back (chargeback) of booking {booking.code}"
+    assert scene.ports.notifier.alerts == [(booking.id, told)]
     found = await scene.charge_back(booking, "lost")
     assert (found.status, found.payment_status) == (BookingStatus.CANCELLED, "charged_back")
     await scene.settle_down()
