@@ -27,6 +27,10 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"must lie between (?P<least>\S+) and (?P<most>\S+)",
      "Choose a date from %(least)s to %(most)s."),
     (r"has more than (?P<most>\d+)\d{6} bytes", "Choose a smaller file, of at most %(most)s MB."),
+    (r"A file has at most (?P<most>\d+)\d{6} bytes here",
+     "Choose a smaller file, of at most %(most)s MB."),
+    (r"(A body|The form without its file) has at most \d+ bytes here",
+     "That is more text than fits here. Go back, and make it shorter."),
     (r"must be one of .*", "Choose one of these."),
     (r"must have (?P<least>\d+) to (?P<most>\d+) elements", "Give %(least)s to %(most)s of them."),
     (r"must not be above max_price", "The lowest price is above the highest."),
@@ -154,7 +158,8 @@ class ErrorSentence:
         if found := faults_by_field(self.problem):
             return " ".join(labelled_fault(*fault, translations) for fault in found.items())
         message: str = self.problem["error"]
-        known = _translated_sentence(message, translations)
+        known = _known_sentence(message, translations)
+        known = known or _translated_sentence(message, translations)
         return known or _end(translations.gettext(message))
 
     def __str__(self) -> str:

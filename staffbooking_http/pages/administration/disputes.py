@@ -192,6 +192,7 @@ async def _case_context(call: Call, case: DisputeCase) -> dict[str, Any]:
         "is_overdue": _row(booking, case.details.now).is_overdue,
         "held": currency.to_decimal(booking.escrow),
         "max_share": currency.to_decimal(case.max_share),
+        "finest": currency.to_decimal(1),
         "postings": posting_texts(book.postings, currency),
         "previews": [
             (outcome, _amounts(preview, currency)) for outcome, preview in case.previews.items()

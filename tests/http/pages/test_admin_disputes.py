@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode
 
 import httpx
@@ -210,6 +211,15 @@ async def test_an_outcome_that_is_impossible_is_refused_at_its_field(
         if amount and "<" not in amount:
             assert f'value="{amount}"' in answer.text
     assert (await scene_of(world).booking(booking)).status is BookingStatus.DISPUTED
+
+
+async def test_the_share_is_a_field_for_numbers(world: HttpDeployment) -> None:
+    """The browser takes the share in the notation of its person: `10,50` in German."""
+    booking = await disputed(world)
+    page = (await (await operator(world)).get(f"{LIST}/{booking.id}")).text
+    [field] = re.findall(r'<input[^>]* name="amount"[^>]*>', page)
+    assert 'type="number"' in field
+    assert 'step="0.01"' in field
 
 
 async def test_a_decision_pressed_twice_is_made_once(world: HttpDeployment) -> None:

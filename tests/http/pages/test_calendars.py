@@ -160,8 +160,8 @@ BOMB = make_ics_calendar(make_ics_hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"
         (b"\xff", 422, "It is not in UTF-8."),
         (BOMB, 422, "Calendar file (.ics) : "),
         (None, 415, "The body must be multipart/form-data."),
-        (bytes(POLICY.max_calendar_bytes + 1), 413, "A file has at most 1048576 bytes here."),
-        (bytes(2 * POLICY.max_calendar_bytes), 413, "A file has at most 1048576 bytes here."),
+        (bytes(POLICY.max_calendar_bytes + 1), 413, "Choose a smaller file, of at most 1 MB."),
+        (bytes(2 * POLICY.max_calendar_bytes), 413, "Choose a smaller file, of at most 1 MB."),
     ],
 )
 async def test_a_file_that_is_refused_is_told_on_the_page(

@@ -171,6 +171,26 @@ async def test_hostile_bodies_never_fail(world: HttpDeployment, role: str) -> No
                 check(await client.get(address, headers=PEOPLE), address)
 
 
+@pytest.mark.parametrize(
+    ("language", "told"),
+    [
+        ("en", "That is more text than fits here. Go back, and make it shorter."),
+        ("de", "Das ist mehr Text, als hier Platz hat. Gehen Sie zurück und kürzen Sie ihn."),
+    ],
+)
+async def test_a_form_with_too_much_text_is_told_in_words_of_people(
+    world: HttpDeployment, language: str, told: str
+) -> None:
+    """A form over the limit of bytes is 413, and its page does not speak of bytes."""
+    client, token = await browser(world, "companion")
+    given = {"csrf": token, "bio": "\U0001f600" * 6_000}
+    headers = {**PEOPLE, "accept-language": language}
+    answer = await client.post("/staff/me", data=given, headers=headers)
+    assert answer.status_code == 413
+    assert told in answer.text
+    assert "bytes" not in answer.text
+
+
 OPERATORS_PATHS = [path for path in METHODS if path.startswith("/admin")]
 
 

@@ -240,3 +240,14 @@ def test_faults_are_told_in_peoples_words(message: str, at_field: str, with_labe
 def test_list_elements_are_counted_from_one() -> None:
     """A fault of a list's element names its position."""
     assert field_label("languages.1", ENGLISH) == "Languages: 2"
+
+
+@pytest.mark.parametrize("path", ["/", "/find"])
+async def test_a_long_word_of_a_heading_has_a_hyphen_where_it_breaks(
+    world: HttpDeployment, path: str
+) -> None:
+    """The long word of the German headings has a soft hyphen, since a phone can't hold it in one
+    line."""
+    page = await world.client().get(path, headers={**PEOPLE, "accept-language": "de"})
+    [heading] = re.findall(r"<h1[^>]*>(.*?)</h1>", page.text, re.DOTALL)
+    assert "Veranstaltungs\u00adpersonal" in heading
