@@ -9,12 +9,18 @@ Build `Ports` from adapters of your choice and call the use-cases:
 
 `staffbooking_core.domain` holds the rules as pure functions, `staffbooking_core.ports` the
 interfaces that adapters implement, `staffbooking_core.errors` the errors of the core.
+
+All of it is imported on first use: the kit for webhooks and the HTTP client need nothing else.
 """
 
-from staffbooking_core import errors
-from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Ports
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from staffbooking_core import errors
+    from staffbooking_core.domain.accounts.users import Actor, Role
+    from staffbooking_core.policy import Policy
+    from staffbooking_core.ports import Ports
 
 __version__ = "0.1.0"
 
@@ -38,3 +44,17 @@ __all__ = [
     "value_checks",
     "webhook_receiver",
 ]
+
+_HOME_BY_NAME = {
+    "Actor": "domain.accounts.users",
+    "Policy": "policy",
+    "Ports": "ports",
+    "Role": "domain.accounts.users",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f"{__name__}.{_HOME_BY_NAME.get(name, name)}")
+    return getattr(home, name) if name in _HOME_BY_NAME else home
