@@ -114,7 +114,7 @@ async def test_answered_pings_keep_the_connection(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answered pings keep the connection of an idle subscription."""
-    monkeypatch.setattr(redis, "PING_INTERVAL_SECONDS", 0.001)
+    monkeypatch.setattr(redis, "PING_INTERVAL_SECONDS", 0.05)
     wire = CountingTransport(server.url)
     async with closing_chat(SharedChat(wire)) as mine, listen_to(mine) as here:
         async with server.client() as operator:

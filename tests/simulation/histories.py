@@ -1,4 +1,5 @@
-"""Runs histories; one seed always gives the same histories."""
+"""Runs histories. One seed gives the same histories where the same modules are loaded, since
+hypothesis tries the constants that it finds in them."""
 
 from __future__ import annotations
 

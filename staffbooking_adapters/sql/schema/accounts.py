@@ -16,8 +16,8 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, ByteOrderedText, Instant
-from staffbooking_adapters.sql.schema.bookings import companions, partial_index, reviews, users
-from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.sql.schema.bookings import companions, reviews, users
+from staffbooking_adapters.sql.schema.metadata import metadata, partial_index
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 

@@ -25,10 +25,9 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.sql.elements import ColumnElement
 
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
-from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.sql.schema.metadata import metadata, partial_index
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
     UNPAID_PAYOUT_STATUSES,
@@ -40,12 +39,6 @@ from staffbooking_core.domain.bookings.lifecycle import (
     BookingStatus,
 )
 from staffbooking_core.domain.payments.processor import ChargebackStatus
-
-
-def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
-    """An index of some rows only."""
-    return Index(name, *columns, postgresql_where=where, sqlite_where=where)
-
 
 # People -----------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import and_, or_
 
-from staffbooking_adapters.sql.schema.bookings import bookings, has_staff_debt, partial_index
+from staffbooking_adapters.sql.schema.bookings import bookings, has_staff_debt
+from staffbooking_adapters.sql.schema.metadata import partial_index
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 

@@ -22,8 +22,8 @@ from sqlalchemy import (
 
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import bookings, partial_index
-from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.sql.schema.bookings import bookings
+from staffbooking_adapters.sql.schema.metadata import metadata, partial_index
 
 # Conversations ----------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-"""The schema's `MetaData` and its naming convention for constraints."""
+"""The schema's `MetaData` with its naming convention for constraints, and partial indexes."""
 
 from __future__ import annotations
 
-from sqlalchemy import MetaData
+from sqlalchemy import Index, MetaData
+from sqlalchemy.sql.elements import ColumnElement
 
 metadata = MetaData(
     naming_convention={
@@ -13,3 +14,8 @@ metadata = MetaData(
         "fk": "fk_%(table_name)s_%(column_0_name)s",
     }
 )
+
+
+def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
+    """An index of some rows only."""
+    return Index(name, *columns, postgresql_where=where, sqlite_where=where)

@@ -18,8 +18,7 @@ from sqlalchemy import (
 
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import partial_index
-from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.sql.schema.metadata import metadata, partial_index
 from staffbooking_core.domain.payments.processor import (
     FAILED_OPERATION_STATUSES,
     UNFINISHED_OPERATION_STATUSES,

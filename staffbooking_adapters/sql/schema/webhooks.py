@@ -23,8 +23,8 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import events, partial_index, users
-from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.sql.schema.bookings import events, users
+from staffbooking_adapters.sql.schema.metadata import metadata, partial_index
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.webhooks.deliveries import FINISHED_DELIVERY_STATUSES, DeliveryStatus
 

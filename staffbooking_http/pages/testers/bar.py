@@ -11,6 +11,7 @@ from urllib.parse import quote
 from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import sandbox
 
@@ -64,7 +65,7 @@ class DemoBars:
             if asks_store:
                 await self._read_accounts()
                 now = await self._ports.clock.business() if self._accounts else None
-        except Exception:  # The page itself meets the error, and tells of it.
+        except StoreUnavailable:  # The page itself meets the error, and tells of it.
             return None
         if not self._accounts:
             return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_home import rows, section
@@ -23,17 +24,16 @@ def agenda_days(text: str) -> list[str]:
     return [page_text(f"<li{day.partition('>')[2]}") for day in found]
 
 
+async def add_paid_booking(world: HttpDeployment, starts_at: datetime) -> Booking:
+    people = (world.companion, world.customer)
+    paid = BookingStatus.PAID
+    return await add_booking(world.store, *people, status=paid, starts_at=starts_at, paid_at=NOW)
+
+
 async def test_a_week_shows_hours_and_bookings(each_world: HttpDeployment) -> None:
     """Seven days from Monday have their hours, and their bookings with times, place and status."""
     world = each_world
-    paid = await add_booking(
-        world.store,
-        world.companion,
-        world.customer,
-        status=BookingStatus.PAID,
-        starts_at=NOW + 4 * DAY,
-        paid_at=NOW,
-    )
+    paid = await add_paid_booking(world, NOW + 4 * DAY)
     await add_booking(world.store, world.companion, world.customer, status=BookingStatus.CANCELLED)
     staff = await set_up(world, weekly=NIGHT_SLOTS)
     days = agenda_days((await staff.get("/")).text)
@@ -50,14 +50,7 @@ async def test_a_week_shows_hours_and_bookings(each_world: HttpDeployment) -> No
 
 async def test_weeks_are_turned(world: HttpDeployment) -> None:
     """Links lead to the weeks before and after; what comes after the shown week is listed."""
-    later = await add_booking(
-        world.store,
-        world.companion,
-        world.customer,
-        status=BookingStatus.PAID,
-        starts_at=NOW + 8 * DAY,
-        paid_at=NOW,
-    )
+    later = await add_paid_booking(world, NOW + 8 * DAY)
     staff = await member(world)
     shown = (await staff.get("/")).text
     assert rows(section(shown, "later")) == [str(later.id)]
@@ -92,14 +85,7 @@ async def test_check_in_is_in_the_agenda(each_world: HttpDeployment) -> None:
     """From two hours before the start, the booking of the day has the button to check in, which
     leads to the booking; then the agenda says so."""
     world = each_world
-    booking = await add_booking(
-        world.store,
-        world.companion,
-        world.customer,
-        status=BookingStatus.PAID,
-        starts_at=NOW + 3 * HOUR,
-        paid_at=NOW,
-    )
+    booking = await add_paid_booking(world, NOW + 3 * HOUR)
     staff = await member(world)
     assert "Check in" not in section((await staff.get("/")).text, "agenda")
     world.clock.advance(HOUR)
