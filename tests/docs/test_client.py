@@ -13,14 +13,14 @@ from anyio import from_thread
 
 from staffbooking_http.client import Client, Retries, errors
 from tests.http.client.samples import SAMPLES, sample_call
-from tests.http.conftest import world as world  # noqa: PLC0414
+from tests.http.conftest import world as world
 from tests.http.deployment import BASE_URL, HttpDeployment
 
 pytestmark = pytest.mark.anyio
 
 PAGE = (Path(__file__).parents[2] / "docs/client.md").read_text(encoding="utf-8")
 CODE = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
-CURL = re.compile(r'^curl (?:-X (\w+) )?"\$BASE(/[^"?]+)[^"]*"(.*(?:\\\n.*)*)', re.MULTILINE)
+CURL = re.compile(r'^curl (?:-X (\w+) )?"\$BASE(/[^"?]+)[^"]*"((?:.*\\\n)*.*)', re.MULTILINE)
 
 
 class Bridge(httpx.BaseTransport):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_http.client import AsyncClient, errors
 from tests.http.deployment import BASE_URL, HttpDeployment
 
@@ -38,6 +39,7 @@ async def test_a_booking_from_search_to_record(world: HttpDeployment) -> None:
     assert await client.get_booking(booking["booking_code"]) == booking
     assert [each async for each in client.get_bookings(status="pending")] == [booking]
     assert await client.wait_for(booking, "pending", timeout=0) == booking
+    await deliveries.publish_events(world.ports)
     events = [each["event"] async for each in client.get_events()]
     assert events == ["booking.created"]
 
@@ -57,7 +59,7 @@ async def test_the_endpoints_of_a_user(world: HttpDeployment) -> None:
     number = made["webhook"]["id"]
     assert (await client.update_webhook(number, active=False))["active"] is False
     assert (await client.try_webhook(number))["status"] in {"succeeded", "failed"}
-    assert [each async for each in client.get_deliveries(number)] == []
+    assert [each["event"] async for each in client.get_deliveries(number)] == ["webhook.test"]
     assert (await client.rotate_webhook_secret(number))["secret"] != made["secret"]
     assert (await client.activate_webhook_secret(number))["id"] == number
     await client.delete_webhook(number)

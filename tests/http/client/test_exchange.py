@@ -14,7 +14,7 @@ from staffbooking_http.client import Client, FileCursor, Retries, errors
 
 Answer = httpx.Response | Exception
 BOOKING = {"booking_code": "BK1", "status": "pending", "event_date": "2027-03-03"}
-GALA = {
+GALA: dict[str, Any] = {
     "companion_id": 1,
     "event_date": "2027-03-03",
     "start_time": "18:00",
@@ -107,7 +107,7 @@ def test_a_quote_has_no_key() -> None:
     """A quote changes nothing and has no key."""
     service = Service(answer(200, {"quote": {}}))
     asked = {name: GALA[name] for name in list(GALA)[:5]}
-    service.client().quote(**asked)  # type: ignore[arg-type]
+    service.client().quote(**asked)
     assert "Idempotency-Key" not in service.requests[0].headers
 
 

@@ -55,4 +55,4 @@ def test_the_core_is_loaded_on_first_use() -> None:
     for name in staffbooking_core.__all__:
         assert getattr(staffbooking_core, name) is not None
     with pytest.raises(AttributeError):
-        _ = staffbooking_core.nothing  # type: ignore[attr-defined]
+        _ = staffbooking_core.nothing
