@@ -65,8 +65,7 @@ _PAYOUT_DEADLINE_HOURS = Policy().payout_deadline // timedelta(hours=1)
 _MAX_PAYOUT_DELAY_HOURS = _PAYOUT_DEADLINE_HOURS - 1
 
 STRIPE_UNSUPPORTED_CURRENCIES = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL_CURRENCIES
-"""Currencies that Stripe does not charge or pay out in their smallest unit: payouts could not be
-exact (PAYMENTS 2)."""
+"""Currencies without exact payouts: Stripe does not use their smallest unit (PAYMENTS 2)."""
 
 _URL_USER = r"((?![@/?#])[!-~])*@"
 _REDIS_ADDRESS = rf"({_URL_USER})?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?(/[0-9]*)?"
@@ -181,7 +180,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
     )
     settings = Settings(
         database_url=read(
-            "DATABASE_URL", _parse_database_url, "sqlite+aiosqlite:///staffbooking.db"
+            "DATABASE_URL", parse_database_url, "sqlite+aiosqlite:///staffbooking.db"
         ),
         secret_keys=read("SECRET_KEY", _parse_secrets, DEFAULT_SECRET),
         policy=policy,
@@ -314,7 +313,8 @@ def _parse_base_url(text: str) -> str:
 _BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
 
-def _parse_database_url(text: str) -> str:
+def parse_database_url(text: str) -> str:
+    """The URL of a database. Raises ValueError with what it must be."""
     scheme, _, rest = text.partition("://")
     if scheme not in ("sqlite+aiosqlite", "postgresql+asyncpg") or not rest.strip("/"):
         raise ValueError(

@@ -1,11 +1,19 @@
-"""The composition root: creates the ports from settings. The only module that selects adapters."""
+"""The composition root: the only module that selects adapters.
+
+`open_ports` opens them from settings, `sql_ports` on a database, `memory_ports` makes them in
+memory. All three are names of `staffbooking_adapters` too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, fields
 
 from staffbooking_adapters.files.local import LocalFiles, find_write_problem
 from staffbooking_adapters.guarded_store import GuardedStore
@@ -16,6 +24,7 @@ from staffbooking_adapters.settings import (
     Settings,
     SettingsError,
     StripeSettings,
+    parse_database_url,
 )
 from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
@@ -48,23 +57,126 @@ if TYPE_CHECKING:
     from staffbooking_adapters.webhook.sender import HttpSender
 
 
+def memory_ports(
+    policy: Policy | None = None, now: datetime | None = None, **adapters: Any
+) -> Ports:
+    """Make all ports in memory, for tests and trials: the fake processor with its sandbox, and
+    doubles that give the same results each time. Nothing is sent, and nothing outlives the process.
+
+    With `now` (aware) the clock is a `VirtualClock`, which stands still until it is moved; without
+    it, the system's. Both add the clock offset of the sandbox. `adapters` replace ports by their
+    names in `Ports`. With `payments` there is no sandbox, unless it is given too.
+
+    Not for a public service: ids are predictable, and passwords are stored in clear text. Raises
+    TypeError for a name that is no port.
+    """
+    from staffbooking_adapters.chat.local import LocalChat
+    from staffbooking_adapters.fake.processor import FakeProcessor
+    from staffbooking_adapters.ics.calendars import IcsCalendars
+    from staffbooking_adapters.memory import doubles
+    from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
+    from staffbooking_adapters.memory.files import MemoryFiles
+    from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+    from staffbooking_adapters.memory.store import MemoryStore
+    from staffbooking_adapters.memory.webhooks.receivers import MemorySender
+
+    policy = policy or Policy()
+    store = adapters.get("store") or MemoryStore(policy)
+    clock: Clock = adapters.get("clock") or (
+        doubles.VirtualClock(now, store=store) if now else SandboxClock(store, SystemClock())
+    )
+    refs = count(1)
+    processor = FakeProcessor(
+        MemoryFakeDocumentStore(),
+        clock,
+        base_url=policy.base_url,
+        secret=b"events",
+        make_ref=lambda: f"page{next(refs)}",
+    )
+    made: dict[str, Any] = {
+        "store": store,
+        "admission": store.admission,
+        "payments": processor,
+        "clock": clock,
+        "ids": doubles.SeededIds(),
+        "hasher": doubles.PlainHasher(),
+        "vault": KeyringVault(["key"]),
+        "notifier": doubles.RecordingNotifier(),
+        "hints": store.hints,
+        "webhook_sender": MemorySender(),
+        "pubsub": LocalChat(),
+        "content_filter": doubles.PermissiveContentFilter(),
+        "calendars": IcsCalendars(policy.base_url),
+        "calendar_fetcher": MemoryCalendarFetcher(),
+        "files": MemoryFiles(),
+        "image_processor": PillowPictures(),
+        "policy": policy,
+        "sandbox": None if "payments" in adapters else processor.sandbox,
+    }
+    return Ports(**{**made, **adapters})
+
+
 @asynccontextmanager
-async def open_ports(settings: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
+async def sql_ports(
+    url: str,
+    *,
+    secret_keys: Sequence[str],
+    policy: Policy | None = None,
+    migrate: bool = False,
+    **adapters: Any,
+) -> AsyncIterator[Ports]:
+    """Open all ports on a database, with the fake processor and its sandbox, and close them when
+    the context ends. No mail server is used: emails go to the log.
+
+    `url` is sqlite+aiosqlite:///FILE or postgresql+asyncpg://USER@HOST/DATABASE. The first of
+    `secret_keys` signs and seals what is stored, all of them verify and open it. `migrate` first
+    creates the schema or upgrades it. `adapters` are those of `open_ports`; with `payments` and
+    no sandbox, the policy's `sandbox` must be False, which is then the default.
+
+    Raises ValueError for another URL or no key, SettingsError as `open_ports`, SchemaUpgradeError
+    if the migration fails, and StoreUnavailable if the database can't be reached.
+    """
+    try:
+        parse_database_url(url)
+    except ValueError as error:
+        raise ValueError(f"the URL {error}") from None
+    if isinstance(secret_keys, str) or not all(secret_keys) or not secret_keys:
+        raise ValueError("secret_keys must be a list of one or more keys")
+    policy = policy or Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
+    settings = Settings(url, tuple(secret_keys), policy)
+    if migrate:
+        await upgrade_schema(settings)
+    async with open_ports(settings, **adapters) as ports:
+        yield ports
+
+
+@asynccontextmanager
+async def open_ports(
+    settings: Settings, *, is_long_running: bool = False, **adapters: Any
+) -> AsyncIterator[Ports]:
     """Open all ports and close them when the context ends. A long-running process preloads
     libraries and data, so that no request waits for them.
 
+    `adapters` replace ports by their names in `Ports`, except those of the database: store,
+    admission, hints. The caller closes them. With `payments` there is no sandbox, unless it is
+    given too.
+
     The schema must exist: `upgrade_schema` creates it. Raises SettingsError if a long-running
-    process can't write to the files folder.
+    process can't write to the files folder, or if the policy has a sandbox without a port for it;
+    TypeError for a name that is no such port.
     """
     from staffbooking_adapters.content.filter import DefaultContentFilter
     from staffbooking_adapters.ics.calendars import IcsCalendars
     from staffbooking_adapters.sql.store import open_store
 
+    _check_replacements(settings.policy, adapters)
     async with AsyncExitStack() as stack:
         store = await open_store(settings.database_url, settings.policy)
         stack.push_async_callback(store.close)
         real_clock = await stack.enter_async_context(_open_real_clock(store, settings.policy))
-        clock = SandboxClock(store, real_clock) if settings.policy.sandbox else real_clock
+        clock: Clock = adapters.get("clock") or (
+            SandboxClock(store, real_clock) if settings.policy.sandbox else real_clock
+        )
         vault = KeyringVault(settings.secret_keys)
         sender = _LazySender(insecure=settings.policy.webhook_allow_insecure)
         stack.push_async_callback(sender.close)
@@ -84,18 +196,12 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
             pictures.load()
         chat = _make_chat(settings, is_preloaded=is_long_running)
         stack.push_async_callback(chat.close)
-        payments: PaymentProcessor
-        sandbox: SandboxProcessor | None = None
-        match settings.processor:
-            case StripeSettings() as stripe:
-                payments = real = _make_stripe_processor(stripe, settings.policy)
-                stack.push_async_callback(real.close)
-            case FakeProcessorSettings() as fake:
-                simulated = _make_fake_processor(
-                    fake, settings.policy.base_url, store.database, clock, vault
-                )
-                payments, sandbox = simulated, simulated.sandbox
-        yield Ports(
+        payments, sandbox = (
+            (adapters["payments"], None)
+            if "payments" in adapters
+            else _open_processor(settings, store.database, clock, vault, stack)
+        )
+        ports = Ports(
             store=_guard_store(store, real_clock, settings.policy),
             admission=store.admission,
             payments=payments,
@@ -115,6 +221,15 @@ async def open_ports(settings: Settings, *, is_long_running: bool = False) -> As
             policy=settings.policy,
             sandbox=sandbox,
         )
+        yield evolve(ports, **adapters)
+
+
+def _check_replacements(policy: Policy, adapters: Mapping[str, Any]) -> None:
+    replaceable = {field.name for field in fields(Ports)} - {"store", "admission", "hints"}
+    if unknown := adapters.keys() - replaceable:
+        raise TypeError(f"no ports that can be replaced: {', '.join(sorted(unknown))}")
+    if policy.sandbox and "payments" in adapters and "sandbox" not in adapters:
+        raise SettingsError("SANDBOX", "requires fake payments: others are given")
 
 
 @asynccontextmanager
@@ -241,6 +356,20 @@ def _make_chat(settings: Settings, *, is_preloaded: bool) -> LocalChat:
     from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
 
     return SharedChat(PostgresPubSubTransport(settings.database_url))
+
+
+def _open_processor(
+    settings: Settings, database: Database, clock: Clock, vault: Vault, stack: AsyncExitStack
+) -> tuple[PaymentProcessor, SandboxProcessor | None]:
+    """The processor of the settings, which the stack closes, and its sandbox if it is fake."""
+    match settings.processor:
+        case StripeSettings() as stripe:
+            real = _make_stripe_processor(stripe, settings.policy)
+            stack.push_async_callback(real.close)
+            return real, None
+        case FakeProcessorSettings() as fake:
+            simulated = _make_fake_processor(fake, settings.policy.base_url, database, clock, vault)
+            return simulated, simulated.sandbox
 
 
 def _make_stripe_processor(settings: StripeSettings, policy: Policy) -> StripeProcessor:

@@ -1,11 +1,14 @@
 """The core of staffbooking: the rules of the marketplace, without I/O and without a framework.
 
-Build `Ports` from adapters of your choice and call the use-cases:
+Open `Ports` (`staffbooking_adapters` has complete ones) and call the use-cases:
 
-    from staffbooking_core import Actor, Role
+    from staffbooking_core import Actor, Role, run_all_due
     from staffbooking_core.usecases.bookings import actions
 
     booking = await actions.accept(ports, Actor(user_id=7, role=Role.STAFF), booking_id)
+    await run_all_due(ports)
+
+`run_all_due` is `usecases.due_work.run_all_due`.
 
 `staffbooking_core.domain` holds the rules as pure functions, `staffbooking_core.ports` the
 interfaces that adapters implement, `staffbooking_core.errors` the errors of the core.
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from staffbooking_core.domain.accounts.users import Actor, Role
     from staffbooking_core.policy import Policy
     from staffbooking_core.ports import Ports
+    from staffbooking_core.usecases.due_work import run_all_due
 
 __version__ = "0.1.0"
 
@@ -39,6 +43,7 @@ __all__ = [
     "ports",
     "representations",
     "request_context",
+    "run_all_due",
     "usecases",
     "validation",
     "value_checks",
@@ -50,6 +55,7 @@ _HOME_BY_NAME = {
     "Policy": "policy",
     "Ports": "ports",
     "Role": "domain.accounts.users",
+    "run_all_due": "usecases.due_work",
 }
 
 

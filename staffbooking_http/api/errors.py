@@ -38,7 +38,7 @@ log = logging.getLogger("staffbooking.http")
 _RETRY_AFTER_SECONDS = 2
 """Seconds after which a client may retry when the store is unavailable."""
 
-_STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
+STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
     MissingField: 400,
     RuleBroken: 400,
     BadEventSignature: 400,
@@ -183,7 +183,7 @@ def unavailable_reply(message: str) -> Reply:
 
 def _status_of(error: StaffbookingError) -> int | None:
     return next(
-        (_STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _STATUS_BY_ERROR), None
+        (STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in STATUS_BY_ERROR), None
     )
 
 

@@ -15,6 +15,7 @@ from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisPubSubTransport
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.fake.sandbox import FakeSandbox
+from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
 from staffbooking_adapters.settings import Settings, SettingsError, load_settings
 from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
 from staffbooking_adapters.stripe.processor import StripeProcessor
@@ -22,6 +23,7 @@ from staffbooking_adapters.system import SandboxClock, SystemClock
 from staffbooking_core.domain.messaging.conversations import ContentFindings
 from staffbooking_core.domain.payments.payees import OpenPayee
 from staffbooking_core.domain.payments.processor import OperationKey, OperationKind
+from staffbooking_core.policy import Policy
 from staffbooking_core.usecases import health
 from tests.stripe_stub import open_stub
 
@@ -261,3 +263,76 @@ async def test_an_unwritable_folder_stops_the_start(database_url: str, tmp_path:
     assert wiring.find_files_problem(given) == wrong
     async with wiring.open_ports(given) as ports:
         await health.check_readiness(ports)
+
+
+async def test_given_adapters_replace_those_of_the_settings(database_url: str) -> None:
+    """Given adapters are in the ports; the fake processor follows a given clock."""
+    clock, notifier = VirtualClock(datetime(2030, 5, 1, tzinfo=UTC)), RecordingNotifier()
+    async with wiring.open_ports(settings(database_url), clock=clock, notifier=notifier) as ports:
+        assert (ports.clock, ports.notifier) == (clock, notifier)
+        assert vars(ports.payments)["_clock"] is clock
+
+
+async def test_given_payments_have_no_sandbox(database_url: str) -> None:
+    """With payments of its own, a deployment has no sandbox and the real clock; a policy with a
+    sandbox is refused."""
+    mine = wiring.memory_ports().payments
+    async with wiring.sql_ports(database_url, secret_keys=["k" * 32], payments=mine) as ports:
+        assert (ports.payments, ports.sandbox, ports.policy.sandbox) == (mine, None, False)
+        assert type(ports.clock) is SystemClock
+    with pytest.raises(SettingsError, match="STAFFBOOKING_SANDBOX requires fake payments"):
+        async with wiring.sql_ports(
+            database_url, secret_keys=["k" * 32], policy=Policy(), payments=mine
+        ):
+            pass
+    assert wiring.memory_ports(payments=mine).sandbox is None
+
+
+@pytest.mark.parametrize("name", ["store", "admission", "hints", "notifer"])
+async def test_what_the_database_gives_is_not_replaced(name: str) -> None:
+    """The ports of the database can't be replaced, nor names that are no ports."""
+    given: dict[str, Any] = {name: object()}
+    with pytest.raises(TypeError, match=name):
+        async with wiring.open_ports(settings("sqlite+aiosqlite:///never.db"), **given):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("url", "keys", "message"),
+    [
+        ("sqlite:///file.db", ["k" * 32], "the URL must be sqlite"),
+        ("postgresql://user@host/name", ["k" * 32], "the URL must be sqlite"),
+        ("sqlite+aiosqlite:///file.db", "k" * 32, "a list"),
+        ("sqlite+aiosqlite:///file.db", [], "one or more keys"),
+        ("sqlite+aiosqlite:///file.db", [""], "one or more keys"),
+    ],
+)
+async def test_sql_ports_check_their_arguments(url: str, keys: Any, message: str) -> None:
+    """A URL of another kind and a missing key are refused before anything is opened."""
+    with pytest.raises(ValueError, match=message):
+        async with wiring.sql_ports(url, secret_keys=keys, migrate=True):
+            pass
+
+
+async def test_memory_ports_have_the_clock_that_is_asked_for() -> None:
+    """Ports in memory have the system's clock, or one that stands still at the given time."""
+    now = datetime(2030, 5, 1, tzinfo=UTC)
+
+    assert isinstance(wiring.memory_ports().clock, SandboxClock)
+    assert await wiring.memory_ports(now=now).clock.business() == now
+    with pytest.raises(TypeError, match="notifer"):
+        wiring.memory_ports(notifer=RecordingNotifier())
+
+
+@pytest.mark.parametrize(
+    "openings",
+    ["from staffbooking_core import errors", "from staffbooking_adapters import __path__"],
+)
+def test_openings_are_imported_on_first_use(openings: str) -> None:
+    """The packages import neither the use-cases nor an adapter until an opening is asked for."""
+    heavy = {"staffbooking_core.usecases", "staffbooking_adapters.wiring", "sqlalchemy", "anyio"}
+    code = f"import sys; {openings}; sys.exit(' '.join({heavy!r} & sys.modules.keys()))"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr.strip() == ""

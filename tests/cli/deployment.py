@@ -12,23 +12,9 @@ import anyio
 from attrs import frozen
 from typer.testing import CliRunner, Result
 
-from staffbooking_adapters.chat.local import LocalChat
-from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.ics.calendars import IcsCalendars
-from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
-from staffbooking_adapters.memory.doubles import (
-    PermissiveContentFilter,
-    PlainHasher,
-    RecordingNotifier,
-)
-from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
-from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_adapters.memory.webhooks.receivers import MemorySender
-from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_adapters import memory_ports
 from staffbooking_adapters.settings import Settings
-from staffbooking_adapters.system import SandboxClock, SystemClock, SystemIds
-from staffbooking_adapters.vault import KeyringVault
+from staffbooking_adapters.system import SystemIds
 from staffbooking_cli.app import app
 from staffbooking_core.domain.accounts.users import Actor, Role, User
 from staffbooking_core.domain.bookings.booking import Booking
@@ -45,31 +31,7 @@ T = TypeVar("T")
 
 def make_cli_ports(policy: Policy) -> Ports:
     """A whole deployment in memory, on the system's clock."""
-    store = MemoryStore(policy)
-    clock = SandboxClock(store, SystemClock())
-    processor = FakeProcessor(
-        MemoryFakeDocumentStore(), clock, base_url=policy.base_url, secret=b"events of the tests"
-    )
-    return Ports(
-        store=store,
-        admission=store.admission,
-        payments=processor,
-        clock=clock,
-        ids=SystemIds(),
-        hasher=PlainHasher(),
-        vault=KeyringVault(["key of the tests"]),
-        notifier=RecordingNotifier(),
-        hints=store.hints,
-        webhook_sender=MemorySender(),
-        pubsub=LocalChat(),
-        content_filter=PermissiveContentFilter(),
-        calendars=IcsCalendars(policy.base_url),
-        calendar_fetcher=MemoryCalendarFetcher(),
-        files=MemoryFiles(),
-        image_processor=PillowPictures(),
-        policy=policy,
-        sandbox=processor.sandbox,
-    )
+    return memory_ports(policy, ids=SystemIds())
 
 
 class CliDeployment:

@@ -1,35 +1,18 @@
 """A deployment in memory, and the actions of the users of one booking.
 
-`memory_ports` composes the ports as a process would, with a clock that stands still until it is
-moved. `BookingScenario` has the actions of one customer, one companion and one admin.
+`memory_ports` gives the ports with a clock that stands still until it is moved. `BookingScenario`
+has the actions of one customer, one companion and one admin.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import date, datetime, timedelta
-from itertools import count
 from typing import Any
 
 from attrs import evolve, frozen
 
-from staffbooking_adapters.chat.local import LocalChat
-from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.ics.calendars import IcsCalendars
-from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
-from staffbooking_adapters.memory.doubles import (
-    PermissiveContentFilter,
-    PlainHasher,
-    RecordingNotifier,
-    SeededIds,
-    VirtualClock,
-)
-from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
-from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_adapters.memory.webhooks.receivers import MemorySender
-from staffbooking_adapters.pictures.threads import PillowPictures
-from staffbooking_adapters.vault import KeyringVault
+from staffbooking_adapters import wiring
 from staffbooking_core.domain.accounts.users import Actor, Role, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
@@ -45,39 +28,9 @@ from staffbooking_core.usecases.payments import ledger_check
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 
 
-def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> Ports:
-    """All ports in memory; given ports replace them."""
-    store = ports.get("store") or MemoryStore(policy)
-    clock = VirtualClock(now, store=store)
-    refs = count(1)
-    processor = FakeProcessor(
-        MemoryFakeDocumentStore(),
-        clock,
-        base_url=policy.base_url,
-        secret=b"events",
-        make_ref=lambda: f"page{next(refs)}",
-    )
-    made: dict[str, Any] = {
-        "store": store,
-        "admission": store.admission,
-        "payments": processor,
-        "clock": clock,
-        "ids": SeededIds(),
-        "hasher": PlainHasher(),
-        "vault": KeyringVault(["key"]),
-        "notifier": RecordingNotifier(),
-        "hints": store.hints,
-        "webhook_sender": MemorySender(),
-        "pubsub": LocalChat(),
-        "content_filter": PermissiveContentFilter(),
-        "calendars": IcsCalendars(policy.base_url),
-        "calendar_fetcher": MemoryCalendarFetcher(),
-        "files": MemoryFiles(),
-        "image_processor": PillowPictures(),
-        "policy": policy,
-        "sandbox": processor.sandbox,
-    }
-    return Ports(**{**made, **ports})
+def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **adapters: Any) -> Ports:
+    """All ports in memory, with a clock that stands still; given adapters replace them."""
+    return wiring.memory_ports(policy, now, **adapters)
 
 
 def actor_of(user: User | Companion) -> Actor:
