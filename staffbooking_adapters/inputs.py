@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 StructureHook = Callable[[Any, Any], Any]
 
+_MISSING = "is required"
+
 _DATE_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INTEGER_PATTERN = re.compile(r"-?(0|[1-9][0-9]{0,39})")
 _DECIMAL_PATTERN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
@@ -64,6 +66,19 @@ def structure_query(cls: type[T], data: Mapping[str, str], unreadable: Mapping[s
     return _checked_result(made, {**found, **unreadable})
 
 
+def structure_form(cls: type[T], data: Mapping[str, str], unreadable: Mapping[str, str]) -> T:
+    """Convert the fields of a form as `structure_query` does. MissingField lists the invalid
+    fields too, since a person corrects all of them at once."""
+    try:
+        return structure_query(cls, data, unreadable)
+    except MissingField:
+        _, found = _structure_or_errors(_converter(True), cls, data)
+        every = {**found, **unreadable}
+        raise MissingField(
+            FieldError(path, message or _MISSING) for path, message in every.items()
+        ) from None
+
+
 def _structure_or_errors(
     converter: Converter, cls: type[T], data: Mapping[str, Any]
 ) -> tuple[T | None, dict[str, str | None]]:
@@ -79,7 +94,7 @@ def _structure_or_errors(
 
 def _checked_result(result: T | None, errors: Mapping[str, str | None]) -> T:
     if missing := [path for path, message in errors.items() if message is None]:
-        raise MissingField(FieldError(path, "is required") for path in missing)
+        raise MissingField(FieldError(path, _MISSING) for path in missing)
     if result is None or errors:
         raise InvalidField(FieldError(path, message or "") for path, message in errors.items())
     return result

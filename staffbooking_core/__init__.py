@@ -8,20 +8,22 @@ Open `Ports` (`staffbooking_adapters` has complete ones) and call the use-cases:
     booking = await actions.accept(ports, Actor(user_id=7, role=Role.STAFF), booking_id)
     await run_all_due(ports)
 
-`run_all_due` is `usecases.due_work.run_all_due`, imported on first use.
+`run_all_due` is `usecases.due_work.run_all_due`.
 
 `staffbooking_core.domain` holds the rules as pure functions, `staffbooking_core.ports` the
 interfaces that adapters implement, `staffbooking_core.errors` the errors of the core.
+
+All of it is imported on first use: the kit for webhooks and the HTTP client need nothing else.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from staffbooking_core import errors
-from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Ports
-
 if TYPE_CHECKING:
+    from staffbooking_core import errors
+    from staffbooking_core.domain.accounts.users import Actor, Role
+    from staffbooking_core.policy import Policy
+    from staffbooking_core.ports import Ports
     from staffbooking_core.usecases.due_work import run_all_due
 
 __version__ = "0.1.0"
@@ -48,10 +50,17 @@ __all__ = [
     "webhook_receiver",
 ]
 
+_HOME_BY_NAME = {
+    "Actor": "domain.accounts.users",
+    "Policy": "policy",
+    "Ports": "ports",
+    "Role": "domain.accounts.users",
+    "run_all_due": "usecases.due_work",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name != "run_all_due":
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from staffbooking_core.usecases import due_work
-
-    return due_work.run_all_due
+    home = import_module(f"{__name__}.{_HOME_BY_NAME.get(name, name)}")
+    return getattr(home, name) if name in _HOME_BY_NAME else home

@@ -71,13 +71,17 @@ _BLANK_CHARACTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 pattern, variation selectors."""
 
 
+FORBIDDEN_CHARACTER = "must not hold the character "
+"""What the message of a forbidden character begins with; the character follows."""
+
+
 def _check_characters(text: str, allowed: AllowedCharacters) -> None:
     if allowed in _MULTILINE:
         text = text.replace("\r\n", "\n")
     if text.isascii() and not text.encode().translate(None, _ALLOWED_ASCII[allowed]):
         return
     if found := _FORBIDDEN_CHARACTERS[allowed].search(text):
-        raise ValueError(f"must not hold the character U+{ord(found[0]):04X}")
+        raise ValueError(f"{FORBIDDEN_CHARACTER}U+{ord(found[0]):04X}")
 
 
 _MULTILINE = (AllowedCharacters.LINES, AllowedCharacters.CHAT)

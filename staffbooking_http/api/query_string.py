@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 import attrs
 from attrs import frozen
 
-from staffbooking_adapters.inputs import QueryPriceBound, structure_query
+from staffbooking_adapters.inputs import QueryPriceBound, structure_form, structure_query
 from staffbooking_core.bounds import MAX_ID, AllowedCharacters, IntegerBounds, TextBounds
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
@@ -175,7 +175,7 @@ def parse_query(cls: type[T], raw: bytes) -> T:
 
 def parse_form(cls: type[T], raw: bytes) -> T:
     """Parse a form as `parse_query` does, but without the cache. Unknown fields may repeat, since
-    other code reads them."""
+    other code reads them. MissingField lists the invalid fields too."""
     parsed: T = _parse(cls, raw, is_strict=False)
     return parsed
 
@@ -201,7 +201,8 @@ def _parse(cls: type, raw: bytes, *, is_strict: bool = True) -> Any:
             values[name] = unquote_to_bytes(value).decode()
         except UnicodeDecodeError:
             values[name], errors[name] = "", "must be in UTF-8"
-    return structure_query(cls, values, errors)
+    convert = structure_query if is_strict else structure_form
+    return convert(cls, values, errors)
 
 
 _parse_cached = lru_cache(maxsize=1024)(_parse)

@@ -10,7 +10,7 @@ from attrs import asdict, frozen
 from litestar import Response, get, post
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.accounts.users import csrf_token, hash_session_token
+from staffbooking_core.domain.accounts.users import User, csrf_token, hash_session_token
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, Unauthenticated
@@ -72,7 +72,7 @@ async def submit_register(request: PageRequest) -> Template | Redirect:
     try:
         await SignedOutAccess().admit(call)
         await sign_up(call, query_string.parse_form(Register, raw))
-        token = await _sign_in(call, query_string.parse_form(Login, raw))
+        _, token = await _sign_in(call, query_string.parse_form(Login, raw))
     except (InvalidInput, RateLimitExceeded) as error:
         return render_error("register.html", None, error, draft=asdict(draft), way=way)
     return _with_session(call, _redirect_to(way or f"/?{REGISTERED_CODE}"), token)
@@ -105,7 +105,7 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     given = query_string.parse_form(Login, raw)
     resumed = query_string.parse_form(_ResumedForm, raw).resumed
     try:
-        token = await _sign_in(call, given)
+        user, token = await _sign_in(call, given)
     except (Unauthenticated, RateLimitExceeded) as error:
         template = "ended.html" if resumed else "sign_in.html"
         return render_error(
@@ -114,16 +114,16 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     onward: Template | Redirect = _redirect_to(way)
     if resumed and way:
         fields = parse_qsl(resumed)
-        onward = render("resumed.html", csrf=csrf_token(token), way=way, fields=fields)
+        csrf = csrf_token(token)
+        onward = render("resumed.html", user=user, csrf=csrf, way=way, fields=fields)
     return _with_session(call, onward, token)
 
 
-async def _sign_in(call: Call, given: Login) -> str:
-    """Start a session and return its token. Raises Unauthenticated and RateLimitExceeded."""
+async def _sign_in(call: Call, given: Login) -> tuple[User, str]:
+    """Start a session; returns its user and token. Raises Unauthenticated and RateLimitExceeded."""
     with watch_sign_in(call, given.email):
         address, origin = rate_limits.address_key(call), rate_limits.sign_in_origin(call)
-        _, token = await sessions.login(call.ports, given, address, origin)
-    return token
+        return await sessions.login(call.ports, given, address, origin)
 
 
 _Answer = TypeVar("_Answer", bound=Response[Any])

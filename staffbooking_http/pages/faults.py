@@ -84,6 +84,7 @@ _PREDICATE = re.compile(r"(is|has|must|was|needs|does|lies|leads|asks|could|can'
 _FIELD_LABELS = {
     "content": "Your message",
     "duration_hours": "Duration",
+    "email": "E-mail",
     "event_date": "Date",
     "event_ref": "Name of the event",
     "file": "The file",

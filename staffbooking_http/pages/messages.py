@@ -25,6 +25,7 @@ from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases.messaging import channel, messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
+from staffbooking_core.value_checks import FORBIDDEN_CHARACTER
 from staffbooking_http.api import query_string
 from staffbooking_http.api.access import authenticate_session
 from staffbooking_http.api.endpoint import Call, SignedInUser
@@ -181,7 +182,7 @@ async def _conversation_context(
         "has_more": has_more,
         "is_last": before is None,
         "last_id": last_id,
-        "blocked_texts": BLOCKED_CONTENT_MESSAGES,
+        "refusals": (*BLOCKED_CONTENT_MESSAGES, FORBIDDEN_CHARACTER),
         "takes_part": member is not None and member.is_participant,
     }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from attrs import asdict, field, frozen
 from litestar import get, post
@@ -10,7 +9,7 @@ from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
-from staffbooking_core.errors import InvalidInput, MissingField, RuleBroken
+from staffbooking_core.errors import InvalidInput, RuleBroken
 from staffbooking_core.operator_inputs import OperatorDecision
 from staffbooking_core.ports import Ports
 from staffbooking_http.api import query_string
@@ -92,20 +91,5 @@ async def _take(call: Call, operator: SignedInUser, decision: Decision) -> Templ
         )
     except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
         context = {**decision.context, "draft": asdict(query_string.parse_form(_Draft, form))}
-        told = _all_faults(decision.form, form, error) if isinstance(error, MissingField) else error
-        return render_error(decision.template, operator, told, **context)
+        return render_error(decision.template, operator, error, **context)
     return target or Redirect(decision.leads_to, status_code=303)
-
-
-def _all_faults(cls: type[OperatorDecision], form: bytes, error: MissingField) -> InvalidInput:
-    """What is missing, and with it what else is refused."""
-    missing = {fault.field: _VALID_TEXTS[fault.field] for fault in error.field_errors}
-    try:
-        query_string.parse_form(cls, form + b"&" + urlencode(missing).encode())
-    except InvalidInput as other:
-        return MissingField((*error.field_errors, *other.field_errors))
-    return error
-
-
-_VALID_TEXTS = {"reason": "x", "subscription": "none", "role": "customer", "act": "x"}
-"""What takes the place of a missing field, so that the others are checked too."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from typing import Any
 
 import httpx
@@ -372,3 +374,18 @@ async def test_an_unavailable_store_is_503(talk: HttpDeployment) -> None:
     there = talk.client(**dict(customer.headers))
     error_body(await there.get("/messages"), 503, "unavailable")
     error_body(await there.post("/messages/send/1", json=HELLO), 503, "unavailable")
+
+
+async def test_the_page_has_the_sentence_of_each_refusal(world: HttpDeployment) -> None:
+    """The chat's script finds the sentence of a refusal by the beginning of its message."""
+    await add_booking(world.store, world.companion, world.customer)
+    customer, _ = await sign_in_parties(world)
+    [found] = await list_conversations(customer)
+    shown = (await customer.get(f"/conversations/{found['id']}")).text
+    sentences = dict(re.findall(r'<data value="([^"]+)">(.*?)</data>', shown))
+    path = TO_CONVERSATION.format(conversation=found["id"])
+    refused = await customer.post(path, json={"content": "Ada \u202e abc"})
+    assert refused.status_code == 422
+    [fault] = refused.json()["errors"]
+    [told] = [each for start, each in sentences.items() if fault["message"].startswith(start)]
+    assert html.unescape(told) == "It contains a character that can't be used here."

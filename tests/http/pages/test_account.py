@@ -14,6 +14,7 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.notifications import notifications
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment, json_body
 from tests.support.builders import HOUR
+from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio
 
@@ -317,6 +318,17 @@ async def test_invalid_input_is_an_error_in_the_form(
         assert f'value="{given[name]}"' in answer.text
     assert (given.get("role") == "staff") == ('value="staff" required checked' in answer.text)
     assert given["password"] not in answer.text
+
+
+async def test_all_faults_of_a_registration_are_told_at_once(world: HttpDeployment) -> None:
+    """Faults of filled fields are told with those of fields that are missing."""
+    given = {**ZOE, "password": "short", "email": "zoe"}
+    del given["role"]
+    answer = await world.client().post(REGISTER, data=given)
+    assert answer.status_code == 400
+    for told in ("Role", "Password", "E-mail"):
+        assert f"{told} : " in page_text(answer.text)
+    assert "Please look at 3 things again." in answer.text
 
 
 async def test_submitted_fields_are_escaped(world: HttpDeployment) -> None:

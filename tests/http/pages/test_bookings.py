@@ -211,6 +211,8 @@ async def test_a_cancellation_says_first_what_goes_back(world: HttpDeployment) -
     assert "US$200.00 of US$400.00 is on its way back to you. It was cancelled 24 hours to" in seen
     assert "Ada cancelled it 30 hours before the start." in other
     assert "Rain, all day" in other
+    assert "so half the price goes back. You keep US$170.00." in other
+    assert "stays with Mia" not in other
 
 
 async def test_each_cancellation_reads_differently(world: HttpDeployment) -> None:

@@ -396,6 +396,7 @@ async def test_a_form_after_the_session_is_sent_after_signing_in(
     assert (wrong.status_code, html.escape(kept) in wrong.text) == (401, True)
     shown = await client.post(f"/account/sign-in?next={ME}", data=given)
     assert (shown.status_code, "behind bars." in shown.text) == (200, True)
+    assert (">Sign out<" in shown.text, ">Register<" in shown.text) == (True, False)
     fields = re.findall(
         r'<input type="hidden" name="([^"]+)" value="([^"]*)"',
         shown.text[shown.text.index("<main") :],

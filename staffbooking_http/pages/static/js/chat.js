@@ -102,7 +102,7 @@ function refuse(letter, problem) {
 function faultOf(problem) {
   const text = problem.errors?.[0]?.message;
   const known = part("faults").content.querySelectorAll("data");
-  return [...known].find((each) => each.value === text)?.textContent ?? dataset.textFailed;
+  return [...known].find((each) => text?.startsWith(each.value))?.textContent ?? dataset.textFailed;
 }
 
 function edit(letter) {

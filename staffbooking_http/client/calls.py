@@ -1,0 +1,219 @@
+"""Every call of the API by key, defined once for both clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, time
+from decimal import Decimal
+
+from staffbooking_http.client.errors import NotReached
+from staffbooking_http.client.exchange import Call, Core, Flow, Listing
+from staffbooking_http.client.feed import Cursor, Feed
+from staffbooking_http.client.shapes import (
+    Availability,
+    Booking,
+    Companion,
+    CompanionDetail,
+    Delivery,
+    Event,
+    NewSecret,
+    NewWebhook,
+    Quote,
+    ServiceType,
+    TrialDelivery,
+    UserReviews,
+    Webhook,
+)
+
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 2.0, 30.0
+
+
+def search(
+    *,
+    location: str | None = None,
+    service: str | None = None,
+    min_price: Decimal | int | None = None,
+    max_price: Decimal | int | None = None,
+    date: date | str | None = None,
+    page: int | None = None,
+    limit: int | None = None,
+) -> Listing[Companion]:
+    """Find companions, best rated first, from a page on; `limit` (1 to 50) is a page's size.
+    Prices are per hour, `date` is a day with a free hour."""
+    return Listing(Call("GET", "/api/v1/companions", query=locals()), "companions")
+
+
+def get_companion(companion_id: int) -> Call[CompanionDetail]:
+    """A companion's profile. Raises NotFound."""
+    return Call("GET", "/api/v1/companions/{id}", {"id": companion_id}, result="companion")
+
+
+def get_availability(
+    companion_id: int, start_date: date | str, end_date: date | str
+) -> Call[Availability]:
+    """The free hours of each day from start to end, at most 92 days. Raises NotFound."""
+    path, query = "/api/v1/companions/{id}/availability", {"start_date": start_date}
+    return Call("GET", path, {"id": companion_id}, {**query, "end_date": end_date})
+
+
+def get_service_types() -> Call[list[ServiceType]]:
+    """All services, with the number of companions for each."""
+    return Call("GET", "/api/v1/service-types", result="service_types")
+
+
+def get_reviews(
+    user_id: int, *, page: int | None = None, limit: int | None = None
+) -> Call[UserReviews]:
+    """One page of the reviews of a user, newest first. Raises NotFound."""
+    return Call("GET", "/reviews/user/{id}", {"id": user_id}, {"page": page, "limit": limit})
+
+
+def quote(
+    *,
+    companion_id: int,
+    event_date: date | str,
+    start_time: time | str,
+    duration_hours: int,
+    service_type: str,
+    cancellation_insurance: bool | None = None,
+) -> Call[Quote]:
+    """The price of a booking, and whether the companion is available; nothing is reserved. Date
+    and time are local to the companion. Raises InvalidInput, NotFound."""
+    return Call("POST", "/api/v1/quotes", body=locals(), result="quote", changes=False)
+
+
+def book(
+    *,
+    companion_id: int,
+    event_date: date | str,
+    start_time: time | str,
+    duration_hours: int,
+    service_type: str,
+    location: str,
+    customer_email: str,
+    cancellation_insurance: bool | None = None,
+    event_ref: str | None = None,
+    rebooking_of: str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Booking]:
+    """Request a booking for a registered customer: it is pending until the companion accepts.
+
+    Date and time are local to the companion. One call makes one booking at most, however often
+    it is repeated. To keep that over a restart of your program, store an `idempotency_key` of your
+    own before the call (1 to 255 printable ASCII characters). Raises InvalidInput, NotFound, and
+    RuleBroken, for example with `companion_unavailable` and its `reason`.
+    """
+    body = {name: value for name, value in locals().items() if name != "idempotency_key"}
+    path = "/api/v1/bookings"
+    return Call("POST", path, body=body, result="booking", idempotency_key=idempotency_key)
+
+
+def get_booking(booking_code: str) -> Call[Booking]:
+    """A booking by its code. Raises NotFound."""
+    return Call("GET", "/api/v1/bookings/{code}", {"code": booking_code}, result="booking")
+
+
+def get_bookings(
+    *, status: str | None = None, page: int | None = None, limit: int | None = None
+) -> Listing[Booking]:
+    """The bookings that the key's owner made or is a party of, from a page on, newest event
+    first; `limit` (1 to 50) is a page's size."""
+    return Listing(Call("GET", "/api/v1/bookings", query=locals()), "bookings")
+
+
+def wait_for(
+    booking: Booking | str, status: str, timeout: float
+) -> Callable[[Core], Flow[Booking]]:
+    """Wait until a booking, given by its record or code, has reached a status, even if it has
+    passed on since, and return its record. `timeout` is in seconds. Raises NotReached when
+    it is over, and at once when the booking is cancelled."""
+    code = booking if isinstance(booking, str) else booking["booking_code"]
+
+    def flow(core: Core) -> Flow[Booking]:
+        end, pause = core.clock() + timeout, FIRST_POLL_SECONDS
+        while True:
+            record = yield from core.send(get_booking(code))
+            if status in {record["status"], *(each["to"] for each in record.get("timeline", ()))}:
+                return record
+            remaining = end - core.clock()
+            if remaining <= 0 or record["status"] == "cancelled":
+                raise NotReached(record, status)
+            yield min(pause, remaining)
+            pause = min(pause * 2, LONGEST_POLL_SECONDS)
+
+    return flow
+
+
+def get_webhooks() -> Call[list[Webhook]]:
+    """Your endpoints."""
+    return Call("GET", "/api/webhooks", result="webhooks")
+
+
+def create_webhook(
+    url: str,
+    *,
+    events: Sequence[str] | None = None,
+    description: str | None = None,
+    ordered: bool | None = None,
+) -> Call[NewWebhook]:
+    """Register an https address, by default for the first five events. The answer has the secret
+    for `WebhookReceiver`, this once. Raises InvalidInput, RuleBroken `too_many_webhooks`."""
+    return Call("POST", "/api/webhooks", body=locals())
+
+
+def update_webhook(
+    webhook_id: int,
+    *,
+    events: Sequence[str] | None = None,
+    description: str | None = None,
+    active: bool | None = None,
+    ordered: bool | None = None,
+) -> Call[Webhook]:
+    """Change what is given; `active=False` pauses an endpoint. Raises InvalidInput, NotFound."""
+    body = {name: value for name, value in locals().items() if name != "webhook_id"}
+    return Call("PATCH", "/api/webhooks/{id}", {"id": webhook_id}, body=body, result="webhook")
+
+
+def delete_webhook(webhook_id: int) -> Call[object]:
+    """Delete an endpoint; what was not yet sent to it is cancelled. Raises NotFound."""
+    return Call("DELETE", "/api/webhooks/{id}", {"id": webhook_id})
+
+
+def rotate_webhook_secret(webhook_id: int) -> Call[NewSecret]:
+    """Make a new secret beside the old one. Raises NotFound."""
+    return Call("POST", "/api/webhooks/{id}/rotate-secret", {"id": webhook_id})
+
+
+def activate_webhook_secret(webhook_id: int) -> Call[Webhook]:
+    """Let the new secret replace the old one now. Raises NotFound, RuleBroken."""
+    path = "/api/webhooks/{id}/activate-secret"
+    return Call("POST", path, {"id": webhook_id}, result="webhook")
+
+
+def try_webhook(webhook_id: int) -> Call[TrialDelivery]:
+    """Send a test event now, and return what came of it. Raises NotFound."""
+    return Call("POST", "/api/webhooks/{id}/test", {"id": webhook_id}, result="delivery")
+
+
+def get_deliveries(
+    webhook_id: int, *, page: int | None = None, limit: int | None = None
+) -> Listing[Delivery]:
+    """The deliveries to an endpoint, from a page on; `limit` (1 to 50) is a page's size."""
+    query = {"page": page, "limit": limit}
+    path = "/api/webhooks/{id}/deliveries"
+    return Listing(Call("GET", path, {"id": webhook_id}, query), "deliveries")
+
+
+def redeliver(webhook_id: int, delivery_id: int) -> Call[Delivery]:
+    """Send a finished delivery again. Raises NotFound, RuleBroken."""
+    path = "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver"
+    values = {"id": webhook_id, "delivery_id": delivery_id}
+    return Call("POST", path, values, result="delivery")
+
+
+def get_events(cursor: Cursor | None = None, *, limit: int | None = None) -> Listing[Event]:
+    """Your events after the cursor, oldest first, to the newest at present. The cursor moves past
+    an event when the next one is asked for: an event that your program fails to process comes
+    again. `limit` (1 to 100) is a page's size. Raises RuleBroken `unknown_event` for a cursor
+    that is not in your feed."""
+    return Feed(Call("GET", "/api/events", query={"limit": limit}), "events", cursor)

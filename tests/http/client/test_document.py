@@ -1,0 +1,112 @@
+"""The client is held to the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
+
+import pytest
+
+from staffbooking_http.client import Client
+from staffbooking_http.client.exchange import Listing, _given
+from staffbooking_http.docs.openapi import build_document
+from staffbooking_http.routes import ENDPOINTS_BY_TAG
+from tests.http.client.samples import SAMPLES, method_names, sample_call
+from tests.support.builders import POLICY
+
+DOCUMENT = build_document(ENDPOINTS_BY_TAG, POLICY)
+ADMINS_ONLY = {"platform_fee", "payout_amount", "payout_status", "payout_due_at", "actor_id"}
+
+
+def operation(name: str) -> dict[str, Any]:
+    call = sample_call(name)
+    found: dict[str, Any] = DOCUMENT["paths"][call.path][call.method.lower()]
+    return found
+
+
+def resolved(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The alternatives of a schema, without references and null."""
+    if "$ref" in schema:
+        return resolved(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    if "anyOf" in schema:
+        return [found for each in schema["anyOf"] for found in resolved(each)]
+    return [] if schema.get("type") == "null" else [schema]
+
+
+def faults(shape: Any, schema: dict[str, Any], where: str) -> list[str]:
+    """Where a shape has keys that the schema has not, requires ones that it does not, or lacks
+    ones that it has."""
+    if get_origin(shape) is NotRequired:
+        return faults(get_args(shape)[0], schema, where)
+    if get_origin(shape) is list:
+        items = [each["items"] for each in resolved(schema)]
+        return [fault for each in items for fault in faults(get_args(shape)[0], each, where)]
+    if not is_typeddict(shape):
+        return []
+    options = resolved(schema)
+    hints = get_type_hints(shape)
+    known = {name: each for option in options for name, each in option["properties"].items()}
+    required = set.intersection(*(set(option["required"]) for option in options))
+    found = [f"{where}.{name} is unknown" for name in hints.keys() - known.keys()]
+    found += [f"{where}.{name} may be absent" for name in shape.__required_keys__ - required]
+    lacking = known.keys() - hints.keys() - ADMINS_ONLY - {"success"}
+    found += [f"{where}.{name} is lacking" for name in lacking]
+    for name in hints.keys() & known.keys():
+        found += faults(hints[name], known[name], f"{where}.{name}")
+    return found
+
+
+def test_every_method_has_a_sample() -> None:
+    """The samples are the methods of the client."""
+    assert set(SAMPLES) == method_names()
+
+
+def test_every_call_by_key_has_a_method() -> None:
+    """The client has a method for each operation that takes a key."""
+    by_key = {
+        (method.upper(), path)
+        for path, methods in DOCUMENT["paths"].items()
+        for method, found in methods.items()
+        if any("key" in each for each in found.get("security", ()))
+    }
+    calls = map(sample_call, SAMPLES)
+    assert {(call.method, call.path) for call in calls} == by_key
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_parameters_are_documented(name: str) -> None:
+    """A method sends the required parameters, and with all arguments every one there is."""
+    call, parameters = sample_call(name), operation(name).get("parameters", [])
+    in_query = {each["name"] for each in parameters if each["in"] == "query"}
+    assert set(call.query) | ({"after"} if name == "get_events" else set()) == in_query
+    assert set(call.path_values) == {each["name"] for each in parameters if each["in"] == "path"}
+    takes_key = any(each["name"] == "Idempotency-Key" for each in parameters)
+    assert takes_key == (call.method == "POST" and call.changes)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_body_is_documented(name: str) -> None:
+    """A method sends the required fields, and with all arguments every field there is."""
+    body = sample_call(name).body
+    content = operation(name).get("requestBody", {"content": {"application/json": {}}})["content"]
+    schema = content["application/json"].get("schema", {"properties": {}})
+    sent = _given(body or {})
+    assert set(sent) == set(schema["properties"])
+    assert set(schema.get("required", ())) <= set(sent)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_shapes_are_documented(name: str) -> None:
+    """What a method returns has the fields of the documented response."""
+    call, answers = sample_call(name), operation(name)["responses"]
+    (success,) = (answers[status] for status in answers if status < "3")
+    schema = success["content"]["application/json"]["schema"]
+    made = get_type_hints(getattr(Client, name))["return"]
+    (shape,) = get_args(made)
+    if get_origin(made) is Listing:
+        args, kwargs = SAMPLES[name]
+        assert "has_more" in schema["required"]
+        schema = schema["properties"][getattr(Client, name)(*args, **kwargs).items]["items"]
+    elif call.result:
+        assert call.result in schema["required"]
+        schema = schema["properties"][call.result]
+    assert faults(shape, schema, name) == []
