@@ -380,7 +380,11 @@ class StaffbookingApp(Litestar):
         if self._demo_bars is not None:
             cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie")
             state["keeps_mails"] = self.site.ports.policy.keeps_mails
-            state["demo"] = await self._demo_bars.make(scope["path"], cookies)
+            try:
+                state["demo"] = await self._demo_bars.make(scope["path"], cookies)
+            except Exception as error:
+                await send_error(self.site, scope, send, error, "demo bar")
+                return
         page_scope = {**scope, "method": method, "state": state}
         await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
 
