@@ -17,8 +17,8 @@ def test_the_account_is_kept_in_the_persons_language(
     person: OpenPerson, market: Marketplace
 ) -> None:
     """A person chooses German and a theme, reads pages in German, ends another session, and saves
-    somebody."""
-    elsewhere, customer = person("customer"), person("customer")
+    somebody. No other test has a session of this person."""
+    elsewhere, customer = person("newcomer"), person("newcomer")
     customer.open("/account/preferences")
     customer.choose("Language (optional)", "de")
     customer.main.get_by_label("Dark").check()
