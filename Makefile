@@ -105,6 +105,7 @@ lock: $(BIN)/uv
 	$(compile) pyproject.toml -o requirements.lock
 	$(compile) pyproject.toml --group dev -o requirements-dev.lock
 	$(compile) --group lock -o requirements-uv.lock
+	$(compile) --group clients -o requirements-clients.lock
 
 clean:
 	rm -rf .venv* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -25,6 +25,7 @@ LOCKS = {
     "requirements.lock": RUNTIME,
     "requirements-dev.lock": [*RUNTIME, *GROUPS["dev"]],
     "requirements-uv.lock": GROUPS["lock"],
+    "requirements-clients.lock": GROUPS["clients"],
 }
 PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;]+)(.*?)(?=^\S|\Z)", re.M | re.S)
 MAX_LINES = 450
@@ -60,7 +61,7 @@ def test_a_lock_pins_by_hash_alone(lock: str) -> None:
     """Every line of a lock is a pin, a hash or a comment."""
     lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
     allowed = re.compile(
-        r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[^\s/:]+( ; [a-z_]+ ([!=]=|<) '[\w.]+')? \\"
+        r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[^\s/:]+( ; [a-z_]+ ([!=>]=|<) '[\w.]+')? \\"
         r"|    --hash=sha256:[0-9a-f]{64}( \\)?"
         r"|    #( via)?( +[a-z0-9-]+( \(pyproject\.toml(:[a-z]+)?\))?)?"
     )
