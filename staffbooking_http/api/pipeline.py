@@ -40,8 +40,8 @@ from staffbooking_http.api.errors import (
 from staffbooking_http.api.metrics import RequestMetrics
 from staffbooking_http.api.security_log import log_refusal
 
-_VAIN_LOADS = (401, 403, 404, 405)
-"""The statuses of an address that a browser shows as a page."""
+_PAGE_REFUSALS = (401, 403, 404, 405)
+"""The statuses that a browser shows as a page of their own."""
 
 
 @frozen
@@ -114,7 +114,9 @@ class Pipeline:
         except Exception as error:
             log_refusal(call, error)
             reply = _reply_to_error(call, error, route, request_id)
-        if self._to_error_page is not None and (resource is None or _is_vain_load(scope, reply)):
+        if self._to_error_page is not None and (
+            resource is None or _is_refused_page_load(scope, reply)
+        ):
             reply = self._to_error_page(scope, reply)
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
@@ -163,9 +165,9 @@ async def send_reply(
     await send({"type": "http.response.body", "body": b"" if omits_body else reply.body})
 
 
-def _is_vain_load(scope: Scope, reply: Reply) -> bool:
-    """Whether somebody loads an address that leads nowhere, or not there for them."""
-    return scope["method"] in ("GET", "HEAD") and reply.status in _VAIN_LOADS
+def _is_refused_page_load(scope: Scope, reply: Reply) -> bool:
+    """Whether a page's address was loaded and refused."""
+    return scope["method"] in ("GET", "HEAD") and reply.status in _PAGE_REFUSALS
 
 
 async def _dispatch(call: Call, resource: Resource | None, route: Route | None) -> Reply:
