@@ -39,7 +39,7 @@ async def opened(**given):
 
 def names_of(extra: str) -> set[str]:
     """The distributions that an extra names, without the platform's own loop."""
-    declared = {canonicalize_name(Requirement(text).name) for text in OPTIONAL[extra]}
+    declared: set[str] = {canonicalize_name(Requirement(text).name) for text in OPTIONAL[extra]}
     return declared - {"staffbooking", "uvloop"}
 
 
@@ -184,7 +184,8 @@ def test_the_command_line_prints_the_line_alone(
     extra: str, missing: str, arguments: list[str]
 ) -> None:
     """A command whose extra is missing prints its line, without a traceback."""
-    code = f"sys.argv = ['staffbooking', *{arguments!r}]; from staffbooking_cli.main import main; main()"
+    command = f"sys.argv = ['staffbooking', *{arguments!r}]"
+    code = f"{command}; from staffbooking_cli.main import main; main()"
 
     assert run_without(missing, code).strip() == f"staffbooking: {line_of(extra)}"
 
