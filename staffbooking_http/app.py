@@ -28,7 +28,6 @@ from litestar.plugins import PluginProtocol
 from litestar.types import Middleware
 from litestar.utils import normalize_path
 
-from staffbooking_adapters import codec
 from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
@@ -107,11 +106,11 @@ def create_app(
     families = {**ENDPOINTS_BY_TAG}
     if policy.sandbox and ports.sandbox is not None:
         families |= SANDBOX_ENDPOINTS_BY_TAG
-    document = openapi.build_document(families, policy)
+    document = openapi.ServedDocument(families, policy)
     hub = ChannelHub(ports)
     site = AppContext(
         ports,
-        codec.encode(document),
+        document.encode,
         trusted_proxies,
         security_headers(policy, API_CONTENT_SECURITY_POLICY),
         channel_metrics=hub.metrics,
@@ -141,7 +140,7 @@ class StaffbookingApp(Litestar):
         self,
         site: AppContext,
         families: Mapping[str, Sequence[Endpoint]],
-        document: Mapping[str, Any],
+        document: openapi.ServedDocument,
         hub: ChannelHub,
         socketio: SocketIoApp,
         websocket: WebSocketApp,
