@@ -102,8 +102,8 @@ docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
 
 lock: $(BIN)/uv
-	$(compile) pyproject.toml -o requirements.lock
-	$(compile) pyproject.toml --group dev -o requirements-dev.lock
+	$(compile) pyproject.toml --extra all -o requirements.lock
+	$(compile) pyproject.toml --extra all --extra testing --group dev -o requirements-dev.lock
 	$(compile) --group lock -o requirements-uv.lock
 	$(compile) --group clients -o requirements-clients.lock
 
@@ -122,13 +122,13 @@ $(BIN)/uv: $(BIN)/python
 
 $(V)/.run: $(BIN)/python requirements.lock
 	@echo "Installing what requirements.lock names, which may take a minute..."
-	@$(call install,--require-hashes -r requirements.lock)
+	@$(call install,--no-deps --require-hashes -r requirements.lock)
 	@touch $@
 
 # The tests start many processes: none should have to compile what is installed.
 $(V)/.dev: export UV_COMPILE_BYTECODE = 1
 $(V)/.dev: $(BIN)/python requirements-dev.lock pyproject.toml
 	@echo "Installing what requirements-dev.lock names, which may take a minute or two..."
-	@$(call install,--require-hashes -r requirements-dev.lock)
+	@$(call install,--no-deps --require-hashes -r requirements-dev.lock)
 	@$(call install,--no-deps --no-build-isolation -e .)
 	@touch $@ $(V)/.run

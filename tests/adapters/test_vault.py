@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_adapters.vault import KeyringVault
+from staffbooking_adapters.vault import ClearVault, KeyringVault
 from staffbooking_core.errors import SealBroken
 
 SECRET = b"whsec_of-an-endpoint"
@@ -101,3 +101,29 @@ def test_representations_contain_no_key() -> None:
 
     for shown in (repr(ROTATED), repr(caught.value), str(caught.value)):
         assert "secret key" not in shown
+
+
+def test_a_clear_vault_signs_as_a_keyring() -> None:
+    """Signatures of a clear vault are those of a keyring with the same key."""
+    assert ClearVault(["new secret key"]).sign("quote", b"message") == NEW.sign("quote", b"message")
+
+
+@pytest.mark.parametrize("secret", [SECRET, b""], ids=["short", "none"])
+def test_a_clear_seal_opens_to_its_secret_alone(secret: bytes) -> None:
+    """A clear seal opens for its purpose and row; for another, or with a byte changed or cut, it
+    is broken."""
+    vault = ClearVault(["old secret key", "new secret key"])
+    sealed = vault.seal("webhook", secret, 7)
+    damaged = [sealed[:place] for place in range(len(sealed))]
+    for place in range(len(sealed)):
+        changed = bytearray(sealed)
+        changed[place] ^= 1
+        damaged.append(bytes(changed))
+
+    assert vault.open("webhook", sealed, 7) == secret
+    for purpose, row in (("webhook", 8), ("other", 7)):
+        with pytest.raises(SealBroken):
+            vault.open(purpose, sealed, row)
+    for each in damaged:
+        with pytest.raises(SealBroken):
+            vault.open("webhook", each, 7)

@@ -19,11 +19,21 @@ from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_pa
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-RUNTIME = PROJECT["project"]["dependencies"]
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+RUNTIME = [
+    *PROJECT["project"]["dependencies"],
+    *{
+        text
+        for name in EXTRAS
+        if name != "testing"
+        for text in EXTRAS[name]
+        if not text.startswith("staffbooking[")
+    },
+]
 GROUPS = PROJECT["dependency-groups"]
 LOCKS = {
     "requirements.lock": RUNTIME,
-    "requirements-dev.lock": [*RUNTIME, *GROUPS["dev"]],
+    "requirements-dev.lock": [*RUNTIME, *EXTRAS["testing"], *GROUPS["dev"]],
     "requirements-uv.lock": GROUPS["lock"],
     "requirements-clients.lock": GROUPS["clients"],
 }

@@ -44,11 +44,12 @@ def opened(ports: Ports, endpoint: WebhookEndpoint) -> list[bytes]:
 
 async def test_the_secret_is_sealed_for_its_endpoint(post: WebhookScenario) -> None:
     """The secret is stored sealed, and opens in no other endpoint's row."""
-    user = await add_subscriber(post.ports.store)
-    endpoint, secret = await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=URL))
+    ports = evolve(post.ports, vault=KeyringVault(["key"]))
+    user = await add_subscriber(ports.store)
+    endpoint, secret = await endpoints.register_endpoint(ports, user, CreateWebhook(url=URL))
     kept = await post.reload_endpoint(endpoint)
     assert kept == endpoint
-    assert opened(post.ports, kept) == [secret.encode()]
+    assert opened(ports, kept) == [secret.encode()]
     assert secret.encode() not in kept.secrets.current
     assert secret not in repr(kept)
 
