@@ -2,7 +2,6 @@
 (CONTRACT 6 and 9)."""
 
 from functools import cache
-from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from staffbooking_adapters import codec
@@ -29,8 +28,7 @@ from staffbooking_http.api.response_schemas import (
 )
 from staffbooking_http.channel.frames import CHANNEL_PATH, MAX_FRAME_BYTES, REQUEST_CLASSES
 from staffbooking_http.docs.components import Components
-
-JsonObject: TypeAlias = dict[str, Any]
+from staffbooking_http.docs.references import JsonObject
 
 DESCRIPTION = """\
 Messages between the customers and the staff of bookings, typing, presence and read marks.

@@ -1,12 +1,9 @@
 """The hosted pages of the simulated processor in the OpenAPI document."""
 
-from typing import Any, TypeAlias
-
 from staffbooking_core.representations.json_types import Success
 from staffbooking_http.api.response_schemas import Schema, object_schema, reply_schema
+from staffbooking_http.docs.references import JsonObject
 from staffbooking_http.docs.responses import describe_page_responses
-
-JsonObject: TypeAlias = dict[str, Any]
 
 
 def _describe_page(

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
 
 from attrs import frozen
 
@@ -29,7 +28,7 @@ from staffbooking_http.api.response_schemas import PAGE_SCHEMA, Schema, type_sch
 from staffbooking_http.docs.components import Components
 from staffbooking_http.docs.hosted_pages import describe_hosted_pages
 from staffbooking_http.docs.policy_texts import format_description, policy_values
-from staffbooking_http.docs.references import plain_document
+from staffbooking_http.docs.references import JsonObject, plain_document
 from staffbooking_http.docs.responses import (
     ResponseWriter,
     error_responses,
@@ -41,8 +40,6 @@ from staffbooking_http.docs.webhook_operations import (
     event_headers,
     event_responses,
 )
-
-JsonObject: TypeAlias = dict[str, Any]
 
 _STRING = type_schema(str)
 

@@ -1,15 +1,14 @@
 """The figures of a deployment in the texts of the OpenAPI document."""
 
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from attrs import asdict
 
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.policy import Policy
-
-JsonObject: TypeAlias = dict[str, Any]
+from staffbooking_http.docs.references import JsonObject
 
 _DESCRIPTION = """\
 Search staff, request bookings and follow them from acceptance to payout.

@@ -2,12 +2,12 @@
 
 from typing import Any, TypeAlias
 
-Json: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 
 _SCHEMAS = "#/components/schemas/"
 
 
-def resolve(document: Json, node: Json) -> Json:
+def resolve(document: JsonObject, node: JsonObject) -> JsonObject:
     """What a node refers to, with the node's own fields in place of those of the target."""
     while "$ref" in node:
         target: Any = document
@@ -17,14 +17,14 @@ def resolve(document: Json, node: Json) -> Json:
     return node
 
 
-def with_inlined_parts(document: Json) -> Json:
+def with_inlined_parts(document: JsonObject) -> JsonObject:
     """The document with its operations' parameters, responses and headers in place of the
     references to them; schemas stay components."""
     parts = {name: _inline(document, document[name]) for name in ("paths", "webhooks")}
     return {**document, **parts}
 
 
-def _inline(document: Json, node: Any) -> Any:
+def _inline(document: JsonObject, node: Any) -> Any:
     if isinstance(node, list):
         return [_inline(document, each) for each in node]
     if not isinstance(node, dict):
@@ -34,7 +34,7 @@ def _inline(document: Json, node: Any) -> Any:
     return {name: _inline(document, each) for name, each in node.items()}
 
 
-def plain_schema(document: Json, schema: Json) -> Json:
+def plain_schema(document: JsonObject, schema: JsonObject) -> JsonObject:
     """A schema without reference and `allOf`: the fields of all its parts."""
     schema = resolve(document, schema)
     merged = {name: value for name, value in schema.items() if name != "allOf"}
@@ -49,7 +49,7 @@ def plain_schema(document: Json, schema: Json) -> Json:
     return merged
 
 
-def plain_document(document: Json) -> Json:
+def plain_document(document: JsonObject) -> JsonObject:
     """The document with each part in its place, bodies and components without `allOf`: what a
     page shows. The fields of bodies still refer to components."""
     parts = with_inlined_parts(document)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from staffbooking_core.representations.errors import (
     CompanionUnavailableRecord,
@@ -15,8 +15,7 @@ from staffbooking_http.api.access import SessionAccess, SignedOutAccess, require
 from staffbooking_http.api.endpoint import Endpoint
 from staffbooking_http.api.error_codes import STATUSES_BY_CODE
 from staffbooking_http.api.response_schemas import type_schema
-
-JsonObject: TypeAlias = dict[str, Any]
+from staffbooking_http.docs.references import JsonObject
 
 _INTEGER = type_schema(int)
 _STRING = type_schema(str)
@@ -130,7 +129,7 @@ class ResponseWriter:
 def _error(endpoint: Endpoint, span: str, name: str) -> JsonObject:
     shared = name if endpoint.access.is_rate_limited else f"Public{name}"
     reply: JsonObject = {"$ref": f"#/components/responses/{shared}"}
-    if codes := own_codes(endpoint, span):
+    if codes := _own_codes(endpoint, span):
         reply["description"] = f"Also {codes}"
     if endpoint.deprecation is not None:
         told = error_responses()[shared]
@@ -139,7 +138,7 @@ def _error(endpoint: Endpoint, span: str, name: str) -> JsonObject:
     return reply
 
 
-def own_codes(endpoint: Endpoint, span: str) -> str:
+def _own_codes(endpoint: Endpoint, span: str) -> str:
     """The codes of an operation besides those that many have, by status."""
     by_status: dict[int, list[str]] = {}
     for code in (*_access_codes(endpoint), *endpoint.rule_codes):

@@ -2,13 +2,12 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from staffbooking_core.representations.events import EVENT_RECORDS
 from staffbooking_core.representations.json_types import PositiveCount
 from staffbooking_http.api.response_schemas import Schema, type_schema
-
-JsonObject: TypeAlias = dict[str, Any]
+from staffbooking_http.docs.references import JsonObject
 
 _STRING = type_schema(str)
 _HEADERS: dict[str, tuple[str, str, Schema]] = {
