@@ -30,11 +30,16 @@ class InvalidInputRecord(TypedDict):
     """The error of an invalid input, with every fault."""
 
     error: str
-    code: Annotated[str, JsonSchema(enum=["missing_field", "invalid_field", "content_blocked"])]
+    code: Annotated[
+        str,
+        JsonSchema(
+            title="InputErrorCode", enum=["missing_field", "invalid_field", "content_blocked"]
+        ),
+    ]
     errors: list[FieldErrorRecord]
 
 
-class UnavailableRecord(TypedDict):
+class CompanionUnavailableRecord(TypedDict):
     """The error of a booking at a time at which the companion cannot be booked."""
 
     error: str

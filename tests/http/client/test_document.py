@@ -9,11 +9,12 @@ import pytest
 from staffbooking_http.client import Client
 from staffbooking_http.client.exchange import Listing, _given
 from staffbooking_http.docs.openapi import build_document
+from staffbooking_http.docs.references import plain_document, plain_schema
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
 from tests.http.client.samples import SAMPLES, method_names, sample_call
 from tests.support.builders import POLICY
 
-DOCUMENT = build_document(ENDPOINTS_BY_TAG, POLICY)
+DOCUMENT = plain_document(build_document(ENDPOINTS_BY_TAG, POLICY))
 ADMINS_ONLY = {"platform_fee", "payout_amount", "payout_status", "payout_due_at", "actor_id"}
 
 
@@ -25,8 +26,7 @@ def operation(name: str) -> dict[str, Any]:
 
 def resolved(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """The alternatives of a schema, without references and null."""
-    if "$ref" in schema:
-        return resolved(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    schema = plain_schema(DOCUMENT, schema)
     if "anyOf" in schema:
         return [found for each in schema["anyOf"] for found in resolved(each)]
     return [] if schema.get("type") == "null" else [schema]
@@ -99,7 +99,7 @@ def test_the_shapes_are_documented(name: str) -> None:
     """What a method returns has the fields of the documented response."""
     call, answers = sample_call(name), operation(name)["responses"]
     (success,) = (answers[status] for status in answers if status < "3")
-    schema = success["content"]["application/json"]["schema"]
+    schema = plain_schema(DOCUMENT, success["content"]["application/json"]["schema"])
     made = get_type_hints(getattr(Client, name))["return"]
     (shape,) = get_args(made)
     if get_origin(made) is Listing:
