@@ -100,6 +100,7 @@ screenshots: $(V)/.dev
 
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
+	$(BIN)/python -m tests.docs.reference_pages
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml --extra all -o requirements.lock

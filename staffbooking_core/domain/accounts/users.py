@@ -14,6 +14,8 @@ from attrs import field, frozen
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.errors import Forbidden, Unauthenticated
 
+__all__ = ["Actor", "Role", "Session", "Subscription", "User"]
+
 PASSWORD_LENGTH_RANGE = (10, 128)
 
 
