@@ -26,6 +26,7 @@ PAGES = {
     "operator-inputs": ("operator_inputs", "Inputs of operators", "What operators decide."),
     "policy": ("policy", "Policy", "The rules that a deployment may change."),
     "ports": ("ports", "Ports", "What a deployment brings: implement them, or take adapters."),
+    "records": ("representations", "Records", "What an HTTP service answers with."),
     "usecases": ("usecases", "Use-cases", "What people, programs and workers do."),
     "webhook-receiver": ("webhook_receiver", "Webhook receiver", "For those who get webhooks."),
 }
