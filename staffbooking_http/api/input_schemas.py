@@ -39,8 +39,12 @@ def _keywords_of(kind: Any) -> Schema:
 
 _FORM_KEYWORDS: dict[str, Schema] = {
     "email": {"format": "email"},
-    "timezone": {"description": "IANA name of a timezone"},
-    "country": {"pattern": "^[A-Za-z]{2}$", "description": "ISO 3166, two letters"},
+    "timezone": {"description": "IANA name of a timezone", "examples": ["Europe/Lisbon"]},
+    "country": {
+        "pattern": "^[A-Za-z]{2}$",
+        "examples": ["PT"],
+        "description": "ISO 3166, two letters",
+    },
     "clock": _keywords_of(ClockTime),
     "webhook": {"format": "iri"},
     "clock_end": _keywords_of(ClockEndTime),

@@ -112,9 +112,10 @@ def reply_schema(title: str, /, **fields: Any) -> Schema:
 def nullable_schema(schema: Schema) -> Schema:
     """The schema, or null."""
     kind = schema.get("type")
-    if isinstance(kind, str) and not schema.keys() & {"title", "enum"}:
-        return {**schema, "type": [kind, "null"]}
-    return {"anyOf": [schema, {"type": "null"}]}
+    if not isinstance(kind, str) or schema.keys() & {"enum", "properties"}:
+        return {"anyOf": [schema, {"type": "null"}]}
+    name = {"title": f"{schema['title']}OrNull"} if "title" in schema else {}
+    return {**schema, "type": [kind, "null"], **name}
 
 
 def object_schema(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from staffbooking_http.api.response_schemas import Schema
+from staffbooking_http.docs.examples import with_example
 
 _MIN_SHARED_FIELDS = 3
 """From how many fields on a schema is described as an extension of another."""
@@ -34,9 +35,11 @@ class Components:
             return {name: self.refer(each) for name, each in node.items()}
         if title not in self._sources:
             self._sources[title] = node
-            self._schemas[title] = {
-                name: self.refer(each) for name, each in node.items() if name != "title"
-            }
+            schema = {name: self.refer(each) for name, each in node.items() if name != "title"}
+            if "properties" in schema:
+                fields = schema["properties"].items()
+                schema["properties"] = {name: with_example(name, each) for name, each in fields}
+            self._schemas[title] = schema
         elif self._sources[title] != node:
             raise ValueError(f"two different schemas are called {title}")
         return {"$ref": f"#/components/schemas/{title}"}

@@ -17,7 +17,7 @@ def _describe_page(
         "summary": summary,
         "security": [],
         "parameters": [
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
+            {"name": "id", "in": "path", "required": True, "schema": _REFERENCE},
         ],
         "requestBody": {
             "required": True,
@@ -27,6 +27,7 @@ def _describe_page(
     }
 
 
+_REFERENCE: Schema = {"type": "string", "examples": ["cs_7q2m4x9t"]}
 _CHECKOUT_OUTCOME_SCHEMA: Schema = {
     "title": "CheckoutOutcome",
     "type": "string",

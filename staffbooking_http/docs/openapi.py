@@ -26,6 +26,7 @@ from staffbooking_http.api.idempotency import MAX_KEY_LENGTH
 from staffbooking_http.api.input_schemas import class_schema, field_schemas
 from staffbooking_http.api.response_schemas import PAGE_SCHEMA, Schema, type_schema
 from staffbooking_http.docs.components import Components
+from staffbooking_http.docs.examples import with_example
 from staffbooking_http.docs.hosted_pages import describe_hosted_pages
 from staffbooking_http.docs.policy_texts import format_description, policy_values
 from staffbooking_http.docs.references import JsonObject, plain_document
@@ -93,6 +94,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
                     **error_responses(),
                     **event_responses(values),
                 },
+                "requestBodies": writer.bodies,
                 "parameters": {**writer.parameters, **event_headers()},
                 "headers": shared_headers(),
             }
@@ -115,6 +117,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
             code: text.format_map(values) for code, text in ERROR_CODE_DESCRIPTIONS.items()
         },
         "servers": [{"url": policy.base_url}],
+        "security": _USUAL_SECURITY,
         "tags": [{"name": family} for family in families],
         **content,
     }
@@ -141,6 +144,8 @@ class _OperationWriter:
         self.policy, self.values = policy, values
         self.parameters: JsonObject = {}
         """The shared parameters by their names as components."""
+        self.bodies: JsonObject = {}
+        """The shared bodies by their names as components."""
         rows = [row for family in families.values() for row in family]
         self.responses = ResponseWriter(rows)
         bodies = Counter(row.body for row in rows)
@@ -152,8 +157,9 @@ class _OperationWriter:
             "operationId": endpoint.operation_id,
             "summary": endpoint.summary,
             "responses": self.responses.describe(endpoint),
-            "security": _security_requirements(endpoint),
         }
+        if (security := _security_requirements(endpoint)) != _USUAL_SECURITY:
+            operation["security"] = security
         if endpoint.description:
             operation["description"] = endpoint.description.format_map(self.values)
         if endpoint.deprecation is not None:
@@ -161,16 +167,24 @@ class _OperationWriter:
         if parameters := [self._share(each) for each in _parameters(endpoint)]:
             operation["parameters"] = parameters
         if (content := self._body_content(endpoint)) is not None:
-            required = not endpoint.is_body_optional
-            operation["requestBody"] = {"required": required, "content": content}
+            body = {"required": not endpoint.is_body_optional, "content": content}
+            operation["requestBody"] = self._share_body(endpoint.body, body)
         return operation
+
+    def _share_body(self, body: type | None, described: JsonObject) -> JsonObject:
+        if body is None or body not in self._shared_bodies:
+            return described
+        self.bodies[body.__name__] = described
+        return {"$ref": f"#/components/requestBodies/{body.__name__}"}
 
     def _share(self, parameter: JsonObject) -> JsonObject:
         """A reference to the parameter, if it is of those that operations share."""
-        name = _SHARED_PARAMETERS.get(parameter["name"])
-        if name is None or self.parameters.setdefault(name, parameter) != parameter:
+        if (name := _SHARED_PARAMETERS.get(parameter["name"])) is None:
             return parameter
-        return {"$ref": f"#/components/parameters/{name}"}
+        for known in (name, f"{name}UpTo{parameter['schema'].get('maximum')}"):
+            if self.parameters.setdefault(known, parameter) == parameter:
+                return {"$ref": f"#/components/parameters/{known}"}
+        return parameter
 
     def _body_content(self, endpoint: Endpoint) -> JsonObject | None:
         if endpoint.body is not None:
@@ -198,6 +212,10 @@ def _upload_form_schema(endpoint: Endpoint, values: JsonObject) -> Schema:
         "description": f"{endpoint.file_types}, at most {values['max_image_bytes']}",
     }
     return {"type": "object", "properties": {"file": file}, "required": ["file"]}
+
+
+_USUAL_SECURITY: list[JsonObject] = [{"session": [], "csrf": []}]
+"""What an operation needs unless it says otherwise."""
 
 
 def _security_requirements(endpoint: Endpoint) -> list[JsonObject]:
@@ -254,12 +272,12 @@ _PATH_PARAMETER_SCHEMAS: dict[str, Schema] = {
 
 def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
     for name in re.findall(r"{(\w+)}", endpoint.path):
-        schema = _PATH_PARAMETER_SCHEMAS[name]
+        schema = with_example(name, _PATH_PARAMETER_SCHEMAS[name])
         yield {"name": name, "in": "path", "required": True, "schema": schema}
     if endpoint.query is not None:
         for name, (schema, required) in field_schemas(endpoint.query).items():
             needed = {"required": True} if required else {}
-            yield {"name": name, "in": "query", **needed, "schema": schema}
+            yield {"name": name, "in": "query", **needed, "schema": with_example(name, schema)}
     if takes_if_match(endpoint):
         yield _IF_MATCH
     if endpoint.takes_idempotency_key:

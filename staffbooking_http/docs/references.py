@@ -18,9 +18,12 @@ def resolve(document: JsonObject, node: JsonObject) -> JsonObject:
 
 
 def with_inlined_parts(document: JsonObject) -> JsonObject:
-    """The document with its operations' parameters, responses and headers in place of the
-    references to them; schemas stay components."""
+    """The document with its operations' parameters, bodies, responses and headers in place of the
+    references to them, and what each needs; schemas stay components."""
     parts = {name: _inline(document, document[name]) for name in ("paths", "webhooks")}
+    for methods in parts["paths"].values():
+        for operation in methods.values():
+            operation.setdefault("security", document.get("security", []))
     return {**document, **parts}
 
 

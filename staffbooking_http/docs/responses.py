@@ -72,6 +72,11 @@ _FAILURE = """\
 Not of the caller's making: 500 `internal`, or `processor_unavailable` where the payment processor \
 is; 503 `unavailable`."""
 
+_PUBLIC = """\
+As of other calls, without limits and credentials: 400 `missing_field`, `malformed_json`, \
+`body_timeout`, 404 `not_found`, 405 `method_not_allowed`, 413 `body_too_large`, 415 \
+`unsupported_media_type`, 422 `invalid_field`; 500 `internal`, 503 `unavailable`."""
+
 _RANGES: dict[str, tuple[str, str, Any]] = {
     "4XX": (
         "Refusal",
@@ -88,7 +93,7 @@ def error_responses() -> JsonObject:
     operations without limits."""
     return {
         f"{'' if limited else 'Public'}{name}": {
-            "description": description,
+            "description": description if limited else _PUBLIC,
             **_headers_field(("Retry-After", *(_RATE_LIMIT_HEADERS if limited else ()))),
             "content": {"application/json": {"schema": type_schema(record)}},
         }

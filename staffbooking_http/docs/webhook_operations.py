@@ -38,10 +38,9 @@ _HEADERS: dict[str, tuple[str, str, Schema]] = {
 
 _RESPONSES = {
     "2XX": ("EventReceived", "Received, within {webhook_attempt_timeout}"),
-    "3XX": ("EventRedirected", "Not received: redirects are not followed"),
     "default": (
         "EventRefused",
-        "Not received: tried again after {webhook_retry_delays}, a test never",
+        "Not received, as by a redirect: tried again after {webhook_retry_delays}, a test never",
     ),
 }
 

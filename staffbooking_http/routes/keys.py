@@ -29,7 +29,9 @@ from staffbooking_http.api.security_log import log_security_event
     response_schema=reply_schema(
         "NewApiKey",
         success=Success,
-        key=Annotated[str, JsonSchema(pattern="^ps_[0-9A-Za-z]{65}$")],
+        key=Annotated[
+            str, JsonSchema(pattern="^ps_[0-9A-Za-z]{65}$", examples=[f"ps_{'7Q2m4' * 13}"])
+        ],
         api_key=ApiKeyRecord,
     ),
     rule_codes=("too_many_keys", "subscription_required"),

@@ -42,7 +42,7 @@ _WRITE_ACCESS = ApiKeyOrSessionAccess(
 )
 
 _Event = Annotated[EventRecord, JsonSchema(title="Event")]
-_Secret = Annotated[str, JsonSchema(pattern="^whsec_")]
+_Secret = Annotated[str, JsonSchema(pattern="^whsec_", examples=["whsec_7q2m4x9t6hvc"])]
 _WEBHOOK_REPLY_SCHEMA = reply_schema("WebhookReply", success=Success, webhook=WebhookRecord)
 
 

@@ -23,7 +23,7 @@ Json: TypeAlias = dict[str, Any]
 
 RECORD = Path(__file__).parent / "recorded-openapi.json"
 
-_TEXTS = ("description", "summary", "tags")
+_TEXTS = ("description", "examples", "summary", "tags")
 _LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems")
 _UPPER_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 _NULL = {"type": "null"}

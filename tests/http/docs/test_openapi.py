@@ -14,6 +14,7 @@ import pytest
 import schemathesis
 from attrs import evolve
 
+from staffbooking_core import errors
 from staffbooking_core.domain.bookings.lifecycle import (
     REFUSAL_CODES,
     EventName,
@@ -22,6 +23,8 @@ from staffbooking_core.domain.bookings.lifecycle import (
     find_allowed_parties,
 )
 from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_http.api.error_codes import STATUSES_BY_CODE
+from staffbooking_http.api.errors import STATUS_BY_ERROR
 from staffbooking_http.docs import asyncapi, openapi
 from staffbooking_http.docs.references import plain_schema, with_inlined_parts
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
@@ -110,20 +113,28 @@ def test_the_version_is_known_without_a_distribution(monkeypatch: pytest.MonkeyP
 
 
 async def test_every_error_code_is_documented(world: HttpDeployment) -> None:
-    """Every error code of the source and of the parties' triggers is documented, or of what the
-    interface does not offer."""
-    told = (await document_of(world))["x-codes"].keys()
+    """Every error code of the source and of the parties' triggers is explained, with its status,
+    or is of what the interface does not offer."""
+    told = (await document_of(world))["x-codes"]
+    assert all(told.values())
     sources = [
         path
         for package in ("staffbooking_core", "staffbooking_http")
         for path in (Path(__file__).parents[3] / package).rglob("*.py")
     ]
-    raised = re.compile(r"(?:RuleBroken|Forbidden|Unauthenticated|Refused)\((?:\d+, )?\"(\w+)\"")
-    found = {code for path in sources for code in raised.findall(path.read_text("utf-8"))}
+    raised = re.compile(r"(RuleBroken|Forbidden|Unauthenticated|HttpError)\(\s*(\d*),?\s*\"(\w+)\"")
+    found = {
+        code: int(status or STATUS_BY_ERROR[getattr(errors, kind)])
+        for path in sources
+        for kind, status, code in raised.findall(path.read_text("utf-8"))
+    }
     by_people = {
         REFUSAL_CODES[trigger] for trigger in Trigger if find_allowed_parties(trigger) & PEOPLE
     }
-    assert found | by_people <= told | BY_OPERATORS | ON_PAGES
+    assert found.keys() | by_people <= told.keys() | BY_OPERATORS | ON_PAGES
+    assert {code: found[code] for code in found.keys() & told} == {
+        code: STATUSES_BY_CODE[code] for code in found.keys() & told
+    }
 
 
 PEOPLE = {Party.CUSTOMER, Party.STAFF}
