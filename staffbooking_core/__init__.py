@@ -78,6 +78,7 @@ _NAMES_BY_MODULE = {
         "IdGenerator ImageProcessor Notifier PaymentProcessor Ports ProcessedImage PubSub "
         "SandboxProcessor Store Subscriber Vault WebhookSender"
     ),
+    "representations.errors": "error_response",
     "usecases.due_work": "run_all_due",
 }
 """The promised names by the module that defines them."""

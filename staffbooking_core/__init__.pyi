@@ -187,6 +187,7 @@ from staffbooking_core.ports import (
     Vault as Vault,
     WebhookSender as WebhookSender,
 )
+from staffbooking_core.representations.errors import error_response as error_response
 from staffbooking_core.usecases.due_work import (
     run_all_due as run_all_due,
 )

@@ -6,30 +6,12 @@ from http.client import responses
 from litestar.exceptions import HTTPException
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorError
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
-from staffbooking_core.errors import (
-    CompanionUnavailable,
-    Conflict,
-    Forbidden,
-    InvalidField,
-    InvalidInput,
-    MissingField,
-    NotFound,
-    ProcessorUnavailable,
-    RuleBroken,
-    StaffbookingError,
-    StoreUnavailable,
-    Unauthenticated,
-    VersionMismatch,
-)
+from staffbooking_core.errors import Conflict, StaffbookingError, StoreUnavailable, Unauthenticated
 from staffbooking_core.representations.errors import (
-    CompanionUnavailableRecord,
     ErrorRecord,
     InternalErrorRecord,
-    InvalidInputRecord,
-    RateLimitedRecord,
-    field_error_records,
+    error_response,
 )
 from staffbooking_http.api.endpoint import Header, Reply
 
@@ -37,23 +19,6 @@ log = logging.getLogger("staffbooking.http")
 
 _RETRY_AFTER_SECONDS = 2
 """Seconds after which a client may retry when the store is unavailable."""
-
-STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
-    MissingField: 400,
-    RuleBroken: 400,
-    BadEventSignature: 400,
-    VersionMismatch: 412,
-    Unauthenticated: 401,
-    Forbidden: 403,
-    NotFound: 404,
-    InvalidField: 422,
-    RateLimitExceeded: 429,
-    ProcessorUnavailable: 500,
-    ProcessorError: 500,
-    Conflict: 503,
-    StoreUnavailable: 503,
-}
-"""The status of each error class and its subclasses; any other error is an internal error."""
 
 
 class HttpError(Exception):
@@ -90,22 +55,10 @@ def to_reply(error: BaseException) -> Reply | None:
         return Reply(error.status, error_body(error.code, error.message), error.headers)
     if isinstance(error, HTTPException):
         return _framework_error_reply(error)
-    if not isinstance(error, StaffbookingError) or (status := _status_of(error)) is None:
+    if not isinstance(error, StaffbookingError) or (found := error_response(error)) is None:
         return None
-    match error:
-        case InvalidInput():
-            return Reply(status, _input_error_body(error))
-        case Unauthenticated():
-            return Reply(status, _error_body_of(error), ((b"www-authenticate", b"Bearer"),))
-        case RateLimitExceeded():
-            return _rate_limited_reply(error)
-        case StoreUnavailable() | Conflict():
-            return unavailable_reply("The service is temporarily unavailable")
-        case BadEventSignature():
-            return Reply(status, error_body("bad_signature", "This is no event of the processor"))
-        case ProcessorError():
-            return Reply(status, _error_body_of(ProcessorUnavailable()))
-    return Reply(status, _error_body_of(error))
+    status, record = found
+    return Reply(status, codec.encode(record), _headers_of(error))
 
 
 def reply_to_error(error: BaseException, request_id: str, where: str) -> Reply:
@@ -134,42 +87,15 @@ def unavailable_reply(message: str) -> Reply:
     return Reply(503, error_body("unavailable", message), headers)
 
 
-def _status_of(error: StaffbookingError) -> int | None:
-    return next(
-        (STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in STATUS_BY_ERROR), None
-    )
-
-
-def _error_body_of(error: StaffbookingError) -> bytes:
-    if isinstance(error, CompanionUnavailable):
-        record: CompanionUnavailableRecord = {
-            "error": error.message,
-            "code": "companion_unavailable",
-            "reason": error.reason,
-        }
-        return codec.encode(record)
-    return error_body(error.code, error.message)
-
-
-def _input_error_body(error: InvalidInput) -> bytes:
-    missing = isinstance(error, MissingField)
-    message = "Required fields are missing" if missing else "Some fields are not valid"
-    record: InvalidInputRecord = {
-        "error": message,
-        "code": error.code,
-        "errors": field_error_records(error.field_errors),
-    }
-    return codec.encode(record)
-
-
-def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
-    seconds = error.decision.retry_after
-    record: RateLimitedRecord = {
-        "error": error.message,
-        "code": "rate_limited",
-        "retry_after": seconds,
-    }
-    return Reply(429, codec.encode(record), ((b"retry-after", b"%d" % seconds),))
+def _headers_of(error: StaffbookingError) -> tuple[Header, ...]:
+    match error:
+        case Unauthenticated():
+            return ((b"www-authenticate", b"Bearer"),)
+        case RateLimitExceeded():
+            return ((b"retry-after", b"%d" % error.decision.retry_after),)
+        case StoreUnavailable() | Conflict():
+            return ((b"retry-after", b"%d" % _RETRY_AFTER_SECONDS),)
+    return ()
 
 
 def _framework_error_reply(error: HTTPException) -> Reply:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import indent
+from textwrap import dedent, indent
 
 from attrs import frozen
 
@@ -26,6 +26,7 @@ PAGES = {
     "operator-inputs": ("operator_inputs", "Inputs of operators", "What operators decide."),
     "policy": ("policy", "Policy", "The rules that a deployment may change."),
     "ports": ("ports", "Ports", "What a deployment brings: implement them, or take adapters."),
+    "records": ("representations", "Records", "What an HTTP service answers with."),
     "usecases": ("usecases", "Use-cases", "What people, programs and workers do."),
     "webhook-receiver": ("webhook_receiver", "Webhook receiver", "For those who get webhooks."),
 }
@@ -56,7 +57,8 @@ class Module:
 
     name: str
     """Dotted, below `staffbooking_core`."""
-    description: str
+    text: str
+    """The source."""
     nodes: list[ast.stmt]
     """The definitions of the promised names, in the order of `__all__`."""
 
@@ -64,12 +66,13 @@ class Module:
 def promised_modules() -> Iterator[Module]:
     """The modules of the core that promise something."""
     for path in sorted({*CORE.rglob("*.py")} - {CORE / "__init__.py"}):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
         name = ".".join(path.relative_to(CORE).with_suffix("").parts).removesuffix(".__init__")
         defined = {name: node for node in tree.body for name in _names_of(node)}
         nodes = [defined[each] for each in _exported(tree) if each in defined]
         if nodes:
-            yield Module(name, _first_paragraph(tree), nodes)
+            yield Module(name, text, nodes)
 
 
 def _exported(tree: ast.Module) -> list[str]:
@@ -105,69 +108,57 @@ def _render_page(title: str, purpose: str, modules: list[Module]) -> Iterator[st
     yield f"# {title}\n\n{purpose} [All pages](README.md)\n"
     for module in modules:
         yield f"## `staffbooking_core.{module.name}`\n"
-        if module.description:
-            yield f"{module.description}\n"
+        if description := _first_paragraph(module.text):
+            yield f"{description}\n"
         for node in module.nodes:
-            yield from _render_name(node)
+            yield from _render_name(module.text, node)
 
 
-def _render_name(node: ast.stmt) -> Iterator[str]:
+def _render_name(text: str, node: ast.stmt) -> Iterator[str]:
     yield f"### `{_names_of(node)[0]}`\n"
     match node:
         case ast.ClassDef():
-            yield f"```python\n{_class_outline(node)}\n```\n"
+            yield f"```python\n{_class_outline(text, node)}\n```\n"
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            yield f"```python\n{_signature(node)}\n```\n"
+            yield f"```python\n{_signature(text, node)}\n```\n"
         case _:
-            yield f"```python\n{ast.unparse(node)}\n```\n"
+            yield f"```python\n{_source(text, node)}\n```\n"
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
-        text := ast.get_docstring(node)
+        told := ast.get_docstring(node)
     ):
-        yield f"{text}\n"
+        yield f"{told}\n"
 
 
-def _class_outline(node: ast.ClassDef) -> str:
+def _class_outline(text: str, node: ast.ClassDef) -> str:
     """The class with its bases, fields, values and the signatures of its public methods."""
     bases = ", ".join(ast.unparse(base) for base in node.bases)
     lines = [f"class {node.name}({bases}):" if bases else f"class {node.name}:"]
     for each in node.body:
         match each:
             case ast.AnnAssign(target=ast.Name(id=name)) if not name.startswith("_"):
-                lines.append(indent(ast.unparse(each), "    "))
+                lines.append(indent(_source(text, each), "    "))
             case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):
-                lines.append(indent(ast.unparse(each), "    "))
+                lines.append(indent(_source(text, each), "    "))
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if (
                 not name.startswith("_") or name == "__init__"
             ):
                 decorators = "".join(f"    @{ast.unparse(d)}\n" for d in each.decorator_list)
-                lines.append(decorators + indent(_signature(each), "    "))
+                lines.append(decorators + indent(_signature(text, each), "    "))
     return "\n".join(lines if len(lines) > 1 else [*lines, "    ..."])
 
 
-def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    arguments = ast.unparse(node.args)
-    short = f"{kind} {node.name}({arguments}){returned}"
-    if len(short) <= 96:
-        return short
-    parts = ",\n    ".join(_split_arguments(arguments))
-    return f"{kind} {node.name}(\n    {parts},\n){returned}"
+def _signature(text: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The signature as it is written, without its colon."""
+    lines = text.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]
+    return dedent("\n".join(lines)).rstrip(":")
 
 
-def _split_arguments(text: str) -> Iterator[str]:
-    """The arguments of a signature, split at the commas outside of brackets."""
-    depth, start = 0, 0
-    for place, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == "," and depth == 0:
-            yield text[start:place].strip()
-            start = place + 1
-    yield text[start:].strip()
+def _source(text: str, node: ast.stmt) -> str:
+    return dedent("\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno]))
 
 
-def _first_paragraph(tree: ast.Module) -> str:
-    return (ast.get_docstring(tree) or "").partition("\n\n")[0]
+def _first_paragraph(text: str) -> str:
+    return (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ from staffbooking_core.domain.bookings.lifecycle import (
     find_allowed_parties,
 )
 from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.representations.errors import STATUS_BY_ERROR
 from staffbooking_http.api.error_codes import STATUSES_BY_CODE
-from staffbooking_http.api.errors import STATUS_BY_ERROR
 from staffbooking_http.docs import asyncapi, openapi
 from staffbooking_http.docs.references import plain_schema, with_inlined_parts
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
