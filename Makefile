@@ -34,6 +34,7 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, SIMULATION_STEPS=2000000 steps"
+	@echo "make clients       generate clients from the OpenAPI document and let them book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
 	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
@@ -84,7 +85,7 @@ soak: $(V)/.dev
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation
 
-.PHONY: journeys journeys-all screenshots
+.PHONY: clients journeys journeys-all screenshots
 
 # One browser and one server for each of two processes.
 journeys: $(V)/.dev
@@ -93,6 +94,15 @@ journeys: $(V)/.dev
 
 journeys-all: export JOURNEY_VIEWS := all
 journeys-all: journeys
+
+# Clients that others generate from the document, and their generators in an environment apart.
+clients: $(V)/.dev .venv-clients/.done
+	$(BIN)/python -m pytest -q -m clients tests/clients
+
+.venv-clients/.done: $(BIN)/python requirements-clients.lock
+	@$(PY) -m venv .venv-clients
+	@if .venv-clients/bin/pip install -q --require-hashes -r requirements-clients.lock; \
+		then touch $@; else echo "without the generator of Python clients: no registry" >&2; fi
 
 PAGES ?=
 screenshots: $(V)/.dev

@@ -96,7 +96,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
                 },
                 "requestBodies": writer.bodies,
                 "parameters": {**writer.parameters, **event_headers()},
-                "headers": shared_headers(),
+                "headers": shared_headers(writer.rows),
             }
         ),
     }
@@ -146,9 +146,9 @@ class _OperationWriter:
         """The shared parameters by their names as components."""
         self.bodies: JsonObject = {}
         """The shared bodies by their names as components."""
-        rows = [row for family in families.values() for row in family]
-        self.responses = ResponseWriter(rows)
-        bodies = Counter(row.body for row in rows)
+        self.rows = [row for family in families.values() for row in family]
+        self.responses = ResponseWriter(self.rows)
+        bodies = Counter(row.body for row in self.rows)
         self._shared_bodies = {body for body, count in bodies.items() if count > 1}
 
     def describe(self, family: str, endpoint: Endpoint) -> JsonObject:

@@ -47,9 +47,11 @@ _HEADERS: JsonObject = {
 }
 
 
-def shared_headers() -> JsonObject:
-    """The headers of responses, by their names as components."""
-    return {_component_of(name): header for name, header in _HEADERS.items()}
+def shared_headers(endpoints: Iterable[Endpoint]) -> JsonObject:
+    """The headers of responses, by their names as components; those of deprecated operations
+    where there are any."""
+    unused = () if any(each.deprecation for each in endpoints) else _DEPRECATION_HEADERS
+    return {_component_of(name): header for name, header in _HEADERS.items() if name not in unused}
 
 
 _SUCCESS_DESCRIPTIONS = {

@@ -6,7 +6,7 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_ty
 
 import pytest
 
-from staffbooking_http.client import Client
+from staffbooking_http.client import Client, shapes
 from staffbooking_http.client.exchange import Listing, _given
 from staffbooking_http.docs.openapi import build_document
 from staffbooking_http.docs.references import plain_document, plain_schema
@@ -53,6 +53,12 @@ def faults(shape: Any, schema: dict[str, Any], where: str) -> list[str]:
     for name in hints.keys() & known.keys():
         found += faults(hints[name], known[name], f"{where}.{name}")
     return found
+
+
+def test_shapes_have_the_names_of_the_document() -> None:
+    """Each shape of the client is called as the component that it is."""
+    names = {name for name in vars(shapes) if is_typeddict(vars(shapes)[name])} - {"TypedDict"}
+    assert {name for name in names if name[0] != "_"} <= DOCUMENT["components"]["schemas"].keys()
 
 
 def test_every_method_has_a_sample() -> None:
