@@ -35,7 +35,7 @@ EXTRAS: Final = {
     ),
     "http": _extra(
         "The HTTP server needs",
-        "babel httptools jinja2 litestar multipart prometheus_client uvicorn websockets"
+        "babel httptools jinja2 litestar multipart prometheus_client structlog uvicorn websockets"
         " aiodns aiohttp",
     ),
     "cli": _extra("The command line needs", "rich structlog typer"),

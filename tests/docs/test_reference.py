@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import shutil
 import subprocess
 import sys
@@ -111,6 +112,12 @@ def test_every_promised_type_is_known(pytestconfig: pytest.Config, tmp_path: Pat
         *("--verifytypes", "staffbooking_core", "--ignoreexternal"),
     ]
     ran = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert "Type completeness score: 100%" in ran.stdout, ran.stdout[-3000:]
