@@ -34,6 +34,7 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, SIMULATION_STEPS=2000000 steps"
+	@echo "make clients       generate clients from the OpenAPI document and let them book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
 	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
@@ -111,7 +112,7 @@ sign:
 BOUND_TESTS := tests/domain tests/usecases tests/contract tests/http tests/adapters tests/mail
 on_versions = $(BIN)/uv venv -q --clear --python $(BIN)/python $(1) \
 	&& $(BIN)/uv pip sync -q --python $(1) $(2) \
-	&& $(BIN)/uv pip install -q --python $(1) --no-deps --no-build-isolation-package staffbooking -e . \
+	&& $(BIN)/uv pip install -q --python $(1) --no-deps --no-build-isolation -e . \
 	&& $(1)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(or $(TESTS),$(BOUND_TESTS))
 
 lowest: $(V)/.dev $(BIN)/uv
@@ -123,7 +124,7 @@ newest: $(V)/.dev $(BIN)/uv
 		--extra testing --group dev -o build/requirements-newest.txt \
 		&& $(call on_versions,.venv-newest,build/requirements-newest.txt)
 
-.PHONY: journeys journeys-all screenshots
+.PHONY: clients journeys journeys-all screenshots
 
 # One browser and one server for each of two processes.
 journeys: $(V)/.dev
@@ -133,12 +134,22 @@ journeys: $(V)/.dev
 journeys-all: export JOURNEY_VIEWS := all
 journeys-all: journeys
 
+# Clients that others generate from the document, and their generators in an environment apart.
+clients: $(V)/.dev .venv-clients/.done
+	$(BIN)/python -m pytest -q -m clients tests/clients
+
+.venv-clients/.done: $(BIN)/python requirements-clients.lock
+	@$(PY) -m venv .venv-clients
+	@if .venv-clients/bin/pip install -q --require-hashes -r requirements-clients.lock; \
+		then touch $@; else echo "without the generator of Python clients: no registry" >&2; fi
+
 PAGES ?=
 screenshots: $(V)/.dev
 	$(BIN)/python -m tests.journeys.screenshots $(PAGES)
 
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
+	$(BIN)/python -m tests.docs.reference_pages
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml --extra all -o requirements.lock

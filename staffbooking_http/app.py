@@ -30,7 +30,6 @@ from litestar.plugins import PluginProtocol
 from litestar.types import Middleware
 from litestar.utils import normalize_path
 
-from staffbooking_adapters import codec
 from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.extras import MissingExtra, has_extra
 from staffbooking_adapters.settings import IpNetwork
@@ -113,11 +112,11 @@ def create_app(
     families = {**ENDPOINTS_BY_TAG}
     if policy.sandbox and ports.sandbox is not None:
         families |= SANDBOX_ENDPOINTS_BY_TAG
-    document = openapi.build_document(families, policy)
+    document = openapi.ServedDocument(families, policy)
     hub = ChannelHub(ports)
     site = AppContext(
         ports,
-        codec.encode(document),
+        document.encode,
         trusted_proxies,
         security_headers(policy, API_CONTENT_SECURITY_POLICY),
         channel_metrics=hub.metrics,
@@ -158,7 +157,7 @@ class StaffbookingApp(Litestar):
         self,
         site: AppContext,
         families: Mapping[str, Sequence[Endpoint]],
-        document: Mapping[str, Any],
+        document: openapi.ServedDocument,
         hub: ChannelHub,
         socketio: "SocketIoApp | None",
         websocket: WebSocketApp,

@@ -22,7 +22,9 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
-_DisputeParty = Annotated[Party, JsonSchema(enum=[Party.CUSTOMER, Party.STAFF])]
+_DisputeParty = Annotated[
+    Party, JsonSchema(title="BookingParty", enum=[Party.CUSTOMER, Party.STAFF])
+]
 
 
 class DisputeStatementRecord(TypedDict):

@@ -106,7 +106,10 @@ class AccountData(TypedDict):
     images: list[str]
     calendar_feed: CalendarFeedRecord | None
     refused_notices: list[
-        Annotated[NotificationKind, JsonSchema(enum=list(OPTIONAL_NOTIFICATION_KINDS))]
+        Annotated[
+            NotificationKind,
+            JsonSchema(title="OptionalNotification", enum=list(OPTIONAL_NOTIFICATION_KINDS)),
+        ]
     ]
 
 

@@ -151,9 +151,10 @@ def test_a_planted_leftover_is_seen(line: str) -> None:
 
 
 def test_files_stay_small() -> None:
-    """A Python file has at most 450 lines."""
+    """A Python file has at most 450 lines besides the list of its promised names."""
+    promised = re.compile(r"^__all__ = \[.*?\]\n+", re.M | re.S)
     lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        str(path.relative_to(ROOT)): promised.sub("", path.read_text("utf-8")).count("\n")
         for path in sources()
         if path.suffix == ".py"
     }

@@ -297,11 +297,11 @@ def test_the_signatures_can_be_made_by_hand(vector, tmp_path):
 
 
 @pytest.fixture
-def example() -> Iterator[tuple[subprocess.Popen[str], int]]:
+def example(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """The receiver process with two secrets, and its port."""
     with subprocess.Popen(
-        [sys.executable, "docs/examples/receiver.py", "0"],
-        cwd=ROOT,
+        [sys.executable, ROOT / "docs/examples/receiver.py", "0"],
+        cwd=tmp_path,
         env=os.environ | {"WEBHOOK_SECRET": f"{SECRET},{OTHER}", "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

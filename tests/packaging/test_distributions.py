@@ -107,9 +107,9 @@ def test_checksums_are_signed(built: Distributions, tmp_path: Path) -> None:
     folder.mkdir()
     for path in (built.wheel, built.sdist):
         (folder / path.name).write_bytes(path.read_bytes())
-    run = {"capture_output": True, "text": True, "cwd": ROOT}
+    make = ["make", "sign", f"KEY={key}", f"DIST={folder}"]
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    signed = subprocess.run(["make", "sign", f"KEY={key}", f"DIST={folder}"], check=False, **run)
+    signed = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)
     assert signed.returncode == 0, signed.stderr
     (folder / "signers").write_text(f"me@example.com {key.with_suffix('.pub').read_text()}")
     page = (ROOT / "docs/release.md").read_text(encoding="utf-8")

@@ -19,6 +19,8 @@ from staffbooking_core.errors import (
     Unauthenticated,
 )
 
+__all__ = ["ContentFindings", "Conversation", "ConversationOverview", "Message"]
+
 MAX_MESSAGE_LENGTH = 5000
 
 CONTACT_SHARING_STATUSES = frozenset(
