@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import shutil
 import subprocess
 import sys
@@ -74,12 +75,12 @@ def test_a_deprecated_name_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deprecated name gives what replaces it, with a DeprecationWarning."""
     monkeypatch.setitem(
         staffbooking_core._DEPRECATED,  # type: ignore[attr-defined]
-        "Operator",
+        "Caller",
         "Actor",
     )
 
-    with pytest.warns(DeprecationWarning, match="Operator is deprecated: use Actor"):
-        assert staffbooking_core.Operator is staffbooking_core.Actor  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match="Caller is deprecated: use Actor"):
+        assert staffbooking_core.Caller is staffbooking_core.Actor  # type: ignore[attr-defined]
 
 
 def test_the_core_loads_attrs_alone() -> None:
@@ -111,6 +112,12 @@ def test_every_promised_type_is_known(pytestconfig: pytest.Config, tmp_path: Pat
         *("--verifytypes", "staffbooking_core", "--ignoreexternal"),
     ]
     ran = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert "Type completeness score: 100%" in ran.stdout, ran.stdout[-3000:]
