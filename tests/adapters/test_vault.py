@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_adapters.vault import ClearVault, KeyringVault
+from staffbooking_adapters.vault import KeyringVault, MemoryVault
 from staffbooking_core.errors import SealBroken
 
 SECRET = b"whsec_of-an-endpoint"
@@ -103,16 +103,18 @@ def test_representations_contain_no_key() -> None:
         assert "secret key" not in shown
 
 
-def test_a_clear_vault_signs_as_a_keyring() -> None:
-    """Signatures of a clear vault are those of a keyring with the same key."""
-    assert ClearVault(["new secret key"]).sign("quote", b"message") == NEW.sign("quote", b"message")
+def test_a_vault_in_memory_signs_as_a_keyring() -> None:
+    """Signatures of a vault in memory are those of a keyring with the same key."""
+    vault = MemoryVault(["new secret key"])
+
+    assert vault.sign("quote", b"message") == NEW.sign("quote", b"message")
 
 
 @pytest.mark.parametrize("secret", [SECRET, b""], ids=["short", "none"])
-def test_a_clear_seal_opens_to_its_secret_alone(secret: bytes) -> None:
-    """A clear seal opens for its purpose and row; for another, or with a byte changed or cut, it
-    is broken."""
-    vault = ClearVault(["old secret key", "new secret key"])
+def test_a_seal_in_memory_opens_to_its_secret_alone(secret: bytes) -> None:
+    """A seal in memory opens for its purpose and row; for another, or with a byte changed or cut,
+    it is broken."""
+    vault = MemoryVault(["old secret key", "new secret key"])
     sealed = vault.seal("webhook", secret, 7)
     damaged = [sealed[:place] for place in range(len(sealed))]
     for place in range(len(sealed)):
@@ -121,6 +123,7 @@ def test_a_clear_seal_opens_to_its_secret_alone(secret: bytes) -> None:
         damaged.append(bytes(changed))
 
     assert vault.open("webhook", sealed, 7) == secret
+    assert SECRET not in sealed
     for purpose, row in (("webhook", 8), ("other", 7)):
         with pytest.raises(SealBroken):
             vault.open(purpose, sealed, row)
