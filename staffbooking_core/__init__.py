@@ -38,34 +38,55 @@ _ROOMS = (
 
 _NAMES_BY_MODULE = {
     "domain.accounts.api_keys": "ApiKey Permission",
-    "domain.accounts.audit": "AuditEntry AuditSubject",
+    "domain.accounts.audit": "AuditEntry AuditSubject NewAuditEntry Operator",
     "domain.accounts.devices": "SignInOrigin",
-    "domain.accounts.users": "Actor Role Session Subscription User",
-    "domain.bookings.booking": "Booking PayoutStatus",
-    "domain.bookings.disputes": "DisputeFile DisputeStatement",
-    "domain.bookings.lifecycle": "BookingStatus EventName Party Trigger",
-    "domain.companions.availability": "Calendar DateOverride Interval WeeklySlot",
-    "domain.companions.calendar_subscriptions": "CalendarSubscription",
-    "domain.companions.companion": "Approval Companion CompanionQuery",
-    "domain.companions.portfolio": "Image ImageKind PortfolioItem PortfolioItemStatus",
-    "domain.companions.reviews": "RatingTotals Review",
-    "domain.messaging.conversations": "ContentFindings Conversation ConversationOverview Message",
-    "domain.notifications.inquiries": "Inquiry",
+    "domain.accounts.users": "AccountState Actor Language Role Session Subscription Theme User",
+    "domain.bookings.booking": (
+        "Booking DueTimer PaymentIntent PaymentStatus PayoutStatus TimelineEntry"
+    ),
+    "domain.bookings.cancellation": "RefundTier",
+    "domain.bookings.disputes": (
+        "Dispute DisputeFile DisputeFileKind DisputeOutcome DisputeResolution DisputeStatement "
+        "DisputeStatus NewDisputeStatement"
+    ),
+    "domain.bookings.earnings": "Earning EarningState EarningsMonth NextPayout",
+    "domain.bookings.guidance": "Deadline DeadlineKind Guidance NextAction Situation",
+    "domain.bookings.lifecycle": "BookingStatus EventName Party TimerKind Trigger",
+    "domain.bookings.refunds": "Refund RefundReason",
+    "domain.companions.availability": "Calendar DateOverride Interval Slot WeeklySlot",
+    "domain.companions.booking_limits": "BookingLimits DateBounds",
+    "domain.companions.calendar_files": "CalendarFile SkippedEvent",
+    "domain.companions.calendar_subscriptions": (
+        "CalendarReadFault CalendarSubscription CalendarVersion"
+    ),
+    "domain.companions.companion": "Approval Badge Companion CompanionQuery Tier",
+    "domain.companions.portfolio": (
+        "Image ImageKind NewPortfolioItem PortfolioItem PortfolioItemStatus"
+    ),
+    "domain.companions.reviews": "NewReview RatingTotals Review",
+    "domain.companions.shifts": "Shift",
+    "domain.messaging.conversations": (
+        "ContentFindings Conversation ConversationKind ConversationMember ConversationOverview "
+        "Message NewMessage"
+    ),
+    "domain.notifications.inquiries": "Inquiry NewInquiry",
     "domain.notifications.notifications": "Email UndeliverableEmail",
-    "domain.payments.payees": "OnboardingLink OpenPayee Payee PayeeState",
+    "domain.payments.ledger": "Account Leg MovementKind Posting",
+    "domain.payments.payees": "OnboardingLink OpenPayee Payee PayeeState PayeeStatus",
     "domain.payments.processor": (
         "BadEventSignature Busy Chargeback ChargebackStatus Checkout CheckoutStatus "
         "CloseCheckout IntentRefs OpenCheckout Operation OperationKey OperationKeyReused "
-        "OperationKind OperationOrder OperationStatus PayOut Payment PayoutState "
-        "ProcessorError ProcessorEvent ProcessorFee ProcessorMisconfigured ProcessorRefused "
-        "RefundPayment RefundState RefundStatus RefusalCode ReversalState ReversePayout "
-        "SettlementStatus Snapshot Unknown"
+        "OperationKind OperationOrder OperationStatus PayOut Payment PayoutState ProcessorError "
+        "ProcessorEvent ProcessorFee ProcessorMisconfigured ProcessorRefused RefundPayment "
+        "RefundState RefundStatus RefusalCode ReversalState ReversePayout SettlementStatus "
+        "Snapshot Unknown"
     ),
-    "domain.reconciliation.statement": "Movement",
+    "domain.reconciliation.statement": "CashPostings Movement",
     "domain.shared.money": "Currency",
-    "domain.shared.rate_limits": "RateLimit RateLimitDecision RateLimitExceeded",
+    "domain.shared.rate_limits": "RateLimit RateLimitDecision RateLimitExceeded RateLimits",
     "domain.webhooks.deliveries": (
-        "AttemptOutcome Delivery DeliveryAttempt DeliveryFailure DeliveryStatus WebhookEndpoint"
+        "AttemptOutcome Delivery DeliveryAttempt DeliveryFailure DeliveryGroup DeliveryStatus "
+        "EndpointSecrets EndpointSubscription NewDelivery PublishedEvent WebhookEndpoint"
     ),
     "errors": (
         "ClockWrong CompanionUnavailable Conflict ConstraintViolated FieldError Forbidden "

@@ -29,6 +29,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["BookingRecord", "CancellationQuoteRecord", "RefundRecord"]
+
 _TimelineEntryRecord = TypedDict(
     "_TimelineEntryRecord",
     {

@@ -31,6 +31,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["ReviewRecord"]
+
 # Reviews ----------------------------------------------------------------------------------
 
 

@@ -22,6 +22,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["DisputeFileRecord", "OwnDisputeStatementRecord"]
+
 _DisputeParty = Annotated[
     Party, JsonSchema(title="BookingParty", enum=[Party.CUSTOMER, Party.STAFF])
 ]

@@ -24,7 +24,15 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.representations.json_types import JsonSchema
 
-__all__ = ["AnyErrorRecord", "error_response"]
+__all__ = [
+    "AnyErrorRecord",
+    "CompanionUnavailableRecord",
+    "ErrorRecord",
+    "FieldErrorRecord",
+    "InvalidInputRecord",
+    "RateLimitedRecord",
+    "error_response",
+]
 
 STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
     MissingField: 400,

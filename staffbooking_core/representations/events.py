@@ -31,6 +31,8 @@ from staffbooking_core.representations.payments import (
     payout_record,
 )
 
+__all__ = ["DomainEvent", "WebhookTestEvent"]
+
 API_VERSION: Literal["v1"] = "v1"
 
 TEST_EVENT_NAME: Literal["webhook.test"] = "webhook.test"

@@ -24,6 +24,8 @@ from staffbooking_core.representations.json_types import Id, JsonSchema, Timesta
 from staffbooking_core.representations.messaging import MessageRecord
 from staffbooking_core.representations.webhooks import WebhookRecord
 
+__all__ = ["OpenedDisputeRecord", "PersonalDataRecord", "RebookingCreditRecord"]
+
 
 class OpenedDisputeRecord(TypedDict):
     """A dispute that the user opened."""

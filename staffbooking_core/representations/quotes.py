@@ -5,6 +5,8 @@ from typing import Annotated, NotRequired, TypedDict
 
 from staffbooking_core.representations.json_types import JsonSchema, Timestamp
 
+__all__ = ["CancellationStepRecord", "QuoteLineRecord", "QuoteRecord"]
+
 
 class QuoteLineRecord(TypedDict):
     """A part of the total; the cap of a day is negative."""

@@ -23,6 +23,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["WebhookRecord"]
+
 
 class WebhookRecord(TypedDict):
     """A webhook endpoint, without its secret."""

@@ -21,6 +21,7 @@ FOLDER = ROOT / "docs" / "reference"
 
 PAGES = {
     "values": ("domain", "Values", "What use-cases and ports take and return."),
+    "bounds": ("bounds", "Bounds", "What stands for an absent field."),
     "errors": ("errors", "Errors", "Each has a `code`, and a message for people."),
     "inputs": ("inputs", "Inputs", "What people and programs enter; the use-cases check it."),
     "operator-inputs": ("operator_inputs", "Inputs of operators", "What operators decide."),

@@ -75,12 +75,12 @@ def test_a_deprecated_name_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deprecated name gives what replaces it, with a DeprecationWarning."""
     monkeypatch.setitem(
         staffbooking_core._DEPRECATED,  # type: ignore[attr-defined]
-        "Operator",
+        "Caller",
         "Actor",
     )
 
-    with pytest.warns(DeprecationWarning, match="Operator is deprecated: use Actor"):
-        assert staffbooking_core.Operator is staffbooking_core.Actor  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match="Caller is deprecated: use Actor"):
+        assert staffbooking_core.Caller is staffbooking_core.Actor  # type: ignore[attr-defined]
 
 
 def test_the_core_loads_attrs_alone() -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-__all__ = ["AuditEntry", "AuditSubject"]
+__all__ = ["AuditEntry", "AuditSubject", "NewAuditEntry", "Operator"]
 
 
 class AuditSubject(StrEnum):

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.errors import Forbidden, Unauthenticated, invalid_field
 
-__all__ = ["Actor", "Role", "Session", "Subscription", "User"]
+__all__ = ["AccountState", "Actor", "Language", "Role", "Session", "Subscription", "Theme", "User"]
 
 PASSWORD_LENGTH_RANGE = (10, 128)
 

@@ -36,7 +36,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.domain.shared.money import apply_rate, split_fee
 from staffbooking_core.policy import Policy
 
-__all__ = ["Booking", "PayoutStatus"]
+__all__ = ["Booking", "DueTimer", "PaymentIntent", "PaymentStatus", "PayoutStatus", "TimelineEntry"]
 
 
 class PaymentStatus(StrEnum):

@@ -14,7 +14,16 @@ from attrs import frozen
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 
-__all__ = ["DisputeFile", "DisputeStatement"]
+__all__ = [
+    "Dispute",
+    "DisputeFile",
+    "DisputeFileKind",
+    "DisputeOutcome",
+    "DisputeResolution",
+    "DisputeStatement",
+    "DisputeStatus",
+    "NewDisputeStatement",
+]
 
 NO_SHOW_REASON = "no_show"
 """The reason of a dispute about the staff member's absence."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-__all__ = ["BookingStatus", "EventName", "Party", "Trigger"]
+__all__ = ["BookingStatus", "EventName", "Party", "TimerKind", "Trigger"]
 
 
 class BookingStatus(StrEnum):

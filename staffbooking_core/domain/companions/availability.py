@@ -33,7 +33,7 @@ from attrs import Attribute, field, frozen
 
 from staffbooking_core.domain.companions.booking_limits import NO_LIMITS, BookingLimits
 
-__all__ = ["Calendar", "DateOverride", "Interval", "WeeklySlot"]
+__all__ = ["Calendar", "DateOverride", "Interval", "Slot", "WeeklySlot"]
 
 _MINUTES_PER_DAY = 24 * 60
 MINUTE = timedelta(minutes=1)

@@ -13,7 +13,7 @@ from attrs import frozen
 from staffbooking_core.domain.accounts.users import User, full_name
 from staffbooking_core.domain.companions.availability import Calendar
 
-__all__ = ["Approval", "Companion", "CompanionQuery"]
+__all__ = ["Approval", "Badge", "Companion", "CompanionQuery", "Tier"]
 
 
 class Tier(StrEnum):

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from attrs import evolve, frozen
 
-__all__ = ["Image", "ImageKind", "PortfolioItem", "PortfolioItemStatus"]
+__all__ = ["Image", "ImageKind", "NewPortfolioItem", "PortfolioItem", "PortfolioItemStatus"]
 
 MEDIA_PATH_PREFIX = "media/"
 """Prefix of the paths of uploaded images."""

@@ -19,7 +19,15 @@ from staffbooking_core.errors import (
     Unauthenticated,
 )
 
-__all__ = ["ContentFindings", "Conversation", "ConversationOverview", "Message"]
+__all__ = [
+    "ContentFindings",
+    "Conversation",
+    "ConversationKind",
+    "ConversationMember",
+    "ConversationOverview",
+    "Message",
+    "NewMessage",
+]
 
 MAX_MESSAGE_LENGTH = 5000
 

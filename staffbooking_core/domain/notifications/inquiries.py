@@ -6,7 +6,7 @@ from datetime import datetime
 
 from attrs import field, frozen
 
-__all__ = ["Inquiry"]
+__all__ = ["Inquiry", "NewInquiry"]
 
 
 @frozen

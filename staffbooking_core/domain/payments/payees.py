@@ -25,7 +25,7 @@ from staffbooking_core.domain.payments.processor import (
     backoff_delay,
 )
 
-__all__ = ["OnboardingLink", "OpenPayee", "Payee", "PayeeState"]
+__all__ = ["OnboardingLink", "OpenPayee", "Payee", "PayeeState", "PayeeStatus"]
 
 
 @frozen

@@ -22,7 +22,12 @@ __all__ = [
     "Delivery",
     "DeliveryAttempt",
     "DeliveryFailure",
+    "DeliveryGroup",
     "DeliveryStatus",
+    "EndpointSecrets",
+    "EndpointSubscription",
+    "NewDelivery",
+    "PublishedEvent",
     "WebhookEndpoint",
 ]
 

@@ -14,8 +14,6 @@ from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports
 
-__all__ = ["parse_quote", "sign_quote"]
-
 _SIGNING_PURPOSE = "cancellation-quote"
 """The vault's purpose for signatures of cancellation quotes."""
 

@@ -10,6 +10,7 @@ import pytest
 
 from staffbooking_adapters import codec
 from staffbooking_core.policy import Policy
+from staffbooking_http.docs import openapi
 from staffbooking_http.docs.components import Components
 from staffbooking_http.docs.examples import TEXTS, example_of
 from staffbooking_http.docs.openapi import build_document
@@ -90,6 +91,21 @@ def test_a_schema_extends_another() -> None:
     reference, own = extended["allOf"]
     assert reference == {"$ref": "#/components/schemas/Profile"}
     assert own["required"] == list(own["properties"]) == ["email"]
+
+
+def test_the_document_is_made_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application makes its document at the first request for it, and once."""
+    made: list[object] = []
+
+    def build(*given: object) -> dict[str, Any]:
+        made.append(given)
+        return {}
+
+    monkeypatch.setattr(openapi, "build_document", build)
+    served = openapi.ServedDocument(ENDPOINTS_BY_TAG, Policy())
+    assert made == []
+    assert (served.encode(), served.encode()) == (b"{}", b"{}")
+    assert len(made) == 1
 
 
 # Examples -------------------------------------------------------------------------------
