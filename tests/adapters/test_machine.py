@@ -6,6 +6,7 @@ import pytest
 
 from staffbooking_adapters.memory.doubles import PlainHasher, SeededIds, VirtualClock
 from staffbooking_adapters.system import Argon2Hasher, SystemClock, SystemIds
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_adapters.testing.machine import (
     ClockContract,
     HasherContract,
@@ -14,7 +15,6 @@ from staffbooking_adapters.testing.machine import (
 )
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.ports import Clock, Hasher, IdGenerator, Vault
-from tests.support.builders import NOW
 
 
 class TestSystemClock(ClockContract):

@@ -20,6 +20,7 @@ import pytest
 from typer.models import CommandInfo
 
 from staffbooking_adapters.codec import decode, encode
+from staffbooking_adapters.testing.builders import NOW, POLICY, make_booking
 from staffbooking_cli.commands import doctor, secrets, webhooks
 from staffbooking_core.domain.bookings.booking import TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
@@ -33,7 +34,6 @@ from staffbooking_core.representations import events
 from staffbooking_core.webhook_receiver import RefusalReason, WebhookReceiver
 from staffbooking_http.api import metrics
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
-from tests.support.builders import NOW, POLICY, make_booking
 from tests.support.required_tools import skip_or_fail
 
 ROOT = Path(__file__).parents[2]

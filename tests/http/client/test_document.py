@@ -6,13 +6,13 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_ty
 
 import pytest
 
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_http.client import Client, shapes
 from staffbooking_http.client.exchange import Listing, _given
 from staffbooking_http.docs.openapi import build_document
 from staffbooking_http.docs.references import plain_document, plain_schema
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
 from tests.http.client.samples import SAMPLES, method_names, sample_call
-from tests.support.builders import POLICY
 
 DOCUMENT = plain_document(build_document(ENDPOINTS_BY_TAG, POLICY))
 ADMINS_ONLY = {"platform_fee", "payout_amount", "payout_status", "payout_due_at", "actor_id"}

@@ -10,11 +10,11 @@ import pytest
 from attrs import evolve
 from vobject.base import readOne
 
+from staffbooking_adapters.testing.builders import HOUR, NOW, POLICY
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_http.api import upload_limits
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import HOUR, NOW, POLICY
 from tests.support.ics import GOOGLE_CALENDAR, make_ics_calendar, make_ics_hour
 
 pytestmark = pytest.mark.anyio

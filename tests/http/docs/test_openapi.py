@@ -14,6 +14,7 @@ import pytest
 import schemathesis
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY
 from staffbooking_core import errors
 from staffbooking_core.domain.bookings.lifecycle import (
     REFUSAL_CODES,
@@ -30,7 +31,6 @@ from staffbooking_http.docs.references import plain_schema, with_inlined_parts
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
 from tests.http.deployment import HttpDeployment
 from tests.http.docs.openapi_validation import DIALECT, ROWS, document_of, operations
-from tests.support.builders import DAY, HOUR, MINUTE, POLICY
 
 pytestmark = pytest.mark.anyio
 
