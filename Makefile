@@ -34,9 +34,13 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, SIMULATION_STEPS=2000000 steps"
+	@echo "make clients       generate clients from the OpenAPI document and let them book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
 	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
+	@echo "make installed     the wheel with each extra, in an environment of its own"
+	@echo "make lowest        tests on the lowest versions that are allowed; make newest on the newest"
+	@echo "make release KEY=~/.ssh/id_ed25519   build, check and sign the distributions in dist"
 	@echo "make docs    remake the generated pages"
 	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
 	@echo "make clean   remove environments, caches and build results"
@@ -84,7 +88,43 @@ soak: $(V)/.dev
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation
 
-.PHONY: journeys journeys-all screenshots
+# The wheel in an environment of its own with each extra: what the extra is for works.
+.PHONY: installed release sign lowest newest
+installed: $(V)/.dev $(BIN)/uv
+	$(BIN)/python -m pytest -q -m installed tests/packaging
+
+DIST ?= dist
+release: $(V)/.dev $(BIN)/uv
+	@test -n "$(KEY)" || { echo "name a key to sign with: make release KEY=~/.ssh/id_ed25519" >&2; exit 1; }
+	@test -z "$$(git status --porcelain)" || { echo "the work tree has changes that no commit has" >&2; exit 1; }
+	rm -rf $(DIST)
+	$(BIN)/python -m hatchling build -d $(DIST)
+	DIST=$(DIST) $(BIN)/python -m pytest -q -m "installed or not installed" tests/packaging
+	$(MAKE) sign
+
+sign:
+	cd $(DIST) && sha256sum *.whl *.tar.gz > SHA256SUMS
+	rm -f $(DIST)/SHA256SUMS.sig
+	ssh-keygen -Y sign -q -f $(KEY) -n staffbooking $(DIST)/SHA256SUMS
+
+# What depends on other packages, on the lowest and on the newest versions that pyproject.toml
+# allows. The newest are those of the day: the run tells of them, and does not fail.
+BOUND_TESTS := tests/domain tests/usecases tests/contract tests/http tests/adapters tests/mail
+on_versions = $(BIN)/uv venv -q --clear --python $(BIN)/python $(1) \
+	&& $(BIN)/uv pip sync -q --python $(1) $(2) \
+	&& $(BIN)/uv pip install -q --python $(1) --no-deps --no-build-isolation -e . \
+	&& $(1)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(or $(TESTS),$(BOUND_TESTS))
+
+lowest: $(V)/.dev $(BIN)/uv
+	$(call on_versions,.venv-lowest,--require-hashes requirements-lowest.lock)
+
+newest: $(V)/.dev $(BIN)/uv
+	@mkdir -p build
+	-$(BIN)/uv pip compile -q --upgrade --no-header --python $(BIN)/python pyproject.toml --extra all \
+		--extra testing --group dev -o build/requirements-newest.txt \
+		&& $(call on_versions,.venv-newest,build/requirements-newest.txt)
+
+.PHONY: clients journeys journeys-all screenshots
 
 # One browser and one server for each of two processes.
 journeys: $(V)/.dev
@@ -94,16 +134,27 @@ journeys: $(V)/.dev
 journeys-all: export JOURNEY_VIEWS := all
 journeys-all: journeys
 
+# Clients that others generate from the document, and their generators in an environment apart.
+clients: $(V)/.dev .venv-clients/.done
+	$(BIN)/python -m pytest -q -m clients tests/clients
+
+.venv-clients/.done: $(BIN)/python requirements-clients.lock
+	@$(PY) -m venv .venv-clients
+	@if .venv-clients/bin/pip install -q --require-hashes -r requirements-clients.lock; \
+		then touch $@; else echo "without the generator of Python clients: no registry" >&2; fi
+
 PAGES ?=
 screenshots: $(V)/.dev
 	$(BIN)/python -m tests.journeys.screenshots $(PAGES)
 
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
+	$(BIN)/python -m tests.docs.reference_pages
 
 lock: $(BIN)/uv
-	$(compile) pyproject.toml -o requirements.lock
-	$(compile) pyproject.toml --group dev -o requirements-dev.lock
+	$(compile) pyproject.toml --extra all -o requirements.lock
+	$(compile) pyproject.toml --extra all --extra testing --group dev -o requirements-dev.lock
+	$(compile) pyproject.toml --extra all --extra testing --group dev --upgrade --resolution lowest-direct -o requirements-lowest.lock
 	$(compile) --group lock -o requirements-uv.lock
 	$(compile) --group clients -o requirements-clients.lock
 
@@ -122,13 +173,13 @@ $(BIN)/uv: $(BIN)/python
 
 $(V)/.run: $(BIN)/python requirements.lock
 	@echo "Installing what requirements.lock names, which may take a minute..."
-	@$(call install,--require-hashes -r requirements.lock)
+	@$(call install,--no-deps --require-hashes -r requirements.lock)
 	@touch $@
 
 # The tests start many processes: none should have to compile what is installed.
 $(V)/.dev: export UV_COMPILE_BYTECODE = 1
 $(V)/.dev: $(BIN)/python requirements-dev.lock pyproject.toml
 	@echo "Installing what requirements-dev.lock names, which may take a minute or two..."
-	@$(call install,--require-hashes -r requirements-dev.lock)
+	@$(call install,--no-deps --require-hashes -r requirements-dev.lock)
 	@$(call install,--no-deps --no-build-isolation -e .)
 	@touch $@ $(V)/.run

@@ -41,35 +41,69 @@ class KeyringVault:
 
     def seal(self, purpose: str, secret: bytes, row_id: int) -> bytes:
         header, nonce = _SEAL_VERSION + self._key_id, secrets.token_bytes(_NONCE_LENGTH)
-        sealed = _cipher(self._key, purpose).encrypt(nonce, secret, _associated_data(row_id))
-        return header + nonce + sealed
+        return header + nonce + self._encrypt(_seal_key(self._key, purpose), nonce, secret, row_id)
 
     def open(self, purpose: str, sealed: bytes, row_id: int) -> bytes:
-        from cryptography.exceptions import InvalidTag
-
         header, rest = _split_at(sealed, len(_SEAL_VERSION) + _KEY_ID_LENGTH)
         nonce, encrypted = _split_at(rest, _NONCE_LENGTH)
         key = self._keys.get(header.removeprefix(_SEAL_VERSION))
         if key is None:
             raise SealBroken
-        try:
-            return _cipher(key, purpose).decrypt(nonce, encrypted, _associated_data(row_id))
-        except (InvalidTag, ValueError):
-            raise SealBroken from None
+        return self._decrypt(_seal_key(key, purpose), nonce, encrypted, row_id)
 
     def is_current(self, sealed: bytes) -> bool:
         return sealed.startswith(_SEAL_VERSION + self._key_id)
+
+    def _encrypt(self, key: bytes, nonce: bytes, secret: bytes, row_id: int) -> bytes:
+        return _cipher(key).encrypt(nonce, secret, _associated_data(row_id))
+
+    def _decrypt(self, key: bytes, nonce: bytes, encrypted: bytes, row_id: int) -> bytes:
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return _cipher(key).decrypt(nonce, encrypted, _associated_data(row_id))
+        except (InvalidTag, ValueError):
+            raise SealBroken from None
+
+
+class MemoryVault(KeyringVault):
+    """Signs as `KeyringVault` and seals with functions of the standard library, so that ports in
+    memory need no library of ciphers. What outlives the process is sealed by `KeyringVault`."""
+
+    def _encrypt(self, key: bytes, nonce: bytes, secret: bytes, row_id: int) -> bytes:
+        return _authenticate(key, nonce, secret, row_id) + _mask(key, nonce, secret)
+
+    def _decrypt(self, key: bytes, nonce: bytes, encrypted: bytes, row_id: int) -> bytes:
+        code, masked = _split_at(encrypted, hashlib.sha256().digest_size)
+        secret = _mask(key, nonce, masked)
+        if not hmac.compare_digest(code, _authenticate(key, nonce, secret, row_id)):
+            raise SealBroken
+        return secret
 
 
 def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
     return hmac.digest(_derive_key(key, f"staffbooking:{purpose}"), message, hashlib.sha256)
 
 
-def _cipher(key: bytes, purpose: str) -> AESGCM:
+def _seal_key(key: bytes, purpose: str) -> bytes:
+    return _derive_key(key, f"staffbooking-seal:{purpose}")
+
+
+def _cipher(key: bytes) -> AESGCM:
     # Imported on first use: the library is slow to load.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    return AESGCM(_derive_key(key, f"staffbooking-seal:{purpose}"))
+    return AESGCM(key)
+
+
+def _authenticate(key: bytes, nonce: bytes, secret: bytes, row_id: int) -> bytes:
+    return hmac.digest(key, nonce + _associated_data(row_id) + b":" + secret, hashlib.sha256)
+
+
+def _mask(key: bytes, nonce: bytes, text: bytes) -> bytes:
+    """The text combined with a stream of bytes that the key and the nonce give; twice is none."""
+    stream = hashlib.shake_256(key + nonce).digest(len(text))
+    return bytes(a ^ b for a, b in zip(text, stream, strict=True))
 
 
 def _key_id_of(key: bytes) -> bytes:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, fields
 
+from staffbooking_adapters.extras import check_extra
 from staffbooking_adapters.files.local import LocalFiles, find_write_problem
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.notify.log import LogNotifier
@@ -28,7 +29,7 @@ from staffbooking_adapters.settings import (
 )
 from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
-from staffbooking_adapters.vault import KeyringVault
+from staffbooking_adapters.vault import KeyringVault, MemoryVault
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
     CalendarVersion,
@@ -100,7 +101,7 @@ def memory_ports(
         "clock": clock,
         "ids": doubles.SeededIds(),
         "hasher": doubles.PlainHasher(),
-        "vault": KeyringVault(["key"]),
+        "vault": MemoryVault(["key"]),
         "notifier": doubles.RecordingNotifier(),
         "hints": store.hints,
         "webhook_sender": MemorySender(),
@@ -133,8 +134,8 @@ async def sql_ports(
     creates the schema or upgrades it. `adapters` are those of `open_ports`; with `payments` and
     no sandbox, the policy's `sandbox` must be False, which is then the default.
 
-    Raises ValueError for another URL or no key, SettingsError as `open_ports`, SchemaUpgradeError
-    if the migration fails, and StoreUnavailable if the database can't be reached.
+    Raises ValueError for another URL or no key, what `open_ports` raises, SchemaUpgradeError if
+    the migration fails, and StoreUnavailable if the database can't be reached.
     """
     try:
         parse_database_url(url)
@@ -163,14 +164,16 @@ async def open_ports(
 
     The schema must exist: `upgrade_schema` creates it. Raises SettingsError if a long-running
     process can't write to the files folder, or if the policy has a sandbox without a port for it;
-    TypeError for a name that is no such port.
+    TypeError for a name that is no such port; MissingExtra if the settings need another extra.
     """
     from staffbooking_adapters.content.filter import DefaultContentFilter
     from staffbooking_adapters.ics.calendars import IcsCalendars
-    from staffbooking_adapters.sql.store import open_store
 
     _check_replacements(settings.policy, adapters)
+    _check_extras(settings, adapters)
     async with AsyncExitStack() as stack:
+        from staffbooking_adapters.sql.store import open_store
+
         store = await open_store(settings.database_url, settings.policy)
         stack.push_async_callback(store.close)
         real_clock = await stack.enter_async_context(_open_real_clock(store, settings.policy))
@@ -232,6 +235,21 @@ def _check_replacements(policy: Policy, adapters: Mapping[str, Any]) -> None:
         raise SettingsError("SANDBOX", "requires fake payments: others are given")
 
 
+def _check_extras(settings: Settings, replaced: Mapping[str, Any]) -> None:
+    """Raise MissingExtra for what the settings name; other extras are checked on their use."""
+    _check_database_extra(settings.database_url)
+    if isinstance(settings.processor, StripeSettings) and "payments" not in replaced:
+        check_extra("stripe")
+    if settings.redis_url is not None and "pubsub" not in replaced:
+        check_extra("redis")
+    if settings.smtp is not None and "notifier" not in replaced:
+        check_extra("mail")
+
+
+def _check_database_extra(url: str) -> None:
+    check_extra("sqlite" if url.startswith("sqlite") else "postgres")
+
+
 @asynccontextmanager
 async def _open_real_clock(store: SqlStore, policy: Policy) -> AsyncIterator[SystemClock]:
     """The database's clock on PostgreSQL. All processes of a SQLite file are on one machine, whose
@@ -276,6 +294,7 @@ class _LazySender:
 
     def get_sender(self) -> HttpSender:
         if self._sender is None:
+            check_extra("worker")
             from staffbooking_adapters.webhook.sender import HttpSender
 
             self._sender = HttpSender(insecure=self._insecure)
@@ -293,6 +312,7 @@ class _LazyCalendarFetcher:
         self, url: str, known: CalendarVersion, max_bytes: int, timeout_seconds: float
     ) -> FetchedCalendar | CalendarReadFault | None:
         if self._fetcher is None:
+            check_extra("worker")
             from staffbooking_adapters.webhook.calendars import HttpCalendarFetcher
 
             self._fetcher = HttpCalendarFetcher(insecure=self._insecure)
@@ -304,8 +324,7 @@ class _LazyCalendarFetcher:
 
 
 class _LazyNotifier:
-    """A notifier that opens its SMTP client on the first mail: servers and most commands send
-    none."""
+    """A notifier that opens its SMTP client on the first mail: most processes send none."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -403,6 +422,7 @@ def _make_fake_processor(
 
 async def upgrade_schema(settings: Settings) -> None:
     """Upgrade the database's schema to this version; a current schema is left unchanged."""
+    _check_database_extra(settings.database_url)
     from staffbooking_adapters.sql.schema.upgrade import run_migrations
 
     await run_migrations(settings.database_url)
@@ -424,6 +444,7 @@ def _get_files_dir(settings: Settings) -> Path:
 
 async def find_schema_problem(settings: Settings) -> str | None:
     """How the schema differs from this version's, in one line; None if it does not."""
+    _check_database_extra(settings.database_url)
     from staffbooking_adapters.sql.schema.upgrade import find_schema_mismatch
 
     return await find_schema_mismatch(settings.database_url)

@@ -36,10 +36,11 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def _known_error_line(error: BaseException) -> str | None:
+    from staffbooking_adapters.extras import MissingExtra
     from staffbooking_core.errors import ClockWrong, StaffbookingError, StoreUnavailable
 
     match error:
-        case CommandRefused():
+        case CommandRefused() | MissingExtra():
             return str(error)
         case ClockWrong():
             return f"nothing was changed: {error.reason}"

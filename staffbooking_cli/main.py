@@ -7,8 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from staffbooking_cli.app import app
-
 
 def main() -> None:
     """Run the command line. Exit codes: 0 success, 1 error (one line on stderr), 2 usage."""
@@ -21,6 +19,14 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # Characters that the terminal's encoding lacks are printed as escapes.
             stream.reconfigure(errors="backslashreplace")
+    try:
+        from staffbooking_cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name != "typer":
+            raise
+        from staffbooking_adapters.extras import MissingExtra
+
+        sys.exit(f"staffbooking: {MissingExtra('cli')}")
     app(prog_name="staffbooking")
 
 

@@ -51,7 +51,10 @@ async def _wait_for_signal(
 
 def open_socket(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 selects a free port. Raises CommandRefused if the port is not
-    available."""
+    available, and MissingExtra."""
+    from staffbooking_adapters.extras import check_extra
+
+    check_extra("http")
     from staffbooking_http.server import server
 
     try:

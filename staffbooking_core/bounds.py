@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from attrs import AttrsInstance, fields, frozen
 
+__all__ = ["Unset"]
+
 MAX_ID = 2**63 - 1
 
 

@@ -28,6 +28,26 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+__all__ = [
+    "ClockWrong",
+    "CompanionUnavailable",
+    "Conflict",
+    "ConstraintViolated",
+    "FieldError",
+    "Forbidden",
+    "InvalidField",
+    "InvalidInput",
+    "MissingField",
+    "NotFound",
+    "ProcessorUnavailable",
+    "RuleBroken",
+    "SealBroken",
+    "StaffbookingError",
+    "StoreUnavailable",
+    "Unauthenticated",
+    "VersionMismatch",
+]
+
 
 class StaffbookingError(Exception):
     """Base class of all errors that the core raises deliberately."""
@@ -53,7 +73,7 @@ class InvalidInput(StaffbookingError):
     code = "invalid_input"
 
     def __init__(self, field_errors: Iterable[FieldError]) -> None:
-        self.field_errors = tuple(field_errors)
+        self.field_errors: tuple[FieldError, ...] = tuple(field_errors)
         super().__init__(
             "; ".join(f"{fault.field}: {fault.message}" for fault in self.field_errors)
         )

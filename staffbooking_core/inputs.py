@@ -41,6 +41,48 @@ from staffbooking_core.domain.companions.booking_limits import (
 from staffbooking_core.domain.companions.companion import Badge, Tier
 from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
 
+__all__ = [
+    "AddCalendarAddress",
+    "AddDisputeStatement",
+    "AddPortfolioItem",
+    "CancelBooking",
+    "ChangeNotificationPreferences",
+    "ChangePassword",
+    "ChangeProfile",
+    "ChangeWebhook",
+    "ChooseSettings",
+    "CreateApiKey",
+    "CreateWebhook",
+    "DateHours",
+    "DisputeBooking",
+    "EraseAccount",
+    "ForgotPassword",
+    "ImportedCompanion",
+    "Login",
+    "MarkReadUpTo",
+    "NotificationPreferences",
+    "OpenPayoutAccount",
+    "QueryPresence",
+    "Register",
+    "RegistrationRole",
+    "RequestBooking",
+    "RequestBookingFor",
+    "RequestQuote",
+    "ResetPassword",
+    "RespondToReview",
+    "Resume",
+    "RotateApiKey",
+    "SendMessage",
+    "SendToConversation",
+    "SetAvailability",
+    "SetTyping",
+    "SlotHours",
+    "SubmitInquiry",
+    "SubmitReview",
+    "VerifyEmail",
+    "WeeklyHours",
+]
+
 Id = Annotated[int, IntegerBounds(1, MAX_ID)]
 Name = Annotated[str, TextBounds(100)]
 ShortText = Annotated[str, TextBounds(300, 0)]

@@ -13,6 +13,23 @@ from staffbooking_core.bounds import AmountBounds
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.inputs import MultilineText
 
+__all__ = [
+    "ApprovalAct",
+    "BookingsOfDisabled",
+    "DecideApproval",
+    "DecideEndpoint",
+    "DecideReview",
+    "DisablePerson",
+    "DisputeDecision",
+    "EndpointAct",
+    "OperatorDecision",
+    "ResolutionOutcome",
+    "ResolveDispute",
+    "ReviewAct",
+    "SetRole",
+    "SetSubscription",
+]
+
 
 @frozen(kw_only=True)
 class OperatorDecision:

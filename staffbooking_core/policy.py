@@ -13,6 +13,8 @@ from attrs import field, frozen
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.shared.rate_limits import RateLimits
 
+__all__ = ["Policy"]
+
 HOUR = timedelta(hours=1)
 
 

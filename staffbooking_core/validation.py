@@ -6,11 +6,12 @@ them; the strict converter of the adapters uses the same checks for JSON and fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cache, wraps
 from inspect import isasyncgenfunction, signature
+from operator import is_
 from types import UnionType
 from typing import (
     Annotated,
@@ -64,7 +65,10 @@ _NAMED_BOUNDS = {
 
 
 def validate_input(record: attrs.AttrsInstance) -> None:
-    """Check an input record by the bounds of its fields. Raises InvalidField with every fault."""
+    """Check an input record by the bounds of its fields. Raises InvalidField with every fault.
+
+    Nothing is converted here: a member of an enumeration is not given by its value.
+    """
     faults: list[FieldError] = []
     _record_check(type(record))("", record, faults)
     if faults:
@@ -74,7 +78,8 @@ def validate_input(record: attrs.AttrsInstance) -> None:
 def validated(usecase: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments of a use-case by their annotations: input records by their bounds, plain
     values by their type, texts without NUL and lone surrogates, integers of 64 bits, pages from 1.
-    The first parameter, the ports, is taken as it is.
+    The first parameter, the ports, is taken as it is. A member of an enumeration may be given by
+    its value: the use-case gets the member.
 
     The use-case then raises InvalidField with every fault, before it reads or stores anything.
     """
@@ -90,41 +95,136 @@ def validated_lookup(resource: str) -> Callable[[Callable[P, R]], Callable[P, R]
 def _checked(
     usecase: Callable[P, R], make_error: Callable[[list[FieldError]], StaffbookingError]
 ) -> Callable[P, R]:
-    names = list(signature(usecase).parameters)[1:]
+    plan = cache(lambda: _plan_of(usecase))
 
-    @cache
-    def checks() -> list[tuple[int, str, Check]]:
-        hints = get_type_hints(usecase, include_extras=True)
-        found = (
-            (place, name, _argument_check(name, hints[name])) for place, name in enumerate(names, 1)
-        )
-        return [(place, name, check) for place, name, check in found if check is not None]
-
-    def check_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def checked_arguments(
+        args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        conversions, checks = plan()
+        if conversions:
+            args, kwargs = _converted_arguments(conversions, args, kwargs)
         faults: list[FieldError] = []
-        for place, name, check in checks():
+        for place, name, check in checks:
             if place < len(args):
                 check(name, args[place], faults)
             elif name in kwargs:
                 check(name, kwargs[name], faults)
         if faults:
             raise make_error(faults)
+        return args, kwargs
 
+    call = cast("Any", usecase)
     if isasyncgenfunction(usecase):
 
         @wraps(usecase)
         def checked_iterator(*args: P.args, **kwargs: P.kwargs) -> R:
-            check_arguments(args, kwargs)
-            return cast("R", usecase(*args, **kwargs))
+            positional, named = checked_arguments(args, kwargs)
+            return cast("R", call(*positional, **named))
 
         return checked_iterator
 
     @wraps(usecase)
     async def checked(*args: P.args, **kwargs: P.kwargs) -> Any:
-        check_arguments(args, kwargs)
-        return await cast("Any", usecase(*args, **kwargs))
+        positional, named = checked_arguments(args, kwargs)
+        return await call(*positional, **named)
 
     return cast("Callable[P, R]", checked)
+
+
+def _plan_of(
+    usecase: Callable[..., Any],
+) -> tuple[list[tuple[int, str, Conversion]], list[tuple[int, str, Check]]]:
+    """The conversions and the checks of the arguments, by their places and names."""
+    hints = get_type_hints(usecase, include_extras=True)
+    conversions, checks = [], []
+    for place, name in enumerate(list(signature(usecase).parameters)[1:], 1):
+        if (convert := _conversion_of(hints[name])) is not None:
+            conversions.append((place, name, convert))
+        if (check := _argument_check(name, hints[name])) is not None:
+            checks.append((place, name, check))
+    return conversions, checks
+
+
+# Members of enumerations by their values --------------------------------------------------
+
+Conversion = Callable[[Any], Any]
+"""Replaces the value of an enumeration by its member; what is no such value stays as it is."""
+
+
+def _converted_arguments(
+    conversions: Sequence[tuple[int, str, Conversion]],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> tuple[list[Any], dict[str, Any]]:
+    positional, named = list(args), dict(kwargs)
+    for place, name, convert in conversions:
+        if place < len(positional):
+            positional[place] = convert(positional[place])
+        elif name in named:
+            named[name] = convert(named[name])
+    return positional, named
+
+
+@cache
+def _conversion_of(hint: Any) -> Conversion | None:
+    """The conversion of a value of this type; None for types without enumerations."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _conversion_of(get_args(hint)[0])
+    if origin in (Union, UnionType):
+        found = [each for one in get_args(hint) if (each := _conversion_of(one)) is not None]
+        return found[0] if len(found) == 1 else None
+    if origin is tuple:
+        return _tuple_conversion(_conversion_of(get_args(hint)[0]))
+    if not isinstance(hint, type):
+        return None
+    if issubclass(hint, StrEnum):
+        return lambda value: _member_of(hint, value)
+    if attrs.has(hint) and hint.__module__ == _INPUTS:
+        return _record_conversion(hint)
+    return None
+
+
+def _member_of(kind: type[StrEnum], value: Any) -> Any:
+    try:
+        return kind(value) if type(value) is str else value
+    except ValueError:
+        return value
+
+
+def _tuple_conversion(convert: Conversion | None) -> Conversion | None:
+    if convert is None:
+        return None
+
+    def convert_items(value: Any) -> Any:
+        if not isinstance(value, tuple | list):
+            return value
+        items = tuple(map(convert, value))
+        is_same = all(map(is_, items, value))
+        return value if is_same else items
+
+    return convert_items
+
+
+def _record_conversion(cls: type[attrs.AttrsInstance]) -> Conversion | None:
+    hints = get_type_hints(cls, include_extras=True)
+    found = ((field.name, _conversion_of(hints[field.name])) for field in attrs.fields(cls))
+    conversions = [(name, convert) for name, convert in found if convert is not None]
+
+    def convert_record(record: Any) -> Any:
+        if not isinstance(record, cls):
+            return record
+        changes = {
+            name: converted
+            for name, convert in conversions
+            if (converted := convert(value := getattr(record, name))) is not value
+        }
+        return attrs.evolve(cast("Any", record), **changes) if changes else record
+
+    return convert_record if conversions else None
+
+
+# Checks by type ---------------------------------------------------------------------------
 
 
 def _argument_check(name: str, hint: Any) -> Check | None:
@@ -151,6 +251,8 @@ def _check_of(hint: Any) -> Check | None:
         return _bounded_check(hint)
     if origin in (Union, UnionType):
         return _union_check(get_args(hint))
+    if origin in _COLLECTIONS:
+        return _collection_check(origin, get_args(hint)[0])
     if not isinstance(hint, type):
         return None
     if attrs.has(hint):
@@ -214,6 +316,29 @@ def _bounded_check(hint: Any) -> Check:
     return _leaf_check(lambda value: check(value, bound))
 
 
+_COLLECTIONS: Mapping[Any, tuple[type[Collection[Any]], str]] = {
+    frozenset: (Set, "must be a set"),
+    Sequence: (Sequence, "must be a list"),
+    Collection: (Collection, "must be a list"),
+}
+"""What a collection must be, by the type of its annotation, and the message."""
+
+
+def _collection_check(origin: Any, element: Any) -> Check:
+    kind, message = _COLLECTIONS[origin]
+    check_item = _PLAIN_CHECKS.get(element)
+
+    def check_collection(path: str, value: Any, faults: list[FieldError]) -> None:
+        if not isinstance(value, kind) or isinstance(value, str | bytes):
+            faults.append(FieldError(path, message))
+            return
+        if check_item is not None:
+            for index, item in enumerate(value):
+                check_item(f"{path}.{index}", item, faults)
+
+    return check_collection
+
+
 def _list_check(element: Any, bound: ListBounds) -> Check:
     check_element = _check_of(element)
 
@@ -267,6 +392,11 @@ def _check_aware_datetime(value: Any) -> None:
         raise ValueError("must be a time with its time zone")
 
 
+def _check_duration(value: Any) -> None:
+    if not isinstance(value, timedelta):
+        raise ValueError("must be a duration")
+
+
 _PLAIN_CHECKS: Mapping[type, Check] = {
     bool: _leaf_check(_check_flag),
     int: _leaf_check(lambda value: check_integer(value, _STORED_INTEGER)),
@@ -274,4 +404,5 @@ _PLAIN_CHECKS: Mapping[type, Check] = {
     bytes: _leaf_check(_check_bytes),
     date: _leaf_check(check_date),
     datetime: _leaf_check(_check_aware_datetime),
+    timedelta: _leaf_check(_check_duration),
 }

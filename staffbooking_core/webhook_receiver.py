@@ -22,6 +22,17 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+__all__ = [
+    "ReceivedEvent",
+    "RefusalReason",
+    "WebhookReceiver",
+    "WebhookRefused",
+    "booking_code",
+    "hex_signature",
+    "sort_by_sequence",
+    "standard_signature",
+]
+
 Envelope = dict[str, Any]
 """An event: `id, event, created_at, api_version, sequence, data`. Numbers with a fraction,
 including all amounts of money, are `Decimal`."""

@@ -5,17 +5,19 @@ Each request is first looked up in one table of endpoints and pages. Endpoints, 
 unknown paths are handled without Litestar, in the contract's formats (decision 0003).
 """
 
+import logging
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeAlias
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from attrs import evolve, frozen
@@ -28,8 +30,8 @@ from litestar.plugins import PluginProtocol
 from litestar.types import Middleware
 from litestar.utils import normalize_path
 
-from staffbooking_adapters import codec
 from staffbooking_adapters.database_time import DatabaseTime
+from staffbooking_adapters.extras import MissingExtra, has_extra
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
@@ -51,16 +53,18 @@ from staffbooking_http.api.mounting import base_path, origin, strip_mount_path
 from staffbooking_http.api.pipeline import Pipeline, Resource, allow_header, send_reply
 from staffbooking_http.api.request_id import find_request_id
 from staffbooking_http.api.router import Router
-from staffbooking_http.channel.frames import CHANNEL_PATH
+from staffbooking_http.channel.frames import CHANNEL_PATH, SOCKETIO_PATHS
 from staffbooking_http.channel.handshake import normalize_origins, send_error
 from staffbooking_http.channel.hub import ChannelHub
-from staffbooking_http.channel.socketio import SOCKETIO_PATHS, SocketIoApp
 from staffbooking_http.channel.websocket import WebSocketApp
 from staffbooking_http.docs import openapi
 from staffbooking_http.pages import app as pages
 from staffbooking_http.pages.problems import accepts_html, handle_error, problem_reply
 from staffbooking_http.pages.rendering import create_environment, create_template_config
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
+
+if TYPE_CHECKING:
+    from staffbooking_http.channel.socketio import SocketIoApp
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Lifespan: TypeAlias = Callable[[Litestar], AbstractAsyncContextManager[Any]]
@@ -81,8 +85,8 @@ class PageResource:
         return method in self.methods
 
 
-TableEntry: TypeAlias = Resource | PageResource | SocketIoApp | WebSocketApp
-Found: TypeAlias = tuple[TableEntry, Sequence[str]] | None
+TableEntry: TypeAlias = "Resource | PageResource | SocketIoApp | WebSocketApp"
+Found: TypeAlias = "tuple[TableEntry, Sequence[str]] | None"
 """A table entry and the values of the path's parameters."""
 
 
@@ -101,17 +105,18 @@ def create_app(
     `allowed_origins` may open the channel, in addition to the base URL's origin.
     `plugins`, `middleware` and `lifespan` are passed to Litestar; the middleware wraps endpoints,
     the channel and pages. If the service is mounted below a prefix, the policy's base URL must end
-    in that prefix. `access_log` gets a line for each request.
+    in that prefix. `access_log` gets a line for each request. Without the extra `socketio` the
+    channel has WebSockets alone.
     """
     policy = ports.policy
     families = {**ENDPOINTS_BY_TAG}
     if policy.sandbox and ports.sandbox is not None:
         families |= SANDBOX_ENDPOINTS_BY_TAG
-    document = openapi.build_document(families, policy)
+    document = openapi.ServedDocument(families, policy)
     hub = ChannelHub(ports)
     site = AppContext(
         ports,
-        codec.encode(document),
+        document.encode,
         trusted_proxies,
         security_headers(policy, API_CONTENT_SECURITY_POLICY),
         channel_metrics=hub.metrics,
@@ -122,13 +127,24 @@ def create_app(
         families,
         document,
         hub,
-        SocketIoApp(site, hub, origins),
+        _make_socketio_app(site, hub, origins),
         WebSocketApp(site, hub, origins),
         plugins=[*plugins],
         middleware=[*middleware],
         lifespan=[*lifespan],
         access_log=access_log,
     )
+
+
+def _make_socketio_app(
+    site: AppContext, hub: ChannelHub, origins: Collection[str]
+) -> "SocketIoApp | None":
+    if not has_extra("socketio"):
+        logging.getLogger("staffbooking.channel").info("%s", MissingExtra("socketio"))
+        return None
+    from staffbooking_http.channel.socketio import SocketIoApp
+
+    return SocketIoApp(site, hub, origins)
 
 
 class StaffbookingApp(Litestar):
@@ -141,9 +157,9 @@ class StaffbookingApp(Litestar):
         self,
         site: AppContext,
         families: Mapping[str, Sequence[Endpoint]],
-        document: Mapping[str, Any],
+        document: openapi.ServedDocument,
         hub: ChannelHub,
-        socketio: SocketIoApp,
+        socketio: "SocketIoApp | None",
         websocket: WebSocketApp,
         *,
         access_log: AccessLog | None,
@@ -180,7 +196,9 @@ class StaffbookingApp(Litestar):
             for path, methods in page_methods.items()
             if path not in self._shared_paths
         ]
-        transports: list[tuple[str, TableEntry]] = [(path, socketio) for path in SOCKETIO_PATHS]
+        transports: list[tuple[str, TableEntry]] = (
+            [] if socketio is None else [(path, socketio) for path in SOCKETIO_PATHS]
+        )
         self._tables: dict[str, Router[TableEntry]] = {
             "http": Router([*endpoints, *page_entries, *transports]),
             "websocket": Router([(CHANNEL_PATH, websocket), *transports]),
@@ -201,14 +219,16 @@ class StaffbookingApp(Litestar):
     @asynccontextmanager
     async def _run_channel(self) -> AsyncIterator[None]:
         """Keep the channel open; close its connections when the context ends."""
-        async with self._socketio.running(), self.hub.running():
+        socketio = nullcontext() if self._socketio is None else self._socketio.running()
+        async with socketio, self.hub.running():
             yield
         if self._access_log is not None:
             self._access_log.flush()
 
     async def retire(self) -> None:
         """Refuse new channel connections and close the open ones, before a restart."""
-        self._socketio.retire()
+        if self._socketio is not None:
+            self._socketio.retire()
         await self.hub.retire()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

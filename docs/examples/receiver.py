@@ -1,6 +1,10 @@
-"""A receiver that runs: WEBHOOK_SECRET=whsec_... python receiver.py 8080"""
+"""A receiver that runs: WEBHOOK_SECRET=whsec_... python receiver.py 8080
+
+Each event is kept once, in events.db in the working directory, over restarts too.
+"""
 
 import os
+import sqlite3
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -8,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from staffbooking_core.webhook_receiver import WebhookReceiver, WebhookRefused
 
 RECEIVER = WebhookReceiver(os.environ["WEBHOOK_SECRET"].split(","))  # old,new while it is rotated
+EVENTS = sqlite3.connect("events.db", isolation_level=None)
+EVENTS.execute("CREATE TABLE IF NOT EXISTS events (id TEXT PRIMARY KEY, body BLOB NOT NULL)")
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -20,9 +26,10 @@ class Endpoint(BaseHTTPRequestHandler):
         except WebhookRefused as refused:
             self.send_error(400, str(refused))
             return
-        if not received.is_duplicate:  # keep it, answer at once, and do the work afterwards
-            print(received.envelope["event"], received.envelope["id"], flush=True)
-            RECEIVER.mark_processed(received)
+        event = received.envelope["id"]
+        kept = EVENTS.execute("INSERT OR IGNORE INTO events VALUES (?, ?)", (event, body))
+        if kept.rowcount:  # keep it, answer at once, and do the work afterwards
+            print(received.envelope["event"], event, flush=True)
         self.send_response(204)
         self.end_headers()
 

@@ -1,4 +1,4 @@
-"""Reads and writes iCalendar files; the library is loaded on first use."""
+"""Reads and writes iCalendar files; the library (extra `calendar`) is loaded on first use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from staffbooking_adapters.extras import check_extra, has_extra
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import Interval
@@ -25,10 +26,12 @@ class IcsCalendars:
         self._read_limiter, self._write_limiter = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
 
     def load(self) -> None:
-        """Preload the library, so that no request waits for it."""
-        from staffbooking_adapters.ics import events, feed  # noqa: F401
+        """Preload the library if it is installed, so that no request waits for it."""
+        if has_extra("calendar"):
+            from staffbooking_adapters.ics import events, feed  # noqa: F401
 
     async def format_feed(self, name: str, bookings: Sequence[Booking]) -> bytes:
+        check_extra("calendar")
         from staffbooking_adapters.ics import feed
 
         return await anyio.to_thread.run_sync(
@@ -36,6 +39,7 @@ class IcsCalendars:
         )
 
     async def format_booking(self, booking: Booking, viewer: Party) -> bytes:
+        check_extra("calendar")
         from staffbooking_adapters.ics import feed
 
         return await anyio.to_thread.run_sync(
@@ -45,6 +49,7 @@ class IcsCalendars:
     async def parse_busy_times(
         self, content: bytes, timezone: str, window: Interval
     ) -> CalendarFile:
+        check_extra("calendar")
         return await anyio.to_thread.run_sync(
             self._read, content, timezone, window, limiter=self._read_limiter
         )

@@ -49,6 +49,10 @@ def demo(
 
 def _open_demo_socket(port: int) -> socket.socket:
     """The demo's listening socket. Raises CommandRefused, with what to do if the port is taken."""
+    from staffbooking_adapters.extras import check_extra
+
+    check_extra("http")
+    check_extra("images")  # The sample has portraits.
     from staffbooking_http.server import server
 
     try:

@@ -9,6 +9,9 @@ from staffbooking_cli.session import read_settings
 
 def openapi(as_json: AsJson = True) -> None:
     """Print the OpenAPI document that the server serves at /openapi.json, always as JSON."""
+    from staffbooking_adapters.extras import check_extra
+
+    check_extra("http")
     from staffbooking_http.docs.openapi import build_document
     from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 

@@ -17,6 +17,16 @@ from staffbooking_core.domain.accounts.users import (
     User,
 )
 
+__all__ = [
+    "EMAIL_TAKEN",
+    "MAX_LOGIN_ADDRESSES",
+    "AccountsReadPort",
+    "AccountsWritePort",
+    "NewApiKey",
+    "NewUser",
+    "PeopleQuery",
+]
+
 EMAIL_TAKEN = "uq_users_email"
 """Constraint: two users have the same e-mail, compared without case."""
 

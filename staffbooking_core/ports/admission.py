@@ -12,6 +12,8 @@ from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
 
+__all__ = ["Admission", "ApiKeyCaller", "SessionCaller"]
+
 T = TypeVar("T")
 
 

@@ -13,6 +13,8 @@ from attrs import frozen
 
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["AlertsReadPort", "AlertsWritePort", "DueAlert"]
+
 
 @frozen
 class DueAlert:

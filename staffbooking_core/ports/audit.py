@@ -10,6 +10,8 @@ from attrs import frozen
 
 from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject, NewAuditEntry
 
+__all__ = ["ALL_ENTRIES", "AuditFilters", "AuditReadPort", "AuditWritePort"]
+
 
 @frozen
 class AuditFilters:

@@ -18,6 +18,18 @@ from staffbooking_core.domain.payments.processor import OperationOrder
 from staffbooking_core.ports.idempotency import StoredResponse
 from staffbooking_core.representations.events import DomainEvent
 
+__all__ = [
+    "BOOKING_OVERLAP",
+    "PARTY_DISABLED",
+    "BookableCompanion",
+    "BookingQuery",
+    "BookingRequestContext",
+    "BookingWrite",
+    "BookingsReadPort",
+    "BookingsWritePort",
+    "RebookingCredit",
+]
+
 BOOKING_OVERLAP = "ex_bookings_overlap"
 """Constraint: two bookings of a companion that hold their slot overlap."""
 PARTY_DISABLED = "ck_bookings_parties"

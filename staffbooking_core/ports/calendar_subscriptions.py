@@ -9,6 +9,8 @@ from typing import Protocol
 from staffbooking_core.domain.companions.calendar_subscriptions import CalendarSubscription
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["CalendarSubscriptionsReadPort", "CalendarSubscriptionsWritePort"]
+
 
 class CalendarSubscriptionsReadPort(Protocol):
     """Queries on calendar subscriptions."""

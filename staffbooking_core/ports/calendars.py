@@ -16,6 +16,8 @@ from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarVersion,
 )
 
+__all__ = ["CalendarFetcher", "Calendars", "FetchedCalendar"]
+
 
 class Calendars(Protocol):
     """Formats and parses iCalendar files."""

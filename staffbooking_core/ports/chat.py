@@ -8,6 +8,8 @@ from typing import Protocol
 from staffbooking_core.domain.messaging.conversations import ContentFindings
 from staffbooking_core.representations.channel import Broadcast
 
+__all__ = ["ContentFilter", "PubSub", "Subscriber"]
+
 
 class Subscriber(Protocol):
     """Receives broadcasts in one process. No method may block or raise."""

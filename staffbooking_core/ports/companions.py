@@ -12,6 +12,14 @@ from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.companions.booking_limits import ANY_DATE, DateBounds
 from staffbooking_core.domain.companions.companion import Approval, Companion, CompanionQuery
 
+__all__ = [
+    "CompanionAvailability",
+    "CompanionsReadPort",
+    "CompanionsWritePort",
+    "SearchCandidate",
+    "SearchPage",
+]
+
 
 @frozen
 class CompanionAvailability:

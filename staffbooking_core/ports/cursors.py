@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
+__all__ = ["CursorsReadPort", "CursorsWritePort"]
+
 
 class CursorsReadPort(Protocol):
     """Queries on cursors."""

@@ -11,6 +11,8 @@ from staffbooking_core.domain.bookings.disputes import (
     NewDisputeStatement,
 )
 
+__all__ = ["DisputesReadPort", "DisputesWritePort"]
+
 
 class DisputesReadPort(Protocol):
     """Queries on statements and files of disputes."""

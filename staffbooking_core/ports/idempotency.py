@@ -9,6 +9,14 @@ from attrs import field, frozen
 
 from staffbooking_core.ports.leases import Lease
 
+__all__ = [
+    "IDEMPOTENCY_KEY_TAKEN",
+    "IN_PROGRESS",
+    "IdempotencyReadPort",
+    "IdempotencyWritePort",
+    "StoredResponse",
+]
+
 IDEMPOTENCY_KEY_TAKEN = "uq_answers_key"
 """Constraint: a response is already stored for this scope and idempotency key."""
 

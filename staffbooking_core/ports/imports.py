@@ -12,6 +12,8 @@ from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.ports.accounts import NewUser
 
+__all__ = ["ImportProgress", "ImportsReadPort", "ImportsWritePort", "SkippedRow"]
+
 
 @frozen
 class ImportProgress:

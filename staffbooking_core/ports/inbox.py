@@ -9,6 +9,8 @@ from typing import Protocol
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["InboxWritePort"]
+
 
 class InboxWritePort(Protocol):
     """Commands on the inbox. Times are wall time."""

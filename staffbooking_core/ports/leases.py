@@ -6,6 +6,8 @@ from datetime import datetime
 
 from attrs import frozen
 
+__all__ = ["Lease"]
+
 
 @frozen
 class Lease:

@@ -15,6 +15,8 @@ from staffbooking_core.domain.payments.ledger import Account, Posting
 from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 
+__all__ = ["AuditedBooking", "LedgerReadPort"]
+
 
 @frozen
 class AuditedBooking:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from staffbooking_core.domain.notifications.notifications import Email
 
+__all__ = ["Clock", "Hasher", "Hint", "Hints", "IdGenerator", "Notifier", "Vault"]
+
 
 class Clock(Protocol):
     """Real time, and the service's time."""

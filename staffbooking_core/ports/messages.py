@@ -15,6 +15,8 @@ from staffbooking_core.domain.messaging.conversations import (
     NewMessage,
 )
 
+__all__ = ["CustomerCompanionPair", "MessagesReadPort", "MessagesWritePort", "UnreadMessage"]
+
 
 @frozen
 class CustomerCompanionPair:

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+__all__ = ["MAX_COUNTED_WAITING", "Backlog", "MetricsReadPort", "Waiting", "WaitingKind"]
+
 
 @frozen
 class Backlog:

@@ -12,6 +12,8 @@ from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["DueNotification", "NotificationsReadPort", "NotificationsWritePort"]
+
 
 @frozen
 class DueNotification:

@@ -10,6 +10,8 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import Operation, OperationKind
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["OperationsReadPort", "OperationsWritePort"]
+
 
 class OperationsReadPort(Protocol):
     """Queries on operations. New ones are saved with a step of their booking."""

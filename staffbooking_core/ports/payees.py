@@ -9,6 +9,8 @@ from typing import Protocol
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["PayeesReadPort", "PayeesWritePort"]
+
 
 class PayeesReadPort(Protocol):
     """Queries on payees."""

@@ -12,6 +12,8 @@ from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 
+__all__ = ["PersonalDataReadPort", "PersonalDataWritePort"]
+
 
 class PersonalDataReadPort(Protocol):
     """Queries for the export of a person's data. Pages are in the order of ids, up to `limit` rows

@@ -13,6 +13,8 @@ from staffbooking_core.domain.companions.portfolio import (
     PortfolioItemStatus,
 )
 
+__all__ = ["PortfolioReadPort", "PortfolioWritePort"]
+
 
 class PortfolioReadPort(Protocol):
     """Queries on portfolio items, images and calendar feeds."""

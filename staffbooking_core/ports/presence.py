@@ -8,6 +8,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+__all__ = ["PresenceReadPort", "PresenceWritePort", "UserPresence"]
+
 
 @frozen
 class UserPresence:

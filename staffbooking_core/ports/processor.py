@@ -25,6 +25,15 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.domain.reconciliation.statement import Movement
 
+__all__ = [
+    "ArmedFault",
+    "CheckoutPage",
+    "CheckupFinding",
+    "PayeePage",
+    "PaymentProcessor",
+    "SandboxProcessor",
+]
+
 
 @frozen
 class CheckupFinding:

@@ -10,6 +10,8 @@ from attrs import frozen
 
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["ReconciliationRun", "ReconciliationsReadPort", "ReconciliationsWritePort"]
+
 
 @frozen(kw_only=True)
 class ReconciliationRun:

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from staffbooking_core.domain.companions.reviews import NewReview, RatingTotals, Review
 
+__all__ = ["ALREADY_REVIEWED", "ReviewsReadPort", "ReviewsWritePort"]
+
 ALREADY_REVIEWED = "uq_reviews_reviewer"
 """Constraint: a party reviews a booking at most once."""
 

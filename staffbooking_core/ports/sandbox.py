@@ -11,6 +11,16 @@ from attrs import field, frozen
 
 from staffbooking_core.domain.bookings.lifecycle import TimerKind
 
+__all__ = [
+    "MAX_SENT_MAILS",
+    "NewSentMail",
+    "NextTimer",
+    "SandboxMark",
+    "SandboxReadPort",
+    "SandboxWritePort",
+    "SentMail",
+]
+
 MAX_SENT_MAILS = 500
 """The number of mails that the sandbox keeps: the newest."""
 

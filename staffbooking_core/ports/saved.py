@@ -8,6 +8,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+__all__ = ["MAX_SAVED_PEOPLE", "SavedPerson", "SavedReadPort", "SavedWritePort"]
+
 MAX_SAVED_PEOPLE = 200
 """Maximum saved people per customer."""
 

@@ -46,6 +46,8 @@ from staffbooking_core.ports.saved import SavedReadPort, SavedWritePort
 from staffbooking_core.ports.timers import TimersWritePort
 from staffbooking_core.ports.webhooks import WebhooksReadPort, WebhooksWritePort
 
+__all__ = ["OpenTransaction", "ReadView", "Store", "Transaction"]
+
 T = TypeVar("T")
 
 

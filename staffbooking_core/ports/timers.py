@@ -14,6 +14,8 @@ from attrs import frozen
 from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.ports.leases import Lease
 
+__all__ = ["Timer", "TimersWritePort"]
+
 
 @frozen
 class Timer:

@@ -29,6 +29,18 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.ports.leases import Lease
 from staffbooking_core.representations.events import WebhookTestEvent
 
+__all__ = [
+    "MAX_COUNTED_DELIVERIES",
+    "DueDelivery",
+    "EndpointBatch",
+    "EndpointClaim",
+    "NewWebhookEndpoint",
+    "WebhookSender",
+    "WebhookStats",
+    "WebhooksReadPort",
+    "WebhooksWritePort",
+]
+
 
 @frozen
 class NewWebhookEndpoint:

@@ -20,6 +20,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["ApiKeyRecord", "UserRecord"]
+
 
 class UserRecord(TypedDict):
     """A user, without the password."""

@@ -120,7 +120,7 @@ class AdminWebhookRecord(WebhookRecord):
 
     owner_id: Id
     owner_email: str
-    state: Annotated[str, JsonSchema(enum=["active", "paused", "disabled"])]
+    state: Annotated[str, JsonSchema(title="WebhookState", enum=["active", "paused", "disabled"])]
 
 
 def admin_webhook_record(subscription: EndpointSubscription) -> AdminWebhookRecord:
@@ -346,8 +346,8 @@ def alert_record(at: datetime, booking_id: int, code: str | None, text: str) -> 
     }
 
 
-AuditRecord = TypedDict(
-    "AuditRecord",
+AuditEntryRecord = TypedDict(
+    "AuditEntryRecord",
     {
         "id": Id,
         "at": Timestamp,
@@ -365,7 +365,7 @@ AuditRecord = TypedDict(
 """One change by an operator. (A class body cannot have a field named `from`.)"""
 
 
-def audit_record(entry: AuditEntry) -> AuditRecord:
+def audit_record(entry: AuditEntry) -> AuditEntryRecord:
     """The record of an audit entry."""
     subject_id = entry.subject_id
     return {

@@ -16,7 +16,7 @@ from staffbooking_core.domain.bookings.timers import timer_time
 from staffbooking_core.domain.payments.processor import SettlementStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.policy import Policy
-from staffbooking_core.representations.companions import CompanionSummaryRecord
+from staffbooking_core.representations.companions import CompanionRecord
 from staffbooking_core.representations.json_types import (
     BookingCode,
     ClockTime,
@@ -28,6 +28,8 @@ from staffbooking_core.representations.json_types import (
     Timestamp,
     format_instant,
 )
+
+__all__ = ["BookingRecord", "CancellationQuoteRecord", "RefundRecord"]
 
 _TimelineEntryRecord = TypedDict(
     "_TimelineEntryRecord",
@@ -50,7 +52,9 @@ class RefundRecord(TypedDict):
 
     amount: Money
     reason: RefundReason
-    status: Annotated[str, JsonSchema(enum=["pending", "succeeded", "failed"])]
+    status: Annotated[
+        str, JsonSchema(title="RefundStatus", enum=["pending", "succeeded", "failed"])
+    ]
     created_at: Timestamp
     settled_at: Timestamp | None
 
@@ -92,11 +96,19 @@ class EventBookingRecord(BookingGlimpseRecord):
     paid_at: Timestamp | None
     completed_at: Timestamp | None
     completed_by: (
-        Annotated[Party, JsonSchema(enum=[Party.CUSTOMER, Party.SYSTEM, Party.ADMIN])] | None
+        Annotated[
+            Party, JsonSchema(title="CompletedBy", enum=[Party.CUSTOMER, Party.SYSTEM, Party.ADMIN])
+        ]
+        | None
     )
     cancelled_at: Timestamp | None
     cancelled_by: (
-        Annotated[Party, JsonSchema(enum=[Party.CUSTOMER, Party.STAFF, Party.SYSTEM, Party.ADMIN])]
+        Annotated[
+            Party,
+            JsonSchema(
+                title="CancelledBy", enum=[Party.CUSTOMER, Party.STAFF, Party.SYSTEM, Party.ADMIN]
+            ),
+        ]
         | None
     )
     cancel_reason: str | None
@@ -249,4 +261,4 @@ class RebookingRecord(TypedDict):
     """A priority rebooking that a customer can use, with the suggested companions."""
 
     expires_at: Timestamp
-    companions: list[CompanionSummaryRecord]
+    companions: list[CompanionRecord]

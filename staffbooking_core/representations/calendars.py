@@ -28,6 +28,14 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = [
+    "BusyTimeRecord",
+    "CalendarAddressRecord",
+    "CalendarFeedRecord",
+    "DayRecord",
+    "FreeDaysRecord",
+]
+
 
 class _SlotRecord(TypedDict):
     """A span of local time on one day."""

@@ -49,6 +49,8 @@ from staffbooking_core.representations.frames import (
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.representations.messaging import message_record
 
+__all__ = ["Broadcast", "ServerEvent"]
+
 R = TypeVar("R")
 
 

@@ -31,6 +31,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["ReviewRecord"]
+
 # Reviews ----------------------------------------------------------------------------------
 
 
@@ -41,7 +43,9 @@ class ReviewRecord(TypedDict):
     booking_id: Id
     reviewer_id: Id
     reviewer_name: str
-    reviewer_role: Annotated[Party, JsonSchema(enum=[Party.CUSTOMER, Party.STAFF])]
+    reviewer_role: Annotated[
+        Party, JsonSchema(title="BookingParty", enum=[Party.CUSTOMER, Party.STAFF])
+    ]
     reviewee_id: Id
     rating: Rating
     comment: str | None
@@ -171,14 +175,14 @@ class _BiographyFields(TypedDict):
     member_since: Timestamp
 
 
-class CompanionSummaryRecord(_CompanionFields):
+class CompanionRecord(_CompanionFields):
     """A companion in a search result (SPECIFICATION 2.1): the first name only."""
 
     hourly_rate: Money
     service_types: Annotated[str, JsonSchema(description="names, separated by commas")]
 
 
-def companion_summary(companion: Companion, currency: Currency) -> CompanionSummaryRecord:
+def companion_summary(companion: Companion, currency: Currency) -> CompanionRecord:
     """The record of a companion in a search result."""
     daily = companion.daily_rate
     return {
@@ -209,7 +213,7 @@ def _biography(companion: Companion, currency: Currency) -> _BiographyFields:
     }
 
 
-class CompanionDetailRecord(CompanionSummaryRecord, _BiographyFields):
+class CompanionDetailRecord(CompanionRecord, _BiographyFields):
     """A companion's full profile, with the newest reviews and the approved portfolio."""
 
     reviews: Annotated[list[ReviewRecord], JsonSchema(maxItems=10)]

@@ -22,7 +22,11 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
-_DisputeParty = Annotated[Party, JsonSchema(enum=[Party.CUSTOMER, Party.STAFF])]
+__all__ = ["DisputeFileRecord", "OwnDisputeStatementRecord"]
+
+_DisputeParty = Annotated[
+    Party, JsonSchema(title="BookingParty", enum=[Party.CUSTOMER, Party.STAFF])
+]
 
 
 class DisputeStatementRecord(TypedDict):

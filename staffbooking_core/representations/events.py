@@ -31,6 +31,8 @@ from staffbooking_core.representations.payments import (
     payout_record,
 )
 
+__all__ = ["DomainEvent", "WebhookTestEvent"]
+
 API_VERSION: Literal["v1"] = "v1"
 
 TEST_EVENT_NAME: Literal["webhook.test"] = "webhook.test"
@@ -81,83 +83,85 @@ class _EnvelopeFields(TypedDict):
     api_version: Literal["v1"]
 
 
-class _BookingEnvelopeFields(_EnvelopeFields):
+class EventEnvelope(_EnvelopeFields):
+    """What every event about a booking has."""
+
     sequence: Annotated[
         int, JsonSchema(minimum=1, description="increases with each event of a booking")
     ]
 
 
-class BookingCreatedEvent(_BookingEnvelopeFields):
+class BookingCreatedEvent(EventEnvelope):
     """A new booking request has been created"""
 
     event: Literal[EventName.BOOKING_CREATED]
     data: _BookingData
 
 
-class BookingCompletedEvent(_BookingEnvelopeFields):
+class BookingCompletedEvent(EventEnvelope):
     """A booking has been marked completed"""
 
     event: Literal[EventName.BOOKING_COMPLETED]
     data: _BookingData
 
 
-class BookingCancelledEvent(_BookingEnvelopeFields):
+class BookingCancelledEvent(EventEnvelope):
     """A booking has been cancelled by either party"""
 
     event: Literal[EventName.BOOKING_CANCELLED]
     data: _BookingData
 
 
-class PaymentCompletedEvent(_BookingEnvelopeFields):
+class PaymentCompletedEvent(EventEnvelope):
     """A payment has been successfully processed"""
 
     event: Literal[EventName.PAYMENT_COMPLETED]
     data: _PaymentData
 
 
-class ReviewCreatedEvent(_BookingEnvelopeFields):
+class ReviewCreatedEvent(EventEnvelope):
     """A new review has been submitted"""
 
     event: Literal[EventName.REVIEW_CREATED]
     data: _ReviewData
 
 
-class BookingAcceptedEvent(_BookingEnvelopeFields):
+class BookingAcceptedEvent(EventEnvelope):
     """The staff member has accepted a booking request"""
 
     event: Literal[EventName.BOOKING_ACCEPTED]
     data: _BookingData
 
 
-class BookingDisputedEvent(_BookingEnvelopeFields):
+class BookingDisputedEvent(EventEnvelope):
     """A party has disputed a booking, or the card issuer a payment"""
 
     event: Literal[EventName.BOOKING_DISPUTED]
     data: _BookingData
 
 
-class BookingUpdatedEvent(_BookingEnvelopeFields):
+class BookingUpdatedEvent(EventEnvelope):
     """A booking has a new version that no other event reports"""
 
     event: Literal[EventName.BOOKING_UPDATED]
     data: _BookingData
 
 
-class PaymentRefundedEvent(_BookingEnvelopeFields):
+class PaymentRefundedEvent(EventEnvelope):
     """A refund has succeeded"""
 
     event: Literal[EventName.PAYMENT_REFUNDED]
     data: _RefundData
 
 
-class PayoutPaidEvent(_BookingEnvelopeFields):
+class PayoutPaidEvent(EventEnvelope):
     """A payout has been made; for the staff member and admins only"""
 
     event: Literal[EventName.PAYOUT_PAID]
     data: _PayoutData
 
 
-class PayoutFailedEvent(_BookingEnvelopeFields):
+class PayoutFailedEvent(EventEnvelope):
     """A payout was refused and is still owed; for the staff member and admins only"""
 
     event: Literal[EventName.PAYOUT_FAILED]

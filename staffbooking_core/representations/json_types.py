@@ -23,17 +23,40 @@ Success = Literal[True]
 Id = Annotated[int, JsonSchema(minimum=1)]
 PositiveCount = Annotated[int, JsonSchema(minimum=1)]
 Count = Annotated[int, JsonSchema(minimum=0)]
-Money = Annotated[Decimal, JsonSchema(description="with the currency's exact decimals")]
+Money = Annotated[
+    Decimal,
+    JsonSchema(title="Money", description="with the currency's exact decimals", examples=[120.5]),
+]
 Date = Annotated[str, JsonSchema(format="date")]
-Timestamp = Annotated[str, JsonSchema(format="date-time", description="UTC, with Z")]
-ClockTime = Annotated[str, JsonSchema(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
-ClockEndTime = Annotated[str, JsonSchema(pattern="^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
-Timezone = Annotated[str, JsonSchema(description="IANA name")]
-ImagePath = Annotated[str, JsonSchema(description="relative path of an image")]
+Timestamp = Annotated[str, JsonSchema(title="Timestamp", format="date-time", pattern="Z$")]
+ClockTime = Annotated[
+    str,
+    JsonSchema(title="ClockTime", pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["18:00"]),
+]
+ClockEndTime = Annotated[
+    str,
+    JsonSchema(
+        title="ClockEndTime", pattern="^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", examples=["22:00"]
+    ),
+]
+Timezone = Annotated[
+    str, JsonSchema(title="Timezone", description="IANA name", examples=["Europe/Lisbon"])
+]
+ImagePath = Annotated[
+    str,
+    JsonSchema(
+        title="ImagePath", description="relative path of an image", examples=["media/7q2m4x9t.jpg"]
+    ),
+]
 AverageRating = Annotated[Decimal, JsonSchema(minimum=0, maximum=5)]
 Rating = Annotated[int, JsonSchema(minimum=1, maximum=5)]
-BookingCode = Annotated[str, JsonSchema(pattern="^BK[0-9A-HJKMNP-TV-Z]{12}$")]
-EventId = Annotated[str, JsonSchema(pattern="^evt_")]
+BookingCode = Annotated[
+    str,
+    JsonSchema(
+        title="BookingCode", pattern="^BK[0-9A-HJKMNP-TV-Z]{12}$", examples=["BK7Q2M4X9T6HVC"]
+    ),
+]
+EventId = Annotated[str, JsonSchema(pattern="^evt_", examples=["evt_7q2m4x9t"])]
 
 
 @overload

@@ -17,6 +17,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["MessageRecord"]
+
 
 class MessageRecord(TypedDict):
     """A message."""

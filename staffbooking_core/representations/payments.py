@@ -43,7 +43,10 @@ class PayoutRecord(TypedDict):
 
     amount: Money
     currency: str
-    status: Annotated[PayoutStatus, JsonSchema(enum=[PayoutStatus.PAID, PayoutStatus.FAILED])]
+    status: Annotated[
+        PayoutStatus,
+        JsonSchema(title="SettledPayoutStatus", enum=[PayoutStatus.PAID, PayoutStatus.FAILED]),
+    ]
     at: Timestamp
 
 

@@ -24,6 +24,8 @@ from staffbooking_core.representations.json_types import Id, JsonSchema, Timesta
 from staffbooking_core.representations.messaging import MessageRecord
 from staffbooking_core.representations.webhooks import WebhookRecord
 
+__all__ = ["OpenedDisputeRecord", "PersonalDataRecord", "RebookingCreditRecord"]
+
 
 class OpenedDisputeRecord(TypedDict):
     """A dispute that the user opened."""
@@ -106,7 +108,10 @@ class AccountData(TypedDict):
     images: list[str]
     calendar_feed: CalendarFeedRecord | None
     refused_notices: list[
-        Annotated[NotificationKind, JsonSchema(enum=list(OPTIONAL_NOTIFICATION_KINDS))]
+        Annotated[
+            NotificationKind,
+            JsonSchema(title="OptionalNotification", enum=list(OPTIONAL_NOTIFICATION_KINDS)),
+        ]
     ]
 
 

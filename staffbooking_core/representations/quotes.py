@@ -5,15 +5,19 @@ from typing import Annotated, NotRequired, TypedDict
 
 from staffbooking_core.representations.json_types import JsonSchema, Timestamp
 
+__all__ = ["CancellationStepRecord", "QuoteLineRecord", "QuoteRecord"]
+
 
 class QuoteLineRecord(TypedDict):
     """A part of the total; the cap of a day is negative."""
 
-    kind: Annotated[str, JsonSchema(enum=["hours", "daily_cap", "insurance"])]
+    kind: Annotated[
+        str, JsonSchema(title="QuoteLineKind", enum=["hours", "daily_cap", "insurance"])
+    ]
     amount: Decimal
 
 
-class RefundTierRecord(TypedDict):
+class CancellationStepRecord(TypedDict):
     """What a cancellation by the customer gives back until an instant, inclusive."""
 
     until: Timestamp
@@ -38,4 +42,4 @@ class QuoteRecord(TypedDict):
     timezone: str
     available: bool
     reason: NotRequired[str]
-    cancellation: list[RefundTierRecord]
+    cancellation: list[CancellationStepRecord]

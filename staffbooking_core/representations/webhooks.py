@@ -23,6 +23,8 @@ from staffbooking_core.representations.json_types import (
     format_instant,
 )
 
+__all__ = ["WebhookRecord"]
+
 
 class WebhookRecord(TypedDict):
     """A webhook endpoint, without its secret."""
@@ -60,7 +62,7 @@ class _OutcomeFields(TypedDict):
 
     response_status: int | None
     duration_ms: Count
-    error: Annotated[str, JsonSchema(enum=list(DeliveryFailure))] | None
+    error: Annotated[str, JsonSchema(title="DeliveryFailure", enum=list(DeliveryFailure))] | None
 
 
 class AttemptRecord(_OutcomeFields):
@@ -82,7 +84,11 @@ def attempt_record(attempt: DeliveryAttempt) -> AttemptRecord:
 
 
 _DeliveryStatusName: TypeAlias = Annotated[
-    str, JsonSchema(enum=[each for each in DeliveryStatus if each is not DeliveryStatus.WAITING])
+    str,
+    JsonSchema(
+        title="DeliveryStatus",
+        enum=[each for each in DeliveryStatus if each is not DeliveryStatus.WAITING],
+    ),
 ]
 """A waiting delivery is published as pending."""
 
@@ -92,7 +98,9 @@ class DeliveryRecord(TypedDict):
 
     id: Id
     event_id: EventId
-    event: Annotated[str, JsonSchema(enum=[*WEBHOOK_EVENTS, TEST_EVENT_NAME])]
+    event: Annotated[
+        str, JsonSchema(title="DeliveredEvent", enum=[*WEBHOOK_EVENTS, TEST_EVENT_NAME])
+    ]
     status: _DeliveryStatusName
     attempts: list[AttemptRecord]
     next_attempt_at: Timestamp | None
@@ -115,14 +123,14 @@ def delivery_record(delivery: Delivery, attempts: Iterable[DeliveryAttempt]) -> 
     }
 
 
-class WebhookTestRecord(_OutcomeFields):
+class TrialDeliveryRecord(_OutcomeFields):
     """The one attempt to deliver a test event."""
 
     id: Id
     status: _DeliveryStatusName
 
 
-def webhook_test_record(delivery: Delivery, attempt: DeliveryAttempt) -> WebhookTestRecord:
+def webhook_test_record(delivery: Delivery, attempt: DeliveryAttempt) -> TrialDeliveryRecord:
     """The record of the attempt to deliver a test event."""
     return {
         "id": delivery.id,

@@ -20,6 +20,8 @@ from staffbooking_core.usecases.payments import (
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.validation import validated
 
+__all__ = ["delete_expired", "run_all_due", "run_due_for"]
+
 
 @validated
 async def run_all_due(

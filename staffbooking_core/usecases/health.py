@@ -8,6 +8,8 @@ from staffbooking_core.domain.shared.clock_skew import find_clock_fault
 from staffbooking_core.errors import ClockWrong
 from staffbooking_core.ports import Backlog, Ports, WebhookStats
 
+__all__ = ["check_clock", "check_readiness", "get_backlog", "get_webhook_stats"]
+
 
 async def check_readiness(ports: Ports) -> None:
     """Check that the machine's clock is right and the store takes a change (CONTRACT 10, /readyz).

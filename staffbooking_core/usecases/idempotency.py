@@ -52,6 +52,17 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.representations.channel import Broadcast
 
+__all__ = [
+    "IdempotentCall",
+    "Response",
+    "find_response",
+    "run",
+    "run_repeatable",
+    "scope_of_api_key",
+    "scope_of_user",
+    "to_stored_response",
+]
+
 T = TypeVar("T")
 
 _WAIT_SECONDS = 0.1

@@ -55,6 +55,8 @@ from staffbooking_core.usecases.payments import payees
 from staffbooking_core.usecases.webhooks.endpoints import erase_endpoint
 from staffbooking_core.validation import validated
 
+__all__ = ["erase_own_account", "erase_person", "export_user_data"]
+
 EXPORT_PAGE_SIZE = 100
 """Maximum number of bookings, messages or reviews that are held in memory at a time."""
 

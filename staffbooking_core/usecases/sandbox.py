@@ -29,6 +29,24 @@ from staffbooking_core.usecases.accounts import sessions
 from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated, validated_lookup
 
+__all__ = [
+    "Happenings",
+    "advance_clock",
+    "complete_payee",
+    "find_next_timer",
+    "get_mark",
+    "get_processor",
+    "list_happenings",
+    "list_sample_accounts",
+    "list_sent_mails",
+    "mark_sample_account",
+    "require_sandbox",
+    "set_clock",
+    "sign_in_sample_account",
+    "simulate_chargeback",
+    "simulate_checkout",
+]
+
 _MAX_CLOCK_OFFSET = timedelta(days=3660)
 """Limit of the sandbox clock's offset: calendars and certificates have a last date."""
 

@@ -86,8 +86,8 @@ class AppContext:
     """The state shared by all calls of an application."""
 
     ports: Ports
-    openapi_document: bytes
-    """The OpenAPI document."""
+    encode_openapi: Callable[[], bytes]
+    """Returns the OpenAPI document."""
     trusted_proxies: tuple[IpNetwork, ...] = ()
     """Networks whose X-Forwarded-For is trusted."""
     default_headers: tuple[Header, ...] = ()
@@ -249,6 +249,8 @@ class Endpoint:
     path: str
     handler: Handler
     access: Access
+    operation_id: str
+    """The name of the operation in the documents and in generated clients, in camel case."""
     summary: str
     response_schema: Mapping[str, Any]
     """The JSON schema of a successful response."""

@@ -26,28 +26,40 @@ from staffbooking_core.representations.json_types import (
 from staffbooking_http.api.response_schemas import (
     Schema,
     enum_schema,
+    extended_schema,
     nullable_schema,
     type_schema,
 )
 
+
+def _keywords_of(kind: Any) -> Schema:
+    """The schema of a named type, without its name: an input has bounds of its own."""
+    return {name: value for name, value in type_schema(kind).items() if name != "title"}
+
+
 _FORM_KEYWORDS: dict[str, Schema] = {
     "email": {"format": "email"},
-    "timezone": {"description": "IANA name of a timezone"},
-    "country": {"pattern": "^[A-Za-z]{2}$", "description": "ISO 3166, two letters"},
-    "clock": type_schema(ClockTime),
+    "timezone": {"description": "IANA name of a timezone", "examples": ["Europe/Lisbon"]},
+    "country": {
+        "pattern": "^[A-Za-z]{2}$",
+        "examples": ["PT"],
+        "description": "ISO 3166, two letters",
+    },
+    "clock": _keywords_of(ClockTime),
     "webhook": {"format": "iri"},
-    "clock_end": type_schema(ClockEndTime),
-    "image": type_schema(ImagePath),
+    "clock_end": _keywords_of(ClockEndTime),
+    "image": _keywords_of(ImagePath),
     "listed": {"pattern": "^[^,]*$"},
 }
 
 
-def class_schema(cls: type) -> Schema:
-    """Return the schema of an input class. Unknown fields are allowed. Null equals absent unless
-    the input class distinguishes them."""
+def class_schema(cls: type, title: str = "") -> Schema:
+    """Return the schema of an input class, with a name if it is given one. Unknown fields are
+    allowed. Null equals absent unless the input class distinguishes them."""
     fields = field_schemas(cls)
     required = [name for name, (_, needed) in fields.items() if needed]
     schema: dict[str, Any] = {
+        **({"title": title} if title else {}),
         "type": "object",
         "properties": {name: schema for name, (schema, _) in fields.items()},
     }
@@ -69,7 +81,7 @@ def _field_schema(field: "attrs.Attribute[Any]") -> Schema:
         return nullable_schema(schema) if type(None) in get_args(field.type) else schema
     if field.default in (attrs.NOTHING, None):
         return schema
-    return {**schema, "default": field.default}
+    return extended_schema(schema, {"default": field.default})
 
 
 def _input_schema(kind: Any) -> Schema:
@@ -84,7 +96,7 @@ def _input_schema(kind: Any) -> Schema:
         return type_schema(Date)
     if issubclass(kind, StrEnum):
         return enum_schema(kind)
-    return class_schema(kind)
+    return class_schema(kind, f"{kind.__name__}Input")
 
 
 def _bounded_schema(inner: Any, bound: Any) -> Schema:

@@ -1,13 +1,14 @@
 """JSON schemas of responses, derived from the record classes of the core.
 
-A class in `COMPONENTS` is a named component that other schemas refer to; any other record is
-written inline.
+Every record and enumeration has a name, as its `title`. The documents collect what is named as
+their components (`docs.components`).
 """
 
 import types
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from typing import (
     Annotated,
     Any,
@@ -20,90 +21,10 @@ from typing import (
     get_type_hints,
 )
 
-from staffbooking_core.representations.accounts import ApiKeyRecord, SessionRecord, UserRecord
-from staffbooking_core.representations.administration import (
-    AdminCompanionRecord,
-    AdminDisputeRecord,
-    AdminPayoutRecord,
-    AdminPortfolioItemRecord,
-    AdminRefundRecord,
-    AdminReviewRecord,
-    AdminWebhookRecord,
-    AuditRecord,
-    OperationRecord,
-    PersonRecord,
-)
-from staffbooking_core.representations.bookings import (
-    BookingGlimpseRecord,
-    BookingRecord,
-    EventBookingRecord,
-)
-from staffbooking_core.representations.calendars import AvailabilityRecord, DayRecord
-from staffbooking_core.representations.companions import (
-    CompanionDetailRecord,
-    CompanionSummaryRecord,
-    OwnPortfolioItemRecord,
-    ProfileRecord,
-    ReviewRecord,
-)
-from staffbooking_core.representations.errors import (
-    ErrorRecord,
-    InternalErrorRecord,
-    InvalidInputRecord,
-    RateLimitedRecord,
-)
-from staffbooking_core.representations.events import EVENT_RECORDS
 from staffbooking_core.representations.json_types import JsonSchema
-from staffbooking_core.representations.messaging import ConversationRecord, MessageRecord
-from staffbooking_core.representations.payments import PaymentRecord, PayoutAccountRecord
-from staffbooking_core.representations.webhooks import (
-    DeliveryRecord,
-    WebhookRecord,
-    WebhookTestRecord,
-)
 
 Schema: TypeAlias = Mapping[str, Any]
 
-COMPONENTS: dict[str, type] = {
-    "Error": ErrorRecord,
-    "InvalidInput": InvalidInputRecord,
-    "RateLimited": RateLimitedRecord,
-    "InternalError": InternalErrorRecord,
-    "User": UserRecord,
-    "Session": SessionRecord,
-    "ApiKey": ApiKeyRecord,
-    "Companion": CompanionSummaryRecord,
-    "CompanionDetail": CompanionDetailRecord,
-    "Profile": ProfileRecord,
-    "Availability": AvailabilityRecord,
-    "PortfolioItem": OwnPortfolioItemRecord,
-    "Day": DayRecord,
-    "Booking": BookingRecord,
-    "BookingGlimpse": BookingGlimpseRecord,
-    "BookingInEvent": EventBookingRecord,
-    "Review": ReviewRecord,
-    "Message": MessageRecord,
-    "Conversation": ConversationRecord,
-    "PayoutAccount": PayoutAccountRecord,
-    "Webhook": WebhookRecord,
-    "Delivery": DeliveryRecord,
-    "TestDelivery": WebhookTestRecord,
-    "Person": PersonRecord,
-    "AdminCompanion": AdminCompanionRecord,
-    "AdminPortfolioItem": AdminPortfolioItemRecord,
-    "AdminReview": AdminReviewRecord,
-    "AdminWebhook": AdminWebhookRecord,
-    "AdminDispute": AdminDisputeRecord,
-    "AdminPayout": AdminPayoutRecord,
-    "AdminRefund": AdminRefundRecord,
-    "Operation": OperationRecord,
-    "AuditEntry": AuditRecord,
-    "Payment": PaymentRecord,
-    **{event.title().replace(".", ""): record for event, record in EVENT_RECORDS.items()},
-}
-"""The record class of each component of the documents, by the component's name."""
-
-_COMPONENT_NAMES = {record: name for name, record in COMPONENTS.items()}
 _PRIMITIVE_TYPES = {
     str: "string",
     int: "integer",
@@ -122,25 +43,34 @@ def type_schema(kind: Any) -> Schema:
         [value] = arguments
         return {"const": _plain_value(value)}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [type_schema(each) for each in arguments]}
+        forms = [type_schema(each) for each in arguments]
+        return nullable_schema(forms[0]) if arguments[1:] == (type(None),) else {"anyOf": forms}
     if origin in (list, Sequence):
         return {"type": "array", "items": type_schema(arguments[0])}
     if origin is AsyncIterator:  # `codec.iterate_json` writes its pages as one list.
         return type_schema(arguments[0])
     if origin is Mapping:
         return {"type": "object"}
-    if kind in _COMPONENT_NAMES:
-        return {"$ref": f"#/components/schemas/{_COMPONENT_NAMES[kind]}"}
     if kind in _PRIMITIVE_TYPES:
         return {"type": _PRIMITIVE_TYPES[kind]}
     return enum_schema(kind) if issubclass(kind, Enum) else _record_schema(kind)
 
 
 def _annotated_schema(inner: Any, *metadata: JsonSchema) -> Schema:
-    schema = dict(type_schema(inner))
+    schema = type_schema(inner)
     for each in metadata:
-        schema |= {name: _plain_value(value) for name, value in each.keywords.items()}
+        keywords = {name: _plain_value(value) for name, value in each.keywords.items()}
+        schema = extended_schema(schema, keywords)
     return schema
+
+
+def extended_schema(schema: Schema, keywords: Schema) -> Schema:
+    """A schema with more keywords. One that has a name keeps it, unless they replace its own."""
+    if "title" not in schema or "title" in keywords:
+        return {**schema, **keywords}
+    if schema.keys() & keywords.keys():
+        return {name: value for name, value in {**schema, **keywords}.items() if name != "title"}
+    return {"allOf": [schema], **keywords}
 
 
 def _plain_value(value: Any) -> Any:
@@ -149,6 +79,12 @@ def _plain_value(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
+def component_name(record: type) -> str:
+    """The published name of a class."""
+    return record.__name__.lstrip("_").removesuffix("Record")
+
+
+@cache
 def _record_schema(record: type) -> Schema:
     """An object with the fields of a record class; fields may be added to it later."""
     required: dict[str, Schema] = {}
@@ -158,21 +94,28 @@ def _record_schema(record: type) -> Schema:
             optional[name] = type_schema(get_args(kind)[0])
         else:
             required[name] = type_schema(kind)
-    return object_schema(required, optional)
+    return {"title": component_name(record), **object_schema(required, optional)}
 
 
-def enum_schema(members: Iterable[Any]) -> Schema:
+@cache
+def enum_schema(members: type[Enum]) -> Schema:
     """A string that is one of the values of an enumeration."""
-    return {"type": "string", "enum": [str(member.value) for member in members]}
+    values = [str(member.value) for member in members]
+    return {"title": component_name(members), "type": "string", "enum": values}
 
 
-def reply_schema(**fields: Any) -> Schema:
-    """An object with fields of these types."""
-    return object_schema({name: type_schema(kind) for name, kind in fields.items()})
+def reply_schema(title: str, /, **fields: Any) -> Schema:
+    """An object with fields of these types, and the name that the documents give it."""
+    return {"title": title, **object_schema({n: type_schema(kind) for n, kind in fields.items()})}
 
 
 def nullable_schema(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
+    """The schema, or null."""
+    kind = schema.get("type")
+    if not isinstance(kind, str) or schema.keys() & {"enum", "properties"}:
+        return {"anyOf": [schema, {"type": "null"}]}
+    name = {"title": f"{schema['title']}OrNull"} if "title" in schema else {}
+    return {**schema, "type": [kind, "null"], **name}
 
 
 def object_schema(
@@ -186,6 +129,5 @@ def object_schema(
     }
 
 
-COMPONENT_SCHEMAS: dict[str, Schema] = {
-    name: _record_schema(record) for name, record in COMPONENTS.items()
-}
+PAGE_SCHEMA = reply_schema("Page", page=int, limit=int, has_more=bool)
+"""What every page of a list has besides its items."""

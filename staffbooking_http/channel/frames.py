@@ -33,6 +33,7 @@ REQUEST_CLASSES: dict[ClientEvent, type[ClientRequest]] = {
 }
 
 CHANNEL_PATH = "/ws"
+SOCKETIO_PATHS = ("/socket.io/", "/socket.io")
 """Where the channel is served."""
 
 MAX_FRAME_BYTES = 64 * 1024

@@ -60,7 +60,6 @@ from staffbooking_http.channel.socketio_engine import (
 
 log = logging.getLogger("staffbooking.channel")
 
-SOCKETIO_PATHS = ("/socket.io/", "/socket.io")
 _MAX_PACKETS_PER_REQUEST = 512
 """Packets in one request: that many events would exceed the rate limit anyway."""
 _RESPONSE_CHUNK_BYTES = 64 * 1024

@@ -9,10 +9,18 @@ return. docs/client.md shows every call.
 """
 
 from staffbooking_core.webhook_receiver import WebhookReceiver, WebhookRefused
-from staffbooking_http.client import errors, shapes
-from staffbooking_http.client.clients import AsyncClient, Client
-from staffbooking_http.client.exchange import Retries
-from staffbooking_http.client.feed import Cursor, FileCursor
+
+try:
+    from staffbooking_http.client import errors, shapes
+    from staffbooking_http.client.clients import AsyncClient, Client
+    from staffbooking_http.client.exchange import Retries
+    from staffbooking_http.client.feed import Cursor, FileCursor
+except ModuleNotFoundError as error:
+    if error.name != "httpx":
+        raise
+    from staffbooking_adapters.extras import MissingExtra
+
+    raise MissingExtra("client") from None
 
 __all__ = [
     "AsyncClient",

@@ -10,12 +10,12 @@ from staffbooking_http.client.errors import NotReached
 from staffbooking_http.client.exchange import Call, Core, Flow, Listing
 from staffbooking_http.client.feed import Cursor, Feed
 from staffbooking_http.client.shapes import (
-    Availability,
     Booking,
     Companion,
     CompanionDetail,
     Delivery,
     Event,
+    FreeDays,
     NewSecret,
     NewWebhook,
     Quote,
@@ -50,7 +50,7 @@ def get_companion(companion_id: int) -> Call[CompanionDetail]:
 
 def get_availability(
     companion_id: int, start_date: date | str, end_date: date | str
-) -> Call[Availability]:
+) -> Call[FreeDays]:
     """The free hours of each day from start to end, at most 92 days. Raises NotFound."""
     path, query = "/api/v1/companions/{id}/availability", {"start_date": start_date}
     return Call("GET", path, {"id": companion_id}, {**query, "end_date": end_date})

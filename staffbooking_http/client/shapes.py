@@ -87,7 +87,7 @@ class Day(TypedDict):
     slots: list[Slot]
 
 
-class Availability(TypedDict):
+class FreeDays(TypedDict):
     """The days of a companion, both ends included."""
 
     companion_id: int

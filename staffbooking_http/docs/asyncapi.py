@@ -2,7 +2,6 @@
 (CONTRACT 6 and 9)."""
 
 from functools import cache
-from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from staffbooking_adapters import codec
@@ -19,18 +18,17 @@ from staffbooking_core.representations.frames import (
 )
 from staffbooking_core.representations.messaging import MessageRecord
 from staffbooking_http.api.access import SESSION_COOKIE_NAME
-from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
+from staffbooking_http.api.error_codes import ERROR_CODE_DESCRIPTIONS
 from staffbooking_http.api.input_schemas import class_schema
 from staffbooking_http.api.query_string import ConnectQuery
 from staffbooking_http.api.response_schemas import (
-    COMPONENT_SCHEMAS,
     Schema,
     object_schema,
     type_schema,
 )
 from staffbooking_http.channel.frames import CHANNEL_PATH, MAX_FRAME_BYTES, REQUEST_CLASSES
-
-JsonObject: TypeAlias = dict[str, Any]
+from staffbooking_http.docs.components import Components
+from staffbooking_http.docs.references import JsonObject
 
 DESCRIPTION = """\
 Messages between the customers and the staff of bookings, typing, presence and read marks.
@@ -136,9 +134,13 @@ def encode_document(policy: Policy) -> bytes:
 def build_document(policy: Policy) -> JsonObject:
     """Build the document from plain structures."""
     base = urlsplit(policy.base_url)
+    components = Components()
     frames = [
-        *(_client_event_message(event) for event in ClientEvent),
-        *(_server_event_message(event) for event in ServerEvent),
+        {**frame, "payload": components.refer(frame["payload"])}
+        for frame in (
+            *(_client_event_message(event) for event in ClientEvent),
+            *(_server_event_message(event) for event in ServerEvent),
+        )
     ]
     return {
         "asyncapi": "3.0.0",
@@ -180,7 +182,7 @@ def build_document(policy: Policy) -> JsonObject:
             },
         },
         "components": {
-            "schemas": {"Message": COMPONENT_SCHEMAS["Message"]},
+            "schemas": components.schemas,
             "messages": {frame["name"]: frame for frame in frames},
             "securitySchemes": {
                 "session": {"type": "httpApiKey", "in": "cookie", "name": SESSION_COOKIE_NAME},

@@ -353,7 +353,7 @@ def _format_schema(schema: dict[str, Any]) -> str:
     """A short human-readable description of a JSON schema."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
-    if options := schema.get("anyOf"):
+    if options := schema.get("anyOf") or schema.get("allOf"):
         return " | ".join(_format_schema(option) for option in options)
     if values := schema.get("enum"):
         return " | ".join(values)
@@ -363,7 +363,9 @@ def _format_schema(schema: dict[str, Any]) -> str:
         return f"[{_format_schema(schema['items'])}]"
     if fields := schema.get("properties"):
         return "{" + ", ".join(fields) + "}"
-    words = [str(schema[part]) for part in ("type", "format") if part in schema]
+    kind = schema.get("type")
+    words = [" | ".join(kind) if isinstance(kind, list) else str(kind or "")]
+    words += [str(schema["format"])] if "format" in schema else []
     words += [f"{name} {schema[part]}" for part, name in _BOUND_LABELS.items() if part in schema]
     return " ".join(words)
 

@@ -38,8 +38,10 @@ from staffbooking_http.api.response_schemas import (
 )
 from staffbooking_http.api.security_log import log_security_event
 
-_SUCCESS_SCHEMA = reply_schema(success=Success)
-_CHOICES_SCHEMA = reply_schema(notifications=NotificationPreferencesRecord)
+_SUCCESS_SCHEMA = reply_schema("Success", success=Success)
+_CHOICES_SCHEMA = reply_schema(
+    "NotificationPreferencesReply", notifications=NotificationPreferencesRecord
+)
 
 
 def _success_reply(status: int = 200) -> Reply:
@@ -53,6 +55,7 @@ def _success_reply(status: int = 200) -> Reply:
     "POST",
     "/auth/password",
     SessionAccess(),
+    operation_id="changePassword",
     summary="Change the password",
     description="All other sessions end; API keys and the calendar feed stay. Wrong current "
     "passwords count as failed logins.",
@@ -72,6 +75,7 @@ async def change_password(call: Call) -> Reply:
     "POST",
     "/auth/forgot-password",
     SignedOutAccess(),
+    operation_id="forgotPassword",
     summary="Send a link to set a new password",
     description="The answer is the same whether there is such an account or not. At most "
     "{reset_account_limit} times {reset_account_rate} for an account, and {reset_address_limit} "
@@ -88,6 +92,7 @@ async def forgot_password(call: Call) -> Reply:
     "POST",
     "/auth/reset-password",
     SignedOutAccess(),
+    operation_id="resetPassword",
     summary="Set a password with the token of a mail",
     description="The token works once, for {reset_lifetime}. All sessions end; API keys and the "
     "calendar feed stay.",
@@ -107,9 +112,10 @@ async def reset_password(call: Call) -> Reply:
     "GET",
     "/auth/sessions",
     SessionAccess(),
+    operation_id="listSessions",
     summary="List your sessions",
     description="The newest first.",
-    response_schema=reply_schema(sessions=list[SessionRecord]),
+    response_schema=reply_schema("SessionList", sessions=list[SessionRecord]),
 )
 async def list_sessions(call: Call) -> Reply:
     found = await accounts.list_sessions(call.ports, call.user)
@@ -121,6 +127,7 @@ async def list_sessions(call: Call) -> Reply:
     "DELETE",
     "/auth/sessions/{id}",
     SessionAccess(),
+    operation_id="endSession",
     summary="End one of your sessions",
     response_schema=_SUCCESS_SCHEMA,
     not_found_name="Session",
@@ -134,6 +141,7 @@ async def end_session(call: Call) -> Reply:
     "DELETE",
     "/auth/sessions",
     SessionAccess(),
+    operation_id="endOtherSessions",
     summary="End all your other sessions",
     response_schema=_SUCCESS_SCHEMA,
 )
@@ -149,6 +157,7 @@ async def end_other_sessions(call: Call) -> Reply:
     "POST",
     "/auth/verification",
     SessionAccess(),
+    operation_id="sendVerification",
     summary="Send the confirmation link of your address again",
     description="At most {verification_limit} times {verification_rate}, and "
     "{verification_address_limit} times from an address.",
@@ -164,10 +173,11 @@ async def send_verification(call: Call) -> Reply:
     "POST",
     "/auth/verify-email",
     SignedOutAccess(),
+    operation_id="verifyEmail",
     summary="Confirm your address with the token of a mail",
     description="The token works once, for {verification_lifetime}.",
     body=VerifyEmail,
-    response_schema=reply_schema(success=Success, user=UserRecord),
+    response_schema=reply_schema("UserReply", success=Success, user=UserRecord),
     rule_codes=("token_invalid",),
 )
 async def verify_email(call: Call) -> Reply:
@@ -187,6 +197,7 @@ def _choices_reply(chosen: dict[NotificationKind, bool]) -> Reply:
     "GET",
     "/account/notifications",
     SessionAccess(),
+    operation_id="getNotificationPreferences",
     summary="Read which optional mails you get",
     response_schema=_CHOICES_SCHEMA,
 )
@@ -198,6 +209,7 @@ async def read_notification_choices(call: Call) -> Reply:
     "PUT",
     "/account/notifications",
     SessionAccess(),
+    operation_id="setNotificationPreferences",
     summary="Choose which optional mails you get",
     description="Absent fields keep their values.",
     body=ChangeNotificationPreferences,
@@ -216,6 +228,7 @@ async def choose_notifications(call: Call) -> Reply:
     "GET",
     "/account/export",
     SessionAccess(),
+    operation_id="exportAccount",
     summary="Export all data kept about you",
     description="The records of the other endpoints; a profile that does not exist is null. "
     "It has no secrets. The response is streamed: an interrupted one is not valid JSON. "
@@ -234,6 +247,7 @@ async def export_data(call: Call) -> Reply:
     "POST",
     "/account/erase",
     SessionAccess(),
+    operation_id="eraseAccount",
     summary="Erase your account",
     description="Names, addresses, messages, profile, images, keys and sessions are erased "
     "permanently. Bookings stay, without a name. Wrong passwords count as failed logins.",
@@ -254,6 +268,7 @@ async def erase_account(call: Call) -> Reply:
     "POST",
     "/contact",
     SignedOutAccess(),
+    operation_id="sendInquiry",
     summary="Send an inquiry to the operators",
     body=SubmitInquiry,
     status=201,

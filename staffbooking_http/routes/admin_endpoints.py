@@ -22,7 +22,7 @@ from staffbooking_http.api.endpoint import Call, Endpoint, Reply, endpoint
 from staffbooking_http.api.query_string import (
     ListForOperators,
 )
-from staffbooking_http.api.response_schemas import reply_schema
+from staffbooking_http.api.response_schemas import component_name, reply_schema
 from staffbooking_http.api.security_log import log_security_event
 
 ADMIN_ACCESS = SessionAccess(check_user=require_admin)
@@ -55,13 +55,19 @@ def list_endpoint(
             "GET",
             f"/api/admin/{name}",
             ADMIN_ACCESS,
+            operation_id=f"{_camel_case(read)}ForOperators",
             summary=f"List {name} for operators",
             description=description,
             query=query,
-            response_schema=reply_schema(**fields),
+            response_schema=reply_schema(f"{component_name(record)}Page", **fields),
         )(handle)
 
     return declare
+
+
+def _camel_case(function: Callable[..., object]) -> str:
+    first, *more = function.__name__.split("_")
+    return "".join((first, *(word.capitalize() for word in more)))
 
 
 @frozen
@@ -123,11 +129,12 @@ def change_endpoint(
             "POST",
             f"/api/admin/{subject.list_name}/{parameter}/{act}",
             ADMIN_ACCESS,
+            operation_id=_camel_case(change),
             summary=f"{act.capitalize()}: {subject.resource_name.lower()}",
             description=description,
             body=body,
             check_target=check_target,
-            response_schema=reply_schema(**fields),
+            response_schema=reply_schema(f"{component_name(subject.record)}Reply", **fields),
             rule_codes=rule_codes,
             calls_services=calls_services,
             not_found_name=subject.resource_name,

@@ -169,9 +169,10 @@ async def retry_refunds(call: Call, ports: Ports) -> object:
     "GET",
     "/api/admin/ledger/{code}",
     ADMIN_ACCESS,
+    operation_id="getLedger",
     summary="Read the ledger of a booking",
     description="Postings with signed amounts (debits are positive), and payment operations.",
-    response_schema=reply_schema(ledger=LedgerRecord),
+    response_schema=reply_schema("LedgerReply", ledger=LedgerRecord),
     not_found_name="Booking",
 )
 async def read_ledger(call: Call) -> Reply:

@@ -19,7 +19,7 @@ from staffbooking_core.representations.administration import (
     AdminReviewRecord,
     AdminWebhookRecord,
     AlertRecord,
-    AuditRecord,
+    AuditEntryRecord,
     PersonRecord,
     admin_companion_record,
     admin_portfolio_record,
@@ -152,12 +152,12 @@ async def _moderate(call: Call, ports: Ports, status: PortfolioItemStatus) -> ob
 
 
 @change_endpoint(_ITEM, "approve", "Everybody can see it.")
-async def approve_item(call: Call, ports: Ports) -> object:
+async def approve_portfolio_item(call: Call, ports: Ports) -> object:
     return await _moderate(call, ports, PortfolioItemStatus.APPROVED)
 
 
 @change_endpoint(_ITEM, "reject", "Only its owner can see it, and reads the reason.")
-async def reject_item(call: Call, ports: Ports) -> object:
+async def reject_portfolio_item(call: Call, ports: Ports) -> object:
     return await _moderate(call, ports, PortfolioItemStatus.REJECTED)
 
 
@@ -251,7 +251,7 @@ async def list_alerts(call: Call, limit: int, offset: int) -> Sequence[object]:
     return [alert_record(*each) for each in found]
 
 
-@list_endpoint("audit", AuditRecord, "Every change by an operator, the newest first.")
+@list_endpoint("audit", AuditEntryRecord, "Every change by an operator, the newest first.")
 async def list_audit(call: Call, _: int, __: int) -> Sequence[object]:
     wanted: ListForOperators = call.parsed_input
     found = await audit.list_audit_entries(call.ports, wanted.page, wanted.limit)

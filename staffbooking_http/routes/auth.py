@@ -23,13 +23,14 @@ log = logging.getLogger("staffbooking.http")
     "POST",
     "/auth/register",
     SignedOutAccess(),
+    operation_id="register",
     summary="Sign up",
     description="Creates an account without signing in. A link to confirm the e-mail is sent, but "
     "only for the first {register_address_limit} accounts in {register_address_window} from a "
     "network address: the others can request it at `/auth/verification`.",
     body=Register,
     status=201,
-    response_schema=reply_schema(success=Success, user=UserRecord),
+    response_schema=reply_schema("UserReply", success=Success, user=UserRecord),
 )
 async def register(call: Call) -> Reply:
     user = await sign_up(call, call.parsed_input)
@@ -49,10 +50,11 @@ async def sign_up(call: Call, given: Register) -> User:
     "POST",
     "/auth/login",
     SignedOutAccess(),
+    operation_id="login",
     summary="Sign in",
     description="Sets the cookie `connect.sid`. After too many failures the answer is 429.",
     body=Login,
-    response_schema=reply_schema(success=Success, user=UserRecord, csrf_token=str),
+    response_schema=reply_schema("NewSession", success=Success, user=UserRecord, csrf_token=str),
     rule_codes=("bad_credentials",),
 )
 async def login(call: Call) -> Reply:
@@ -71,8 +73,9 @@ async def login(call: Call) -> Reply:
     "POST",
     "/auth/logout",
     SessionAccess(),
+    operation_id="logout",
     summary="Sign out",
-    response_schema=reply_schema(success=Success),
+    response_schema=reply_schema("Success", success=Success),
 )
 async def logout(call: Call) -> Reply:
     await sessions.logout(call.ports, call.signed_in.session.digest)
@@ -85,8 +88,9 @@ async def logout(call: Call) -> Reply:
     "GET",
     "/auth/session",
     SessionAccess(),
+    operation_id="getSession",
     summary="Read the current session",
-    response_schema=reply_schema(user=UserRecord, csrf_token=str),
+    response_schema=reply_schema("CurrentSession", user=UserRecord, csrf_token=str),
 )
 async def read_session(call: Call) -> Reply:
     answer = {"user": user_record(call.user), "csrf_token": call.signed_in.csrf}

@@ -36,9 +36,9 @@ from staffbooking_http.api.response_schemas import (
 )
 
 _RESOURCE_NAME = "Booking"
-_BOOKING_REPLY_SCHEMA = reply_schema(success=Success, booking=BookingRecord)
+_BOOKING_REPLY_SCHEMA = reply_schema("BookingReply", success=Success, booking=BookingRecord)
 _BOOKING_PAGE_SCHEMA = reply_schema(
-    bookings=list[BookingRecord], page=int, limit=int, has_more=bool
+    "BookingPage", bookings=list[BookingRecord], page=int, limit=int, has_more=bool
 )
 _REQUEST_CODES = (
     "companion_unavailable",
@@ -74,6 +74,7 @@ request_by_key = endpoint(
     "POST",
     "/api/v1/bookings",
     ApiKeyAccess(Permission.BOOK),
+    operation_id="createBooking",
     summary="Create a booking request for a registered customer",
     description=_CREATION_DESCRIPTION,
     body=RequestBookingFor,
@@ -89,6 +90,7 @@ request_by_session = endpoint(
     "POST",
     "/bookings",
     SessionAccess(check_user=require_customer),
+    operation_id="createOwnBooking",
     summary="Create a booking request for yourself",
     description=_CREATION_DESCRIPTION,
     body=RequestBooking,
@@ -118,11 +120,12 @@ quote_by_key = endpoint(
     "POST",
     "/api/v1/quotes",
     ApiKeyAccess(Permission.READ),
+    operation_id="quoteBooking",
     summary="Quote a booking",
     description=_QUOTE_DESCRIPTION,
     changes_nothing=True,
     body=RequestQuote,
-    response_schema=reply_schema(quote=QuoteRecord),
+    response_schema=reply_schema("QuoteReply", quote=QuoteRecord),
     not_found_name="Companion",
 )(_quote_booking)
 
@@ -130,11 +133,12 @@ quote_by_session = endpoint(
     "POST",
     "/quotes",
     SessionAccess(),
+    operation_id="quoteOwnBooking",
     summary="Quote a booking",
     description=_QUOTE_DESCRIPTION,
     changes_nothing=True,
     body=RequestQuote,
-    response_schema=reply_schema(quote=QuoteRecord),
+    response_schema=reply_schema("QuoteReply", quote=QuoteRecord),
     not_found_name="Companion",
 )(_quote_booking)
 
@@ -146,9 +150,10 @@ quote_by_session = endpoint(
     "GET",
     "/api/v1/bookings/{code}",
     ApiKeyAccess(Permission.READ),
+    operation_id="getBooking",
     summary="Read a booking by its code",
     description="Callers who are not a party get `booking_code`, `status` and `event_date` only.",
-    response_schema=reply_schema(booking=BookingRecord | BookingGlimpseRecord),
+    response_schema=reply_schema("BookingOrGlimpse", booking=BookingRecord | BookingGlimpseRecord),
     is_versioned=True,
     not_found_name=_RESOURCE_NAME,
 )
@@ -166,9 +171,12 @@ async def read_by_code(call: Call) -> Reply:
     "GET",
     "/bookings/{id}",
     SessionAccess(),
+    operation_id="getOwnBooking",
     summary="Read a booking",
     description="Includes the customer's unused priority rebooking, if there is one.",
-    response_schema=reply_schema(booking=BookingRecord, rebooking=RebookingRecord | None),
+    response_schema=reply_schema(
+        "OwnBooking", booking=BookingRecord, rebooking=RebookingRecord | None
+    ),
     is_versioned=True,
     not_found_name=_RESOURCE_NAME,
 )
@@ -199,6 +207,7 @@ async def _list_bookings(call: Call, role: str | None) -> Reply:
     "GET",
     "/api/v1/bookings",
     ApiKeyAccess(Permission.READ),
+    operation_id="listBookings",
     summary="List the bookings that you are a party of or created",
     query=ListBookings,
     response_schema=_BOOKING_PAGE_SCHEMA,
@@ -211,6 +220,7 @@ async def list_by_key(call: Call) -> Reply:
     "GET",
     "/bookings",
     SessionAccess(),
+    operation_id="listOwnBookings",
     summary="List your bookings",
     description="The latest event first; for staff members, priority requests come first.",
     query=ListMyBookings,
@@ -234,7 +244,7 @@ def _authorization_check(trigger: Trigger) -> Handler:
 
 
 def _transition_endpoint(
-    path_segment: str, trigger: Trigger, summary: str, *codes: str
+    path_segment: str, operation_id: str, trigger: Trigger, summary: str, *codes: str
 ) -> Endpoint:
     """Return the endpoint of a transition that takes no input."""
 
@@ -242,11 +252,12 @@ def _transition_endpoint(
         "POST",
         f"/bookings/{{id}}/{path_segment}",
         SessionAccess(),
+        operation_id=operation_id,
         summary=summary,
         is_versioned=True,
         check_target=_authorization_check(trigger),
         response_schema=_BOOKING_REPLY_SCHEMA,
-        rule_codes=codes,
+        rule_codes=("wrong_party", *codes),
         not_found_name=_RESOURCE_NAME,
     )
     async def apply(call: Call) -> Reply:
@@ -260,10 +271,11 @@ def _transition_endpoint(
 
 
 decline = _transition_endpoint(
-    "decline", Trigger.DECLINE, "Decline a request", "booking_not_pending"
+    "decline", "declineBooking", Trigger.DECLINE, "Decline a request", "booking_not_pending"
 )
 check_in = _transition_endpoint(
     "check-in",
+    "checkIn",
     Trigger.CHECK_IN,
     "Check in at the event",
     "booking_not_paid",
@@ -271,6 +283,7 @@ check_in = _transition_endpoint(
 )
 confirm = _transition_endpoint(
     "confirm",
+    "confirmBooking",
     Trigger.CONFIRM,
     "Confirm that the event has taken place",
     "booking_not_paid",
@@ -282,12 +295,16 @@ confirm = _transition_endpoint(
     "POST",
     "/bookings/{id}/accept",
     SessionAccess(),
+    operation_id="acceptBooking",
     summary="Accept a request",
     description="Takes the slot; overlapping requests are cancelled.",
     is_versioned=True,
     check_target=_authorization_check(Trigger.ACCEPT),
     response_schema=_BOOKING_REPLY_SCHEMA,
-    rule_codes=("booking_not_pending", "event_started", "party_disabled", "companion_unavailable"),
+    rule_codes=(
+        *("wrong_party", "booking_not_pending", "event_started", "party_disabled"),
+        "companion_unavailable",
+    ),
     not_found_name=_RESOURCE_NAME,
 )
 async def accept(call: Call) -> Reply:
@@ -300,15 +317,16 @@ async def accept(call: Call) -> Reply:
     "POST",
     "/bookings/{id}/checkout",
     SessionAccess(),
+    operation_id="openCheckout",
     summary="Open the hosted checkout",
     calls_services=True,
     description="Safe to repeat. 500 `processor_unavailable` if the processor is unavailable.",
     is_versioned=True,
     check_target=_authorization_check(Trigger.CHECKOUT),
     response_schema=reply_schema(
-        success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
+        "Checkout", success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
     ),
-    rule_codes=("booking_not_accepted", "event_started"),
+    rule_codes=("wrong_party", "booking_not_accepted", "event_started"),
     not_found_name=_RESOURCE_NAME,
 )
 async def checkout(call: Call) -> Reply:
@@ -322,10 +340,11 @@ async def checkout(call: Call) -> Reply:
     "GET",
     "/bookings/{id}/cancellation-quote",
     SessionAccess(),
+    operation_id="quoteCancellation",
     summary="Quote the refund of a cancellation",
     description="The quote is valid for {quote_lifetime}; pass it to `cancel`.",
     response_schema=type_schema(CancellationQuoteRecord),
-    rule_codes=("booking_not_cancellable",),
+    rule_codes=("wrong_party", "booking_not_cancellable"),
     not_found_name=_RESOURCE_NAME,
 )
 async def read_cancellation_quote(call: Call) -> Reply:
@@ -337,6 +356,7 @@ async def read_cancellation_quote(call: Call) -> Reply:
     "POST",
     "/bookings/{id}/cancel",
     SessionAccess(),
+    operation_id="cancelBooking",
     summary="Cancel a booking",
     description="Refunds by the published table, or exactly as quoted.",
     body=CancelBooking,
@@ -344,7 +364,7 @@ async def read_cancellation_quote(call: Call) -> Reply:
     is_versioned=True,
     check_target=_authorization_check(Trigger.CANCEL),
     response_schema=_BOOKING_REPLY_SCHEMA,
-    rule_codes=("booking_not_cancellable", "quote_invalid"),
+    rule_codes=("wrong_party", "booking_not_cancellable", "quote_invalid"),
     not_found_name=_RESOURCE_NAME,
 )
 async def cancel(call: Call) -> Reply:
@@ -357,6 +377,7 @@ async def cancel(call: Call) -> Reply:
     "POST",
     "/bookings/{id}/dispute",
     SessionAccess(),
+    operation_id="disputeBooking",
     summary="Dispute a booking",
     description=(
         "The reason and its files are the first statement. `files` are ids of files that you "
@@ -366,7 +387,7 @@ async def cancel(call: Call) -> Reply:
     is_versioned=True,
     check_target=_authorization_check(Trigger.DISPUTE),
     response_schema=_BOOKING_REPLY_SCHEMA,
-    rule_codes=("booking_not_disputable", "event_not_started", "payout_released"),
+    rule_codes=("wrong_party", "booking_not_disputable", "event_not_started", "payout_released"),
     not_found_name=_RESOURCE_NAME,
 )
 async def dispute(call: Call) -> Reply:
@@ -381,6 +402,7 @@ async def dispute(call: Call) -> Reply:
     "POST",
     "/bookings/{id}/no-show",
     SessionAccess(),
+    operation_id="reportNoShow",
     summary="Report that the staff member did not come",
     description=(
         "A dispute with the reason `no_show`, from {no_show_after} after the start to "
@@ -389,7 +411,7 @@ async def dispute(call: Call) -> Reply:
     is_versioned=True,
     check_target=_authorization_check(Trigger.NO_SHOW),
     response_schema=_BOOKING_REPLY_SCHEMA,
-    rule_codes=("booking_not_paid", "already_checked_in", "no_show_not_open"),
+    rule_codes=("wrong_party", "booking_not_paid", "already_checked_in", "no_show_not_open"),
     not_found_name=_RESOURCE_NAME,
 )
 async def report_no_show(call: Call) -> Reply:

@@ -37,9 +37,10 @@ def feed_url(call: Call, secret: str) -> str:
     "GET",
     "/staff/calendar-feed",
     _STAFF_SESSION,
+    operation_id="getCalendarFeed",
     summary="See whether your bookings have a calendar feed",
     description="The address is shown once, when the feed is created.",
-    response_schema=reply_schema(feed=CalendarFeedRecord | None),
+    response_schema=reply_schema("OwnCalendarFeed", feed=CalendarFeedRecord | None),
     rule_codes=("staff_only",),
 )
 async def read_feed(call: Call) -> Reply:
@@ -51,6 +52,7 @@ async def read_feed(call: Call) -> Reply:
     "POST",
     "/staff/calendar-feed",
     _STAFF_SESSION,
+    operation_id="createCalendarFeed",
     summary="Create or replace the calendar feed of your bookings",
     shows_secret=True,
     description=(
@@ -58,7 +60,9 @@ async def read_feed(call: Call) -> Reply:
         "your calendar program only. The previous address stops working at once."
     ),
     status=201,
-    response_schema=reply_schema(success=Success, url=str, feed=CalendarFeedRecord),
+    response_schema=reply_schema(
+        "NewCalendarFeed", success=Success, url=str, feed=CalendarFeedRecord
+    ),
     rule_codes=("staff_only",),
 )
 async def create_feed(call: Call) -> Reply:
@@ -73,9 +77,10 @@ async def create_feed(call: Call) -> Reply:
     "DELETE",
     "/staff/calendar-feed",
     _STAFF_SESSION,
+    operation_id="revokeCalendarFeed",
     summary="Revoke your calendar feed",
     description="Its address stops working at once.",
-    response_schema=reply_schema(success=Success),
+    response_schema=reply_schema("Success", success=Success),
     rule_codes=("staff_only",),
 )
 async def revoke_feed(call: Call) -> Reply:
@@ -87,6 +92,7 @@ async def revoke_feed(call: Call) -> Reply:
     "GET",
     "/calendars/{secret}.ics",
     SecretPathAccess(),
+    operation_id="downloadCalendarFeed",
     summary="Read a calendar feed",
     description=(
         "The companion's bookings of the last {feed_history} and all later ones, without cancelled "
@@ -117,6 +123,7 @@ async def download_feed(call: Call) -> Reply:
     "POST",
     "/staff/busy-times",
     _STAFF_SESSION,
+    operation_id="setBusyTimes",
     summary="Import your busy times from a calendar file",
     description=(
         "Replaces the busy times of earlier imports by events that are not transparent or "
@@ -128,7 +135,7 @@ async def download_feed(call: Call) -> Reply:
     max_raw_bytes="max_calendar_bytes",
     raw_media_type=_ICALENDAR_MEDIA_TYPE,
     is_upload_limited=True,
-    response_schema=reply_schema(success=Success, busy_times=int, until=Date),
+    response_schema=reply_schema("ImportedBusyTimes", success=Success, busy_times=int, until=Date),
     rule_codes=("staff_only",),
 )
 async def set_busy_times(call: Call) -> Reply:
@@ -141,9 +148,12 @@ async def set_busy_times(call: Call) -> Reply:
     "GET",
     "/staff/busy-times",
     _STAFF_SESSION,
+    operation_id="listBusyTimes",
     summary="List the busy times imported from your calendar",
     description="Adjacent ones are merged. `until` is the last imported day.",
-    response_schema=reply_schema(busy_times=list[BusyTimeRecord], until=Date | None),
+    response_schema=reply_schema(
+        "BusyTimeList", busy_times=list[BusyTimeRecord], until=Date | None
+    ),
     rule_codes=("staff_only",),
 )
 async def list_busy_times(call: Call) -> Reply:
@@ -156,8 +166,9 @@ async def list_busy_times(call: Call) -> Reply:
     "DELETE",
     "/staff/busy-times",
     _STAFF_SESSION,
+    operation_id="clearBusyTimes",
     summary="Delete your imported busy times",
-    response_schema=reply_schema(success=Success),
+    response_schema=reply_schema("Success", success=Success),
     rule_codes=("staff_only",),
 )
 async def clear_busy_times(call: Call) -> Reply:

@@ -20,12 +20,14 @@ _UPGRADE_HEADERS = (
     "GET",
     CHANNEL_PATH,
     PublicAccess(),
+    operation_id="openChannel",
     summary="The real-time channel",
     description="A WebSocket that requires a session: 401 without one, 403 for a missing or "
     "foreign Origin, 429 for more than {max_connections} connections of a "
     "user. The AsyncAPI document, `/asyncapi.json`, describes its events.",
     response_schema=type_schema(ErrorRecord),
     status=426,
+    rule_codes=("unauthenticated", "session_required", "foreign_origin"),
 )
 async def require_upgrade(_: Call) -> NoReturn:
     raise HttpError(

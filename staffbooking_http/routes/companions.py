@@ -6,7 +6,7 @@ from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.representations.calendars import FreeDaysRecord
 from staffbooking_core.representations.companions import (
     CompanionDetailReply,
-    CompanionSummaryRecord,
+    CompanionRecord,
     ServiceTypeRecord,
     service_type_record,
 )
@@ -24,13 +24,14 @@ from staffbooking_http.api.response_schemas import (
     "GET",
     "/api/v1/companions",
     ApiKeyAccess(Permission.READ),
+    operation_id="searchCompanions",
     summary="Search available staff members",
     description="Ordered by rating, number of reviews, and id. Results match all given filters: "
     "`location` a part of the city or country, without case and accents; `date` an hour of that "
     "local day that can be booked now.",
     query=SearchCompanions,
     response_schema=reply_schema(
-        companions=list[CompanionSummaryRecord], page=int, limit=int, has_more=bool
+        "CompanionPage", companions=list[CompanionRecord], page=int, limit=int, has_more=bool
     ),
 )
 async def search_companions(call: Call) -> Reply:
@@ -54,6 +55,7 @@ async def _companion_reply(call: Call) -> Reply:
     "GET",
     "/api/v1/companions/{id}",
     ApiKeyAccess(Permission.READ),
+    operation_id="getCompanion",
     summary="Read the profile of a staff member",
     response_schema=type_schema(CompanionDetailReply),
     not_found_name="Companion",
@@ -66,6 +68,7 @@ async def read_companion(call: Call) -> Reply:
     "GET",
     "/api/v1/companions/{id}/availability",
     ApiKeyAccess(Permission.READ),
+    operation_id="getAvailability",
     summary="Read the free slots of a staff member",
     description="Local days of the companion's timezone, both ends included, at most "
     "{availability_days}. Only what can be booked now is free: ahead of now, within the notice "
@@ -88,8 +91,9 @@ async def read_availability(call: Call) -> Reply:
     "GET",
     "/api/v1/service-types",
     ApiKeyAccess(Permission.READ),
+    operation_id="listServiceTypes",
     summary="List the service types on offer",
-    response_schema=reply_schema(service_types=list[ServiceTypeRecord]),
+    response_schema=reply_schema("ServiceTypeList", service_types=list[ServiceTypeRecord]),
 )
 async def list_service_types(call: Call) -> Reply:
     found = await companions_search.count_service_types(call.ports)

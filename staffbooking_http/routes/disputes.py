@@ -14,7 +14,7 @@ from staffbooking_http.api.preconditions import allowed_versions
 from staffbooking_http.api.response_schemas import reply_schema
 
 _RESOURCE_NAME = "Booking"
-_DISPUTE_REPLY_SCHEMA = reply_schema(success=Success, dispute=DisputeRecord)
+_DISPUTE_REPLY_SCHEMA = reply_schema("DisputeReply", success=Success, dispute=DisputeRecord)
 _FILES_DESCRIPTION = "`files` are ids of files that you uploaded for this booking."
 
 
@@ -31,12 +31,13 @@ def _dispute_reply(found: DisputeConversation, status: int = 200) -> Reply:
     "GET",
     "/bookings/{id}/dispute",
     SessionAccess(),
+    operation_id="getDispute",
     summary="Read the newest dispute of a booking",
     description=(
         "For both parties, whoever booked it, and admins. A chargeback counts as opened by the "
         "customer. After `respond_by` the operators are alerted; nothing is resolved by itself."
     ),
-    response_schema=reply_schema(dispute=DisputeRecord),
+    response_schema=reply_schema("NewestDispute", dispute=DisputeRecord),
     not_found_name="Dispute",
 )
 async def read_dispute(call: Call) -> Reply:
@@ -54,6 +55,7 @@ async def _check_party(call: Call) -> Reply:
     "POST",
     "/bookings/{id}/dispute/statements",
     SessionAccess(),
+    operation_id="addDisputeStatement",
     summary="Make a statement in the open dispute",
     description=(
         "By either party, at most {max_dispute_statements} in a dispute. The other party gets a "
@@ -63,7 +65,7 @@ async def _check_party(call: Call) -> Reply:
     check_target=_check_party,
     status=201,
     response_schema=_DISPUTE_REPLY_SCHEMA,
-    rule_codes=("booking_not_disputed", "too_many_statements"),
+    rule_codes=("wrong_party", "booking_not_disputed", "too_many_statements"),
     not_found_name=_RESOURCE_NAME,
 )
 async def add_statement(call: Call) -> Reply:
@@ -77,6 +79,7 @@ async def add_statement(call: Call) -> Reply:
     "POST",
     "/bookings/{id}/dispute/withdraw",
     SessionAccess(),
+    operation_id="withdrawDispute",
     summary="Withdraw the dispute that you opened",
     description=(
         "The booking becomes paid or completed, as it was before; what came due meanwhile is done "
@@ -85,7 +88,7 @@ async def add_statement(call: Call) -> Reply:
     is_versioned=True,
     check_target=_check_party,
     response_schema=_DISPUTE_REPLY_SCHEMA,
-    rule_codes=("booking_not_disputed", "chargeback_open", "rebooking_used"),
+    rule_codes=("wrong_party", "booking_not_disputed", "chargeback_open", "rebooking_used"),
     not_found_name=_RESOURCE_NAME,
 )
 async def withdraw_dispute(call: Call) -> Reply:
@@ -98,6 +101,7 @@ async def withdraw_dispute(call: Call) -> Reply:
     "POST",
     "/bookings/{id}/dispute/files",
     SessionAccess(),
+    operation_id="uploadDisputeFile",
     summary="Upload a file for a dispute",
     description=(
         "Also before the dispute, once the booking is paid; at most {max_dispute_files} files of "
@@ -109,8 +113,8 @@ async def withdraw_dispute(call: Call) -> Reply:
     is_upload_limited=True,
     check_target=_check_party,
     status=201,
-    response_schema=reply_schema(success=Success, file=str),
-    rule_codes=("malformed_form", "booking_not_disputable", "too_many_files"),
+    response_schema=reply_schema("NewDisputeFile", success=Success, file=str),
+    rule_codes=("malformed_form", "wrong_party", "booking_not_disputable", "too_many_files"),
     not_found_name=_RESOURCE_NAME,
 )
 async def upload_file(call: Call) -> Reply:
@@ -128,6 +132,7 @@ async def upload_file(call: Call) -> Reply:
     "GET",
     "/bookings/{id}/dispute/files/{file}",
     SessionAccess(),
+    operation_id="getDisputeFile",
     summary="Read a file of a dispute",
     description="For both parties, whoever booked it, and admins. Never cached.",
     response_schema={"description": "JPEG, PNG, WebP or PDF"},

@@ -24,6 +24,7 @@ _IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
     "POST",
     "/staff/images",
     _STAFF_SESSION,
+    operation_id="uploadImage",
     summary="Upload an image",
     description=(
         "For `profile_photo` and for the `image` of portfolio items, which take the returned "
@@ -33,7 +34,7 @@ _IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
     has_file=True,
     is_upload_limited=True,
     status=201,
-    response_schema=reply_schema(success=Success, image=ImagePath),
+    response_schema=reply_schema("NewImage", success=Success, image=ImagePath),
     rule_codes=("malformed_form", "staff_only", "too_many_images"),
 )
 async def upload_image(call: Call) -> Reply:
@@ -47,9 +48,10 @@ async def upload_image(call: Call) -> Reply:
     "GET",
     "/staff/images",
     _STAFF_SESSION,
+    operation_id="listImages",
     summary="List your images",
     description="The newest first. `size` is in bytes.",
-    response_schema=reply_schema(images=list[ImageRecord]),
+    response_schema=reply_schema("ImageList", images=list[ImageRecord]),
     rule_codes=("staff_only",),
 )
 async def list_images(call: Call) -> Reply:
@@ -61,9 +63,10 @@ async def list_images(call: Call) -> Reply:
     "DELETE",
     "/staff/images/{name}",
     _STAFF_SESSION,
+    operation_id="deleteImage",
     summary="Delete an image of yours",
     description="Refused while your profile or your portfolio shows it.",
-    response_schema=reply_schema(success=Success),
+    response_schema=reply_schema("Success", success=Success),
     rule_codes=("image_in_use", "staff_only"),
     not_found_name="Image",
 )
@@ -79,6 +82,7 @@ async def delete_image(call: Call) -> Reply:
     "GET",
     "/media/{name}",
     PublicAccess(),
+    operation_id="getImage",
     summary="Show an image",
     description=(
         "Public by a name that cannot be guessed. It never changes and can be cached; with "

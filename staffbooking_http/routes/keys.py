@@ -19,6 +19,7 @@ from staffbooking_http.api.security_log import log_security_event
     "POST",
     "/api/keys",
     SessionAccess(check_user=api_keys.check_subscription),
+    operation_id="createApiKey",
     summary="Create an API key",
     shows_secret=True,
     description="The key itself is shown only in this response. An account has at most "
@@ -26,8 +27,11 @@ from staffbooking_http.api.security_log import log_security_event
     body=CreateApiKey,
     status=201,
     response_schema=reply_schema(
+        "NewApiKey",
         success=Success,
-        key=Annotated[str, JsonSchema(pattern="^ps_[0-9A-Za-z]{65}$")],
+        key=Annotated[
+            str, JsonSchema(pattern="^ps_[0-9A-Za-z]{65}$", examples=[f"ps_{'7Q2m4' * 13}"])
+        ],
         api_key=ApiKeyRecord,
     ),
     rule_codes=("too_many_keys", "subscription_required"),
@@ -43,8 +47,9 @@ async def create_key(call: Call) -> Reply:
     "GET",
     "/api/keys",
     SessionAccess(),
+    operation_id="listApiKeys",
     summary="List your API keys, masked",
-    response_schema=reply_schema(keys=list[ApiKeyRecord]),
+    response_schema=reply_schema("ApiKeyList", keys=list[ApiKeyRecord]),
 )
 async def list_keys(call: Call) -> Reply:
     found = await api_keys.list_keys(call.ports, call.user)
@@ -55,8 +60,9 @@ async def list_keys(call: Call) -> Reply:
     "DELETE",
     "/api/keys/{id}",
     SessionAccess(),
+    operation_id="revokeApiKey",
     summary="Revoke an API key",
-    response_schema=reply_schema(success=Success),
+    response_schema=reply_schema("Success", success=Success),
     not_found_name="API key",
 )
 async def revoke_key(call: Call) -> Reply:

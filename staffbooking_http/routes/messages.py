@@ -20,7 +20,8 @@ from staffbooking_http.api.response_schemas import (
 )
 
 _RESOURCE_NAME = "Conversation"
-_SENT_SCHEMA = reply_schema(success=Success, message=MessageRecord)
+_SENDING_CODES = ("content_blocked", "conversation_left")
+_SENT_SCHEMA = reply_schema("MessageReply", success=Success, message=MessageRecord)
 _REFUSAL_DESCRIPTION = (
     " A repeated `client_message_id` is stored once; with another content it is "
     "`idempotency_mismatch`. Refused as `content_blocked`: words that are not allowed here, and "
@@ -39,6 +40,7 @@ def _sent_reply(message: Message) -> Reply:
     "GET",
     "/messages",
     SessionAccess(),
+    operation_id="listConversations",
     summary="List your conversations",
     description=(
         "One conversation with each user with whom you share a booking, and the groups of "
@@ -46,7 +48,9 @@ def _sent_reply(message: Message) -> Reply:
         "companion who is no longer booked can read its messages up to that time."
     ),
     query=ListConversations,
-    response_schema=reply_schema(conversations=list[ConversationRecord], has_more=bool),
+    response_schema=reply_schema(
+        "ConversationPage", conversations=list[ConversationRecord], has_more=bool
+    ),
 )
 async def list_conversations(call: Call) -> Reply:
     limit = call.parsed_input.limit
@@ -64,6 +68,7 @@ async def _check_readable(call: Call) -> Reply:
     "GET",
     "/messages/conversation/{id}",
     SessionAccess(),
+    operation_id="getConversation",
     summary="Read the messages of a conversation",
     description=(
         "Oldest first: the latest messages, those before `before`, or those after `after`; "
@@ -73,7 +78,7 @@ async def _check_readable(call: Call) -> Reply:
     query=ReadHistory,
     check_target=_check_readable,
     response_schema=reply_schema(
-        conversation=ConversationRecord, messages=list[MessageRecord], has_more=bool
+        "History", conversation=ConversationRecord, messages=list[MessageRecord], has_more=bool
     ),
     not_found_name=_RESOURCE_NAME,
 )
@@ -107,13 +112,14 @@ async def _check_user(call: Call) -> Reply:
     "POST",
     "/messages/send/{id}",
     SessionAccess(),
+    operation_id="sendMessageToUser",
     summary="Send a message to a user",
     description="Between the two parties of a booking, whatever its status." + _REFUSAL_DESCRIPTION,
     body=SendMessage,
     status=201,
     check_target=_check_user,
     response_schema=_SENT_SCHEMA,
-    rule_codes=("message_to_oneself",),
+    rule_codes=(*_SENDING_CODES, "message_to_oneself", "no_shared_booking"),
     not_found_name="User",
 )
 async def send_to_user(call: Call) -> Reply:
@@ -134,11 +140,13 @@ async def _check_writable(call: Call) -> Reply:
     "POST",
     "/messages/conversation/{id}",
     SessionAccess(),
+    operation_id="sendMessage",
     summary="Send a message to a conversation",
     description="Sent to all current members." + _REFUSAL_DESCRIPTION,
     body=SendMessage,
     status=201,
     check_target=_check_writable,
+    rule_codes=_SENDING_CODES,
     response_schema=_SENT_SCHEMA,
     not_found_name=_RESOURCE_NAME,
 )

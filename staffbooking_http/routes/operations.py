@@ -11,7 +11,7 @@ from staffbooking_http.api.errors import unavailable_reply
 from staffbooking_http.api.response_schemas import reply_schema
 from staffbooking_http.docs import asyncapi
 
-_OK_SCHEMA = reply_schema(status=Literal["ok"])
+_OK_SCHEMA = reply_schema("Health", status=Literal["ok"])
 OK_BODY = codec.encode({"status": "ok"})
 
 
@@ -19,6 +19,7 @@ OK_BODY = codec.encode({"status": "ok"})
     "GET",
     "/healthz",
     PublicAccess(),
+    operation_id="checkLiveness",
     summary="Is the process alive?",
     response_schema=_OK_SCHEMA,
 )
@@ -30,6 +31,7 @@ async def check_liveness(_: Call) -> Reply:
     "GET",
     "/readyz",
     PublicAccess(),
+    operation_id="checkReadiness",
     summary="Can the service work?",
     description="503 while the database or its schema is missing, the database takes no changes, "
     "or the clock of the machine is wrong: then the error names the clock.",
@@ -49,6 +51,7 @@ async def check_readiness(call: Call) -> Reply:
     "GET",
     "/metrics",
     PublicAccess(),
+    operation_id="getMetrics",
     summary="Metrics for Prometheus",
     description="Requests by route and status, the channel, due work by kind, webhooks, and the "
     "difference between the machine's clock and the database's.",
@@ -70,17 +73,19 @@ async def read_metrics(call: Call) -> Reply:
     "GET",
     "/openapi.json",
     PublicAccess(),
+    operation_id="getOpenApi",
     summary="This interface as an OpenAPI document",
     response_schema={"type": "object"},
 )
 async def read_openapi(call: Call) -> Reply:
-    return Reply(200, call.site.openapi_document)
+    return Reply(200, call.site.encode_openapi())
 
 
 @endpoint(
     "GET",
     "/asyncapi.json",
     PublicAccess(),
+    operation_id="getAsyncApi",
     summary="The real-time channel as an AsyncAPI document",
     response_schema={"type": "object"},
 )

@@ -29,9 +29,10 @@ def _payout_account_record(call: Call, payee: Payee | None) -> PayoutAccountReco
     "GET",
     "/staff/payout-account",
     SessionAccess(check_user=require_staff),
+    operation_id="getPayoutAccount",
     summary="Read the status of your payout account",
     description="`needs` lists what the payment processor still requires.",
-    response_schema=reply_schema(payout_account=PayoutAccountRecord),
+    response_schema=reply_schema("OwnPayoutAccount", payout_account=PayoutAccountRecord),
     rule_codes=("staff_only",),
 )
 async def read_payout_account(call: Call) -> Reply:
@@ -43,6 +44,7 @@ async def read_payout_account(call: Call) -> Reply:
     "POST",
     "/staff/payout-account",
     SessionAccess(check_user=require_staff),
+    operation_id="openPayoutAccount",
     summary="Open or continue your payout account",
     calls_services=True,
     shows_secret=True,
@@ -53,6 +55,7 @@ async def read_payout_account(call: Call) -> Reply:
     body=OpenPayoutAccount,
     is_body_optional=True,
     response_schema=reply_schema(
+        "PayoutAccountReply",
         success=Success,
         payout_account=PayoutAccountRecord,
         onboarding_url=str,

@@ -20,6 +20,7 @@ async def _check_provider(call: Call) -> Reply:
     "POST",
     "/processor/{provider}/webhook",
     PublicAccess(),
+    operation_id="receiveProcessorEvent",
     summary="Receive an event of the payment processor",
     description=(
         "For the deployment's payment processor. `received` is the number of new events; "
@@ -27,7 +28,7 @@ async def _check_provider(call: Call) -> Reply:
     ),
     max_raw_bytes=MAX_PROCESSOR_EVENT_BYTES,
     check_target=_check_provider,
-    response_schema=reply_schema(received=int),
+    response_schema=reply_schema("ReceivedEvents", received=int),
     rule_codes=("bad_signature",),
     not_found_name="Processor",
 )

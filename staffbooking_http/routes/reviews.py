@@ -14,7 +14,7 @@ from staffbooking_http.api.response_schemas import (
     reply_schema,
 )
 
-_REVIEW_REPLY_SCHEMA = reply_schema(success=Success, review=ReviewRecord)
+_REVIEW_REPLY_SCHEMA = reply_schema("ReviewReply", success=Success, review=ReviewRecord)
 
 
 def _review_reply(review: Review, status: int) -> Reply:
@@ -33,13 +33,14 @@ async def _check_booking(call: Call) -> Reply:
     "POST",
     "/reviews/booking/{id}",
     SessionAccess(),
+    operation_id="createReview",
     summary="Review the other party of a completed booking",
     description="One review by each party; a blank comment counts as absent.",
     body=SubmitReview,
     status=201,
     check_target=_check_booking,
     response_schema=_REVIEW_REPLY_SCHEMA,
-    rule_codes=("booking_not_completed", "already_reviewed"),
+    rule_codes=("wrong_party", "booking_not_completed", "already_reviewed"),
     not_found_name="Booking",
 )
 async def submit_review(call: Call) -> Reply:
@@ -72,12 +73,18 @@ async def _first_review_reply(call: Call) -> Reply:
     "GET",
     "/reviews/user/{id}",
     ApiKeyOrSessionAccess(Permission.READ),
+    operation_id="listUserReviews",
     summary="List the reviews of a user",
     description="The newest first, with the aggregates of all reviews.",
     query=ListReviews,
     check_target=_first_review_reply,
     response_schema=reply_schema(
-        reviews=list[ReviewRecord], rating_avg=AverageRating, total_reviews=int, page=int, limit=int
+        "UserReviews",
+        reviews=list[ReviewRecord],
+        rating_avg=AverageRating,
+        total_reviews=int,
+        page=int,
+        limit=int,
     ),
     not_found_name="User",
 )
@@ -97,12 +104,13 @@ async def _check_review(call: Call) -> Reply:
     "POST",
     "/reviews/{id}/respond",
     SessionAccess(check_user=require_staff),
+    operation_id="respondToReview",
     summary="Respond to a review of yourself",
     description="One response per review, by the reviewed staff member.",
     body=RespondToReview,
     check_target=_check_review,
     response_schema=_REVIEW_REPLY_SCHEMA,
-    rule_codes=("already_responded",),
+    rule_codes=("staff_only", "wrong_party", "already_responded"),
     not_found_name="Review",
 )
 async def respond_to_review(call: Call) -> Reply:

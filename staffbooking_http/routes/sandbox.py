@@ -17,7 +17,7 @@ from staffbooking_http.api.response_schemas import (
     reply_schema,
 )
 
-_SUCCESS_SCHEMA = reply_schema(success=Success)
+_SUCCESS_SCHEMA = reply_schema("Success", success=Success)
 _CENTURY_SECONDS = 100 * 366 * 24 * 3600
 
 
@@ -56,9 +56,10 @@ class FaultRequest:
     "POST",
     "/sandbox/clock",
     PublicAccess(),
+    operation_id="moveClock",
     summary="Move the service's clock ahead",
     body=ClockRequest,
-    response_schema=reply_schema(now=Timestamp),
+    response_schema=reply_schema("ClockReply", now=Timestamp),
     rule_codes=("clock_backwards",),
 )
 async def move_clock(call: Call) -> Reply:
@@ -82,6 +83,7 @@ async def move_clock(call: Call) -> Reply:
     "POST",
     "/sandbox/chargebacks",
     PublicAccess(),
+    operation_id="setChargeback",
     summary="Open, win or lose a chargeback",
     body=ChargebackRequest,
     response_schema=_SUCCESS_SCHEMA,
@@ -98,6 +100,7 @@ async def set_chargeback(call: Call) -> Reply:
     "POST",
     "/sandbox/payments/faults",
     PublicAccess(),
+    operation_id="addFault",
     summary="Inject faults into the simulated processor",
     description=(
         "`op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, any, "
@@ -119,6 +122,7 @@ async def add_fault(call: Call) -> Reply:
     "DELETE",
     "/sandbox/payments/faults",
     PublicAccess(),
+    operation_id="clearFaults",
     summary="Remove all faults of the simulated processor",
     response_schema=_SUCCESS_SCHEMA,
 )

@@ -27,9 +27,10 @@ _RESOURCE_NAME = "Portfolio item"
     "GET",
     "/staff/profile",
     _STAFF_SESSION,
+    operation_id="getOwnProfile",
     summary="Read your profile",
     description="`missing` lists the fields that approval still requires.",
-    response_schema=reply_schema(profile=ProfileRecord),
+    response_schema=reply_schema("OwnProfile", profile=ProfileRecord),
     rule_codes=("staff_only",),
 )
 async def read_profile(call: Call) -> Reply:
@@ -42,13 +43,14 @@ async def read_profile(call: Call) -> Reply:
     "PUT",
     "/staff/profile",
     _STAFF_SESSION,
+    operation_id="updateOwnProfile",
     summary="Change your profile",
     description=(
         "Absent fields keep their values. An operator approves a new profile; later changes "
         "keep the approval. An image under `media/` must be one that you uploaded."
     ),
     body=ChangeProfile,
-    response_schema=reply_schema(success=Success, profile=ProfileRecord),
+    response_schema=reply_schema("ProfileReply", success=Success, profile=ProfileRecord),
     rule_codes=("staff_only",),
 )
 async def change_profile(call: Call) -> Reply:
@@ -64,9 +66,10 @@ async def change_profile(call: Call) -> Reply:
     "GET",
     "/staff/availability",
     _STAFF_SESSION,
+    operation_id="getOwnAvailability",
     summary="Read the hours that you set",
     description="The hours as set, without bookings. No weekly hours at all mean free all day.",
-    response_schema=reply_schema(availability=AvailabilityRecord),
+    response_schema=reply_schema("OwnAvailability", availability=AvailabilityRecord),
     rule_codes=("staff_only",),
 )
 async def read_availability(call: Call) -> Reply:
@@ -79,6 +82,7 @@ async def read_availability(call: Call) -> Reply:
     "PUT",
     "/staff/availability",
     _STAFF_SESSION,
+    operation_id="setOwnAvailability",
     summary="Replace the hours that you set",
     description=(
         "Local times of the timezone. An override replaces the weekly hours of its date; "
@@ -86,7 +90,9 @@ async def read_availability(call: Call) -> Reply:
         "Buffer, notice and horizon limit what can be requested."
     ),
     body=SetAvailability,
-    response_schema=reply_schema(success=Success, availability=AvailabilityRecord),
+    response_schema=reply_schema(
+        "AvailabilityReply", success=Success, availability=AvailabilityRecord
+    ),
     rule_codes=("staff_only",),
 )
 async def set_availability(call: Call) -> Reply:
@@ -102,9 +108,10 @@ async def set_availability(call: Call) -> Reply:
     "GET",
     "/staff/portfolio",
     _STAFF_SESSION,
+    operation_id="listOwnPortfolio",
     summary="List your portfolio",
     description="The newest first. Other users see approved items only.",
-    response_schema=reply_schema(items=list[OwnPortfolioItemRecord]),
+    response_schema=reply_schema("Portfolio", items=list[OwnPortfolioItemRecord]),
     rule_codes=("staff_only",),
 )
 async def list_portfolio(call: Call) -> Reply:
@@ -116,11 +123,14 @@ async def list_portfolio(call: Call) -> Reply:
     "POST",
     "/staff/portfolio",
     _STAFF_SESSION,
+    operation_id="addPortfolioItem",
     summary="Add an item to your portfolio",
     description="An operator must approve it. A portfolio has at most {max_portfolio_items} items.",
     body=AddPortfolioItem,
     status=201,
-    response_schema=reply_schema(success=Success, item=OwnPortfolioItemRecord),
+    response_schema=reply_schema(
+        "PortfolioItemReply", success=Success, item=OwnPortfolioItemRecord
+    ),
     rule_codes=("too_many_portfolio_items", "staff_only"),
 )
 async def add_item(call: Call) -> Reply:
@@ -132,8 +142,9 @@ async def add_item(call: Call) -> Reply:
     "DELETE",
     "/staff/portfolio/{id}",
     _STAFF_SESSION,
+    operation_id="removePortfolioItem",
     summary="Remove an item from your portfolio",
-    response_schema=reply_schema(success=Success),
+    response_schema=reply_schema("Success", success=Success),
     rule_codes=("staff_only",),
     not_found_name=_RESOURCE_NAME,
 )

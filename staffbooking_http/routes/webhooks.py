@@ -18,8 +18,8 @@ from staffbooking_core.representations.json_types import (
 )
 from staffbooking_core.representations.webhooks import (
     DeliveryRecord,
+    TrialDeliveryRecord,
     WebhookRecord,
-    WebhookTestRecord,
     delivery_record,
     webhook_record,
     webhook_test_record,
@@ -41,8 +41,9 @@ _WRITE_ACCESS = ApiKeyOrSessionAccess(
     Permission.BOOK, check_subscription, rate_limit_name="webhooks"
 )
 
-_Secret = Annotated[str, JsonSchema(pattern="^whsec_")]
-_WEBHOOK_REPLY_SCHEMA = reply_schema(success=Success, webhook=WebhookRecord)
+_Event = Annotated[EventRecord, JsonSchema(title="Event")]
+_Secret = Annotated[str, JsonSchema(pattern="^whsec_", examples=["whsec_7q2m4x9t6hvc"])]
+_WEBHOOK_REPLY_SCHEMA = reply_schema("WebhookReply", success=Success, webhook=WebhookRecord)
 
 
 async def _check_owner(call: Call) -> Reply:
@@ -57,6 +58,7 @@ async def _check_owner(call: Call) -> Reply:
     "POST",
     "/api/webhooks",
     _WRITE_ACCESS,
+    operation_id="createWebhook",
     summary="Register a webhook endpoint",
     shows_secret=True,
     description=(
@@ -67,7 +69,9 @@ async def _check_owner(call: Call) -> Reply:
     ),
     body=CreateWebhook,
     status=201,
-    response_schema=reply_schema(success=Success, webhook=WebhookRecord, secret=_Secret),
+    response_schema=reply_schema(
+        "NewWebhook", success=Success, webhook=WebhookRecord, secret=_Secret
+    ),
     rule_codes=("too_many_webhooks",),
 )
 async def register_webhook(call: Call) -> Reply:
@@ -80,9 +84,10 @@ async def register_webhook(call: Call) -> Reply:
     "GET",
     "/api/webhooks",
     _READ_ACCESS,
+    operation_id="listWebhooks",
     summary="List your webhook endpoints",
     description="The oldest first.",
-    response_schema=reply_schema(webhooks=list[WebhookRecord]),
+    response_schema=reply_schema("WebhookList", webhooks=list[WebhookRecord]),
 )
 async def list_webhooks(call: Call) -> Reply:
     found = await endpoints.list_endpoints(call.ports, call.user)
@@ -93,6 +98,7 @@ async def list_webhooks(call: Call) -> Reply:
     "PATCH",
     "/api/webhooks/{id}",
     _WRITE_ACCESS,
+    operation_id="updateWebhook",
     summary="Change, pause or enable a webhook endpoint",
     description=(
         "Absent fields keep their values; an empty `description` removes it. With `active` false "
@@ -115,9 +121,10 @@ async def change_webhook(call: Call) -> Reply:
     "DELETE",
     "/api/webhooks/{id}",
     _WRITE_ACCESS,
+    operation_id="deleteWebhook",
     summary="Delete a webhook endpoint",
     description="Its undelivered deliveries are cancelled.",
-    response_schema=reply_schema(success=Success),
+    response_schema=reply_schema("Success", success=Success),
     not_found_name=_RESOURCE_NAME,
 )
 async def delete_webhook(call: Call) -> Reply:
@@ -132,6 +139,7 @@ async def delete_webhook(call: Call) -> Reply:
     "POST",
     "/api/webhooks/{id}/rotate-secret",
     _WRITE_ACCESS,
+    operation_id="rotateWebhookSecret",
     summary="Create a new secret",
     check_target=_check_owner,
     shows_secret=True,
@@ -139,7 +147,9 @@ async def delete_webhook(call: Call) -> Reply:
         "It is shown only in this response. Until `previous_valid_until`, or until it is "
         "activated, `X-Webhook-Signature` uses the old secret and `webhook-signature` both."
     ),
-    response_schema=reply_schema(success=Success, secret=_Secret, previous_valid_until=Timestamp),
+    response_schema=reply_schema(
+        "NewSecret", success=Success, secret=_Secret, previous_valid_until=Timestamp
+    ),
     not_found_name=_RESOURCE_NAME,
 )
 async def rotate_secret(call: Call) -> Reply:
@@ -154,6 +164,7 @@ async def rotate_secret(call: Call) -> Reply:
     "POST",
     "/api/webhooks/{id}/activate-secret",
     _WRITE_ACCESS,
+    operation_id="activateWebhookSecret",
     summary="Sign with the new secret only, from now on",
     check_target=_check_owner,
     response_schema=_WEBHOOK_REPLY_SCHEMA,
@@ -172,6 +183,7 @@ async def activate_secret(call: Call) -> Reply:
     "POST",
     "/api/webhooks/{id}/test",
     _WRITE_ACCESS,
+    operation_id="tryWebhook",
     summary="Send a test event now",
     check_target=_check_owner,
     calls_services=True,
@@ -179,7 +191,7 @@ async def activate_secret(call: Call) -> Reply:
         "One attempt, even if the endpoint is paused or disabled; a failure is not counted. "
         "`success` says whether it was received."
     ),
-    response_schema=reply_schema(success=bool, delivery=WebhookTestRecord),
+    response_schema=reply_schema("TrialDeliveryReply", success=bool, delivery=TrialDeliveryRecord),
     not_found_name=_RESOURCE_NAME,
 )
 async def send_test_event(call: Call) -> Reply:
@@ -193,12 +205,13 @@ async def send_test_event(call: Call) -> Reply:
     "GET",
     "/api/webhooks/{id}/deliveries",
     _READ_ACCESS,
+    operation_id="listDeliveries",
     summary="List the deliveries of a webhook endpoint",
     description="The newest first, each with its attempts. They are kept for "
     "{webhook_delivery_retention}.",
     query=ListDeliveries,
     check_target=_check_owner,
-    response_schema=reply_schema(deliveries=list[DeliveryRecord], has_more=bool),
+    response_schema=reply_schema("DeliveryPage", deliveries=list[DeliveryRecord], has_more=bool),
     not_found_name=_RESOURCE_NAME,
 )
 async def list_deliveries(call: Call) -> Reply:
@@ -213,13 +226,14 @@ async def list_deliveries(call: Call) -> Reply:
     "POST",
     "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver",
     _WRITE_ACCESS,
+    operation_id="redeliver",
     summary="Redeliver an event",
     check_target=_check_owner,
     description=(
         "The same id and bytes, with the usual retries, at once, or when the endpoint is active "
         "again. A failure is not counted. A delivery that is still pending is left unchanged."
     ),
-    response_schema=reply_schema(success=Success, delivery=DeliveryRecord),
+    response_schema=reply_schema("DeliveryReply", success=Success, delivery=DeliveryRecord),
     not_found_name="Delivery",
 )
 async def redeliver(call: Call) -> Reply:
@@ -236,6 +250,7 @@ async def redeliver(call: Call) -> Reply:
     "GET",
     "/api/events",
     ApiKeyOrSessionAccess(Permission.READ, check_subscription),
+    operation_id="listEvents",
     summary="Read the events that webhooks deliver",
     description=(
         "The events of your bookings, for admins of all; the oldest first: the first five kinds, "
@@ -243,7 +258,7 @@ async def redeliver(call: Call) -> Reply:
         "the next page: no event is ever inserted before one that was returned."
     ),
     query=ReadEvents,
-    response_schema=reply_schema(events=list[EventRecord], has_more=bool),
+    response_schema=reply_schema("EventPage", events=list[_Event], has_more=bool),
     rule_codes=("unknown_event",),
 )
 async def list_events(call: Call) -> Reply:

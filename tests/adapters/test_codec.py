@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.testing.builders import DAY, HOUR, make_calendar
 from staffbooking_core.domain.companions.availability import (
     Calendar,
     DateOverride,
@@ -16,7 +17,6 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
 )
 from staffbooking_core.domain.companions.search_index import MAX_CACHEABLE_SLOTS, is_cacheable
-from tests.support.builders import DAY, HOUR, make_calendar
 
 START = datetime(2027, 3, 1, 9, tzinfo=UTC)
 

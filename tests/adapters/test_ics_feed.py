@@ -11,10 +11,10 @@ from vobject.base import readOne
 
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.ics.feed import write_feed
+from staffbooking_adapters.testing.builders import DAY, NOW, make_booking
 from staffbooking_core.domain.bookings.booking import TimelineEntry
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.availability import Interval
-from tests.support.builders import DAY, NOW, make_booking
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from staffbooking_adapters.notify.log import LogNotifier
-from tests.support.notifications import make_email
+from staffbooking_adapters.testing.builders_notifications import make_email
 
 pytestmark = pytest.mark.anyio
 

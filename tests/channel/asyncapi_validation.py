@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema_rs
 from attrs import define, field
 
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_http.docs import asyncapi
-from tests.support.builders import POLICY
 
 ASYNCAPI_DOCUMENT = asyncapi.build_document(POLICY)
 JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"

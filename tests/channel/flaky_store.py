@@ -10,9 +10,9 @@ import anyio
 from attrs import define, field
 
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import ReadView, Transaction
-from tests.support.builders import POLICY
 
 T = TypeVar("T")
 

@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from staffbooking_adapters.testing.builders import add_session
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
@@ -30,7 +31,6 @@ from tests.channel.scenarios import (
     TransportDriver,
     make_frame,
 )
-from tests.support.builders import add_session
 from tests.support.channel_deployment import serve_channel
 
 # Without a socket -------------------------------------------------------------------------

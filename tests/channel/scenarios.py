@@ -17,6 +17,14 @@ import anyio
 import pytest
 from attrs import define, evolve, field, frozen
 
+from staffbooking_adapters.testing.builders import (
+    HOUR,
+    MINUTE,
+    POLICY,
+    SECOND,
+    add_companion,
+    add_user,
+)
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit
@@ -28,7 +36,6 @@ from staffbooking_core.representations.messaging import message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from tests.channel.asyncapi_validation import FrameValidator
-from tests.support.builders import HOUR, MINUTE, POLICY, SECOND, add_companion, add_user
 from tests.support.memory_deployment import BookingScenario, actor_of, memory_ports
 from tests.support.message_doubles import SimpleContentFilter
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import MINUTE, POLICY, SECOND
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.bookings import disabling
 from tests.channel.scenarios import ScenarioStage, make_frame, presence_frame, scenario
-from tests.support.builders import MINUTE, POLICY, SECOND
 
 SMALL_RATE_LIMIT = {
     "limits": evolve(POLICY.limits, channel=RateLimit("channel", 4, MINUTE)),

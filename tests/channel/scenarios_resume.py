@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 
+from staffbooking_adapters.testing.builders import SECOND
 from tests.channel.scenarios import (
     ScenarioStage,
     new_message_frame,
@@ -12,7 +13,6 @@ from tests.channel.scenarios import (
     scenario,
     typing_frame,
 )
-from tests.support.builders import SECOND
 
 # Resuming ---------------------------------------------------------------------------------
 

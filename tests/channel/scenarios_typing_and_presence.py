@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from staffbooking_adapters.testing.builders import POLICY, SECOND
 from staffbooking_core.usecases.messaging import messages
 from tests.channel.scenarios import (
     UNKNOWN_ID,
@@ -11,7 +12,6 @@ from tests.channel.scenarios import (
     scenario,
     typing_frame,
 )
-from tests.support.builders import POLICY, SECOND
 
 TYPING_TIMEOUT, RESUME_GRACE_PERIOD = POLICY.typing_timeout, POLICY.presence_grace_period
 

@@ -12,6 +12,7 @@ import jsonschema_rs
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import MINUTE, POLICY
 from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
@@ -23,7 +24,6 @@ from tests.channel.scenario_drivers import connect_directly
 from tests.channel.scenarios import make_scenario_ports, run_scenario
 from tests.channel.test_socketio_node import node_folder
 from tests.http.deployment import HttpDeployment
-from tests.support.builders import MINUTE, POLICY
 from tests.support.virtual_loop import VirtualTimeLoop
 
 __all__ = ["node_folder"]

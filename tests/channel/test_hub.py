@@ -12,6 +12,8 @@ import anyio
 import pytest
 from attrs import define, evolve, frozen
 
+from staffbooking_adapters.testing.builders import HOUR, POLICY, add_session
+from staffbooking_adapters.testing.builders_messages import add_direct, add_messages_by
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.messaging.conversations import Conversation, Message
 from staffbooking_core.errors import Conflict, ConstraintViolated, StoreUnavailable
@@ -31,9 +33,7 @@ from tests.channel.scenarios import (
     make_frame,
     new_message_frame,
 )
-from tests.support.builders import HOUR, POLICY, add_session
 from tests.support.memory_deployment import memory_ports
-from tests.support.messages import add_direct, add_messages_by
 from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio

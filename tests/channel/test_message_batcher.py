@@ -10,6 +10,7 @@ import anyio
 import pytest
 from attrs import frozen
 
+from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
 from staffbooking_core.ports import Ports
@@ -18,7 +19,6 @@ from staffbooking_core.usecases.messaging.messages import MessageDraft, Screened
 from staffbooking_http.channel.message_batcher import MESSAGE_BATCH_SIZE, MessageBatcher
 from tests.channel.flaky_store import FlakyStore, PauseHook
 from tests.support.memory_deployment import memory_ports
-from tests.support.messages import add_direct
 from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio

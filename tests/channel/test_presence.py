@@ -10,13 +10,13 @@ import anyio
 import pytest
 from attrs import frozen
 
+from staffbooking_adapters.testing.builders import POLICY, SECOND
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_http.channel.presence import Presence
 from tests.channel.flaky_store import FlakyStore, PauseHook
-from tests.support.builders import POLICY, SECOND
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
 from tests.support.message_doubles import RecordingSubscriber
 from tests.support.virtual_loop import VirtualTimeLoop

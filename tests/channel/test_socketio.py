@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import SECOND
 from staffbooking_core.representations.channel import ClientEvent
 from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio
@@ -22,7 +23,6 @@ from tests.channel.socketio_clients import (
     connect_raw_client,
 )
 from tests.http.deployment import HttpDeployment
-from tests.support.builders import SECOND
 from tests.support.channel_deployment import (
     ChannelServer,
     add_shared_conversation,

@@ -11,6 +11,7 @@ import pytest
 import socketio
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_core.errors import StoreUnavailable
 from tests.channel.socketio_clients import (
     SOCKETIO_PATH,
@@ -19,7 +20,6 @@ from tests.channel.socketio_clients import (
     connect_polling_client,
 )
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body
-from tests.support.builders import POLICY
 from tests.support.channel_deployment import (
     RECEIVE_TIMEOUT_SECONDS,
     ChannelServer,

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 
+from staffbooking_adapters.testing.builders import SECOND
 from staffbooking_core.representations.channel import ClientEvent, CloseCode
 from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio_client, socketio_engine
@@ -25,7 +26,6 @@ from tests.channel.socketio_clients import (
     connect_raw_client,
 )
 from tests.http.deployment import HttpDeployment, error_body
-from tests.support.builders import SECOND
 from tests.support.channel_deployment import (
     ChannelServer,
     add_shared_conversation,

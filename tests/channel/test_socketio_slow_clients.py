@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from staffbooking_adapters.testing.builders_messages import add_messages_by
 from staffbooking_core.domain.messaging.conversations import Conversation
 from staffbooking_http.channel import socketio, socketio_engine
 from staffbooking_http.channel.socketio_client import MAX_QUEUED_BYTES
@@ -32,7 +33,6 @@ from tests.support.channel_deployment import (
     relax_limits,
     serve_channel,
 )
-from tests.support.messages import add_messages_by
 
 pytestmark = pytest.mark.anyio
 

@@ -9,13 +9,13 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.chat.local import LocalChat
+from staffbooking_adapters.testing.builders import SECOND
 from staffbooking_core.domain.accounts.users import hash_session_token
 from staffbooking_core.ports import Store
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_core.usecases.bookings import disabling
 from tests.contract.stores import STORES, open_sql_store, store_url
 from tests.http.deployment import HttpDeployment
-from tests.support.builders import SECOND
 from tests.support.channel_deployment import (
     ChannelServer,
     add_shared_conversation,

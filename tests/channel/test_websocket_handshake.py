@@ -12,12 +12,12 @@ import pytest
 from attrs import evolve
 from websockets.exceptions import InvalidStatus
 
+from staffbooking_adapters.testing.builders import POLICY, SECOND
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_http.server import http_protocol
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body
 from tests.http.server.test_server import raw
-from tests.support.builders import POLICY, SECOND
 from tests.support.channel_deployment import (
     RECEIVE_TIMEOUT_SECONDS,
     ChannelServer,

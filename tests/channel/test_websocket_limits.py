@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import MINUTE, SECOND
 from staffbooking_core.representations.channel import ClientEvent
 from staffbooking_core.usecases.messaging import channel
 from tests.http.deployment import HttpDeployment
-from tests.support.builders import MINUTE, SECOND
 from tests.support.channel_deployment import (
     WebSocketClient,
     add_shared_conversation,

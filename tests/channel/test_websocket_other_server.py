@@ -11,6 +11,7 @@ import anyio
 import pytest
 import uvicorn
 
+from staffbooking_adapters.testing.builders_messages import add_messages_by
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, Frame, ServerEvent
 from staffbooking_http.app import StaffbookingApp, create_app
 from staffbooking_http.channel import outbound
@@ -19,7 +20,6 @@ from staffbooking_http.channel.outbound import MAX_UNREAD_BYTES, QueuedOutbound
 from tests.channel.raw_clients import connect_idle_client, wait_until_offline
 from tests.http.deployment import HttpDeployment
 from tests.support.channel_deployment import ChannelServer, add_shared_conversation, relax_limits
-from tests.support.messages import add_messages_by
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from attrs import field, frozen
 
+from staffbooking_adapters.testing.builders_messages import add_messages_by
 from staffbooking_core.domain.messaging.conversations import Conversation
 from staffbooking_core.representations.channel import ClientEvent, CloseCode
 from staffbooking_http.channel import uvicorn_protocol
@@ -26,7 +27,6 @@ from tests.support.channel_deployment import (
     relax_limits,
     serve_channel,
 )
-from tests.support.messages import add_messages_by
 
 pytestmark = pytest.mark.anyio
 

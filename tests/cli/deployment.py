@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from staffbooking_adapters import memory_ports
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SystemIds
+from staffbooking_adapters.testing.builders import DAY, add_companion, add_user
 from staffbooking_cli.app import app
 from staffbooking_core.domain.accounts.users import Actor, Role, User
 from staffbooking_core.domain.bookings.booking import Booking
@@ -24,7 +25,6 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work, sandbox
 from staffbooking_core.usecases.bookings import actions, disputes, requests
-from tests.support.builders import DAY, add_companion, add_user
 
 T = TypeVar("T")
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    add_booking,
+    make_posting,
+    next_revision,
+    save_booking,
+)
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.usecases.payments import ledger_check as ledger_use
 from tests.cli.deployment import (
@@ -12,7 +18,6 @@ from tests.cli.deployment import (
     add_paid_booking,
     add_requested_booking,
 )
-from tests.support.builders import add_booking, make_posting, next_revision, save_booking
 
 
 def test_bookings_are_listed(deployment: CliDeployment) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from staffbooking_adapters.testing.builders import add_companion
 from staffbooking_core.domain.companions.companion import Approval
 from tests.cli.deployment import CliDeployment
-from tests.support.builders import add_companion
 
 
 def test_companions_are_listed(deployment: CliDeployment) -> None:

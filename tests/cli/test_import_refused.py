@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_user
 from tests.cli.deployment import CliDeployment
 from tests.cli.import_files import FORMATS, MIA, as_csv, as_lines, imported, person, skipped
-from tests.support.builders import add_user
 
 BAD = {
     "missing": ({"timezone": None}, "timezone: is required"),

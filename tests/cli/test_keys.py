@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_subscriber, add_user
 from staffbooking_core.domain.accounts.api_keys import is_well_formed_api_key, mask_api_key
 from tests.cli.deployment import CliDeployment
-from tests.support.builders import add_subscriber, add_user
 
 EMAIL = "agency@example.com"
 CREATE = ("keys", "create", EMAIL, "--name", "Back office", "--permission", "read")

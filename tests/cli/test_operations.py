@@ -14,6 +14,13 @@ from staffbooking_adapters import wiring
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SystemClock
+from staffbooking_adapters.testing.builders import HOUR, MINUTE, SECOND
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    place_events,
+)
 from staffbooking_cli.commands import doctor
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.payments.processor import ProcessorMisconfigured, Unknown
@@ -22,8 +29,6 @@ from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import CheckupFinding
 from staffbooking_core.usecases.bookings import actions, disabling
 from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
-from tests.support.builders import HOUR, MINUTE, SECOND
-from tests.support.webhooks import add_delivery, add_endpoint, add_event, place_events
 
 LACKING = "the database has no schema yet: run `staffbooking db upgrade`"
 

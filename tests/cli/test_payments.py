@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.testing.builders import make_posting, next_revision, save_booking
 from staffbooking_core.domain.payments.processor import (
     OperationKey,
     OperationKind,
@@ -16,7 +17,6 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.usecases.bookings import actions
 from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
-from tests.support.builders import make_posting, next_revision, save_booking
 
 FOREIGN = 99_999
 """The id of an operation that the service did not create."""

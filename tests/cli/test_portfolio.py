@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+from staffbooking_adapters.testing.builders import add_companion
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from staffbooking_core.ports import Ports
 from tests.cli.deployment import CliDeployment
-from tests.support.builders import add_companion
-from tests.support.portfolio import add_portfolio_item
 
 
 async def add(ports: Ports) -> PortfolioItem:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.inputs import SubmitReview
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.companions import reviews
 from tests.cli.deployment import BookedParties, CliDeployment, add_completed_booking
-from tests.support.builders import add_user
 
 
 async def reviewed(ports: Ports) -> tuple[BookedParties, Review, Review]:

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from staffbooking_adapters.inputs import structure
+from staffbooking_adapters.testing.builders import add_user
 from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample import guide, seed
 from staffbooking_cli.sample.cast import (
@@ -26,7 +27,6 @@ from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.companions import imports, search as finding
 from tests.cli.deployment import make_cli_ports
-from tests.support.builders import add_user
 
 pytestmark = pytest.mark.anyio
 

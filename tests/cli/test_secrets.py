@@ -8,6 +8,8 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
+from staffbooking_adapters.testing.builders import HOUR, add_user
+from staffbooking_adapters.testing.builders_webhooks import ENDPOINT_SECRET, add_endpoint
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_cli.commands import secrets
 from staffbooking_core.domain.accounts.users import Role
@@ -19,10 +21,8 @@ from staffbooking_core.usecases.companions import calendar_subscriptions
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from tests.cli.deployment import CliDeployment
-from tests.support.builders import HOUR, add_user
 from tests.support.ics import make_ics_calendar
 from tests.support.memory_deployment import actor_of
-from tests.support.webhooks import ENDPOINT_SECRET, add_endpoint
 
 NOTHING = {"resealed": 0, "broken": [], "calendars": {"resealed": 0, "broken": []}}
 OTHER = ENDPOINT_SECRET.replace("c2", "d2")

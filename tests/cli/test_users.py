@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking, add_companion, add_user
 from staffbooking_core.usecases.accounts import administration
 from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
-from tests.support.builders import add_booking, add_companion, add_user
 
 ADA = ("ada@example.com", "--first-name", "Ada", "--last-name", "Okoro")
 

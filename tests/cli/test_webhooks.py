@@ -14,6 +14,13 @@ import pytest
 from staffbooking_adapters import wiring
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.testing.builders import MINUTE, SECOND, add_subscriber
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    make_attempt,
+)
 from staffbooking_cli.commands import webhooks
 from staffbooking_cli.commands.webhooks import AttemptLog
 from staffbooking_core.domain.accounts.users import Role
@@ -28,9 +35,7 @@ from tests.cli.processes import (
     run_to_end,
     stop_process,
 )
-from tests.support.builders import MINUTE, SECOND, add_subscriber
 from tests.support.memory_deployment import memory_ports
-from tests.support.webhooks import add_delivery, add_endpoint, add_event, make_attempt
 
 URL = "https://crm.example.com/in"
 OWNER = "agency@example.com"

@@ -19,8 +19,8 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
 from staffbooking_adapters.sql.store import SqlStore, open_store
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_core.ports import Admission, Hints, ReadView, Store
-from tests.support.builders import POLICY
 from tests.support.migrated_databases import MigratedDatabase
 
 

@@ -14,6 +14,18 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.engine.open import Statement
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.store import SqlStore
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_api_key,
+    add_companion,
+    add_user,
+    make_audit_entry,
+    make_payee,
+)
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
 from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.bookings.lifecycle import Trigger
@@ -33,16 +45,6 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries
 from staffbooking_core.usecases.webhooks import endpoints
 from tests.contract.stores import OpenStore
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    NOW,
-    add_api_key,
-    add_companion,
-    add_user,
-    make_audit_entry,
-    make_payee,
-)
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,
@@ -50,8 +52,6 @@ from tests.support.memory_deployment import (
     memory_ports,
 )
 from tests.support.pdfs import make_pdf
-from tests.support.portfolio import add_portfolio_item
-from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 

@@ -30,6 +30,20 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_retry,
     is_waiting_delivery,
 )
+from staffbooking_adapters.testing.builders import (
+    HOUR,
+    NOW,
+    POLICY,
+    SECOND,
+    add_companion,
+    add_session,
+    add_user,
+    make_booking,
+    make_booking_write,
+    make_checkout_command,
+    make_payee,
+)
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint, make_new_delivery
 from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
@@ -63,20 +77,6 @@ from tests.contract.webhooks.delivery_helpers import (
     deliveries_of,
     save_deliveries,
 )
-from tests.support.builders import (
-    HOUR,
-    NOW,
-    POLICY,
-    SECOND,
-    add_companion,
-    add_session,
-    add_user,
-    make_booking,
-    make_booking_write,
-    make_checkout_command,
-    make_payee,
-)
-from tests.support.webhooks import add_endpoint, make_new_delivery
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,17 @@ from typing import Any
 import pytest
 from attrs import evolve, fields
 
+from staffbooking_adapters.testing.builders import (
+    NOW,
+    add_api_key,
+    add_booking,
+    add_companion,
+    add_session,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_messages import add_direct, add_messages_by
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry
 from staffbooking_core.domain.bookings.disputes import NewDisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
@@ -21,17 +32,6 @@ from staffbooking_core.domain.privacy import (
     erase_user,
 )
 from staffbooking_core.ports import ImportProgress, SkippedRow
-from tests.support.builders import (
-    NOW,
-    add_api_key,
-    add_booking,
-    add_companion,
-    add_session,
-    add_user,
-)
-from tests.support.messages import add_direct, add_messages_by
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 

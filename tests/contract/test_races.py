@@ -18,6 +18,21 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    POLICY,
+    add_booking,
+    add_companion,
+    add_user,
+    make_booking_write,
+    make_calendar,
+    make_lease,
+    make_refund_order,
+    make_stored_response,
+    next_revision,
+)
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
@@ -39,21 +54,6 @@ from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import reviews
 from tests.contract.companions.booked_days import add_accepted_booking, change_companion
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    NOW,
-    POLICY,
-    add_booking,
-    add_companion,
-    add_user,
-    make_booking_write,
-    make_calendar,
-    make_lease,
-    make_refund_order,
-    make_stored_response,
-    next_revision,
-)
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
 pytestmark = pytest.mark.anyio

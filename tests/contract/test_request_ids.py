@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import NOW, add_booking, make_lease, make_refund_order
+from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+)
 from staffbooking_core.ports import Store
 from staffbooking_core.request_context import caused_by_request
 from tests.contract.stores import read_store
-from tests.support.builders import NOW, add_booking, make_lease, make_refund_order
-from tests.support.notifications import add_notification, make_notification
-from tests.support.webhooks import add_delivery, add_endpoint, add_event, claim_endpoint_batches
 
 pytestmark = pytest.mark.anyio
 

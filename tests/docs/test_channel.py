@@ -20,6 +20,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
+from staffbooking_adapters.testing.builders import POLICY, add_companion, add_user
+from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
@@ -38,10 +40,8 @@ from tests.channel.scenario_drivers import connect_directly
 from tests.channel.test_socketio_node import node_folder
 from tests.http.conftest import world
 from tests.http.deployment import TEST_PASSWORD, HttpDeployment
-from tests.support.builders import POLICY, add_companion, add_user
 from tests.support.channel_deployment import RECEIVE_TIMEOUT_SECONDS, serve_channel
 from tests.support.memory_deployment import memory_ports
-from tests.support.messages import add_direct
 
 __all__ = ["node_folder", "world"]
 

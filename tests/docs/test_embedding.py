@@ -15,11 +15,11 @@ from attrs import evolve
 from litestar.testing import AsyncTestClient
 
 from staffbooking_adapters import memory_ports
+from staffbooking_adapters.testing.builders import DAY
 from staffbooking_core import Ports, errors
 from staffbooking_core.errors import InvalidInput, StaffbookingError
+from staffbooking_core.representations.errors import STATUS_BY_ERROR
 from staffbooking_core.usecases.payments.ledger_check import check_ledger
-from staffbooking_http.api.errors import STATUS_BY_ERROR
-from tests.support.builders import DAY
 from tests.support.memory_deployment import make_booking_scenario
 
 pytestmark = pytest.mark.anyio

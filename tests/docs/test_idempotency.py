@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from staffbooking_adapters.testing.builders import HOUR, POLICY, SECOND
 from staffbooking_http.api.idempotency import MAX_KEY_LENGTH
-from tests.support.builders import HOUR, POLICY, SECOND
 
 PAGE = " ".join(
     (Path(__file__).parents[2] / "docs/idempotency.md").read_text(encoding="utf-8").split()

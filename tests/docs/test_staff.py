@@ -13,11 +13,11 @@ import pytest
 from typer.models import CommandInfo
 
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_cli.commands import companions, portfolio
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
 from tests.http.deployment import HttpDeployment, json_body
-from tests.support.builders import POLICY
 from tests.support.pictures import make_image_bytes
 
 pytestmark = pytest.mark.anyio

@@ -20,6 +20,7 @@ import pytest
 from typer.models import CommandInfo
 
 from staffbooking_adapters.codec import decode, encode
+from staffbooking_adapters.testing.builders import NOW, POLICY, make_booking
 from staffbooking_cli.commands import doctor, secrets, webhooks
 from staffbooking_core.domain.bookings.booking import TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
@@ -33,7 +34,6 @@ from staffbooking_core.representations import events
 from staffbooking_core.webhook_receiver import RefusalReason, WebhookReceiver
 from staffbooking_http.api import metrics
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
-from tests.support.builders import NOW, POLICY, make_booking
 from tests.support.required_tools import skip_or_fail
 
 ROOT = Path(__file__).parents[2]
@@ -297,11 +297,11 @@ def test_the_signatures_can_be_made_by_hand(vector, tmp_path):
 
 
 @pytest.fixture
-def example() -> Iterator[tuple[subprocess.Popen[str], int]]:
+def example(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """The receiver process with two secrets, and its port."""
     with subprocess.Popen(
-        [sys.executable, "docs/examples/receiver.py", "0"],
-        cwd=ROOT,
+        [sys.executable, ROOT / "docs/examples/receiver.py", "0"],
+        cwd=tmp_path,
         env=os.environ | {"WEBHOOK_SECRET": f"{SECRET},{OTHER}", "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -7,6 +7,16 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    NOW,
+    make_booking,
+    make_checkout_command,
+    make_companion,
+    make_payee,
+    make_user,
+)
+from staffbooking_adapters.testing.builders_reviews import make_review
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus, TimelineEntry
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
@@ -21,16 +31,6 @@ from staffbooking_core.domain.privacy import (
     erase_user,
     has_open_obligations,
 )
-from tests.support.builders import (
-    DAY,
-    NOW,
-    make_booking,
-    make_checkout_command,
-    make_companion,
-    make_payee,
-    make_user,
-)
-from tests.support.reviews import make_review
 
 SETTLED = {
     "status": BookingStatus.COMPLETED,

@@ -12,6 +12,7 @@ from random import Random
 from attrs import evolve
 from hypothesis import example, given, settings, strategies as st
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, POLICY, make_booking
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import (
     TRANSITIONS,
@@ -39,7 +40,6 @@ from staffbooking_core.domain.reconciliation.statement import find_differences
 from staffbooking_core.domain.shared.money import split_fee
 from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.booking_journey import BookingJourney, ProcessorBook, debt_of, refuse_operation
-from tests.support.builders import DAY, HOUR, POLICY, make_booking
 
 T, P = Trigger, Party
 LIABILITIES = (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE)

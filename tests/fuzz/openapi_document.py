@@ -13,7 +13,10 @@ import jsonschema_rs
 from attrs import field, frozen
 
 from staffbooking_core.representations.json_types import ClockEndTime, ClockTime
+from staffbooking_http.api.error_codes import STATUSES_BY_CODE
 from staffbooking_http.api.response_schemas import type_schema
+from staffbooking_http.docs.references import plain_schema, with_inlined_parts
+from tests.support.openapi_replies import reply_of
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 HOSTED_PAGE_PREFIXES = ("/sandbox/checkout/", "/sandbox/payees/")
@@ -30,12 +33,13 @@ class ApiOperation:
     method: str
     path: str
     description: dict[str, Any] = field(repr=False)
+    document: dict[str, Any] = field(repr=False)
 
     @cached_property
     def body(self) -> Any:
         """A valid JSON body with every field, or None without a body."""
         schema = self._media("application/json")
-        return None if schema is None else make_valid_value(schema)
+        return None if schema is None else make_valid_value(self.document, schema)
 
     @property
     def queries(self) -> list[dict[str, Any]]:
@@ -58,9 +62,9 @@ class ApiDocument:
     """The OpenAPI document of a deployment."""
 
     def __init__(self, content: dict[str, Any]) -> None:
-        self.content = content
+        self.content = content = with_inlined_parts(content)
         self.operations = [
-            ApiOperation(method.upper(), path, described)
+            ApiOperation(method.upper(), path, described, content)
             for path, methods in content["paths"].items()
             for method, described in methods.items()
             if not path.startswith(HOSTED_PAGE_PREFIXES)
@@ -70,20 +74,18 @@ class ApiDocument:
     def check_response(self, operation: ApiOperation, answer: httpx.Response) -> None:
         """Fail for a response that the document does not allow, and for a 5xx status."""
         assert answer.status_code < 500, answer.text
-        replies = operation.description["responses"]
-        assert str(answer.status_code) in replies, (answer.status_code, answer.text)
-        reply = replies[str(answer.status_code)]
+        reply = reply_of(operation.description, answer.status_code)
         for name, header in reply.get("headers", {}).items():
             assert name.lower() in answer.headers or not header.get("required", True)
         if "application/json" in reply.get("content", ()):
             self._validator(operation, answer.status_code).validate(answer.json())
         if answer.status_code >= 400:
             assert answer.headers["content-type"] == "application/json"
-            assert answer.json()["code"] in self.content["x-codes"]
+            assert STATUSES_BY_CODE[answer.json()["code"]] == answer.status_code
 
     def _validator(self, operation: ApiOperation, status: int) -> Any:
         if (known := self._validators.get((operation, status))) is None:
-            reply = operation.description["responses"][str(status)]
+            reply = reply_of(operation.description, status)
             schema = reply["content"]["application/json"]["schema"]
             known = self._validators[operation, status] = jsonschema_rs.validator_for(
                 {
@@ -111,17 +113,21 @@ _EXAMPLES_BY_FORMAT = {
 }
 
 
-def make_valid_value(schema: dict[str, Any]) -> Any:
+def make_valid_value(document: dict[str, Any], schema: dict[str, Any]) -> Any:
     """A value that satisfies a schema; an object has all of its fields."""
+    schema = plain_schema(document, schema)
     if "anyOf" in schema:
-        return make_valid_value(schema["anyOf"][0])
+        return make_valid_value(document, schema["anyOf"][0])
     if "enum" in schema:
         return schema["enum"][0]
     match schema["type"]:
+        case [kind, "null"]:
+            return make_valid_value(document, {**schema, "type": kind})
         case "object":
-            return {name: make_valid_value(inner) for name, inner in schema["properties"].items()}
+            fields = schema["properties"].items()
+            return {name: make_valid_value(document, inner) for name, inner in fields}
         case "array":
-            return [make_valid_value(schema["items"])]
+            return [make_valid_value(document, schema["items"])]
         case "integer" | "number":
             return schema.get("minimum", 1)
         case "boolean":

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.contract.stores import STORES
 from tests.fuzz.openapi_document import ApiDocument, ApiOperation, path_parameters
 from tests.http.deployment import HttpDeployment, json_body
-from tests.support.builders import add_booking
 
 _RANDOM_CONTENT = re.compile(rb'"masked_key":"[^"]*"|/sandbox/\w+/[\w-]+|user[0-9]+@example\.com')
 """Content that differs each time: keys, pages of the fake processor, and addresses of users."""

@@ -28,16 +28,7 @@ from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.pictures.threads import PillowPictures
-from staffbooking_adapters.vault import KeyringVault
-from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import Role, Subscription, User, csrf_token
-from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Ports
-from staffbooking_http.app import StaffbookingApp, create_app
-from staffbooking_http.docs import openapi
-from tests.contract.stores import OpenStore
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     HOUR,
     NOW,
     POLICY,
@@ -47,6 +38,15 @@ from tests.support.builders import (
     add_user,
     make_api_key_text,
 )
+from staffbooking_adapters.vault import KeyringVault
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Role, Subscription, User, csrf_token
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
+from staffbooking_http.app import StaffbookingApp, create_app
+from staffbooking_http.docs import openapi
+from tests.contract.stores import OpenStore
 
 TEST_PASSWORD = "correct horse"
 BASE_URL = POLICY.base_url

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 
 from staffbooking_adapters.notify import mails
 from staffbooking_adapters.notify.mails import Mailbox, encode_address, encode_email
+from staffbooking_adapters.testing.builders_notifications import make_email
 from staffbooking_core.ports import UndeliverableEmail
-from tests.support.notifications import make_email
 
 SENDER = Mailbox("Staff booking", "no-reply@book.example")
 HEADERS = {

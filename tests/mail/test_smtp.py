@@ -16,9 +16,9 @@ from staffbooking_adapters.notify import smtp
 from staffbooking_adapters.notify.mails import Mailbox
 from staffbooking_adapters.notify.smtp import EmailNotSent, SmtpNotifier
 from staffbooking_adapters.settings_mail import SmtpServer, SmtpTls
+from staffbooking_adapters.testing.builders_notifications import make_email
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import UndeliverableEmail
-from tests.support.notifications import make_email
 from tests.support.receivers import client_tls_context, server_tls_context
 from tests.support.smtp_server import (
     FakeSmtpServer,

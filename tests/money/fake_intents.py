@@ -5,9 +5,9 @@ from __future__ import annotations
 from staffbooking_adapters.fake import machine
 from staffbooking_adapters.fake.cards import CheckoutOutcome
 from staffbooking_adapters.fake.machine import FakeIntent, RefundProgression
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.domain.payments.processor import PayOut, RefundPayment, ReversePayout
 from tests.money.processors import make_checkout_command
-from tests.support.builders import NOW
 
 
 def intent_with_checkout(

@@ -15,6 +15,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from staffbooking_adapters.testing.builders import HOUR, MINUTE, POLICY, SECOND, add_companion
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import (
     LIABILITY_ACCOUNTS,
@@ -45,7 +46,6 @@ from tests.money.processors import (
     fake_processor_of,
     stub_of,
 )
-from tests.support.builders import HOUR, MINUTE, POLICY, SECOND, add_companion
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,

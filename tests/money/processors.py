@@ -26,6 +26,7 @@ from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.sql.engine.open import Database, Statement
 from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
 from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.domain.payments.payees import OpenPayee, PayeeState
 from staffbooking_core.domain.payments.processor import (
     Checkout,
@@ -42,7 +43,6 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.ports import PaymentProcessor
 from tests.stripe_stub import StripeStub, open_stub
-from tests.support.builders import NOW
 
 FAKES = ("fake-memory", "fake-sqlite", "fake-postgresql")
 PROCESSORS = (*FAKES, "stripe")

@@ -16,6 +16,7 @@ from typing import TypeVar
 import pytest
 from attrs import evolve, frozen
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, add_companion, add_user
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.payments.ledger import MovementKind
@@ -28,7 +29,6 @@ from tests.money.payment_scenarios import (
     make_payment_scenario,
 )
 from tests.money.processors import open_stripe_bench, stub_of
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, add_companion, add_user
 from tests.support.memory_deployment import actor_of
 
 pytestmark = pytest.mark.anyio

@@ -11,6 +11,7 @@ import pytest
 
 from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
 from staffbooking_core.domain.payments.processor import (
     Busy,
     OperationKind,
@@ -27,7 +28,6 @@ from tests.money.processors import (
     make_checkout_command,
     make_operation_key,
 )
-from tests.support.builders import HOUR, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,7 @@ from staffbooking_adapters.fake.cards import CheckoutOutcome
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
 from staffbooking_adapters.fake.machine import FakeIntent
+from staffbooking_adapters.testing.builders import NOW, SECOND
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     ProcessorFee,
@@ -23,7 +24,6 @@ from tests.money.fake_intents import (
     pay_out_intent,
     refund_intent,
 )
-from tests.support.builders import NOW, SECOND
 
 
 def test_each_payment_has_a_chargeback_of_its_own() -> None:

@@ -11,6 +11,7 @@ from staffbooking_adapters.fake.faults import (
     EVENT_FAULT_KINDS,
     REFUND_PROGRESSIONS,
 )
+from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
     Busy,
@@ -29,7 +30,6 @@ from tests.money.processors import (
     make_checkout_command,
     make_operation_key,
 )
-from tests.support.builders import HOUR, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from staffbooking_adapters.fake.answers import ANSWER_RETENTION
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, SECOND
 from staffbooking_core.domain.payments.processor import (
     OPERATION_KEY_LIFETIME,
     OperationKind,
@@ -23,7 +24,6 @@ from tests.money.processors import (
     make_operation_key,
     make_payee_command,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import MINUTE, NOW
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.domain.payments.processor import (
     OperationKey,
@@ -28,7 +29,6 @@ from tests.money.processors import (
     make_operation_key,
     make_payee_command,
 )
-from tests.support.builders import MINUTE, NOW
 
 pytestmark = pytest.mark.anyio
 

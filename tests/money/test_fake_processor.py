@@ -9,6 +9,7 @@ from attrs import evolve
 
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.sandbox import NOT_A_TEST_CARD
+from staffbooking_adapters.testing.builders import HOUR, NOW
 from staffbooking_core.domain.payments.processor import OperationKind, RefundPayment, ReversePayout
 from staffbooking_core.errors import InvalidField, RuleBroken
 from staffbooking_core.ports import CheckoutPage, PaymentProcessor, SandboxProcessor
@@ -21,7 +22,6 @@ from tests.money.processors import (
     make_checkout_command,
     make_operation_key,
 )
-from tests.support.builders import HOUR, NOW
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from staffbooking_adapters.fake.signing import (
     sign_headers,
     verify,
 )
+from staffbooking_adapters.testing.builders import NOW, SECOND
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
 from tests.money.processors import SIGNING_SECRET
-from tests.support.builders import NOW, SECOND
 
 EVENT = FakeEvent("fev_7_000001", NOW, 7)
 BODY = encode_body(EVENT)

@@ -13,6 +13,7 @@ from staffbooking_adapters.fake.book import STATEMENT_LINE_KIND, FakeStoreTransa
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
 from staffbooking_adapters.fake.machine import FakeIntent
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
@@ -38,7 +39,6 @@ from tests.money.processors import (
     make_bench_on_book,
     make_operation_key,
 )
-from tests.support.builders import NOW
 
 pytestmark = pytest.mark.anyio
 

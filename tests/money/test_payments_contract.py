@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
 from staffbooking_core.domain.payments.processor import (
     Busy,
     Chargeback,
@@ -31,7 +32,6 @@ from tests.money.processors import (
     make_checkout_command,
     make_operation_key,
 )
-from tests.support.builders import HOUR, NOW, SECOND
 
 pytestmark = [pytest.mark.anyio, ON_EACH_PROCESSOR]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from staffbooking_adapters.testing.builders import MINUTE, SECOND
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.domain.payments.processor import (
@@ -30,7 +31,6 @@ from tests.money.processors import (
     make_operation_key,
     make_payee_command,
 )
-from tests.support.builders import MINUTE, SECOND
 
 pytestmark = [pytest.mark.anyio, ON_EACH_PROCESSOR]
 

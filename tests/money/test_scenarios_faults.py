@@ -9,6 +9,7 @@ from datetime import date
 
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.ledger import MovementKind as Moved
@@ -22,7 +23,6 @@ from tests.money.payment_scenarios import (
     TOTAL_AMOUNT,
     PaymentScenario,
 )
-from tests.support.builders import HOUR
 
 pytestmark = pytest.mark.anyio
 

@@ -12,6 +12,7 @@ import stripe
 from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.testing.builders import NOW
 from tests.stripe_stub import VERSION, StripeStub, open_stub
 from tests.stripe_stub.client import (
     account_params,
@@ -24,7 +25,6 @@ from tests.stripe_stub.contract import stripe_operation
 from tests.stripe_stub.errors import InvalidRequestError
 from tests.stripe_stub.openapi_limits import OLDER_FIELDS, OPENAPI_FILE, add_length_limits, samples
 from tests.stripe_stub.response_check import InvalidStubResponse, check_response, find_object_error
-from tests.support.builders import NOW
 
 pytestmark = pytest.mark.anyio
 

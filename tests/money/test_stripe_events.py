@@ -16,8 +16,8 @@ from staffbooking_adapters.stripe.events import (
     THIN_EVENT_TYPES,
 )
 from staffbooking_adapters.stripe.processor import StripeProcessor
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
-from tests.support.builders import NOW
 
 FIRST, SECOND = "whsec_of_the_account", "whsec_of_the_payees"
 OURS = {"sb_env": "test", "intent_id": "12", "booking_id": "12", "op_id": "5"}

@@ -10,6 +10,7 @@ from stripe import Dispute, Refund
 
 from staffbooking_adapters.stripe import facts
 from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.testing.builders import MINUTE
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
@@ -27,7 +28,6 @@ from tests.money.processors import (
     make_stripe_processor,
     stub_of,
 )
-from tests.support.builders import MINUTE
 
 pytestmark = pytest.mark.anyio
 

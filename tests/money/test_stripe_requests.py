@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from staffbooking_adapters.stripe import changes, statement
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import Unknown
 from staffbooking_core.domain.reconciliation.statement import Movement
@@ -18,7 +19,6 @@ from tests.money.processors import (
     make_stripe_processor,
     stub_of,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 
 pytestmark = pytest.mark.anyio
 

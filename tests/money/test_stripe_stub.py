@@ -11,6 +11,7 @@ import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, SECOND
 from tests.stripe_stub import StripeStub, open_stub
 from tests.stripe_stub.client import (
     account_params,
@@ -21,7 +22,6 @@ from tests.stripe_stub.client import (
     session_params,
     transfer,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
 

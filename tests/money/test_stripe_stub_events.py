@@ -10,6 +10,7 @@ import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.testing.builders import MINUTE, NOW, SECOND
 from tests.stripe_stub import EventDeliveryMode, PricingTerms, StripeStub, open_stub
 from tests.stripe_stub.client import (
     idempotency_options,
@@ -19,7 +20,6 @@ from tests.stripe_stub.client import (
     session_params,
     transfer,
 )
-from tests.support.builders import MINUTE, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
 

@@ -16,6 +16,13 @@ from attrs import define, evolve, frozen
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    POLICY,
+    add_companion,
+    add_subscriber,
+    add_user,
+)
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
@@ -35,7 +42,6 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.usecases.payments import payees
 from tests.simulation.webhook_endpoints import WebhookEndpoints, add_webhook_endpoints
-from tests.support.builders import DAY, POLICY, add_companion, add_subscriber, add_user
 from tests.support.memory_deployment import BookingScenario, actor_of, memory_ports
 
 T = TypeVar("T")

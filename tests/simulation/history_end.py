@@ -7,6 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.payments.ledger import LIABILITY_ACCOUNTS, account_balances
@@ -21,7 +22,6 @@ from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.usecases.payments import payouts, refunds, statement
 from staffbooking_core.usecases.payments.statement import StatementDifference
 from tests.simulation.deployment import SimulatedScenario, SimulationWorld
-from tests.support.builders import DAY, HOUR, MINUTE
 
 SETTLE_INTERVALS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, 40 * MINUTE, HOUR)
 """Waits within whose sum all due work is done without faults. Lost events are recovered within

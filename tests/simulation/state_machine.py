@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.payments.processor import ProcessorError
@@ -46,7 +47,6 @@ from tests.simulation.deployment import (
 )
 from tests.simulation.history_end import FINAL_BOOKING_STATUSES, finish_history
 from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS
-from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 
 T = TypeVar("T")
 

@@ -12,6 +12,8 @@ from typing import Any
 from attrs import define, frozen
 
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
+from staffbooking_adapters.testing.builders import MINUTE
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
@@ -24,9 +26,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
-from tests.support.builders import MINUTE
 from tests.support.webhook_deployment import RETRY_DELAYS
-from tests.support.webhooks import add_endpoint
 
 RECEIVER_BEHAVIOURS: Mapping[str, Sequence[int | DeliveryFailure]] = {
     "well": (200,),

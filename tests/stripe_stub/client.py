@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import stripe
 
+from staffbooking_adapters.testing.builders import HOUR, NOW
 from tests.stripe_stub.stub import StripeStub
 from tests.stripe_stub.version import VERSION
-from tests.support.builders import HOUR, NOW
 
 # Otherwise the SDK writes a file into the home directory.
 stripe.enable_telemetry = False

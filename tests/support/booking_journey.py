@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, POLICY, make_booking, make_operation
 from staffbooking_core.domain.bookings.booking import (
     Booking,
     PaymentIntent,
@@ -54,7 +55,6 @@ from staffbooking_core.domain.reconciliation.snapshots import reconcile
 from staffbooking_core.domain.reconciliation.state import ReconciledFact
 from staffbooking_core.domain.reconciliation.statement import CashPostings, Movement
 from staffbooking_core.policy import Policy
-from tests.support.builders import DAY, HOUR, POLICY, make_booking, make_operation
 
 PAYMENT_REF = "pay_1"
 LATE_CANCELLATION_NOTICE = HOUR

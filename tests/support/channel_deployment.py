@@ -27,6 +27,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.http11 import Response
 
 from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.testing.builders import MINUTE, POLICY, add_session
+from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.messaging.conversations import Conversation
@@ -34,8 +36,6 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
 from staffbooking_http.server.server import open_listening_socket, serve
 from tests.http.deployment import BASE_URL, HttpDeployment
-from tests.support.builders import MINUTE, POLICY, add_session
-from tests.support.messages import add_direct
 
 RECEIVE_TIMEOUT_SECONDS = 20.0
 """Seconds after which a test stops waiting for a frame."""

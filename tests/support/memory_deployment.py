@@ -13,6 +13,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from staffbooking_adapters import wiring
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 from staffbooking_core.domain.accounts.users import Actor, Role, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
@@ -25,7 +26,6 @@ from staffbooking_core.usecases import due_work, idempotency, sandbox
 from staffbooking_core.usecases.bookings import actions, disputes, requests
 from staffbooking_core.usecases.idempotency import IdempotentCall, Response
 from staffbooking_core.usecases.payments import ledger_check
-from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 
 
 def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **adapters: Any) -> Ports:

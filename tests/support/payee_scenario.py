@@ -7,11 +7,11 @@ from attrs import evolve, frozen
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.testing.builders import add_companion
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.payments.payees import PayeeStatus
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import payees
-from tests.support.builders import add_companion
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.testing.builders import make_booking_write, make_posting, next_revision
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.domain.payments.processor import Unknown
@@ -19,7 +20,6 @@ from staffbooking_core.usecases.payments.statement import (
     ReconciliationProgress,
     StatementDifference,
 )
-from tests.support.builders import make_booking_write, make_posting, next_revision
 from tests.support.memory_deployment import BookingScenario, make_booking_scenario, memory_ports
 
 StatementChange: TypeAlias = Callable[[list[Movement]], Sequence[Movement]]

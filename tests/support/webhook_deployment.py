@@ -9,6 +9,8 @@ from attrs import frozen
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender, SentWebhook as Request
+from staffbooking_adapters.testing.builders import NOW, SECOND
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.webhooks.deliveries import (
     AttemptOutcome,
@@ -22,9 +24,7 @@ from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.ports import Email, EndpointBatch, Ports
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from staffbooking_core.usecases.webhooks.deliveries import DeliveryResult
-from tests.support.builders import NOW, SECOND
 from tests.support.memory_deployment import memory_ports
-from tests.support.webhooks import add_endpoint
 
 RETRY_DELAYS = (1 * SECOND, 4 * SECOND, 16 * SECOND)
 """The delays before the retries (CONTRACT 7)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, add_session
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases import due_work
 from staffbooking_worker.jobs import JOBS
-from tests.support.builders import DAY, add_session
 
 pytestmark = pytest.mark.anyio
 

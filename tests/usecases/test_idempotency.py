@@ -8,13 +8,13 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, POLICY, SECOND
 from staffbooking_core.errors import Conflict, Forbidden, NotFound, RuleBroken
 from staffbooking_core.inputs import AddPortfolioItem
 from staffbooking_core.ports import IN_PROGRESS
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.companions import profiles
 from staffbooking_core.usecases.idempotency import IdempotentCall, Response
-from tests.support.builders import DAY, POLICY, SECOND
 from tests.support.memory_deployment import make_booking_scenario
 
 pytestmark = pytest.mark.anyio

@@ -13,6 +13,8 @@ from attrs import evolve
 from staffbooking_adapters import codec
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_adapters.testing.builders import HOUR, NOW, add_api_key, add_session, add_user
+from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_core.domain.accounts.users import Actor, Subscription, User
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.portfolio import Image
@@ -30,7 +32,6 @@ from staffbooking_core.usecases.notifications import inquiries, notifications
 from staffbooking_core.usecases.payments import payees
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_worker.jobs import JOBS
-from tests.support.builders import HOUR, NOW, add_api_key, add_session, add_user
 from tests.support.hashers import SlowHasher
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.memory_deployment import (
@@ -38,7 +39,6 @@ from tests.support.memory_deployment import (
     make_booking_scenario,
     with_another_companion,
 )
-from tests.support.notifications import add_notification, make_notification
 
 pytestmark = pytest.mark.anyio
 

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, SECOND, add_user
 from staffbooking_core.domain.accounts.users import hash_session_token
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, StoreUnavailable
 from staffbooking_core.inputs import Login
 from staffbooking_core.usecases import health, sandbox
 from staffbooking_core.usecases.accounts import sessions
-from tests.support.builders import DAY, HOUR, NOW, SECOND, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,8 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core import usecases
-from staffbooking_core.domain.accounts.users import Actor, User
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Actor, Role, Subscription, User
 from staffbooking_core.errors import InvalidField, StaffbookingError
 from staffbooking_core.inputs import (
     ChangeProfile,
@@ -32,8 +33,9 @@ from staffbooking_core.inputs import (
     WeeklyHours,
 )
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.accounts import sessions
+from staffbooking_core.usecases.accounts import administration, api_keys, sessions
 from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.payments import payees
 from staffbooking_core.validation import validate_input
 from tests.support.memory_deployment import BookingScenario
 
@@ -206,3 +208,82 @@ async def test_arguments_of_another_type_are_named(scene: BookingScenario) -> No
     with pytest.raises(InvalidField) as caught:
         await sessions.register_user(scene.ports, {"email": "x"})  # type: ignore[arg-type]
     assert fields_of(caught) == ["command"]
+
+
+# Plain values -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_a_record_may_have_the_value_of_a_member(
+    scene: BookingScenario, by_name: bool
+) -> None:
+    """A use-case takes a record in which a member of an enumeration is given by its value."""
+    plain = evolve(REGISTER, role="staff")
+    call = {"command": plain} if by_name else {}
+    user = await sessions.register_user(scene.ports, *(() if by_name else (plain,)), **call)
+    assert user.role is Role.STAFF
+
+
+async def test_a_list_may_have_the_values_of_members(scene: BookingScenario) -> None:
+    """A use-case stores the members whose values a list of a record has."""
+    async with scene.ports.store.read_view() as view:
+        user = await view.accounts.user(scene.customer.user_id)
+    assert user is not None
+    await administration.set_subscription(scene.ports, user.email, cast("Any", "enterprise"), None)
+    wanted = CreateApiKey(name="one", permissions=cast("Any", ["read", "book"]))
+    _, key = await api_keys.create(
+        scene.ports, evolve(user, subscription=Subscription.ENTERPRISE), wanted
+    )
+    assert {type(each) for each in key.permissions} == {Permission}
+
+
+async def test_a_plain_argument_may_be_the_value_of_a_member(scene: BookingScenario) -> None:
+    """A use-case takes the value of a member for the member; nobody is changed by another value."""
+    user_id = scene.customer.user_id
+    async with scene.ports.store.read_view() as view:
+        user = await view.accounts.user(user_id)
+    assert user is not None
+    await administration.set_subscription(scene.ports, user.email, cast("Any", "basic"), None)
+    with pytest.raises(InvalidField) as caught:
+        await administration.set_subscription(scene.ports, user.email, cast("Any", "gold"), None)
+    assert fields_of(caught) == ["tier"]
+    async with scene.ports.store.read_view() as view:
+        changed = await view.accounts.user(user_id)
+    assert changed is not None
+    assert changed.subscription is Subscription.BASIC
+
+
+@pytest.mark.parametrize("versions", [3, "3", [3]])
+async def test_a_set_of_another_type_is_named(scene: BookingScenario, versions: Any) -> None:
+    """An argument that must be a set is named where it is none."""
+    with pytest.raises(InvalidField, match="allowed_versions: must be a set"):
+        await actions.accept(scene.ports, scene.staff, 7, versions)
+
+
+async def test_an_element_of_another_type_is_named(scene: BookingScenario) -> None:
+    """An element of a collection of integers is named where it is none."""
+    with pytest.raises(InvalidField) as caught:
+        await administration.emails_of(scene.ports, cast("Any", [1, "2"]))
+    assert fields_of(caught) == ["user_ids.1"]
+
+
+async def test_a_duration_of_another_type_is_named(scene: BookingScenario) -> None:
+    """An argument that must be a duration is named where it is none."""
+    with pytest.raises(InvalidField, match="time_limit: must be a duration"):
+        await payees.sync_payee(scene.ports, "x", time_limit=cast("Any", 3))
+
+
+def test_an_actor_takes_the_value_of_a_role() -> None:
+    """An actor whose role is given by its value has the role itself."""
+    assert Actor(7, "admin").is_admin
+
+
+@pytest.mark.parametrize(
+    ("user_id", "role", "field"),
+    [("7", "staff", "user_id"), (True, "staff", "user_id"), (7, "chef", "role"), (7, None, "role")],
+)
+def test_an_actor_of_another_kind_is_refused(user_id: Any, role: Any, field: str) -> None:
+    """An actor has an integer as its id and a role that exists."""
+    with pytest.raises(InvalidField) as caught:
+        Actor(user_id, role)
+    assert fields_of(caught) == [field]

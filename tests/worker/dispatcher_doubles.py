@@ -16,6 +16,8 @@ from anyio.lowlevel import checkpoint
 
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender, SentWebhook
+from staffbooking_adapters.testing.builders import NOW
+from staffbooking_adapters.testing.builders_webhooks import add_delivery
 from staffbooking_core.domain.webhooks.deliveries import (
     DeliveryFailure,
     DeliveryStatus,
@@ -24,10 +26,8 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_worker import webhook_dispatcher
-from tests.support.builders import NOW
 from tests.support.virtual_loop import VirtualTimeLoop
 from tests.support.webhook_deployment import WebhookScenario, make_webhook_scenario
-from tests.support.webhooks import add_delivery
 
 NEVER_TIMEOUT_SECONDS = 3_600
 """Seconds of virtual time that count as never."""

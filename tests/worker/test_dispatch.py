@@ -9,10 +9,10 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_worker import webhook_dispatcher
-from tests.support.builders import NOW, POLICY, SECOND
 from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, make_webhook_scenario
 from tests.worker.dispatcher_doubles import (
     NEVER_TIMEOUT_SECONDS,

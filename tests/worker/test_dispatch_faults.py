@@ -9,12 +9,12 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import EndpointBatch, Ports
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_worker import webhook_dispatcher
 from tests.support.webhook_deployment import WebhookScenario
-from tests.support.webhooks import add_delivery, add_endpoint
 from tests.worker.dispatcher_doubles import (
     SUCCEEDED,
     GatedReceivers,

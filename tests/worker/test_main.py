@@ -10,6 +10,9 @@ from anyio.lowlevel import checkpoint
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
+from staffbooking_adapters.testing.builders import add_user
+from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
+from staffbooking_adapters.testing.builders_webhooks import add_event
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, WebhookEndpoint
 from staffbooking_core.errors import StoreUnavailable
@@ -17,11 +20,8 @@ from staffbooking_core.ports import Email, Hint, Ports, UndeliverableEmail
 from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
 from staffbooking_worker import main
 from staffbooking_worker.jobs import JOBS, Job
-from tests.support.builders import add_user
 from tests.support.memory_deployment import memory_ports
-from tests.support.notifications import add_notification, make_notification
 from tests.support.webhook_deployment import WebhookScenario, make_webhook_scenario
-from tests.support.webhooks import add_event
 
 pytestmark = pytest.mark.anyio
 

@@ -14,6 +14,8 @@ from enum import StrEnum
 
 from attrs import evolve, field, frozen
 
+__all__ = ["ApiKey", "Permission"]
+
 API_KEY_PREFIX = "ps_"
 BASE62_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 API_KEY_RANDOM_LENGTH = 59

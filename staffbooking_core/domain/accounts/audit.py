@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
+__all__ = ["AuditEntry", "AuditSubject", "NewAuditEntry", "Operator"]
+
 
 class AuditSubject(StrEnum):
     """The kind of thing that an operator changed."""

@@ -8,6 +8,8 @@ import re
 
 from attrs import frozen
 
+__all__ = ["SignInOrigin"]
+
 _BROWSERS = (
     (r"Edg(?:e|A|iOS)?/", "Edge"),
     (r"OPR/|Opera", "Opera"),

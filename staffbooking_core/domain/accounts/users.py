@@ -12,7 +12,9 @@ from enum import StrEnum
 from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
-from staffbooking_core.errors import Forbidden, Unauthenticated
+from staffbooking_core.errors import Forbidden, Unauthenticated, invalid_field
+
+__all__ = ["AccountState", "Actor", "Language", "Role", "Session", "Subscription", "Theme", "User"]
 
 PASSWORD_LENGTH_RANGE = (10, 128)
 
@@ -110,12 +112,27 @@ class Session:
     """The two letters of the country that the address was in."""
 
 
+def _check_user_id(_: Actor, __: object, value: int) -> None:
+    if type(value) is not int:
+        raise invalid_field("user_id", "must be an integer")
+
+
+def _to_role(value: Role | str) -> Role:
+    try:
+        return Role(value)
+    except ValueError:
+        raise invalid_field("role", f"must be one of {', '.join(Role)}") from None
+
+
 @frozen
 class Actor:
-    """The caller of a use-case."""
+    """The caller of a use-case. The role may be given by its value, such as `"staff"`.
 
-    user_id: int
-    role: Role
+    Raises InvalidField for another role, and a user id that is no integer.
+    """
+
+    user_id: int = field(validator=_check_user_id)
+    role: Role = field(converter=_to_role)
     key_id: int | None = None
     """The id of the API key; None for a session."""
 

@@ -36,6 +36,8 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.domain.shared.money import apply_rate, split_fee
 from staffbooking_core.policy import Policy
 
+__all__ = ["Booking", "DueTimer", "PaymentIntent", "PaymentStatus", "PayoutStatus", "TimelineEntry"]
+
 
 class PaymentStatus(StrEnum):
     NONE = "none"

@@ -10,6 +10,8 @@ from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.shared.money import PARTS_PER_MILLION, apply_rate
 from staffbooking_core.policy import Policy
 
+__all__ = ["RefundTier"]
+
 _HALF_PPM = PARTS_PER_MILLION // 2
 
 

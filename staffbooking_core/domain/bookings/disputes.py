@@ -14,6 +14,17 @@ from attrs import frozen
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 
+__all__ = [
+    "Dispute",
+    "DisputeFile",
+    "DisputeFileKind",
+    "DisputeOutcome",
+    "DisputeResolution",
+    "DisputeStatement",
+    "DisputeStatus",
+    "NewDisputeStatement",
+]
+
 NO_SHOW_REASON = "no_show"
 """The reason of a dispute about the staff member's absence."""
 DISPUTE_FILE_SUFFIX = ".dispute"

@@ -15,6 +15,8 @@ from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.policy import Policy
 
+__all__ = ["Earning", "EarningState", "EarningsMonth", "NextPayout"]
+
 
 class EarningState(StrEnum):
     """Where the money of a booking is, as its staff member is told."""

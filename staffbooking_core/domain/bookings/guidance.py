@@ -21,6 +21,8 @@ from staffbooking_core.domain.bookings.timers import timer_time
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.policy import Policy
 
+__all__ = ["Deadline", "DeadlineKind", "Guidance", "NextAction", "Situation"]
+
 
 class Situation(StrEnum):
     """A status at a moment, as people tell them apart."""

@@ -15,6 +15,8 @@ from enum import StrEnum
 
 from attrs import frozen
 
+__all__ = ["BookingStatus", "EventName", "Party", "TimerKind", "Trigger"]
+
 
 class BookingStatus(StrEnum):
     """Statuses of a booking (SPECIFICATION 3)."""

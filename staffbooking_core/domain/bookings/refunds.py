@@ -9,6 +9,8 @@ from attrs import frozen
 
 from staffbooking_core.domain.payments.processor import SettlementStatus
 
+__all__ = ["Refund", "RefundReason"]
+
 
 class RefundReason(StrEnum):
     """What a refund was ordered for."""

@@ -33,6 +33,8 @@ from attrs import Attribute, field, frozen
 
 from staffbooking_core.domain.companions.booking_limits import NO_LIMITS, BookingLimits
 
+__all__ = ["Calendar", "DateOverride", "Interval", "Slot", "WeeklySlot"]
+
 _MINUTES_PER_DAY = 24 * 60
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from attrs import frozen
 
+__all__ = ["BookingLimits", "DateBounds"]
+
 MAX_BUFFER_MINUTES = 240
 MAX_NOTICE_HOURS = 720
 MAX_HORIZON_DAYS = 1095

@@ -9,6 +9,8 @@ from attrs import frozen
 
 from staffbooking_core.domain.companions.availability import Interval
 
+__all__ = ["CalendarFile", "SkippedEvent"]
+
 
 class SkippedEvent(StrEnum):
     """Why an event of a calendar file gives no busy time."""

@@ -19,6 +19,8 @@ from attrs import evolve, field, frozen
 from staffbooking_core.domain.companions.availability import DAY, Interval, merge_intervals
 from staffbooking_core.policy import Policy
 
+__all__ = ["CalendarReadFault", "CalendarSubscription", "CalendarVersion"]
+
 _WEBCAL_SCHEMES = ("webcal", "webcals")
 """Schemes of links that open a calendar program; the calendar is at the same https address."""
 

@@ -13,6 +13,8 @@ from attrs import frozen
 from staffbooking_core.domain.accounts.users import User, full_name
 from staffbooking_core.domain.companions.availability import Calendar
 
+__all__ = ["Approval", "Badge", "Companion", "CompanionQuery", "Tier"]
+
 
 class Tier(StrEnum):
     STANDARD = "standard"

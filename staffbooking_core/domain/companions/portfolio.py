@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from attrs import evolve, frozen
 
+__all__ = ["Image", "ImageKind", "NewPortfolioItem", "PortfolioItem", "PortfolioItemStatus"]
+
 MEDIA_PATH_PREFIX = "media/"
 """Prefix of the paths of uploaded images."""
 

@@ -13,6 +13,8 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.companion import Companion, rating_average
 from staffbooking_core.errors import Forbidden, RuleBroken
 
+__all__ = ["NewReview", "RatingTotals", "Review"]
+
 REVIEWING_PARTIES = frozenset({Party.CUSTOMER, Party.STAFF})
 
 

@@ -21,6 +21,8 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
 )
 
+__all__ = ["Shift"]
+
 _MIDNIGHT = 24 * 60
 _DAYS_PER_WEEK = 7
 _Slots = tuple[Slot, ...]

@@ -19,6 +19,16 @@ from staffbooking_core.errors import (
     Unauthenticated,
 )
 
+__all__ = [
+    "ContentFindings",
+    "Conversation",
+    "ConversationKind",
+    "ConversationMember",
+    "ConversationOverview",
+    "Message",
+    "NewMessage",
+]
+
 MAX_MESSAGE_LENGTH = 5000
 
 CONTACT_SHARING_STATUSES = frozenset(

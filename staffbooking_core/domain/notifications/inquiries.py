@@ -6,6 +6,8 @@ from datetime import datetime
 
 from attrs import field, frozen
 
+__all__ = ["Inquiry", "NewInquiry"]
+
 
 @frozen
 class NewInquiry:

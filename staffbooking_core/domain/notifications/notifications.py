@@ -20,6 +20,8 @@ from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import StaffbookingError
 
+__all__ = ["Email", "UndeliverableEmail"]
+
 
 class NotificationKind(StrEnum):
     REQUEST = "request"

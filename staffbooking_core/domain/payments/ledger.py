@@ -15,6 +15,8 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
+__all__ = ["Account", "Leg", "MovementKind", "Posting"]
+
 
 class MovementKind(StrEnum):
     PAYMENT = "payment"

@@ -25,6 +25,8 @@ from staffbooking_core.domain.payments.processor import (
     backoff_delay,
 )
 
+__all__ = ["OnboardingLink", "OpenPayee", "Payee", "PayeeState", "PayeeStatus"]
+
 
 @frozen
 class OpenPayee:

@@ -21,6 +21,41 @@ from attrs import evolve, frozen
 
 from staffbooking_core.errors import StaffbookingError
 
+__all__ = [
+    "BadEventSignature",
+    "Busy",
+    "Chargeback",
+    "ChargebackStatus",
+    "Checkout",
+    "CheckoutStatus",
+    "CloseCheckout",
+    "IntentRefs",
+    "OpenCheckout",
+    "Operation",
+    "OperationKey",
+    "OperationKeyReused",
+    "OperationKind",
+    "OperationOrder",
+    "OperationStatus",
+    "PayOut",
+    "Payment",
+    "PayoutState",
+    "ProcessorError",
+    "ProcessorEvent",
+    "ProcessorFee",
+    "ProcessorMisconfigured",
+    "ProcessorRefused",
+    "RefundPayment",
+    "RefundState",
+    "RefundStatus",
+    "RefusalCode",
+    "ReversalState",
+    "ReversePayout",
+    "SettlementStatus",
+    "Snapshot",
+    "Unknown",
+]
+
 # Errors ------------------------------------------------------------------------------
 
 

@@ -21,6 +21,8 @@ from attrs import frozen
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import ChargebackStatus, RefundStatus, Snapshot
 
+__all__ = ["CashPostings", "Movement"]
+
 
 @frozen
 class Movement:

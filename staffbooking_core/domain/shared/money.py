@@ -10,6 +10,8 @@ from decimal import Context, Decimal, Inexact
 
 from attrs import frozen
 
+__all__ = ["Currency"]
+
 PARTS_PER_MILLION = 1_000_000
 """100 percent, in parts per million."""
 

@@ -15,6 +15,8 @@ from attrs import Attribute, evolve, field, frozen
 from staffbooking_core.domain.shared.durations import parse_duration
 from staffbooking_core.errors import StaffbookingError
 
+__all__ = ["RateLimit", "RateLimitDecision", "RateLimitExceeded", "RateLimits"]
+
 _MAX_RATE_LIMIT = 1_000_000_000
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

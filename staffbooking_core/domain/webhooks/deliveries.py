@@ -17,6 +17,20 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.policy import Policy
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 
+__all__ = [
+    "AttemptOutcome",
+    "Delivery",
+    "DeliveryAttempt",
+    "DeliveryFailure",
+    "DeliveryGroup",
+    "DeliveryStatus",
+    "EndpointSecrets",
+    "EndpointSubscription",
+    "NewDelivery",
+    "PublishedEvent",
+    "WebhookEndpoint",
+]
+
 WEBHOOK_EVENTS = tuple(EventName)
 """All events that an endpoint can subscribe to, in the order of lists."""
 

@@ -24,6 +24,19 @@ from staffbooking_core.usecases.accounts import email_tokens, login_throttling
 from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
 from staffbooking_core.validation import validated, validated_lookup
 
+__all__ = [
+    "change_password",
+    "check_token",
+    "end_other_sessions",
+    "end_session",
+    "forgot_password",
+    "list_sessions",
+    "lock_caller",
+    "reset_password",
+    "send_verification",
+    "verify_email",
+]
+
 
 async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
     """Lock the user who makes a call until the transaction ends, so that an erasure either sees

@@ -22,6 +22,25 @@ from staffbooking_core.ports import BookingQuery, NewUser, Ports, Transaction
 from staffbooking_core.usecases.accounts.sessions import add_user
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "CreateUser",
+    "create_user",
+    "emails_of",
+    "enable_user",
+    "get_user",
+    "get_user_by_id",
+    "list_alerts",
+    "list_bookings",
+    "list_companions",
+    "list_payouts",
+    "list_portfolio_items",
+    "list_users",
+    "moderate_item",
+    "set_approval",
+    "set_password",
+    "set_subscription",
+]
+
 # Users ----------------------------------------------------------------------------------
 
 

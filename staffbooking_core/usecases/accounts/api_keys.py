@@ -16,6 +16,8 @@ from staffbooking_core.ports import NewApiKey, Ports, Transaction
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.validation import validated
 
+__all__ = ["check_subscription", "create", "get_key", "list_keys", "revoke", "rotate"]
+
 
 @validated
 async def create(ports: Ports, user: User, command: CreateApiKey) -> tuple[str, ApiKey]:

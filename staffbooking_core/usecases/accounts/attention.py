@@ -12,6 +12,8 @@ from staffbooking_core.ports import Ports, Waiting
 from staffbooking_core.usecases.accounts.administration import list_alerts
 from staffbooking_core.validation import validated
 
+__all__ = ["AlertLine", "Attention", "get_attention"]
+
 
 @frozen
 class AlertLine:

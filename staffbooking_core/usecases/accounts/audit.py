@@ -31,6 +31,8 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.validation import validated
 
+__all__ = ["OperatorAct", "audited_ports", "list_audit_entries"]
+
 T = TypeVar("T")
 
 

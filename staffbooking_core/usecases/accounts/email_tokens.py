@@ -19,6 +19,8 @@ from staffbooking_core.domain.notifications.notifications import NotificationKin
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports
 
+__all__ = ["TokenPurpose"]
+
 
 class TokenPurpose(StrEnum):
     """Purpose of a token; the vault's purpose of its signature."""

@@ -24,6 +24,8 @@ from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.ports import BookingQuery, PeopleQuery, Ports, ReadView, Transaction
 from staffbooking_core.validation import validated
 
+__all__ = ["PeopleFilter", "PeoplePage", "PersonFile", "find_people", "get_person", "set_role"]
+
 _CODE_LENGTH = 14
 _MAX_DIGITS = 18
 

@@ -20,6 +20,16 @@ from staffbooking_core.ports import EMAIL_TAKEN, NewUser, Ports, Transaction
 from staffbooking_core.usecases.accounts import login_throttling
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "add_user",
+    "login",
+    "logout",
+    "may_send_verification",
+    "register_user",
+    "start_session",
+    "touch_session",
+]
+
 
 @validated
 async def may_send_verification(ports: Ports, ip_address: str) -> bool:

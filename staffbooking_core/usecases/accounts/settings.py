@@ -11,6 +11,8 @@ from staffbooking_core.inputs import ChooseSettings
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.validation import validated
 
+__all__ = ["choose_settings"]
+
 
 @validated
 async def choose_settings(ports: Ports, user_id: int, choice: ChooseSettings) -> User:

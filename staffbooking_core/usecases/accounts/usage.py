@@ -13,6 +13,8 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
 from staffbooking_core.validation import validated
 
+__all__ = ["HourOfCalls", "LimitUsage", "read_calls", "read_usage"]
+
 
 @frozen
 class LimitUsage:

@@ -36,6 +36,23 @@ from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote,
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated, validated_lookup
 
+__all__ = [
+    "RebookingOffer",
+    "accept",
+    "apply_trigger",
+    "authorize",
+    "available_triggers",
+    "cancel",
+    "find_rebooking_offer",
+    "get_by_code",
+    "get_by_id",
+    "list_bookings",
+    "open_checkout",
+    "party_of",
+    "quote_cancellation",
+    "require_party",
+]
+
 
 def party_of(actor: Actor, booking: Booking) -> Party | None:
     """The party that the actor is in a booking; None for a stranger. Every admin is Party.ADMIN."""

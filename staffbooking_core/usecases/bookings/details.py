@@ -25,6 +25,8 @@ from staffbooking_core.usecases.bookings.actions import (
 from staffbooking_core.usecases.bookings.disputes import DisputeConversation, find_conversation
 from staffbooking_core.validation import validated
 
+__all__ = ["BookingDetails", "get_details", "get_stamp", "render_calendar"]
+
 
 @frozen
 class BookingDetails:

@@ -35,6 +35,15 @@ from staffbooking_core.ports import BookingsReadPort, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "BookingsAhead",
+    "BookingsDecision",
+    "DisabledAccount",
+    "Obligations",
+    "disable_user",
+    "find_obligations",
+]
+
 _BATCH_SIZE = 100
 
 

@@ -21,6 +21,8 @@ from staffbooking_core.usecases.bookings import details
 from staffbooking_core.usecases.bookings.details import BookingDetails
 from staffbooking_core.validation import validated
 
+__all__ = ["DisputeCase", "DivisionPreview", "customer_share", "get_case", "preview_division"]
+
 RESOLUTION_TRIGGERS: Mapping[ResolutionOutcome, Trigger] = {
     ResolutionOutcome.RELEASE: Trigger.RELEASE,
     ResolutionOutcome.REFUND: Trigger.REFUND,

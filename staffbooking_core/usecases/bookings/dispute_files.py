@@ -17,6 +17,8 @@ from staffbooking_core.usecases.bookings.actions import require_party
 from staffbooking_core.usecases.bookings.disputes import authorize_party, require_dispute_party
 from staffbooking_core.validation import validated, validated_lookup
 
+__all__ = ["get_file", "upload_file"]
+
 _PDF_SIGNATURE = b"%PDF-"
 _PDF_MEDIA_TYPES = ("", "application/octet-stream", "application/pdf", "application/x-pdf")
 

@@ -36,6 +36,21 @@ from staffbooking_core.usecases.booking_writes import (
 from staffbooking_core.usecases.bookings.actions import Versions, require_party
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "DisputeConversation",
+    "add_statement",
+    "authorize_party",
+    "find_conversation",
+    "get_dispute",
+    "get_dispute_by_code",
+    "list_disputes",
+    "open_dispute",
+    "report_no_show",
+    "require_dispute_party",
+    "resolve_dispute",
+    "withdraw_dispute",
+]
+
 
 @frozen
 class DisputeConversation:

@@ -17,6 +17,8 @@ from staffbooking_core.ports import BookingQuery, Ports, ReadView
 from staffbooking_core.usecases.bookings.actions import party_of
 from staffbooking_core.validation import validated
 
+__all__ = ["BookingsOverview", "GuidedBooking", "get_overview"]
+
 _OPEN_STATUSES = (
     BookingStatus.PENDING,
     BookingStatus.ACCEPTED,

@@ -17,6 +17,8 @@ from staffbooking_core.representations.quotes import QuoteLineRecord, QuoteRecor
 from staffbooking_core.usecases.bookings.requests import check_event
 from staffbooking_core.validation import validated
 
+__all__ = ["quote_booking"]
+
 
 @validated
 async def quote_booking(ports: Ports, command: RequestQuote) -> QuoteRecord:

@@ -51,6 +51,8 @@ from staffbooking_core.ports import (
 from staffbooking_core.usecases.booking_writes import to_booking_write
 from staffbooking_core.validation import validated
 
+__all__ = ["check_event", "has_same_request", "request_booking"]
+
 SAME_REQUEST_SEARCH_SIZE = 100
 _COMPARED_FIELDS = (
     *("companion_id", "event_date", "start_time", "duration_hours", "location"),

@@ -13,6 +13,16 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "CompanionCase",
+    "WaitingApprovals",
+    "get_companion_case",
+    "get_item_case",
+    "list_waiting",
+    "next_companion_id",
+    "next_item_id",
+]
+
 
 @frozen
 class WaitingApprovals:

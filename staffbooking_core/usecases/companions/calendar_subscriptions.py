@@ -41,7 +41,17 @@ from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.usecases.companions.profiles import lock_staff_member
 from staffbooking_core.validation import validated
 
-logger = logging.getLogger("staffbooking.calendars")
+__all__ = [
+    "AddressReseal",
+    "list_subscriptions",
+    "read_due_calendar",
+    "read_now",
+    "reseal_addresses",
+    "subscribe",
+    "unsubscribe",
+]
+
+_logger = logging.getLogger("staffbooking.calendars")
 
 _ADDRESS_PURPOSE = "calendar-address"
 
@@ -281,7 +291,7 @@ async def _read_and_save(ports: Ports, claimed: CalendarSubscription, lease: Lea
     try:
         result = await _read(ports, _open(ports, claimed), known, timezone)
     except SealBroken:
-        logger.error("the address of calendar subscription %d can't be opened", claimed.id)
+        _logger.error("the address of calendar subscription %d can't be opened", claimed.id)
         result = CalendarReadFault.ADDRESS_LOST
     await _save_result(ports, claimed, lease, result)
 

@@ -17,6 +17,18 @@ from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.companions.profiles import lock_staff_member
 from staffbooking_core.validation import validated, validated_lookup
 
+__all__ = [
+    "BusyTimes",
+    "BusyTimesImport",
+    "clear_busy_times",
+    "create_feed",
+    "feed_created_at",
+    "get_busy_times",
+    "remove_feed",
+    "render_feed",
+    "set_busy_times",
+]
+
 # The feed -------------------------------------------------------------------------------
 
 

@@ -47,6 +47,18 @@ from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.companions.profiles import lock_staff_member, set_availability
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "Agenda",
+    "AgendaDay",
+    "SetDays",
+    "SetWeek",
+    "ShiftHours",
+    "WeeklyShiftHours",
+    "get_agenda",
+    "set_days",
+    "set_week",
+]
+
 _MAX_DAYS_AT_ONCE = 366
 _MAX_YEARS_AHEAD = 3
 _MAX_BOOKINGS = 500

@@ -17,6 +17,17 @@ from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, inv
 from staffbooking_core.ports import PortfolioReadPort, Ports, Transaction
 from staffbooking_core.validation import validated, validated_lookup
 
+__all__ = [
+    "delete_unused_image",
+    "find_own_image",
+    "get_image_content",
+    "list_own_images",
+    "remove_files",
+    "remove_image",
+    "remove_orphaned_files",
+    "upload_image",
+]
+
 _ORPHANED_FILE_BATCH_SIZE = 200
 """Names of orphaned files that are read at a time."""
 

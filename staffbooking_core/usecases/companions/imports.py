@@ -26,6 +26,16 @@ from staffbooking_core.ports import ImportProgress, NewUser, Ports, SkippedRow, 
 from staffbooking_core.usecases.companions.profiles import parse_hours, rate_faults
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "ImportCounts",
+    "ImportRow",
+    "begin_import",
+    "finish_import",
+    "import_companions",
+    "import_rows",
+    "list_skipped_rows",
+]
+
 MAX_REASON_LENGTH = 1_000
 NOT_STAFF_REASON = "email: belongs to an account that is not staff"
 ERASED_REASON = "email: belongs to an account that was erased"

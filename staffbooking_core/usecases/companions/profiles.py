@@ -44,6 +44,24 @@ from staffbooking_core.representations.calendars import FreeDaysRecord, free_day
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "add_portfolio_item",
+    "clear_date_hours",
+    "get_profile",
+    "list_portfolio_items",
+    "lock_staff_member",
+    "move_portfolio_item",
+    "parse_hours",
+    "preview_availability",
+    "rate_faults",
+    "remove_portfolio_item",
+    "remove_portfolio_item_and_image",
+    "set_availability",
+    "set_date_hours",
+    "set_profile_photo",
+    "update_profile",
+]
+
 # Profile --------------------------------------------------------------------------------
 
 

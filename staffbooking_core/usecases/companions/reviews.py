@@ -28,6 +28,19 @@ from staffbooking_core.usecases.booking_writes import to_booking_write
 from staffbooking_core.usecases.bookings.actions import require_party
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "authorize",
+    "authorize_response",
+    "get_own_review",
+    "get_review",
+    "list_all_reviews",
+    "list_newest_reviews",
+    "list_reviews_of",
+    "respond_to_review",
+    "set_review_hidden",
+    "submit_review",
+]
+
 
 @validated
 async def list_reviews_of(

@@ -10,6 +10,8 @@ from staffbooking_core.ports import MAX_SAVED_PEOPLE, Ports, SavedPerson, Transa
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.validation import validated
 
+__all__ = ["has_saved", "list_saved", "save_person", "unsave_person"]
+
 
 @validated
 async def list_saved(

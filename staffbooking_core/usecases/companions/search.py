@@ -25,6 +25,17 @@ from staffbooking_core.ports import Ports, ReadView
 from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "count_cities",
+    "count_service_types",
+    "get_availability",
+    "get_detail",
+    "last_listed_id",
+    "list_listed_ids",
+    "list_service_names",
+    "search",
+]
+
 
 @validated
 async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:

@@ -41,6 +41,28 @@ from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "MessageDraft",
+    "ScreenedMessage",
+    "authorize",
+    "count_unread",
+    "direct_conversation_with",
+    "find_event_group",
+    "get_conversation",
+    "list_conversations",
+    "list_messages",
+    "mark_read",
+    "open_conversation",
+    "open_missing_conversations",
+    "profile_photos",
+    "screen_message",
+    "send_message",
+    "send_messages",
+    "send_to_user",
+    "shared_bookings",
+    "update_event_group",
+]
+
 CONVERSATION_BATCH_SIZE = 500
 """Conversations that are opened in one transaction."""
 

@@ -14,6 +14,14 @@ from staffbooking_core.inputs import MultilineText, SubmitInquiry
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "get_inquiry",
+    "list_inquiries",
+    "list_newest_inquiries",
+    "mark_answered",
+    "submit_inquiry",
+]
+
 
 @validated
 async def submit_inquiry(ports: Ports, command: SubmitInquiry) -> Inquiry:

@@ -48,10 +48,10 @@ class NotificationsGivenUp(StaffbookingError):
     code = "notices_given_up"
 
     def __init__(self, faults: Sequence[Exception]) -> None:
-        self.faults = tuple(faults)
+        self.faults: tuple[Exception, ...] = tuple(faults)
         number = len(self.faults)
         super().__init__(f"{number} notice{' was' if number == 1 else 's were'} given up")
-        self.__cause__ = ExceptionGroup("given up", self.faults)
+        self.__cause__: BaseException | None = ExceptionGroup("given up", self.faults)
 
 
 @validated

@@ -24,6 +24,8 @@ from staffbooking_core.domain.companions.availability import local_date
 from staffbooking_core.ports import Ports
 from staffbooking_core.validation import validated
 
+__all__ = ["EarningsOverview", "get_earnings"]
+
 FIRST_YEAR, LAST_YEAR = 2000, 2100
 """The years that may be asked for."""
 _Year: TypeAlias = Annotated[int, IntegerBounds(FIRST_YEAR, LAST_YEAR)]

@@ -14,6 +14,8 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, SandboxProcessor
 from staffbooking_core.validation import validated
 
+__all__ = ["BookingLedger", "LedgerFault", "check_ledger", "get_booking_ledger"]
+
 AUDIT_BATCH_SIZE = 500
 _CASH_ACCOUNT = Account.PROCESSOR_BALANCE
 

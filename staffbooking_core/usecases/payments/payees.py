@@ -43,6 +43,16 @@ from staffbooking_core.ports import (
 from staffbooking_core.usecases.payments import inbox
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "get_payee",
+    "get_payee_on_return",
+    "mark_unready",
+    "open_onboarding",
+    "payout_ref_of",
+    "run_due_payee",
+    "sync_payee",
+]
+
 REFUSED_MESSAGE = "The payment processor did not open the account; try another country, or ask us"
 """Shown instead of the processor's message, which may reveal the platform's settings."""
 

@@ -13,6 +13,8 @@ from staffbooking_core.usecases.booking_writes import advance_booking, lock_by_c
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated
 
+__all__ = ["hold_payout", "payout_operations", "release_payout", "retry_payout"]
+
 
 @validated
 async def payout_operations(ports: Ports, bookings: Iterable[Booking]) -> Mapping[int, Operation]:

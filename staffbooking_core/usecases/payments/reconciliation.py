@@ -28,6 +28,16 @@ from staffbooking_core.usecases.booking_writes import save_transition
 from staffbooking_core.usecases.payments import inbox, payees
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "apply_snapshot",
+    "deliver_sandbox_events",
+    "get_snapshot",
+    "process_event",
+    "receive_webhook",
+    "sync_intent",
+    "sync_intent_on_visit",
+]
+
 SYNC_RETRY_DELAY = timedelta(seconds=5)
 _SANDBOX_EVENT_BATCH_SIZE = 16
 

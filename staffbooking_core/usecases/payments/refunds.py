@@ -13,6 +13,8 @@ from staffbooking_core.usecases.booking_writes import lock_by_code, save_transit
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated
 
+__all__ = ["list_failed_refunds", "retry_refunds"]
+
 
 @validated
 async def list_failed_refunds(

@@ -30,6 +30,8 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_core.validation import validated
 
+__all__ = ["ReconciliationProgress", "StatementDifference", "reconcile_statement"]
+
 STATEMENT_BATCH_SIZE = 1000
 _EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
 

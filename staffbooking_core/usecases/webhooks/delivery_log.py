@@ -25,6 +25,17 @@ from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.webhooks.endpoints import DeliveryLog, is_served, require_owned
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "DeliveryDetails",
+    "EndpointLog",
+    "FeedPage",
+    "get_delivery",
+    "get_endpoint",
+    "read_latest_events",
+    "read_log",
+    "redeliver_failed",
+]
+
 _MAX_REDELIVERIES = 500
 """Deliveries that one call sends again."""
 

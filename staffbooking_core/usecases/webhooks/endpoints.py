@@ -42,6 +42,28 @@ from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from staffbooking_core.validation import validated
 
+__all__ = [
+    "DeliveryLog",
+    "ResealResult",
+    "activate_secret",
+    "authorize",
+    "delete_endpoint",
+    "enable_endpoint",
+    "erase_endpoint",
+    "is_served",
+    "list_all_endpoints",
+    "list_deliveries",
+    "list_endpoints",
+    "read_feed",
+    "redeliver",
+    "register_endpoint",
+    "require_owned",
+    "reseal_secrets",
+    "rotate_secret",
+    "send_test_event",
+    "update_endpoint",
+]
+
 
 @validated
 async def register_endpoint(

@@ -8,12 +8,7 @@ import msgspec
 import pytest
 from attrs import asdict, evolve
 
-from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, MAX_LOGIN_ADDRESSES
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -27,6 +22,11 @@ from tests.support.builders import (
     make_new_user,
     make_session,
 )
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Role, Subscription
+from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.ports import EMAIL_TAKEN, MAX_LOGIN_ADDRESSES
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -8,12 +8,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
-from staffbooking_core.errors import Forbidden, Unauthenticated
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -25,6 +20,11 @@ from tests.support.builders import (
     add_subscriber,
     add_user,
 )
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Role, Subscription
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
+from staffbooking_core.errors import Forbidden, Unauthenticated
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

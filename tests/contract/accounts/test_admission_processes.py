@@ -6,11 +6,18 @@ import asyncio
 
 import pytest
 
+from staffbooking_adapters.testing.builders import (
+    HOUR,
+    MINUTE,
+    NOW,
+    POLICY,
+    add_api_key,
+    add_subscriber,
+)
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable, Unauthenticated
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
-from tests.support.builders import HOUR, MINUTE, NOW, POLICY, add_api_key, add_subscriber
 
 pytestmark = pytest.mark.anyio
 

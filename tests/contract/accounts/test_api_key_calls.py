@@ -7,11 +7,19 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    POLICY,
+    add_api_key,
+    add_subscriber,
+)
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import Forbidden
 from tests.contract.stores import read_store
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY, add_api_key, add_subscriber
 
 pytestmark = pytest.mark.anyio
 

@@ -8,11 +8,17 @@ from itertools import product
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    HOUR,
+    NOW,
+    SECOND,
+    make_new_api_key,
+    make_new_user,
+)
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription, check_api_key
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StaffbookingError
-from tests.support.builders import HOUR, NOW, SECOND, make_new_api_key, make_new_user
 
 pytestmark = pytest.mark.anyio
 

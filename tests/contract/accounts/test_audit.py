@@ -7,10 +7,10 @@ from attrs import asdict
 from sqlalchemy import text
 
 from staffbooking_adapters.sql.engine.open import Statement
+from staffbooking_adapters.testing.builders import add_user, make_audit_entry
 from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject
 from staffbooking_core.ports import AuditFilters, Transaction
 from tests.contract.stores import STORES, OpenStore, read_store
-from tests.support.builders import add_user, make_audit_entry
 
 pytestmark = pytest.mark.anyio
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.companions.companion import Approval
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     NOW,
     add_booking,
@@ -16,9 +13,12 @@ from tests.support.builders import (
     make_booking_write,
     next_revision,
 )
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
-from tests.support.webhooks import add_endpoint
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
+from staffbooking_core.domain.bookings.booking import PayoutStatus
+from staffbooking_core.domain.companions.companion import Approval
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

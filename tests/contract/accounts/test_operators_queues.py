@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.accounts.audit import AuditSubject
-from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.notifications.inquiries import NewInquiry
-from staffbooking_core.ports import Transaction
-from tests.contract.stores import OpenStore, read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     NOW,
     add_booking,
     add_companion,
     add_user,
     make_audit_entry,
 )
-from tests.support.reviews import add_review
-from tests.support.webhooks import add_endpoint
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
+from staffbooking_core.domain.accounts.audit import AuditSubject
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.notifications.inquiries import NewInquiry
+from staffbooking_core.ports import Transaction
+from tests.contract.stores import OpenStore, read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, add_user
 from staffbooking_core.domain.accounts.users import AccountState, Role, fold_search_text
 from staffbooking_core.ports import PeopleQuery
 from tests.contract.stores import OpenStore, read_store
-from tests.support.builders import NOW, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking, add_companion
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import Interval
 from tests.contract.stores import read_store
-from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion
 
 pytestmark = pytest.mark.anyio
 

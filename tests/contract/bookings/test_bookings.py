@@ -8,6 +8,17 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    SECOND,
+    add_booking,
+    add_companion,
+    add_user,
+    next_revision,
+    save_booking,
+)
 from staffbooking_core.domain.bookings.booking import (
     PaymentIntent,
     PaymentStatus,
@@ -25,17 +36,6 @@ from staffbooking_core.domain.payments.processor import ChargebackStatus, Settle
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery
 from tests.contract.stores import read_store
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    NOW,
-    SECOND,
-    add_booking,
-    add_companion,
-    add_user,
-    next_revision,
-    save_booking,
-)
 
 pytestmark = pytest.mark.anyio
 

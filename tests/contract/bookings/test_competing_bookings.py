@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking, add_companion
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion
 
 pytestmark = pytest.mark.anyio
 

@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 
-from staffbooking_core.domain.bookings.disputes import (
-    DisputeFile,
-    DisputeFileKind,
-    DisputeStatement,
-    NewDisputeStatement,
-)
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     NOW,
@@ -25,6 +17,14 @@ from tests.support.builders import (
     next_revision,
     save_booking,
 )
+from staffbooking_core.domain.bookings.disputes import (
+    DisputeFile,
+    DisputeFileKind,
+    DisputeStatement,
+    NewDisputeStatement,
+)
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

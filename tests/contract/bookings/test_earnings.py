@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, NOW, add_booking, add_companion, add_user
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.contract.stores import read_store
-from tests.support.builders import DAY, NOW, add_booking, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import NOW, POLICY, add_api_key, add_user, make_lease
+from staffbooking_adapters.testing.builders_notifications import add_notification
+from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
-from tests.support.builders import NOW, POLICY, add_api_key, add_user, make_lease
-from tests.support.notifications import add_notification
-from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 

@@ -7,14 +7,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.companions.availability import Interval
-from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN, BookableCompanion
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     NOW,
@@ -31,6 +24,13 @@ from tests.support.builders import (
     next_revision,
     save_booking,
 )
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN, BookableCompanion
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

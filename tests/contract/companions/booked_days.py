@@ -6,19 +6,19 @@ from typing import Any
 
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.companions.availability import Interval
-from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.domain.companions.search_index import booked_days, find_marks_on
-from staffbooking_core.ports import Store, Transaction
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     make_booking,
     make_booking_write,
     next_booking_id,
     next_revision,
 )
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.domain.companions.search_index import booked_days, find_marks_on
+from staffbooking_core.ports import Store, Transaction
 
 
 async def add_accepted_booking(

@@ -9,10 +9,10 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import make_calendar, make_companion, make_new_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.availability import DateOverride, Slot, has_free_hour
 from staffbooking_core.domain.companions.companion import Approval
-from tests.support.builders import make_calendar, make_companion, make_new_user
 
 LOCATIONS = [
     ("São Paulo", "Brasil"),

@@ -7,6 +7,15 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    POLICY,
+    add_companion,
+    add_user,
+    make_lease,
+)
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
@@ -17,7 +26,6 @@ from staffbooking_core.domain.privacy import erase_user
 from staffbooking_core.errors import Conflict
 from tests.contract.companions.booked_days import change_companion
 from tests.contract.stores import read_store
-from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user, make_lease
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,14 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_companion,
+    add_user,
+    make_calendar,
+)
 from staffbooking_core.domain.companions.availability import Calendar, Interval, has_free_hour
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from tests.contract.companions.booked_days import (
@@ -16,7 +24,6 @@ from tests.contract.companions.booked_days import (
     change_companion,
 )
 from tests.contract.stores import read_store
-from tests.support.builders import DAY, HOUR, NOW, add_companion, add_user, make_calendar
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,16 @@ import msgspec
 import pytest
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    POLICY,
+    add_booking,
+    add_companion,
+    add_user,
+    make_calendar,
+)
 from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -25,16 +35,6 @@ from tests.contract.companions.booked_days import (
     change_companion,
 )
 from tests.contract.stores import read_store
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    NOW,
-    POLICY,
-    add_booking,
-    add_companion,
-    add_user,
-    make_calendar,
-)
 
 pytestmark = pytest.mark.anyio
 

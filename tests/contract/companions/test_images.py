@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, NOW, add_user
 from staffbooking_core.domain.companions.portfolio import Image
 from tests.contract.stores import read_store
-from tests.support.builders import HOUR, NOW, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -12,6 +12,20 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    POLICY,
+    add_booking,
+    add_companion,
+    add_user,
+    make_calendar,
+    make_companion,
+    make_new_user,
+)
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_core.domain.accounts.users import Role, Session
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -25,20 +39,6 @@ from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import EMAIL_TAKEN, ImportProgress, SkippedRow
 from tests.contract.companions.booked_days import add_accepted_booking
 from tests.contract.stores import read_store
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    NOW,
-    POLICY,
-    add_booking,
-    add_companion,
-    add_user,
-    make_calendar,
-    make_companion,
-    make_new_user,
-)
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 

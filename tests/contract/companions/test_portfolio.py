@@ -8,11 +8,14 @@ from datetime import timedelta
 import pytest
 from attrs import asdict, evolve
 
+from staffbooking_adapters.testing.builders import NOW, add_companion
+from staffbooking_adapters.testing.builders_portfolio import (
+    add_portfolio_item,
+    make_new_portfolio_item,
+)
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from tests.contract.stores import read_store
-from tests.support.builders import NOW, add_companion
-from tests.support.portfolio import add_portfolio_item, make_new_portfolio_item
 
 pytestmark = pytest.mark.anyio
 

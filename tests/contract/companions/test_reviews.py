@@ -13,6 +13,15 @@ import pytest
 from attrs import asdict, evolve
 
 from staffbooking_adapters.memory.doubles import SeededIds, VirtualClock
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_booking,
+    add_companion,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_reviews import add_review, make_new_review
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.companion import CompanionQuery, rating_average
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
@@ -22,9 +31,7 @@ from staffbooking_core.ports import ALREADY_REVIEWED
 from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.companions import reviews
 from tests.contract.stores import STORES, open_sql_store, read_store, store_url
-from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion, add_user
 from tests.support.memory_deployment import actor_of, memory_ports
-from tests.support.reviews import add_review, make_new_review
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, add_companion, add_user
 from tests.contract.stores import read_store
-from tests.support.builders import NOW, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,10 @@ import msgspec
 import pytest
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.testing.builders import (
+    POLICY,
+    add_companion,
+)
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.representations.companions import companion_summary
 from tests.contract.companions.booked_days import change_companion
@@ -21,10 +25,6 @@ from tests.contract.companions.search_dataset import (
     make_companions,
 )
 from tests.contract.stores import read_store
-from tests.support.builders import (
-    POLICY,
-    add_companion,
-)
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, add_companion, add_user, make_calendar
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -26,7 +27,6 @@ from tests.contract.companions.booked_days import (
     cancel_booking,
     change_companion,
 )
-from tests.support.builders import DAY, add_companion, add_user, make_calendar
 
 pytestmark = pytest.mark.anyio
 

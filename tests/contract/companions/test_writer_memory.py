@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from staffbooking_adapters.sql.companions import writer
+from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.companions.availability import (
     Calendar,
     DateOverride,
@@ -13,7 +14,6 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
 )
 from staffbooking_core.domain.companions.search_index import MAX_CACHEABLE_SLOTS
-from tests.support.builders import DAY, NOW
 
 
 def test_long_calendars_are_not_cached() -> None:

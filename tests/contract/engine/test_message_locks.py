@@ -8,12 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
-from staffbooking_core.errors import InvalidField
-from tests.contract.stores import read_store
-from tests.contract.webhooks.test_webhook_races import WAITING, postgres, run_concurrently
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     NOW,
     add_booking,
@@ -22,7 +17,7 @@ from tests.support.builders import (
     make_booking_write,
     next_revision,
 )
-from tests.support.messages import (
+from staffbooking_adapters.testing.builders_messages import (
     EVENT_REF,
     add_direct,
     add_group,
@@ -32,6 +27,11 @@ from tests.support.messages import (
     make_new_message,
     reload_conversation,
 )
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
+from staffbooking_core.errors import InvalidField
+from tests.contract.stores import read_store
+from tests.contract.webhooks.test_webhook_races import WAITING, postgres, run_concurrently
 
 pytestmark = pytest.mark.anyio
 

@@ -7,13 +7,7 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.bookings.booking import PaymentIntent
-from staffbooking_core.domain.companions.companion import CompanionQuery
-from staffbooking_core.domain.shared.rate_limits import RateLimit
-from tests.contract.stores import STORES
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     HOUR,
     NOW,
     TODAY,
@@ -32,8 +26,13 @@ from tests.support.builders import (
     next_booking_id,
     next_revision,
 )
-from tests.support.messages import add_direct, add_group, add_messages_by, make_new_message
-from tests.support.webhooks import (
+from staffbooking_adapters.testing.builders_messages import (
+    add_direct,
+    add_group,
+    add_messages_by,
+    make_new_message,
+)
+from staffbooking_adapters.testing.builders_webhooks import (
     add_delivery,
     add_endpoint,
     claim_endpoint_batches,
@@ -41,6 +40,12 @@ from tests.support.webhooks import (
     make_new_delivery,
     published_event,
 )
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.booking import PaymentIntent
+from staffbooking_core.domain.companions.companion import CompanionQuery
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from tests.contract.stores import STORES
 
 pytestmark = pytest.mark.anyio
 

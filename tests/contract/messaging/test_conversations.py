@@ -7,6 +7,25 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    add_booking,
+    add_companion,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_messages import (
+    add_direct,
+    add_group,
+    add_messages_by,
+    add_pair,
+    read_marks,
+    reload_conversation,
+    rename_user,
+)
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import (
     CONTACT_SHARING_STATUSES,
@@ -18,25 +37,6 @@ from staffbooking_core.domain.messaging.conversations import (
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import CustomerCompanionPair
 from tests.contract.stores import read_store
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    MINUTE,
-    NOW,
-    SECOND,
-    add_booking,
-    add_companion,
-    add_user,
-)
-from tests.support.messages import (
-    add_direct,
-    add_group,
-    add_messages_by,
-    add_pair,
-    read_marks,
-    reload_conversation,
-    rename_user,
-)
 
 pytestmark = pytest.mark.anyio
 

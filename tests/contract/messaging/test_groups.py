@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus
-from staffbooking_core.domain.messaging.conversations import (
-    Conversation,
-    ConversationKind,
-    ConversationMember,
-)
-from staffbooking_core.errors import RuleBroken
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     MINUTE,
     NOW,
@@ -26,7 +18,7 @@ from tests.support.builders import (
     make_booking_write,
     next_revision,
 )
-from tests.support.messages import (
+from staffbooking_adapters.testing.builders_messages import (
     EVENT_REF,
     add_direct,
     add_group,
@@ -36,6 +28,14 @@ from tests.support.messages import (
     rename_user,
     save_group_members,
 )
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus
+from staffbooking_core.domain.messaging.conversations import (
+    Conversation,
+    ConversationKind,
+    ConversationMember,
+)
+from staffbooking_core.errors import RuleBroken
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -11,15 +11,7 @@ from functools import partial
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
-from staffbooking_core.domain.privacy import ERASED_NAME
-from staffbooking_core.errors import Forbidden
-from staffbooking_core.usecases import privacy
-from staffbooking_core.usecases.messaging import messages
-from tests.contract.stores import read_store
-from tests.contract.test_races import CALLERS, ROUNDS, alternate, at_once, ports, processes
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     NOW,
     add_booking,
@@ -27,7 +19,7 @@ from tests.support.builders import (
     make_booking_write,
     next_revision,
 )
-from tests.support.messages import (
+from staffbooking_adapters.testing.builders_messages import (
     EVENT_REF,
     add_direct,
     add_messages,
@@ -37,6 +29,14 @@ from tests.support.messages import (
     make_new_message,
     read_marks,
 )
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
+from staffbooking_core.domain.privacy import ERASED_NAME
+from staffbooking_core.errors import Forbidden
+from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.messaging import messages
+from tests.contract.stores import read_store
+from tests.contract.test_races import CALLERS, ROUNDS, alternate, at_once, ports, processes
 
 pytestmark = pytest.mark.anyio
 

@@ -8,17 +8,17 @@ from datetime import timedelta
 import pytest
 from attrs import asdict, evolve
 
-from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH, Message
-from staffbooking_core.errors import ConstraintViolated, RuleBroken
-from tests.contract.stores import read_store
-from tests.support.builders import NOW, SECOND, add_user
-from tests.support.messages import (
+from staffbooking_adapters.testing.builders import NOW, SECOND, add_user
+from staffbooking_adapters.testing.builders_messages import (
     add_direct,
     add_messages,
     add_messages_by,
     make_new_message,
     reload_conversation,
 )
+from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH, Message
+from staffbooking_core.errors import ConstraintViolated, RuleBroken
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,14 @@ import asyncio
 
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, NOW
+from staffbooking_adapters.testing.builders_messages import (
+    add_direct,
+    add_group,
+    add_messages_by,
+    save_group_members,
+)
 from staffbooking_core.ports import UnreadMessage
-from tests.support.builders import HOUR, NOW
-from tests.support.messages import add_direct, add_group, add_messages_by, save_group_members
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,15 @@ from datetime import timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, MINUTE, NOW, SECOND, add_user
+from staffbooking_adapters.testing.builders_messages import (
+    add_direct,
+    add_group,
+    save_group_members,
+)
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import UserPresence
 from tests.contract.stores import read_store
-from tests.support.builders import HOUR, MINUTE, NOW, SECOND, add_user
-from tests.support.messages import add_direct, add_group, save_group_members
 
 pytestmark = pytest.mark.anyio
 

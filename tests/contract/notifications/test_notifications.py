@@ -6,10 +6,7 @@ import asyncio
 
 import pytest
 
-from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
-from staffbooking_core.domain.notifications.notifications import NotificationKind
-from staffbooking_core.ports import DueNotification
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     NOW,
     POLICY,
     SECOND,
@@ -19,7 +16,10 @@ from tests.support.builders import (
     make_lease,
     next_revision,
 )
-from tests.support.notifications import add_notification, make_notification
+from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
+from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.ports import DueNotification
 
 pytestmark = pytest.mark.anyio
 

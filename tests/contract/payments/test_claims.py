@@ -8,12 +8,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import DueTimer
-from staffbooking_core.domain.bookings.lifecycle import TimerKind
-from staffbooking_core.domain.payments.processor import OperationKind, OperationStatus
-from staffbooking_core.errors import Conflict
-from staffbooking_core.ports import Lease, Timer
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -29,6 +24,11 @@ from tests.support.builders import (
     next_revision,
     save_booking,
 )
+from staffbooking_core.domain.bookings.booking import DueTimer
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
+from staffbooking_core.domain.payments.processor import OperationKind, OperationStatus
+from staffbooking_core.errors import Conflict
+from staffbooking_core.ports import Lease, Timer
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     HOUR,
     MINUTE,
     NOW,

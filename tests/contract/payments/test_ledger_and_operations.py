@@ -7,22 +7,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, TimerKind
-from staffbooking_core.domain.payments.ledger import Account, Leg
-from staffbooking_core.domain.payments.processor import (
-    CloseCheckout,
-    Operation,
-    OperationKind,
-    OperationOrder,
-    OperationStatus,
-    ReversePayout,
-    SettlementStatus,
-)
-from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import AuditedBooking
-from tests.contract.stores import count_due_work, read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -41,6 +26,21 @@ from tests.support.builders import (
     next_revision,
     save_booking,
 )
+from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, TimerKind
+from staffbooking_core.domain.payments.ledger import Account, Leg
+from staffbooking_core.domain.payments.processor import (
+    CloseCheckout,
+    Operation,
+    OperationKind,
+    OperationOrder,
+    OperationStatus,
+    ReversePayout,
+    SettlementStatus,
+)
+from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.ports import AuditedBooking
+from tests.contract.stores import count_due_work, read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -8,10 +8,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import Lease
-from tests.contract.stores import count_due_work, read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -23,6 +20,9 @@ from tests.support.builders import (
     make_lease,
     make_payee,
 )
+from staffbooking_core.errors import Conflict, ConstraintViolated
+from staffbooking_core.ports import Lease
+from tests.contract.stores import count_due_work, read_store
 
 pytestmark = pytest.mark.anyio
 

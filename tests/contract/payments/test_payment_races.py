@@ -13,6 +13,7 @@ import pytest
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeDocumentStore
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, POLICY
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.payments import reconciliation
@@ -25,7 +26,6 @@ from tests.contract.test_races import (
     statuses,
     successes,
 )
-from tests.support.builders import DAY, HOUR, NOW, POLICY
 from tests.support.memory_deployment import memory_ports
 
 pytestmark = pytest.mark.anyio

@@ -7,24 +7,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import (
-    DueTimer,
-    PaymentIntent,
-    PaymentStatus,
-    PayoutStatus,
-)
-from staffbooking_core.domain.bookings.lifecycle import TimerKind
-from staffbooking_core.domain.payments.ledger import Account, Leg
-from staffbooking_core.domain.payments.processor import (
-    OperationOrder,
-    OperationStatus,
-    RefundPayment,
-    SettlementStatus,
-)
-from staffbooking_core.domain.reconciliation.statement import CashPostings
-from staffbooking_core.ports import Backlog
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -43,6 +26,23 @@ from tests.support.builders import (
     next_revision,
     save_booking,
 )
+from staffbooking_core.domain.bookings.booking import (
+    DueTimer,
+    PaymentIntent,
+    PaymentStatus,
+    PayoutStatus,
+)
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
+from staffbooking_core.domain.payments.ledger import Account, Leg
+from staffbooking_core.domain.payments.processor import (
+    OperationOrder,
+    OperationStatus,
+    RefundPayment,
+    SettlementStatus,
+)
+from staffbooking_core.domain.reconciliation.statement import CashPostings
+from staffbooking_core.ports import Backlog
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

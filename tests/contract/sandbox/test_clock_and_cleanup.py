@@ -7,10 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from staffbooking_core.domain.notifications.inquiries import NewInquiry
-from staffbooking_core.domain.shared.rate_limits import RateLimit
-from tests.contract.stores import count_due_work, read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     MINUTE,
     NOW,
@@ -24,6 +21,9 @@ from tests.support.builders import (
     make_processor_event,
     make_stored_response,
 )
+from staffbooking_core.domain.notifications.inquiries import NewInquiry
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from tests.contract.stores import count_due_work, read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from sqlalchemy import MetaData, Table
 
 from staffbooking_adapters.sql.engine.types import Instant, parameter_converter
-from tests.support.builders import NOW, TODAY
+from staffbooking_adapters.testing.builders import NOW, TODAY
 
 ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
 

@@ -18,13 +18,7 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_migrations,
     run_on_sqlalchemy_connection,
 )
-from staffbooking_core.domain.bookings.lifecycle import EventName
-from staffbooking_core.domain.bookings.refunds import Refund
-from staffbooking_core.domain.payments.processor import ProcessorEvent
-from staffbooking_core.representations.companions import companion_detail, companion_summary
-from tests.contract.schema.old_rows import add_row, stored
-from tests.contract.stores import open_sql_store, read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -34,7 +28,13 @@ from tests.support.builders import (
     make_lease,
     make_user,
 )
-from tests.support.webhooks import place_events
+from staffbooking_adapters.testing.builders_webhooks import place_events
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.bookings.refunds import Refund
+from staffbooking_core.domain.payments.processor import ProcessorEvent
+from staffbooking_core.representations.companions import companion_detail, companion_summary
+from tests.contract.schema.old_rows import add_row, stored
+from tests.contract.stores import open_sql_store, read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -22,11 +22,7 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_migrations,
     run_on_sqlalchemy_connection,
 )
-from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
-from staffbooking_core.errors import ConstraintViolated, StoreUnavailable
-from staffbooking_core.ports import BOOKING_OVERLAP
-from tests.contract.stores import STORES, open_sql_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     NOW,
@@ -36,6 +32,10 @@ from tests.support.builders import (
     next_revision,
     save_booking,
 )
+from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
+from staffbooking_core.errors import ConstraintViolated, StoreUnavailable
+from staffbooking_core.ports import BOOKING_OVERLAP
+from tests.contract.stores import STORES, open_sql_store
 
 pytestmark = pytest.mark.anyio
 

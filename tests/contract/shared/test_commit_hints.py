@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.ports import Hint
-from tests.contract.webhooks.delivery_helpers import (
-    STATUS_HELD,
-    hold_endpoint,
-    resume_endpoint,
-    save_deliveries,
-    succeeded,
-    with_locked_endpoint,
-)
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     HOUR,
     MINUTE,
     NOW,
@@ -26,12 +17,21 @@ from tests.support.builders import (
     next_booking_id,
     next_revision,
 )
-from tests.support.webhooks import (
+from staffbooking_adapters.testing.builders_webhooks import (
     add_delivery,
     add_endpoint,
     add_event,
     claim_endpoint_batches,
     place_events,
+)
+from staffbooking_core.ports import Hint
+from tests.contract.webhooks.delivery_helpers import (
+    STATUS_HELD,
+    hold_endpoint,
+    resume_endpoint,
+    save_deliveries,
+    succeeded,
+    with_locked_endpoint,
 )
 
 pytestmark = pytest.mark.anyio

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking, make_booking, make_event
 from staffbooking_core.ports import Hint
 from tests.contract.stores import open_postgresql_store, open_sql_store, store_url
-from tests.support.builders import add_booking, make_booking, make_event
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,17 @@ import asyncio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    HOUR,
+    NOW,
+    POLICY,
+    SECOND,
+    make_lease,
+    make_stored_response,
+)
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN, IN_PROGRESS
 from tests.contract.stores import read_store
-from tests.support.builders import HOUR, NOW, POLICY, SECOND, make_lease, make_stored_response
 
 pytestmark = pytest.mark.anyio
 

@@ -15,9 +15,9 @@ from staffbooking_adapters.memory.doubles import (
 )
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.system import Argon2Hasher, SystemIds
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, POLICY, SECOND
+from staffbooking_adapters.testing.builders_notifications import make_email
 from staffbooking_core.domain.accounts.api_keys import build_api_key, is_well_formed_api_key
-from tests.support.builders import DAY, HOUR, NOW, POLICY, SECOND
-from tests.support.notifications import make_email
 
 pytestmark = pytest.mark.anyio
 

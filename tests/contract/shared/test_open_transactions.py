@@ -7,10 +7,7 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import Hint
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     NOW,
     add_booking,
     make_booking_write,
@@ -18,6 +15,9 @@ from tests.support.builders import (
     make_stored_response,
     next_revision,
 )
+from staffbooking_core.errors import Conflict, ConstraintViolated
+from staffbooking_core.ports import Hint
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

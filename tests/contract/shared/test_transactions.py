@@ -8,11 +8,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import BOOKING_OVERLAP, PARTY_DISABLED
-from tests.contract.stores import count_due_work, read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     NOW,
@@ -35,6 +31,10 @@ from tests.support.builders import (
     next_booking_id,
     next_revision,
 )
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.errors import Conflict, ConstraintViolated
+from staffbooking_core.ports import BOOKING_OVERLAP, PARTY_DISABLED
+from tests.contract.stores import count_due_work, read_store
 
 pytestmark = pytest.mark.anyio
 

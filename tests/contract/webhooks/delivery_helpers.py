@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from tests.contract.stores import read_store
-from tests.support.builders import NOW
 
 STATUS_HELD, STATUS_PENDING = DeliveryStatus.HELD, DeliveryStatus.PENDING
 

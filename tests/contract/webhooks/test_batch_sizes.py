@@ -8,6 +8,8 @@ import pytest
 
 from staffbooking_adapters.sql import store
 from staffbooking_adapters.sql.webhooks.writer import DELIVERY_UPDATE_BATCH_SIZE
+from staffbooking_adapters.testing.builders import NOW, POLICY
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint, make_new_delivery
 from staffbooking_core.ports import WebhookStats
 from tests.contract.stores import STORES, read_store
 from tests.contract.webhooks.delivery_helpers import (
@@ -16,8 +18,6 @@ from tests.contract.webhooks.delivery_helpers import (
     resume_endpoint,
     with_locked_endpoint,
 )
-from tests.support.builders import NOW, POLICY
-from tests.support.webhooks import add_endpoint, make_new_delivery
 
 pytestmark = pytest.mark.anyio
 

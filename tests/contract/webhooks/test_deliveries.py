@@ -7,6 +7,25 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    POLICY,
+    SECOND,
+    add_booking,
+)
+from staffbooking_adapters.testing.builders_webhooks import (
+    FINAL_STATUSES,
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+    make_attempt,
+    make_new_delivery,
+    place_events,
+)
 from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryAttempt, DeliveryStatus
 from tests.contract.stores import read_store
 from tests.contract.webhooks.delivery_helpers import (
@@ -20,17 +39,6 @@ from tests.contract.webhooks.delivery_helpers import (
     next_batch_time,
     save_deliveries,
     with_locked_endpoint,
-)
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY, SECOND, add_booking
-from tests.support.webhooks import (
-    FINAL_STATUSES,
-    add_delivery,
-    add_endpoint,
-    add_event,
-    claim_endpoint_batches,
-    make_attempt,
-    make_new_delivery,
-    place_events,
 )
 
 pytestmark = pytest.mark.anyio

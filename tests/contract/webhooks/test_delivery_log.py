@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import EventName
-from staffbooking_core.domain.webhooks.deliveries import DeliveryGroup, DeliveryStatus
-from tests.contract.stores import read_store
-from tests.contract.webhooks.delivery_helpers import add_attempts, save_deliveries
-from tests.support.builders import HOUR, NOW, add_booking, add_user
-from tests.support.webhooks import (
+from staffbooking_adapters.testing.builders import HOUR, NOW, add_booking, add_user
+from staffbooking_adapters.testing.builders_webhooks import (
     add_delivery,
     add_endpoint,
     add_event,
@@ -18,6 +14,10 @@ from tests.support.webhooks import (
     make_new_delivery,
     place_events,
 )
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.webhooks.deliveries import DeliveryGroup, DeliveryStatus
+from tests.contract.stores import read_store
+from tests.contract.webhooks.delivery_helpers import add_attempts, save_deliveries
 
 pytestmark = pytest.mark.anyio
 

@@ -8,16 +8,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, EndpointSubscription
-from staffbooking_core.ports import DueDelivery, EndpointBatch, Lease
-from tests.contract.stores import read_store
-from tests.contract.webhooks.delivery_helpers import (
-    STATUS_HELD,
-    save_deliveries,
-    succeeded,
-    with_locked_endpoint,
-)
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     MINUTE,
@@ -28,7 +19,21 @@ from tests.support.builders import (
     add_subscriber,
     make_lease,
 )
-from tests.support.webhooks import add_delivery, add_endpoint, add_event, claim_endpoint_batches
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+)
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, EndpointSubscription
+from staffbooking_core.ports import DueDelivery, EndpointBatch, Lease
+from tests.contract.stores import read_store
+from tests.contract.webhooks.delivery_helpers import (
+    STATUS_HELD,
+    save_deliveries,
+    succeeded,
+    with_locked_endpoint,
+)
 
 pytestmark = pytest.mark.anyio
 

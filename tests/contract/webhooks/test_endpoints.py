@@ -7,6 +7,22 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    add_subscriber,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+    make_new_endpoint,
+    place_events,
+)
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
@@ -17,22 +33,6 @@ from staffbooking_core.domain.webhooks.deliveries import (
 )
 from staffbooking_core.ports import WebhookStats
 from tests.contract.stores import read_store
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    MINUTE,
-    NOW,
-    add_subscriber,
-    add_user,
-)
-from tests.support.webhooks import (
-    add_delivery,
-    add_endpoint,
-    add_event,
-    claim_endpoint_batches,
-    make_new_endpoint,
-    place_events,
-)
 
 pytestmark = pytest.mark.anyio
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import EventName
-from tests.contract.stores import read_store
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     add_booking,
     add_companion,
     add_subscriber,
@@ -18,7 +16,9 @@ from tests.support.builders import (
     next_booking_id,
     next_revision,
 )
-from tests.support.webhooks import add_event, place_events, published_event
+from staffbooking_adapters.testing.builders_webhooks import add_event, place_events, published_event
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

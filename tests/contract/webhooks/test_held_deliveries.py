@@ -7,6 +7,22 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    add_booking,
+    add_subscriber,
+)
+from staffbooking_adapters.testing.builders_webhooks import (
+    FINAL_STATUSES,
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+)
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, EndpointSubscription
 from tests.contract.stores import read_store
 from tests.contract.webhooks.delivery_helpers import (
@@ -18,14 +34,6 @@ from tests.contract.webhooks.delivery_helpers import (
     next_batch_time,
     resume_endpoint,
     with_locked_endpoint,
-)
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND, add_booking, add_subscriber
-from tests.support.webhooks import (
-    FINAL_STATUSES,
-    add_delivery,
-    add_endpoint,
-    add_event,
-    claim_endpoint_batches,
 )
 
 pytestmark = pytest.mark.anyio

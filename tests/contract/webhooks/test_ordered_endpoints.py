@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, SECOND, add_booking, make_lease
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+)
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from tests.contract.stores import read_store
 from tests.contract.webhooks.delivery_helpers import (
@@ -15,8 +22,6 @@ from tests.contract.webhooks.delivery_helpers import (
     succeeded,
     with_locked_endpoint,
 )
-from tests.support.builders import NOW, SECOND, add_booking, make_lease
-from tests.support.webhooks import add_delivery, add_endpoint, add_event, claim_endpoint_batches
 
 pytestmark = pytest.mark.anyio
 

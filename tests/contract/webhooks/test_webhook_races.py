@@ -19,6 +19,21 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.memory.doubles import SeededIds, VirtualClock
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.testing.builders import (
+    NOW,
+    POLICY,
+    add_booking,
+    add_subscriber,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+    make_new_delivery,
+    place_events,
+)
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
@@ -32,16 +47,7 @@ from tests.contract.webhooks.delivery_helpers import (
     next_batch_time,
     succeeded,
 )
-from tests.support.builders import NOW, POLICY, add_booking, add_subscriber, add_user
 from tests.support.memory_deployment import memory_ports
-from tests.support.webhooks import (
-    add_delivery,
-    add_endpoint,
-    add_event,
-    claim_endpoint_batches,
-    make_new_delivery,
-    place_events,
-)
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,15 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    SECOND,
+    make_new_api_key,
+    make_session,
+    make_user,
+)
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import (
     Actor,
@@ -21,7 +30,6 @@ from staffbooking_core.domain.accounts.users import (
     normalize_email,
 )
 from staffbooking_core.errors import Forbidden, Unauthenticated
-from tests.support.builders import DAY, HOUR, NOW, SECOND, make_new_api_key, make_session, make_user
 
 MICRO = timedelta(microseconds=1)
 UNSEEN = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\xad\ufe0f\u202e\u3164\U000e0041"

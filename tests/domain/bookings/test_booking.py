@@ -6,6 +6,15 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    POLICY,
+    SECOND,
+    make_booking,
+)
 from staffbooking_core.domain.bookings.booking import (
     CompanionRates,
     DueTimer,
@@ -24,7 +33,6 @@ from tests.support.booking_journey import (
     disputed_journey,
     paid_journey,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY, SECOND, make_booking
 
 RATES = st.integers(1, 10_000_000)
 HOURS = st.integers(1, 24)

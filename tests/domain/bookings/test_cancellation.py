@@ -8,11 +8,11 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import HOUR, NOW, POLICY, SECOND
 from staffbooking_core.domain.bookings.cancellation import CancellationRefund, calculate_refund
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import local_time_to_utc
 from staffbooking_core.domain.shared.money import MAX_AMOUNT_MINOR_UNITS
-from tests.support.builders import HOUR, NOW, POLICY, SECOND
 
 MICRO = timedelta(microseconds=1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.disputes import (
     Dispute,
@@ -22,7 +23,6 @@ from tests.support.booking_journey import (
     disputed_journey,
     paid_journey,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 
 T, P = Trigger, Party
 

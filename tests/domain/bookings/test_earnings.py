@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, POLICY, make_booking
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.earnings import (
     EarningState,
@@ -17,7 +18,6 @@ from staffbooking_core.domain.bookings.earnings import (
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import local_date
-from tests.support.builders import DAY, HOUR, NOW, POLICY, make_booking
 
 PRICE, FEE, SHARE = 40_000, 6_000, 34_000
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, POLICY
 from staffbooking_core.domain.bookings.booking import PaymentIntent, PaymentStatus, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
@@ -30,7 +31,6 @@ from tests.support.booking_journey import (
     paid_journey,
     paid_out_journey,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY
 
 T, P = Trigger, Party
 TOTAL, FEE, PAYOUT = 40_000, 6_000, 34_000

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, MINUTE, NOW, POLICY, make_booking
 from staffbooking_core.domain.bookings import guidance
 from staffbooking_core.domain.bookings.booking import PayoutStatus, TimelineEntry
 from staffbooking_core.domain.bookings.guidance import (
@@ -24,7 +25,6 @@ from staffbooking_core.domain.bookings.lifecycle import (
     find_allowed_parties,
 )
 from staffbooking_core.domain.payments.processor import ChargebackStatus
-from tests.support.builders import HOUR, MINUTE, NOW, POLICY, make_booking
 
 SIDES = (Party.CUSTOMER, Party.STAFF, Party.API, Party.ADMIN)
 PLACEHOLDERS = {"staff", "customer", "total", "payout", "lead"}

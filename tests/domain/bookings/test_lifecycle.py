@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, POLICY
 from staffbooking_core.domain.bookings.booking import PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import (
     REQUEST_TRANSITION,
@@ -25,7 +26,6 @@ from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.booking_journey import JOURNEY_BY_STATUS
-from tests.support.builders import DAY, HOUR, POLICY
 
 S, T, P, N = BookingStatus, Trigger, Party, BookingNotification
 BOTH = {P.CUSTOMER, P.STAFF}

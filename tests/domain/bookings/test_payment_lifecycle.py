@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from staffbooking_adapters.testing.builders import make_booking
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import BookingNotification, MissingTransition
 from staffbooking_core.domain.bookings.payment_lifecycle import (
@@ -20,7 +21,6 @@ from staffbooking_core.domain.bookings.payout_lifecycle import (
     move_payout,
 )
 from staffbooking_core.errors import StaffbookingError
-from tests.support.builders import make_booking
 
 PAYMENT_CASES = {
     "intent_created": {"none": "requires_payment"},

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, POLICY
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.bookings.timers import next_timer
@@ -21,7 +22,6 @@ from tests.support.booking_journey import (
     paid_out_journey,
     with_processor_book,
 )
-from tests.support.builders import DAY, HOUR, POLICY
 
 T, P, S = Trigger, Party, PayoutStatus
 ENDED = {BookingStatus.COMPLETED: completed_journey, BookingStatus.CANCELLED: cancelled_journey}

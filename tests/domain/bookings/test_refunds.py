@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, NOW
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.bookings.refunds import RefundReason
 from staffbooking_core.domain.payments.processor import (
@@ -19,7 +20,6 @@ from tests.support.booking_journey import (
     paid_journey,
     with_processor_book,
 )
-from tests.support.builders import HOUR, NOW
 
 
 def refunded():

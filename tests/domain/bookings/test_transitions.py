@@ -7,6 +7,7 @@ from datetime import UTC, date, timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 from staffbooking_core.domain.bookings.booking import TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
 from staffbooking_core.domain.bookings.transitions import (
@@ -25,7 +26,6 @@ from tests.support.booking_journey import (
     paid_journey,
     paid_out_journey,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 
 T, P = Trigger, Party
 MICRO = timedelta(microseconds=1)

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import NOW, make_companion, make_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import (
     Approval,
@@ -17,7 +18,6 @@ from staffbooking_core.domain.companions.companion import (
     normalize_text,
     rating_average,
 )
-from tests.support.builders import NOW, make_companion, make_user
 
 
 @pytest.mark.parametrize("approval", list(Approval))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, make_companion, make_user
 from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval, draft_companion
 from staffbooking_core.domain.companions.completeness import (
@@ -15,7 +16,6 @@ from staffbooking_core.domain.companions.completeness import (
     first_steps,
     missing_parts,
 )
-from tests.support.builders import NOW, make_companion, make_user
 
 NEW = draft_companion(make_user())
 CALENDAR = Calendar("UTC", (WeeklySlot(0, Slot(540, 1020)),))

@@ -10,6 +10,12 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import HOUR, NOW, make_booking, make_companion
+from staffbooking_adapters.testing.builders_reviews import (
+    make_new_review,
+    make_review,
+    make_review_content,
+)
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.reviews import (
     RatingTotals,
@@ -19,8 +25,6 @@ from staffbooking_core.domain.companions.reviews import (
     create_review,
 )
 from staffbooking_core.errors import Forbidden, RuleBroken
-from tests.support.builders import HOUR, NOW, make_booking, make_companion
-from tests.support.reviews import make_new_review, make_review, make_review_content
 
 SIDES = [Party.CUSTOMER, Party.STAFF]
 COMPLETED = make_booking(status=BookingStatus.COMPLETED, booked_by=9)

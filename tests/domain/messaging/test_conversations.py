@@ -6,6 +6,13 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, make_booking
+from staffbooking_adapters.testing.builders_messages import (
+    make_conversation,
+    make_group,
+    make_message,
+    make_new_message,
+)
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus
 from staffbooking_core.domain.messaging.conversations import (
     CONTACT_SHARING_STATUSES,
@@ -26,8 +33,6 @@ from staffbooking_core.domain.messaging.conversations import (
     sync_group_members,
 )
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, Unauthenticated
-from tests.support.builders import DAY, HOUR, NOW, make_booking
-from tests.support.messages import make_conversation, make_group, make_message, make_new_message
 
 ADA, MIA, NOA = 1, 2, 3
 DIRECT, GROUP = make_conversation(last_id=7), make_group(last_id=7)

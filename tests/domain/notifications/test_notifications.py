@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, NOW, POLICY, make_booking
+from staffbooking_adapters.testing.builders_notifications import make_email
+from staffbooking_adapters.testing.builders_webhooks import make_endpoint
 from staffbooking_core.domain.bookings.booking import PayoutStatus, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import (
     REQUEST_TRANSITION,
@@ -23,9 +26,6 @@ from staffbooking_core.domain.notifications.notifications import (
     notifications_for,
 )
 from staffbooking_core.domain.reconciliation.state import record_fact
-from tests.support.builders import DAY, NOW, POLICY, make_booking
-from tests.support.notifications import make_email
-from tests.support.webhooks import make_endpoint
 
 CUSTOMER, STAFF = 1, 2
 WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"

@@ -7,6 +7,7 @@ from inspect import isfunction, signature
 import pytest
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import NOW, make_posting
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import (
     Account,
@@ -16,7 +17,6 @@ from staffbooking_core.domain.payments.ledger import (
     Split,
     account_balances,
 )
-from tests.support.builders import NOW, make_posting
 
 A = Account
 AMOUNT = st.integers(0, 10**12)

@@ -7,6 +7,14 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    HOUR,
+    NOW,
+    SECOND,
+    make_operation,
+    make_payout_order,
+    make_refund_order,
+)
 from staffbooking_core.domain.payments.processor import (
     OPERATION_KIND_BY_COMMAND,
     RETRY_BACKOFF_DELAYS,
@@ -33,14 +41,6 @@ from staffbooking_core.domain.payments.processor import (
     must_look_up_outcome,
 )
 from staffbooking_core.domain.reconciliation.state import find_result_ref
-from tests.support.builders import (
-    HOUR,
-    NOW,
-    SECOND,
-    make_operation,
-    make_payout_order,
-    make_refund_order,
-)
 
 RETRYABLE = {RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFICIENT_FUNDS}
 

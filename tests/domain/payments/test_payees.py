@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, SECOND, make_payee
 from staffbooking_core.domain.payments.payees import (
     PAYEE_POLL_MAX_INTERVAL,
     PAYEE_POLL_MIN_INTERVAL,
@@ -27,7 +28,6 @@ from staffbooking_core.domain.payments.processor import (
     RefusalCode,
     Unknown,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND, make_payee
 
 READY = PayeeState("acct_1", ready=True)
 INCOMPLETE = PayeeState("acct_1", ready=False, needs=("iban", "identity"))

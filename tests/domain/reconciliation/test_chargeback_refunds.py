@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
@@ -20,7 +21,6 @@ from tests.support.booking_journey import (
     paid_journey,
     with_processor_book,
 )
-from tests.support.builders import DAY, HOUR
 
 TOTAL = 40_000
 LOST = ChargebackStatus.LOST

@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
@@ -28,7 +29,6 @@ from tests.support.booking_journey import (
     settle_debts,
     with_processor_book,
 )
-from tests.support.builders import DAY, NOW
 
 T, P, A = Trigger, Party, Account
 WON, LOST = ChargebackStatus.WON, ChargebackStatus.LOST

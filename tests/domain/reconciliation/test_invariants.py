@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
@@ -17,7 +18,6 @@ from tests.support.booking_journey import (
     paid_journey,
     paid_out_journey,
 )
-from tests.support.builders import DAY, NOW
 
 A = Account
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    make_operation,
+    make_payout_order,
+    make_refund_order,
+)
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
@@ -29,7 +36,6 @@ from tests.support.booking_journey import (
     refuse_operation,
     with_processor_book,
 )
-from tests.support.builders import DAY, HOUR, make_operation, make_payout_order, make_refund_order
 
 T, P = Trigger, Party
 TOTAL = 40_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
@@ -25,7 +26,6 @@ from tests.support.booking_journey import (
     paid_journey,
     with_processor_book,
 )
-from tests.support.builders import DAY, HOUR, NOW
 
 T, P = Trigger, Party
 WON, LOST = ChargebackStatus.WON, ChargebackStatus.LOST

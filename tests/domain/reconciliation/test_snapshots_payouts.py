@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, POLICY
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
@@ -19,7 +20,6 @@ from tests.support.booking_journey import (
     paid_out_journey,
     with_processor_book,
 )
-from tests.support.builders import DAY, POLICY
 
 T, P = Trigger, Party
 WON, LOST = ChargebackStatus.WON, ChargebackStatus.LOST

@@ -6,6 +6,7 @@ from itertools import permutations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
@@ -31,7 +32,6 @@ from tests.support.booking_journey import (
     paid_out_journey,
     with_processor_book,
 )
-from tests.support.builders import DAY, NOW
 
 T, P, A = Trigger, Party, Account
 WON, LOST, OPEN = ChargebackStatus.WON, ChargebackStatus.LOST, ChargebackStatus.OPEN

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.ledger import (
     MovementKind,
@@ -30,7 +31,6 @@ from tests.support.booking_journey import (
     paid_out_journey,
     with_processor_book,
 )
-from tests.support.builders import DAY, NOW
 
 K = MovementKind
 REFS = {7: "re_1", 8: "tr_1", 9: "rv_1"}

@@ -8,6 +8,8 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import NOW, SECOND
+from staffbooking_adapters.testing.builders_messages import make_message
 from staffbooking_core.domain.messaging.conversations import ContentBlocked
 from staffbooking_core.domain.shared.rate_limits import (
     RateLimit,
@@ -27,8 +29,6 @@ from staffbooking_core.representations.channel import (
     ServerEvent,
     UnknownClientEvent,
 )
-from tests.support.builders import NOW, SECOND
-from tests.support.messages import make_message
 
 RULE = RateLimit("channel", 3, timedelta(seconds=60))
 OVERRUN = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import (
     Broadcast,
@@ -12,7 +13,6 @@ from staffbooking_core.representations.channel import (
     PresenceQueue,
     ServerEvent,
 )
-from tests.support.builders import NOW, POLICY, SECOND
 
 LAPSE, GRACE = POLICY.typing_timeout, POLICY.presence_grace_period
 MOMENT = SECOND / 1_000_000

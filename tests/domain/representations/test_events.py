@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, POLICY, make_booking
+from staffbooking_adapters.testing.builders_reviews import make_review
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
@@ -17,8 +19,6 @@ from staffbooking_core.representations.companions import review_record
 from staffbooking_core.representations.events import DomainEvent, booking_event, review_event
 from staffbooking_core.representations.payments import payment_record
 from tests.support.booking_journey import paid_journey
-from tests.support.builders import NOW, POLICY, make_booking
-from tests.support.reviews import make_review
 
 CREATED, MET = EventName.BOOKING_CREATED, EventName.PAYMENT_COMPLETED
 

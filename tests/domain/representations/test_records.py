@@ -8,6 +8,22 @@ from decimal import Decimal
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    POLICY,
+    make_booking,
+    make_companion,
+    make_new_api_key,
+    make_user,
+)
+from staffbooking_adapters.testing.builders_reviews import make_review
+from staffbooking_adapters.testing.builders_webhooks import (
+    make_attempt,
+    make_delivery,
+    make_endpoint,
+)
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
 from staffbooking_core.domain.companions.companion import Badge
@@ -35,18 +51,6 @@ from tests.support.booking_journey import (
     disputed_journey,
     paid_journey,
 )
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    NOW,
-    POLICY,
-    make_booking,
-    make_companion,
-    make_new_api_key,
-    make_user,
-)
-from tests.support.reviews import make_review
-from tests.support.webhooks import make_attempt, make_delivery, make_endpoint
 
 USD = Currency("usd")
 

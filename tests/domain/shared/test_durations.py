@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.shared.durations import format_duration, parse_duration
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 
 
 @pytest.mark.parametrize(

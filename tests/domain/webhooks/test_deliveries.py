@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, NOW, POLICY, SECOND
+from staffbooking_adapters.testing.builders_webhooks import make_delivery, make_endpoint
 from staffbooking_core.domain.webhooks.deliveries import (
     AttemptOutcome,
     DeliveryAttempt,
@@ -17,8 +19,6 @@ from staffbooking_core.domain.webhooks.deliveries import (
     apply_attempt_to_delivery,
     apply_attempt_to_endpoint,
 )
-from tests.support.builders import HOUR, NOW, POLICY, SECOND
-from tests.support.webhooks import make_delivery, make_endpoint
 
 PENDING, SUCCEEDED, FAILED, HELD, CANCELLED, WAITING = DeliveryStatus
 MOMENT = SECOND / 1_000_000

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import DAY, NOW, SECOND, make_user
+from staffbooking_adapters.testing.builders_webhooks import make_endpoint
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
@@ -19,8 +21,6 @@ from staffbooking_core.domain.webhooks.deliveries import (
     sort_for_feed,
 )
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
-from tests.support.builders import DAY, NOW, SECOND, make_user
-from tests.support.webhooks import make_endpoint
 
 PENDING, HELD = DeliveryStatus.PENDING, DeliveryStatus.HELD
 MOMENT = SECOND / 1_000_000

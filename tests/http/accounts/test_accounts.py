@@ -10,6 +10,7 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, POLICY, add_booking
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.policy import Policy
@@ -23,7 +24,6 @@ from tests.http.deployment import (
     error_fields,
     json_body,
 )
-from tests.support.builders import HOUR, POLICY, add_booking
 
 pytestmark = pytest.mark.anyio
 

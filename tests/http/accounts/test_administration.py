@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import add_booking
 from tests.support.memory_deployment import BookingScenario, actor_of
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
-from tests.support.webhooks import add_endpoint
 
 pytestmark = pytest.mark.anyio
 

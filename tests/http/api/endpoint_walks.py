@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from staffbooking_adapters.testing.builders import HOUR, add_booking, add_user
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.notifications import notifications
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment
-from tests.support.builders import HOUR, add_booking, add_user
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.pdfs import make_pdf
 from tests.support.pictures import make_image_bytes
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
-from tests.support.webhooks import add_endpoint
 
 
 async def exercise_staff_endpoints(world: HttpDeployment) -> None:

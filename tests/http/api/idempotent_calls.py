@@ -8,17 +8,17 @@ from typing import Any, TypeAlias
 import httpx
 from attrs import frozen
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, add_booking
+from staffbooking_adapters.testing.builders_messages import add_direct
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.ports import CustomerCompanionPair
 from staffbooking_core.usecases.payments import payouts
 from tests.http.deployment import HttpDeployment, json_body
-from tests.support.builders import DAY, HOUR, MINUTE, add_booking
 from tests.support.memory_deployment import BookingScenario, actor_of
-from tests.support.messages import add_direct
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
-from tests.support.webhooks import add_delivery, add_endpoint
 
 
 @frozen

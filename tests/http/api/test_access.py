@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE
 from staffbooking_core.domain.accounts.api_keys import Permission, is_well_formed_api_key
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment, error_body, json_body
-from tests.support.builders import DAY, HOUR, MINUTE
 
 pytestmark = pytest.mark.anyio
 

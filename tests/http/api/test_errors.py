@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, add_booking, make_api_key_text
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.errors import Conflict, ConstraintViolated, StoreUnavailable
 from staffbooking_http.api.request_body import MAX_BODY_BYTES
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import HOUR, add_booking, make_api_key_text
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY
 from staffbooking_core.ports import BookingQuery
 from tests.http.api.idempotent_calls import CALLS
 from tests.http.deployment import HttpDeployment, error_body, json_body
-from tests.support.builders import DAY
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,12 @@ from ipaddress import ip_network
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, MINUTE, NOW, make_api_key_text
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Admission
 from tests.http.deployment import HttpDeployment, error_body, json_body
-from tests.support.builders import HOUR, MINUTE, NOW, make_api_key_text
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from staffbooking_core.representations.accounts import UserRecord
 from staffbooking_core.representations.json_types import JsonSchema
 from staffbooking_http.api.response_schemas import (
-    COMPONENT_SCHEMAS,
+    component_name,
     reply_schema,
     type_schema,
 )
@@ -29,6 +29,7 @@ class Point(TypedDict):
 
 
 POINT_SCHEMA = {
+    "title": "Point",
     "type": "object",
     "properties": {"x": {"type": "integer"}, "label": {"type": "string"}},
     "required": ["x"],
@@ -41,21 +42,22 @@ POINT_SCHEMA = {
         (str, {"type": "string"}),
         (bool, {"type": "boolean"}),
         (Decimal, {"type": "number"}),
-        (Color, {"type": "string", "enum": ["red", "blue"]}),
+        (Color, {"title": "Color", "type": "string", "enum": ["red", "blue"]}),
         (Literal[Color.RED], {"const": "red"}),
         (Literal[True], {"const": True}),
-        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (int | None, {"type": ["integer", "null"]}),
+        (Point | None, {"anyOf": [POINT_SCHEMA, {"type": "null"}]}),
+        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
         (list[int], {"type": "array", "items": {"type": "integer"}}),
         (AsyncIterator[Sequence[int]], {"type": "array", "items": {"type": "integer"}}),
         (Mapping[str, object], {"type": "object"}),
         (Annotated[int, JsonSchema(minimum=1)], {"type": "integer", "minimum": 1}),
         (Annotated[Color, JsonSchema(enum=[Color.RED])], {"type": "string", "enum": ["red"]}),
         (Point, POINT_SCHEMA),
-        (UserRecord, {"$ref": "#/components/schemas/User"}),
     ],
 )
 def test_a_type_has_a_schema(kind: Any, schema: Mapping[str, Any]) -> None:
-    """A component class becomes a reference, and any other type its schema inline."""
+    """A type has its schema, and a class its name as the title."""
     assert type_schema(kind) == schema
 
 
@@ -68,11 +70,21 @@ def test_later_keywords_replace_earlier_ones() -> None:
 
 def test_a_reply_requires_each_of_its_fields() -> None:
     """A reply's schema requires each of its fields, with the schemas of their types."""
-    schema = reply_schema(success=Literal[True], points=list[Point])
+    schema = reply_schema("Reply", success=Literal[True], points=list[Point])
+    assert schema["title"] == "Reply"
     assert schema["required"] == ["success", "points"]
     assert schema["properties"]["points"] == {"type": "array", "items": POINT_SCHEMA}
 
 
-def test_every_component_is_an_object() -> None:
-    """The schema of every component is an object, not a reference."""
-    assert all(schema["type"] == "object" for schema in COMPONENT_SCHEMAS.values())
+def test_a_name_is_that_of_the_class() -> None:
+    """The published name of a record is that of its class without `Record`."""
+    assert type_schema(UserRecord)["title"] == component_name(UserRecord) == "User"
+
+
+def test_a_name_stays_with_its_schema() -> None:
+    """A keyword beside a named schema leaves it as it is; one that replaces its own unnames it."""
+    named = Annotated[Color, JsonSchema(description="the color")]
+    assert type_schema(named) == {"allOf": [type_schema(Color)], "description": "the color"}
+    assert "title" not in type_schema(Annotated[Color, JsonSchema(enum=[Color.RED])])
+    renamed = Annotated[Color, JsonSchema(title="Warm", enum=[Color.RED])]
+    assert type_schema(renamed)["title"] == "Warm"

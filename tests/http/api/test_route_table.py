@@ -11,6 +11,11 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import add_api_key, add_booking, make_api_key_text
+from staffbooking_adapters.testing.builders_messages import add_direct
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.ports import CustomerCompanionPair
 from staffbooking_http.api.access import (
@@ -24,11 +29,6 @@ from staffbooking_http.api.access import (
 from staffbooking_http.api.endpoint import Endpoint
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 from tests.http.deployment import HttpDeployment
-from tests.support.builders import add_api_key, add_booking, make_api_key_text
-from tests.support.messages import add_direct
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
-from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 

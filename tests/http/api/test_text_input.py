@@ -9,11 +9,11 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking
+from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.http.api.test_errors import JSON
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import add_booking
-from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 

@@ -11,13 +11,13 @@ import anyio.lowlevel
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_companion
 from staffbooking_core.errors import InvalidField
 from staffbooking_core.ports import ProcessedImage
 from staffbooking_http.api import upload_limits
 from tests.http.companions.test_image_errors import END, HEAD, MULTIPART, Live, are_free, staff
 from tests.http.companions.test_images import PATH, form
 from tests.http.deployment import HttpDeployment, error_body
-from tests.support.builders import add_companion
 
 __all__ = ["staff"]
 

@@ -8,12 +8,12 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.bookings import disputes
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import POLICY
 from tests.support.pdfs import make_pdf
 from tests.support.pictures import METADATA_SECRET, make_exif, make_image_bytes
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_companion
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import add_companion
 
 pytestmark = pytest.mark.anyio
 

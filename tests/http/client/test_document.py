@@ -6,14 +6,15 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_ty
 
 import pytest
 
-from staffbooking_http.client import Client
+from staffbooking_adapters.testing.builders import POLICY
+from staffbooking_http.client import Client, shapes
 from staffbooking_http.client.exchange import Listing, _given
 from staffbooking_http.docs.openapi import build_document
+from staffbooking_http.docs.references import plain_document, plain_schema
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
 from tests.http.client.samples import SAMPLES, method_names, sample_call
-from tests.support.builders import POLICY
 
-DOCUMENT = build_document(ENDPOINTS_BY_TAG, POLICY)
+DOCUMENT = plain_document(build_document(ENDPOINTS_BY_TAG, POLICY))
 ADMINS_ONLY = {"platform_fee", "payout_amount", "payout_status", "payout_due_at", "actor_id"}
 
 
@@ -25,8 +26,7 @@ def operation(name: str) -> dict[str, Any]:
 
 def resolved(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """The alternatives of a schema, without references and null."""
-    if "$ref" in schema:
-        return resolved(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    schema = plain_schema(DOCUMENT, schema)
     if "anyOf" in schema:
         return [found for each in schema["anyOf"] for found in resolved(each)]
     return [] if schema.get("type") == "null" else [schema]
@@ -53,6 +53,12 @@ def faults(shape: Any, schema: dict[str, Any], where: str) -> list[str]:
     for name in hints.keys() & known.keys():
         found += faults(hints[name], known[name], f"{where}.{name}")
     return found
+
+
+def test_shapes_have_the_names_of_the_document() -> None:
+    """Each shape of the client is called as the component that it is."""
+    names = {name for name in vars(shapes) if is_typeddict(vars(shapes)[name])} - {"TypedDict"}
+    assert {name for name in names if name[0] != "_"} <= DOCUMENT["components"]["schemas"].keys()
 
 
 def test_every_method_has_a_sample() -> None:
@@ -99,7 +105,7 @@ def test_the_shapes_are_documented(name: str) -> None:
     """What a method returns has the fields of the documented response."""
     call, answers = sample_call(name), operation(name)["responses"]
     (success,) = (answers[status] for status in answers if status < "3")
-    schema = success["content"]["application/json"]["schema"]
+    schema = plain_schema(DOCUMENT, success["content"]["application/json"]["schema"])
     made = get_type_hints(getattr(Client, name))["return"]
     (shape,) = get_args(made)
     if get_origin(made) is Listing:

@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
+from staffbooking_adapters.testing.builders import HOUR, POLICY
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import InvalidInput, StoreUnavailable
 from staffbooking_http.api import upload_limits, uploads
@@ -21,7 +22,6 @@ from staffbooking_http.api.errors import HttpError
 from tests.http.api.test_errors import JSON
 from tests.http.companions.test_images import PATH, form, kept, upload
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import HOUR, POLICY
 from tests.support.pictures import make_image_bytes, make_jpeg_with_scans, make_png_header_of_size
 
 pytestmark = pytest.mark.anyio

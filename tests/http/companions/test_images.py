@@ -9,10 +9,10 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_adapters.testing.builders import HOUR, MINUTE, POLICY, add_companion
 from staffbooking_core.domain.companions.portfolio import image_kind_of
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from tests.http.deployment import HttpDeployment, error_body, json_body
-from tests.support.builders import HOUR, MINUTE, POLICY, add_companion
 from tests.support.pictures import (
     CORNER_COLOURS,
     METADATA_SECRET,

@@ -10,13 +10,13 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import add_companion
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item, add_uploaded_image
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.accounts import administration
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import add_companion
-from tests.support.portfolio import add_portfolio_item, add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 

@@ -8,14 +8,14 @@ import anyio
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_user
+from staffbooking_adapters.testing.builders_portfolio import add_uploaded_image
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from tests.http.deployment import TEST_PASSWORD, HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of
-from tests.support.builders import add_user
-from tests.support.portfolio import add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 

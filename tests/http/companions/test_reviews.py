@@ -9,6 +9,8 @@ import anyio
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR, add_booking, add_companion
+from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
@@ -21,8 +23,6 @@ from tests.http.api.test_errors import JSON, Failing
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of, jsonschema_rs_value, validator
-from tests.support.builders import HOUR, add_booking, add_companion
-from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 

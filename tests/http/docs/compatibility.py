@@ -16,13 +16,14 @@ from typing import Any, TypeAlias
 
 from staffbooking_core.policy import Policy
 from staffbooking_http.docs.openapi import build_document
+from staffbooking_http.docs.references import plain_schema, with_inlined_parts
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
 
 Json: TypeAlias = dict[str, Any]
 
 RECORD = Path(__file__).parent / "recorded-openapi.json"
 
-_TEXTS = ("description", "summary", "operationId", "tags")
+_TEXTS = ("description", "examples", "summary", "tags")
 _LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems")
 _UPPER_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 _NULL = {"type": "null"}
@@ -54,7 +55,7 @@ def _without_texts(value: Any) -> Any:
 
 def find_breaks(old: Json, new: Json) -> list[str]:
     """What a client of the old document loses with the new one, as lines that name the place."""
-    return list(_Comparison(old, new).breaks())
+    return list(_Comparison(with_inlined_parts(old), with_inlined_parts(new)).breaks())
 
 
 class _Comparison:
@@ -90,13 +91,15 @@ class _Comparison:
         if new is None:
             yield f"{where} is gone"
             return
+        if (was := old.get("operationId")) not in (None, new["operationId"]):
+            yield f"{where}: {was} is called {new['operationId']} now"
         yield from self._parameters(where, old, new)
         yield from self._request_body(where, old.get("requestBody"), new.get("requestBody"))
         for scheme in old["security"]:
             if not any(each.keys() <= scheme.keys() for each in new["security"] or [{}]):
                 yield f"{where}: signing in by {'+'.join(scheme)} is gone"
         for status, reply in old["responses"].items():
-            present = new["responses"].get(status)
+            present = new["responses"].get(status) or new["responses"].get(f"{status[0]}XX")
             if present is None:
                 if status.startswith("2"):
                     yield f"{where}: response {status} is gone"
@@ -110,7 +113,7 @@ class _Comparison:
         before = {(each["in"], each["name"]): each for each in old.get("parameters", [])}
         after = {(each["in"], each["name"]): each for each in new.get("parameters", [])}
         for key, parameter in after.items():
-            if parameter["required"] and not before.get(key, {"required": False})["required"]:
+            if parameter.get("required") and not before.get(key, {}).get("required"):
                 yield f"{where}: parameter {key[1]} is newly required"
         for key, parameter in before.items():
             if key not in after:
@@ -143,8 +146,8 @@ class _Comparison:
             if pair in self.compared:
                 return
             self.compared.add(pair)
-        old, new = _resolve(self.old, old), _resolve(self.new, new)
-        if "anyOf" in old or "anyOf" in new:
+        old, new = plain_schema(self.old, old), plain_schema(self.new, new)
+        if len(_forms(old)) > 1 or len(_forms(new)) > 1:
             yield from self._alternatives(where, old, new, is_request)
             return
         yield from _compare_types(where, old, new, is_request)
@@ -154,7 +157,7 @@ class _Comparison:
             yield from self._schema(f"{where}[]", old["items"], new["items"], is_request=is_request)
 
     def _alternatives(self, where: str, old: Json, new: Json, is_request: bool) -> Iterator[str]:
-        before, after = old.get("anyOf", [old]), new.get("anyOf", [new])
+        before, after = _forms(old), _forms(new)
         for each in before:
             if each == _NULL and not is_request:
                 continue
@@ -163,7 +166,7 @@ class _Comparison:
         if is_request:
             return
         for other in after:  # New kinds of objects may come; another type of value may not.
-            is_object = "properties" in _resolve(self.new, other)
+            is_object = "properties" in plain_schema(self.new, other)
             if not is_object and not any(self._fits(each, other, is_request) for each in before):
                 yield f"{where}: has a new form: {json.dumps(other)[:80]}"
 
@@ -191,10 +194,12 @@ class _Comparison:
                 )
 
 
-def _resolve(document: Json, schema: Json) -> Json:
-    while "$ref" in schema:
-        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return schema
+def _forms(schema: Json) -> list[Json]:
+    """The alternatives of a schema: of `anyOf`, or of a list of types."""
+    if isinstance(types := schema.get("type"), list):
+        return [_NULL if each == "null" else {**schema, "type": each} for each in types]
+    forms: list[Json] = schema.get("anyOf", [schema])
+    return forms
 
 
 def _compare_types(where: str, old: Json, new: Json, is_request: bool) -> Iterator[str]:

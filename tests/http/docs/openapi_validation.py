@@ -9,8 +9,11 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
+from staffbooking_http.api.error_codes import STATUSES_BY_CODE
+from staffbooking_http.docs.references import resolve, with_inlined_parts
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 from tests.http.deployment import HttpDeployment, json_body
+from tests.support.openapi_replies import reply_of
 
 ROWS = [
     row
@@ -21,8 +24,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 async def document_of(world: HttpDeployment) -> dict[str, Any]:
-    document: dict[str, Any] = json_body(await world.client().get("/openapi.json"))
-    return document
+    """The document with parameters, responses and headers in their places."""
+    return with_inlined_parts(json_body(await world.client().get("/openapi.json")))
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -43,6 +46,10 @@ def validator(document: dict[str, Any], schema: dict[str, Any]) -> Any:
     )
 
 
+def shared_name(status: int) -> str:
+    return "Refusal" if status < 500 else "Failure"
+
+
 class Checking(httpx.AsyncBaseTransport):
     """A transport that validates every response against the document."""
 
@@ -61,13 +68,20 @@ class Checking(httpx.AsyncBaseTransport):
         return answer
 
     def check(self, operation: dict[str, Any], status: int, body: bytes) -> None:
-        content = operation["responses"][str(status)].get("content", {})
+        reply = reply_of(operation, status)
+        content = reply.get("content", {})
         if "application/json" not in content:
             return
         schema = content["application/json"]["schema"]
         validator(self.document, schema).validate(jsonschema_rs_value(body))
         if status >= 400:
-            assert jsonschema_rs_value(body)["code"] in self.document["x-codes"]
+            code = jsonschema_rs_value(body)["code"]
+            assert STATUSES_BY_CODE[code] == status
+            shared = resolve(
+                self.document, {"$ref": f"#/components/responses/{shared_name(status)}"}
+            )
+            told = f"{reply['description']} {shared['description']}"
+            assert f"`{code}`" in told, (operation["operationId"], code)
 
 
 def hold_to_document(

@@ -14,6 +14,8 @@ import pytest
 import schemathesis
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY
+from staffbooking_core import errors
 from staffbooking_core.domain.bookings.lifecycle import (
     REFUSAL_CODES,
     EventName,
@@ -22,11 +24,13 @@ from staffbooking_core.domain.bookings.lifecycle import (
     find_allowed_parties,
 )
 from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.representations.errors import STATUS_BY_ERROR
+from staffbooking_http.api.error_codes import STATUSES_BY_CODE
 from staffbooking_http.docs import asyncapi, openapi
+from staffbooking_http.docs.references import plain_schema, with_inlined_parts
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
 from tests.http.deployment import HttpDeployment
 from tests.http.docs.openapi_validation import DIALECT, ROWS, document_of, operations
-from tests.support.builders import DAY, HOUR, MINUTE, POLICY
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +78,7 @@ def test_figures_are_those_of_the_deployment() -> None:
     assert "once, for 7 days." in told["POST", "/auth/verify-email"]
     assert told["POST", "/bookings"] == "4 in 20 minutes."
     assert "an image over 3 MiB, a calendar over 512 KiB" in document["x-codes"]["body_too_large"]
-    responses = document["webhooks"]["booking.created"]["post"]["responses"]
+    responses = with_inlined_parts(document)["webhooks"]["booking.created"]["post"]["responses"]
     assert "again after 1 and 5 minutes," in responses["default"]["description"]
 
 
@@ -109,20 +113,28 @@ def test_the_version_is_known_without_a_distribution(monkeypatch: pytest.MonkeyP
 
 
 async def test_every_error_code_is_documented(world: HttpDeployment) -> None:
-    """Every error code of the source and of the parties' triggers is documented, or of what the
-    interface does not offer."""
-    told = (await document_of(world))["x-codes"].keys()
+    """Every error code of the source and of the parties' triggers is explained, with its status,
+    or is of what the interface does not offer."""
+    told = (await document_of(world))["x-codes"]
+    assert all(told.values())
     sources = [
         path
         for package in ("staffbooking_core", "staffbooking_http")
         for path in (Path(__file__).parents[3] / package).rglob("*.py")
     ]
-    raised = re.compile(r"(?:RuleBroken|Forbidden|Unauthenticated|Refused)\((?:\d+, )?\"(\w+)\"")
-    found = {code for path in sources for code in raised.findall(path.read_text("utf-8"))}
+    raised = re.compile(r"(RuleBroken|Forbidden|Unauthenticated|HttpError)\(\s*(\d*),?\s*\"(\w+)\"")
+    found = {
+        code: int(status or STATUS_BY_ERROR[getattr(errors, kind)])
+        for path in sources
+        for kind, status, code in raised.findall(path.read_text("utf-8"))
+    }
     by_people = {
         REFUSAL_CODES[trigger] for trigger in Trigger if find_allowed_parties(trigger) & PEOPLE
     }
-    assert found | by_people <= told | BY_OPERATORS | ON_PAGES
+    assert found.keys() | by_people <= told.keys() | BY_OPERATORS | ON_PAGES
+    assert {code: found[code] for code in found.keys() & told} == {
+        code: STATUSES_BY_CODE[code] for code in found.keys() & told
+    }
 
 
 PEOPLE = {Party.CUSTOMER, Party.STAFF}
@@ -163,12 +175,12 @@ async def test_references_and_names_are_sound(world: HttpDeployment) -> None:
 
 
 async def test_limits_and_credentials_are_documented(world: HttpDeployment) -> None:
-    """Guarded operations document 401, 403, 429, 500 and rate limit headers, and changes by session
-    the CSRF header."""
+    """Guarded operations document refusals, failures and rate limit headers, and changes by
+    session the CSRF header."""
     document = await document_of(world)
     for method, path, operation in operations(document):
         for one in operation["security"]:
-            assert {"401", "403", "429", "500"} <= operation["responses"].keys(), path
+            assert {"4XX", "5XX"} <= operation["responses"].keys(), path
             by_session = "session" in one
             assert ("csrf" in one) is (by_session and method != "GET"), path
             for reply in operation["responses"].values():
@@ -179,7 +191,7 @@ async def test_the_bounds_of_inputs_are_documented(world: HttpDeployment) -> Non
     """Bounds, defaults and required fields of inputs are in the document."""
     document = await document_of(world)
     body = document["paths"]["/api/v1/bookings"]["post"]["requestBody"]
-    schema = body["content"]["application/json"]["schema"]
+    schema = plain_schema(document, body["content"]["application/json"]["schema"])
     assert schema["properties"]["duration_hours"] == {
         "type": "integer",
         "minimum": 1,

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking, add_companion
 from staffbooking_core.domain.bookings.lifecycle import (
     BookingStatus,
 )
@@ -29,7 +30,6 @@ from tests.http.docs.openapi_validation import (
     jsonschema_rs_value,
     validator,
 )
-from tests.support.builders import add_booking, add_companion
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ import anyio
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_companion, add_user
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.usecases import due_work
 from tests.http.bookings.test_booking_flow import set_clock
@@ -20,7 +21,6 @@ from tests.http.messaging.message_calls import (
     message_texts,
     send_to_conversation,
 )
-from tests.support.builders import add_companion, add_user
 from tests.support.message_doubles import BLOCKED_TERM, CONTACT_TEXT, SimpleContentFilter
 
 pytestmark = pytest.mark.anyio

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from staffbooking_adapters.content.filter import DefaultContentFilter
+from staffbooking_adapters.testing.builders import HOUR, add_booking, add_companion, add_user
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
@@ -23,7 +24,6 @@ from tests.http.messaging.message_calls import (
     send_message,
     sign_in_parties,
 )
-from tests.support.builders import HOUR, add_booking, add_companion, add_user
 from tests.support.message_doubles import BLOCKED_TERM, CONTACT_TEXT, SimpleContentFilter
 
 pytestmark = pytest.mark.anyio

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import SECOND, add_booking, add_companion
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.inputs import MarkReadUpTo
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
@@ -22,7 +23,6 @@ from tests.http.messaging.message_calls import (
     send_to_conversation,
     sign_in_parties,
 )
-from tests.support.builders import SECOND, add_booking, add_companion
 from tests.support.message_doubles import RecordingSubscriber
 
 pytestmark = pytest.mark.anyio

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.notifications import notifications
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment, json_body
-from tests.support.builders import HOUR
 from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import Message
@@ -16,7 +17,6 @@ from staffbooking_core.usecases.accounts import audit
 from staffbooking_core.usecases.bookings import dispute_files, disputes
 from staffbooking_core.usecases.messaging import messages
 from tests.http.deployment import HttpDeployment
-from tests.support.builders import DAY
 from tests.support.html_pages import page_forms, page_text
 from tests.support.memory_deployment import BookingScenario, actor_of
 from tests.support.pictures import make_image_bytes

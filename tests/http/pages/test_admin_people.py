@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import NOW, add_booking, add_user
 from staffbooking_core.domain.accounts.audit import AuditEntry
 from staffbooking_core.domain.accounts.users import AccountState, Role, Subscription, User
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.accounts import administration, audit, people
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import NOW, add_booking, add_user
 from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio

@@ -8,6 +8,10 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import NOW, add_booking, add_companion, add_user
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
@@ -18,11 +22,7 @@ from staffbooking_core.usecases.notifications import inquiries
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_people import submit
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import NOW, add_booking, add_companion, add_user
 from tests.support.html_pages import page_text
-from tests.support.portfolio import add_portfolio_item
-from tests.support.reviews import add_review
-from tests.support.webhooks import add_endpoint
 
 pytestmark = pytest.mark.anyio
 

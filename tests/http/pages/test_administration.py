@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.payments import payouts
 from tests.http.deployment import HttpDeployment
-from tests.support.builders import DAY
 from tests.support.html_pages import page_text
 from tests.support.memory_deployment import BookingScenario, actor_of
-from tests.support.portfolio import add_portfolio_item
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_home import rows, section
 from tests.http.pages.test_hours import NIGHT_SLOTS, member, send, set_up
-from tests.support.builders import DAY, HOUR, NOW, add_booking
 from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio

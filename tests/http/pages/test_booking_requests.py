@@ -11,13 +11,13 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, add_companion
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.accounts import administration
 from tests.http.bookings.test_booking_flow import accepted
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import HOUR, add_companion
 
 pytestmark = pytest.mark.anyio
 

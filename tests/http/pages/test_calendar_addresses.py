@@ -8,11 +8,11 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, MINUTE, add_companion
 from staffbooking_core.domain.companions.calendar_subscriptions import CalendarReadFault
 from tests.http.deployment import HttpDeployment, error_body
 from tests.http.pages.test_bookings import PEOPLE
 from tests.http.pages.test_hours import CALENDARS, TAKE, done, member, send
-from tests.support.builders import HOUR, MINUTE, add_companion
 from tests.support.html_pages import page_text
 from tests.support.ics import make_ics_calendar, make_ics_hour
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from staffbooking_adapters.testing.builders import NOW, POLICY
 from staffbooking_http.api import upload_limits
 from tests.http.companions.test_calendars import BUSY, DAY_OFF, FEED
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body, json_body
@@ -23,7 +24,6 @@ from tests.http.pages.test_hours import (
     send,
     set_up,
 )
-from tests.support.builders import NOW, POLICY
 from tests.support.html_pages import page_text
 from tests.support.ics import GOOGLE_CALENDAR, make_ics_calendar, make_ics_hour
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_user
 from staffbooking_core.domain.accounts.users import Subscription, User
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.accounts import api_keys
@@ -22,7 +23,6 @@ from tests.http.pages.dashboard_steps import (
     shown_key,
 )
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import DAY, HOUR, NOW, add_user
 from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio

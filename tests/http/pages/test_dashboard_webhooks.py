@@ -9,6 +9,8 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, MINUTE
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_core.webhook_receiver import WebhookReceiver, hex_signature
@@ -27,9 +29,7 @@ from tests.http.webhooks.webhook_calls import (
     request_booking,
     set_receiver_status,
 )
-from tests.support.builders import HOUR, MINUTE
 from tests.support.html_pages import page_text
-from tests.support.webhooks import add_endpoint
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking, add_companion
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.http.deployment import HttpDeployment, error_body
-from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion
 from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_core.domain.notifications.notifications import (
     OPTIONAL_NOTIFICATION_KINDS,
     NotificationKind,
@@ -16,7 +17,6 @@ from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api import query_string
 from staffbooking_http.pages.email_links import NOTICE_DESCRIPTIONS
 from tests.http.deployment import BASE_URL, HttpDeployment, json_body
-from tests.support.notifications import add_notification, make_notification
 
 pytestmark = pytest.mark.anyio
 

@@ -7,13 +7,13 @@ from functools import partial
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, NOW, SECOND, add_booking, add_companion
+from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.http.deployment import HttpDeployment
 from tests.http.messaging.message_calls import send_message
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import DAY, NOW, SECOND, add_booking, add_companion
 from tests.support.html_pages import page_text
-from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,8 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import POLICY, add_companion
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.accounts.users import csrf_token
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
@@ -27,10 +29,8 @@ from tests.fuzz.hostile_forms import (
 from tests.fuzz.hostile_inputs import INVALID_PATH_SEGMENTS, sample_values
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import POLICY, add_companion
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.memory_deployment import BookingScenario, actor_of
-from tests.support.portfolio import add_portfolio_item
 
 pytestmark = pytest.mark.anyio
 

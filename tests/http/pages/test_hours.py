@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import HOUR
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from tests.http.companions.test_calendars import BUSY, DAY_OFF, FEED
 from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.http.pages.test_account import SIGN_IN, link
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import HOUR
 from tests.support.ics import GOOGLE_CALENDAR
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.notifications import inquiries
 from tests.http.deployment import BASE_URL, HttpDeployment
 from tests.http.pages.test_search import words
-from tests.support.builders import HOUR
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,15 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.content.filter import DefaultContentFilter
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_booking,
+    add_companion,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_messages import add_group, save_group_members
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.domain.shared.rate_limits import RateLimit
@@ -24,9 +33,7 @@ from tests.http.messaging.message_calls import (
     sign_in_parties,
 )
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion, add_user
 from tests.support.html_pages import page_text
-from tests.support.messages import add_group, save_group_members
 
 pytestmark = pytest.mark.anyio
 
@@ -191,17 +198,16 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeploymen
 async def test_the_booking_ahead_heads_a_conversation(each_world: HttpDeployment) -> None:
     """Of the bookings that two people share, the next one that holds comes first, not the newest
     one if that was cancelled; others are named below."""
+    pair = (each_world.companion, each_world.customer)
     ahead = await add_booking(
         each_world.store,
-        each_world.companion,
-        each_world.customer,
+        *pair,
         starts_at=NOW + 2 * DAY,
         ends_at=NOW + 2 * DAY + 4 * HOUR,
     )
     cancelled = await add_booking(
         each_world.store,
-        each_world.companion,
-        each_world.customer,
+        *pair,
         starts_at=NOW + DAY,
         ends_at=NOW + DAY + 4 * HOUR,
         status=BookingStatus.CANCELLED,

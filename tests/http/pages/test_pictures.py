@@ -11,6 +11,8 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, POLICY
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item, add_uploaded_image
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
 from tests.http.companions.test_images import kept
@@ -18,9 +20,7 @@ from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_account import csrf
 from tests.http.pages.test_bookings import PEOPLE
 from tests.http.pages.test_profile import FILLED, ME, WORK, member, problem, send, stored
-from tests.support.builders import HOUR, POLICY
 from tests.support.pictures import make_image_bytes
-from tests.support.portfolio import add_portfolio_item, add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 

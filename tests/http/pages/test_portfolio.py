@@ -11,6 +11,8 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import POLICY, add_companion
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.usecases.accounts import administration
 from tests.http.companions.test_images import kept
@@ -19,9 +21,7 @@ from tests.http.pages.test_account import csrf
 from tests.http.pages.test_booking_requests import hidden
 from tests.http.pages.test_pictures import gone, show, uploads, works
 from tests.http.pages.test_profile import ME, WORK, filled, member, problem, send
-from tests.support.builders import POLICY, add_companion
 from tests.support.pictures import make_image_bytes
-from tests.support.portfolio import add_portfolio_item
 
 pytestmark = pytest.mark.anyio
 

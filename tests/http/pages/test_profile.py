@@ -10,13 +10,13 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, add_user
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.accounts import administration
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_account import csrf
-from tests.support.builders import HOUR, add_user
 from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio

@@ -8,6 +8,7 @@ import re
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_companion, add_user, make_calendar
 from tests.http.bookings.test_booking_flow import accepted
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_booking_requests import (
@@ -20,7 +21,6 @@ from tests.http.pages.test_booking_requests import (
     problem,
     refused,
 )
-from tests.support.builders import add_companion, add_user, make_calendar
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,8 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, add_booking, add_companion
+from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.rate_limits import RateLimit
@@ -18,9 +20,7 @@ from staffbooking_core.usecases.companions import reviews
 from tests.http.companions.test_reviews import completed, sides
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import HOUR, add_booking, add_companion
 from tests.support.html_pages import page_text
-from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.usecases.companions import saved
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,8 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_companion, make_calendar
+from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.companions.availability import DateOverride
 from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
@@ -17,8 +19,6 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit
 from tests.http.companions.test_reviews import about, completed, sides
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import DAY, HOUR, NOW, add_companion, make_calendar
-from tests.support.portfolio import add_portfolio_item
 
 pytestmark = pytest.mark.anyio
 

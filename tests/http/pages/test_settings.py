@@ -8,6 +8,7 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, add_booking, add_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.notifications.notifications import OPTIONAL_NOTIFICATION_KINDS
 from staffbooking_core.domain.shared.rate_limits import RateLimit
@@ -15,7 +16,6 @@ from staffbooking_core.usecases.notifications import notifications
 from tests.http.deployment import BASE_URL, HttpDeployment, json_body
 from tests.http.pages.test_account import ADA, SIGN_IN, count_labelled, csrf, link
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import HOUR, add_booking, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from tests.http.deployment import HttpDeployment
@@ -30,7 +31,6 @@ from tests.http.pages.test_hours import (
     send,
     set_up,
 )
-from tests.support.builders import DAY, HOUR, NOW, add_booking
 from tests.support.html_pages import page_text
 from tests.support.ics import make_ics_calendar, make_ics_hour
 

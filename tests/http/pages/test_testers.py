@@ -9,12 +9,12 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_core.ports import Transaction
 from staffbooking_core.usecases import due_work
 from staffbooking_http.pages.app import page_handlers, page_methods
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import POLICY
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_core.usecases import due_work
 from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.builders import POLICY
 
 pytestmark = pytest.mark.anyio
 

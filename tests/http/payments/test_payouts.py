@@ -12,13 +12,13 @@ import pytest
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.testing.builders import HOUR, add_companion, add_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases.payments import payees
 from staffbooking_core.usecases.payments.inbox import VISIT_SYNC_INTERVAL
 from tests.http.api.test_errors import JSON, Failing
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import HOUR, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -8,13 +8,13 @@ import httpx
 import pytest
 
 from staffbooking_adapters.fake import signing
+from staffbooking_adapters.testing.builders import MINUTE
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_http.routes.payments import MAX_PROCESSOR_EVENT_BYTES
 from tests.http.api.test_errors import Failing
 from tests.http.bookings.test_booking_flow import accepted
 from tests.http.deployment import HttpDeployment, error_body, json_body
-from tests.support.builders import MINUTE
 
 pytestmark = pytest.mark.anyio
 

@@ -6,13 +6,18 @@ import pytest
 from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
+from staffbooking_adapters.testing.builders import NOW, SECOND
+from staffbooking_adapters.testing.builders_webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    place_events,
+)
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from staffbooking_core.errors import StoreUnavailable
 from tests.http.api.test_errors import Failing
 from tests.http.bookings.test_booking_flow import accepted, paid
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
-from tests.support.builders import NOW, SECOND
-from tests.support.webhooks import add_delivery, add_endpoint, add_event, place_events
 
 pytestmark = pytest.mark.anyio
 

@@ -12,12 +12,17 @@ import pytest
 from attrs import evolve, frozen
 
 from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.testing.builders import (
+    add_api_key,
+    add_session,
+    add_user,
+    make_api_key_text,
+)
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_http.app import create_app
 from tests.http.deployment import error_body, json_body
-from tests.support.builders import add_api_key, add_session, add_user, make_api_key_text
 from tests.support.postgres import PostgresServer, database_name
 
 pytestmark = pytest.mark.anyio

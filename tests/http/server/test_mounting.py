@@ -23,11 +23,11 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.testing.builders import add_session
 from staffbooking_http import create_app
 from staffbooking_http.app import StaffbookingApp
 from staffbooking_http.channel.frames import CHANNEL_PATH
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment, error_body, json_body
-from tests.support.builders import add_session
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking
 from tests.http.deployment import HttpDeployment
 from tests.http.server.odd_paths import FIXTURE, ask_all
-from tests.support.builders import add_booking
 
 pytestmark = pytest.mark.anyio
 

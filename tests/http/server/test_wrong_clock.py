@@ -8,10 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from staffbooking_adapters.guarded_store import GuardedStore
+from staffbooking_adapters.testing.builders import DAY, HOUR, POLICY
 from staffbooking_core.errors import ClockWrong
 from staffbooking_core.usecases import due_work
 from tests.http.deployment import TEST_PASSWORD, HttpDeployment, error_body, json_body
-from tests.support.builders import DAY, HOUR, POLICY
 
 pytestmark = pytest.mark.anyio
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import MINUTE, NOW, add_subscriber, make_api_key_text
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.shared.rate_limits import RateLimit
@@ -19,8 +21,6 @@ from tests.http.webhooks.webhook_calls import (
     add_endpoint_path,
     register_endpoint,
 )
-from tests.support.builders import MINUTE, NOW, add_subscriber, make_api_key_text
-from tests.support.webhooks import add_endpoint
 
 pytestmark = pytest.mark.anyio
 

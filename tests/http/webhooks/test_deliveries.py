@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, SECOND
 from staffbooking_core.domain.bookings.lifecycle import EventName, Trigger
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.usecases import due_work
@@ -29,7 +30,6 @@ from tests.http.webhooks.webhook_calls import (
     request_booking,
     set_receiver_status,
 )
-from tests.support.builders import DAY, SECOND
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,8 @@ import httpx
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, NOW
+from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.webhooks.webhook_calls import (
@@ -20,8 +22,6 @@ from tests.http.webhooks.webhook_calls import (
     request_booking,
     set_receiver_status,
 )
-from tests.support.builders import DAY, NOW
-from tests.support.webhooks import add_endpoint
 
 pytestmark = pytest.mark.anyio
 

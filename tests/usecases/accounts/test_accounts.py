@@ -9,6 +9,14 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import PlainHasher, RecordingNotifier, VirtualClock
+from staffbooking_adapters.testing.builders import (
+    NOW,
+    POLICY,
+    SECOND,
+    add_session,
+    add_user,
+    make_lease,
+)
 from staffbooking_core.domain.accounts.users import Session, User, session_public_id
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
@@ -27,7 +35,6 @@ from staffbooking_core.usecases.accounts import accounts, administration, sessio
 from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.notifications import notifications
-from tests.support.builders import NOW, POLICY, SECOND, add_session, add_user, make_lease
 from tests.support.hashers import CountingHasher, SlowHasher
 from tests.support.memory_deployment import memory_ports
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, NOW, add_companion, add_user
 from staffbooking_core.domain.accounts.users import Role, Subscription, hash_session_token
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Approval
@@ -12,7 +13,6 @@ from staffbooking_core.inputs import Login
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.accounts.administration import CreateUser
 from staffbooking_core.usecases.bookings import disabling
-from tests.support.builders import DAY, NOW, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND, add_subscriber, add_user
 from staffbooking_core.domain.accounts import api_keys as domain
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
@@ -14,7 +15,6 @@ from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.bookings import disabling
-from tests.support.builders import DAY, HOUR, SECOND, add_subscriber, add_user
 
 pytestmark = pytest.mark.anyio
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import NOW, add_user
 from staffbooking_core.domain.accounts.audit import AuditSubject, Operator
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import administration, audit
 from staffbooking_core.usecases.payments import payouts
-from tests.support.builders import NOW, add_user
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
 pytestmark = pytest.mark.anyio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.accounts.users import Role, Subscription, hash_session_token
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidField, Unauthenticated
@@ -11,7 +12,6 @@ from staffbooking_core.inputs import Login, Register, RegistrationRole
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.notifications import notifications
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 
 pytestmark = pytest.mark.anyio
 

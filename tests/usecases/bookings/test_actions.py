@@ -7,15 +7,7 @@ from datetime import date
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
-from staffbooking_core.domain.companions.companion import CompanionQuery
-from staffbooking_core.errors import ConstraintViolated, Forbidden, NotFound, RuleBroken
-from staffbooking_core.inputs import CancelBooking
-from staffbooking_core.ports import BOOKING_OVERLAP
-from staffbooking_core.usecases.bookings import actions, requests
-from staffbooking_core.usecases.companions import search
-from tests.support.builders import (
+from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
     NOW,
@@ -24,6 +16,14 @@ from tests.support.builders import (
     add_user,
     make_booking_write,
 )
+from staffbooking_core.domain.accounts.users import Actor, Role
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.companions.companion import CompanionQuery
+from staffbooking_core.errors import ConstraintViolated, Forbidden, NotFound, RuleBroken
+from staffbooking_core.inputs import CancelBooking
+from staffbooking_core.ports import BOOKING_OVERLAP
+from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.companions import search
 from tests.support.memory_deployment import (
     actor_of,
     make_booking_request,

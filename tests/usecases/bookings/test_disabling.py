@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, add_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
@@ -14,7 +15,6 @@ from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import actions, disabling
 from staffbooking_core.usecases.bookings.disabling import BookingsAhead, BookingsDecision
 from staffbooking_core.usecases.payments import payouts
-from tests.support.builders import DAY, HOUR, add_user
 from tests.support.memory_deployment import (
     with_another_companion,
     with_another_customer,

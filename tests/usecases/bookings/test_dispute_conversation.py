@@ -6,13 +6,13 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 from staffbooking_core.domain.bookings.disputes import DisputeOutcome, DisputeStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import InvalidField, RuleBroken
 from staffbooking_core.inputs import AddDisputeStatement
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.bookings import dispute_files, disputes
-from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 from tests.support.memory_deployment import (
     BookingScenario,
     make_booking_scenario,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
 from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.bookings import disputes
-from tests.support.builders import DAY, HOUR
 
 pytestmark = pytest.mark.anyio
 

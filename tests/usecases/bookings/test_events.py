@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR
 from staffbooking_core.domain.bookings.lifecycle import Trigger
-from tests.support.builders import DAY, HOUR
 
 pytestmark = pytest.mark.anyio
 

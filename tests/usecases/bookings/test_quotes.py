@@ -9,11 +9,18 @@ from decimal import Decimal
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    add_user,
+    next_revision,
+    save_booking,
+)
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import actions
-from tests.support.builders import HOUR, MINUTE, SECOND, add_user, next_revision, save_booking
 from tests.support.memory_deployment import actor_of, with_another_customer
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,11 @@ from datetime import date, timedelta
 import pytest
 from attrs import asdict, evolve
 
+from staffbooking_adapters.testing.builders import DAY, SECOND, add_companion, add_user
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.inputs import RequestBookingFor
 from staffbooking_core.usecases.bookings import actions, requests
-from tests.support.builders import DAY, SECOND, add_companion, add_user
 from tests.support.memory_deployment import (
     actor_of,
     list_bookings,

@@ -9,6 +9,15 @@ from functools import partial
 import pytest
 from attrs import asdict, evolve, frozen
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    POLICY,
+    SECOND,
+    add_companion,
+    add_subscriber,
+    add_user,
+    make_calendar,
+)
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Slot, WeeklySlot
@@ -25,15 +34,6 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import RequestBookingFor
 from staffbooking_core.ports import Store
 from staffbooking_core.usecases.bookings import actions, disabling, requests
-from tests.support.builders import (
-    DAY,
-    POLICY,
-    SECOND,
-    add_companion,
-    add_subscriber,
-    add_user,
-    make_calendar,
-)
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases import booking_writes, sandbox
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import operations
-from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 from tests.support.memory_deployment import make_booking_scenario, with_another_companion
 
 pytestmark = pytest.mark.anyio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, POLICY, SECOND
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.errors import VersionMismatch
@@ -11,7 +12,6 @@ from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.usecases.bookings import actions, disputes
 from staffbooking_core.usecases.payments import payouts
-from tests.support.builders import DAY, HOUR, POLICY, SECOND
 
 pytestmark = pytest.mark.anyio
 

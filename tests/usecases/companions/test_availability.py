@@ -11,6 +11,7 @@ from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
 from staffbooking_adapters.inputs import structure
+from staffbooking_adapters.testing.builders import DAY, NOW, POLICY, add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -26,7 +27,6 @@ from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import MAX_DATE_OVERRIDES, DateHours, SetAvailability
 from staffbooking_core.representations.calendars import availability_record
 from staffbooking_core.usecases.companions import profiles, search
-from tests.support.builders import DAY, NOW, POLICY, add_user
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,

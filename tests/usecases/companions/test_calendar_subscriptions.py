@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, POLICY, add_user
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.availability import Interval
@@ -28,7 +29,6 @@ from staffbooking_core.usecases.companions import (
     profiles,
 )
 from staffbooking_core.usecases.notifications import notifications
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY, add_user
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.memory_deployment import actor_of
 

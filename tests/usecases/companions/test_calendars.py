@@ -10,6 +10,7 @@ import icalendar
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, POLICY, add_booking, add_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import Interval
@@ -19,7 +20,6 @@ from staffbooking_core.inputs import ImportedCompanion, SetAvailability
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import calendars, imports, profiles, search
-from tests.support.builders import DAY, HOUR, NOW, POLICY, add_booking, add_user
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
 

@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.builders import add_booking, add_companion, add_user
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
@@ -17,7 +18,6 @@ from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.companions import reviews, search
-from tests.support.builders import add_booking, add_companion, add_user
 from tests.support.memory_deployment import actor_of, memory_ports
 from tests.usecases.companions.test_reviews import (
     attended,

@@ -10,13 +10,13 @@ from attrs import evolve
 
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_adapters.testing.builders import HOUR, POLICY, add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.portfolio import ImageKind, image_kind_of, image_name
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, StoreUnavailable
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile
 from staffbooking_core.ports import ProcessedImage
 from staffbooking_core.usecases.companions import images, profiles
-from tests.support.builders import HOUR, POLICY, add_user
 from tests.support.memory_deployment import BookingScenario, make_booking_scenario, memory_ports
 from tests.support.pictures import make_image_bytes
 

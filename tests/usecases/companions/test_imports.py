@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, NOW, POLICY
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.availability import (
     DateOverride,
@@ -28,7 +29,6 @@ from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import imports
 from staffbooking_core.usecases.companions.imports import ImportRow
 from staffbooking_core.usecases.notifications import notifications
-from tests.support.builders import DAY, NOW, POLICY
 from tests.support.memory_deployment import memory_ports
 
 pytestmark = pytest.mark.anyio

@@ -9,6 +9,11 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.companions.store import CompanionsWriter
+from staffbooking_adapters.testing.builders import POLICY, add_user
+from staffbooking_adapters.testing.builders_portfolio import (
+    add_portfolio_item as store_item,
+    add_uploaded_image,
+)
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
@@ -16,9 +21,7 @@ from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import images, profiles
-from tests.support.builders import POLICY, add_user
 from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
-from tests.support.portfolio import add_portfolio_item as store_item, add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 

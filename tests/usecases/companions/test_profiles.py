@@ -9,6 +9,8 @@ from decimal import Decimal
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, NOW, POLICY, add_user
+from staffbooking_adapters.testing.builders_portfolio import add_uploaded_image
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -30,9 +32,7 @@ from staffbooking_core.inputs import (
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import profiles
-from tests.support.builders import HOUR, NOW, POLICY, add_user
 from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
-from tests.support.portfolio import add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import HOUR, add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
@@ -24,7 +25,6 @@ from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import reviews
-from tests.support.builders import HOUR, add_user
 from tests.support.memory_deployment import actor_of, with_another_companion
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ from datetime import date, timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_companion, make_calendar
 from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
 from staffbooking_core.errors import InvalidField, NotFound
 from staffbooking_core.usecases.companions import search
-from tests.support.builders import add_companion, make_calendar
 from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio

@@ -8,14 +8,14 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import add_companion
+from staffbooking_adapters.testing.builders_messages import EVENT_REF
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import MessagesWritePort
 from staffbooking_core.usecases.messaging import messages
-from tests.support.builders import add_companion
 from tests.support.memory_deployment import with_another_companion
-from tests.support.messages import EVENT_REF
 
 pytestmark = pytest.mark.anyio
 

@@ -8,13 +8,19 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import SECOND, add_booking
+from staffbooking_adapters.testing.builders_messages import (
+    add_direct,
+    add_messages_by,
+    add_pair,
+    save_group_members,
+)
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.messaging.conversations import ContentBlocked, Message
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, StoreUnavailable
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
-from tests.support.builders import SECOND, add_booking
 from tests.support.memory_deployment import (
     make_booking_scenario,
     memory_ports,
@@ -27,7 +33,6 @@ from tests.support.message_doubles import (
     RecordingSubscriber,
     SimpleContentFilter,
 )
-from tests.support.messages import add_direct, add_messages_by, add_pair, save_group_members
 
 pytestmark = pytest.mark.anyio
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
+from staffbooking_adapters.testing.builders import HOUR, NOW, POLICY, SECOND
+from staffbooking_adapters.testing.builders_messages import add_direct, add_group, add_messages_by
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import Email, Ports, Transaction
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
-from tests.support.builders import HOUR, NOW, POLICY, SECOND
 from tests.support.memory_deployment import memory_ports
-from tests.support.messages import add_direct, add_group, add_messages_by
 
 pytestmark = pytest.mark.anyio
 

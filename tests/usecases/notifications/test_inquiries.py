@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
+from staffbooking_adapters.testing.builders import NOW, POLICY
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.inputs import SubmitInquiry
 from staffbooking_core.usecases.notifications import inquiries, notifications
-from tests.support.builders import NOW, POLICY
 from tests.support.memory_deployment import memory_ports
 
 pytestmark = pytest.mark.anyio

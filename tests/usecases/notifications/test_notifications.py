@@ -11,15 +11,15 @@ import pytest
 from attrs import define, evolve, field
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
+from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND, add_user, make_lease
+from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Email, NotificationKind, Ports, Transaction, UndeliverableEmail
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.accounts import email_tokens
 from staffbooking_core.usecases.notifications import notifications
-from tests.support.builders import NOW, POLICY, SECOND, add_user, make_lease
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
-from tests.support.notifications import add_notification, make_notification
 
 pytestmark = pytest.mark.anyio
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, MINUTE, SECOND, make_lease
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases.bookings import actions
-from tests.support.builders import DAY, MINUTE, SECOND, make_lease
 from tests.support.memory_deployment import kinds
 
 pytestmark = pytest.mark.anyio

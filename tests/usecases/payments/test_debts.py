@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    SECOND,
+    make_booking_write,
+    make_posting,
+    next_revision,
+)
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind
@@ -13,14 +21,6 @@ from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases import booking_writes
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import ledger_check, operations, payouts
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    SECOND,
-    make_booking_write,
-    make_posting,
-    next_revision,
-)
 from tests.support.memory_deployment import with_another_companion, with_another_customer
 
 pytestmark = pytest.mark.anyio

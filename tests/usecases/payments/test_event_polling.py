@@ -6,11 +6,11 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorEvent, Unknown
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio

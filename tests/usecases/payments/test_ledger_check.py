@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import make_booking_write, make_posting, next_revision
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.errors import NotFound
 from staffbooking_core.usecases.payments import ledger_check
-from tests.support.builders import make_booking_write, make_posting, next_revision
 from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND, make_lease
 from staffbooking_core.domain.bookings.booking import TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.processor import (
@@ -18,7 +19,6 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases.booking_writes import advance_booking
 from staffbooking_core.usecases.payments import operations
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease
 from tests.support.memory_deployment import make_booking_scenario
 
 pytestmark = pytest.mark.anyio

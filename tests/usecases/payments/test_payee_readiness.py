@@ -6,11 +6,11 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND, add_companion
 from staffbooking_core.domain.payments.payees import PAYEE_POLL_MIN_INTERVAL, OpenPayee, PayeeStatus
 from staffbooking_core.domain.payments.processor import OperationKey, OperationKind, Unknown
 from staffbooking_core.errors import Conflict, ProcessorUnavailable
 from staffbooking_core.usecases.payments import payees, reconciliation
-from tests.support.builders import DAY, HOUR, SECOND, add_companion
 from tests.support.memory_deployment import actor_of
 
 pytestmark = pytest.mark.anyio

@@ -6,6 +6,7 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND, add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.payments.payees import PayeeStatus
 from staffbooking_core.domain.payments.processor import (
@@ -16,7 +17,6 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.errors import NotFound, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases.payments import payees
-from tests.support.builders import DAY, HOUR, SECOND, add_user
 from tests.support.memory_deployment import actor_of
 
 pytestmark = pytest.mark.anyio

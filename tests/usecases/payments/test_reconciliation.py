@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND, make_processor_event
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
@@ -17,7 +18,6 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import reconciliation
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_processor_event
 from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio

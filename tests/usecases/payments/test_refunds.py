@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind, RefundStatus
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import refunds
-from tests.support.builders import DAY, HOUR, MINUTE
 from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio

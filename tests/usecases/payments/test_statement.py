@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import ProcessorMisconfigured
@@ -16,7 +17,6 @@ from staffbooking_core.usecases.payments.statement import (
     ReconciliationProgress,
     StatementDifference,
 )
-from tests.support.builders import DAY, HOUR, MINUTE, NOW
 from tests.support.statement import make_scenario_with_fees, reconcile, slip, tampered, texts
 
 pytestmark = pytest.mark.anyio

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import MINUTE, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.reconciliation.statement import Movement
@@ -14,7 +15,6 @@ from staffbooking_core.usecases.payments import (
     reconciliation as payments_reconciliation,
 )
 from staffbooking_core.usecases.payments.statement import ReconciliationProgress
-from tests.support.builders import MINUTE, SECOND
 from tests.support.statement import make_scenario_with_fees, reconcile, slip, tampered, texts
 
 pytestmark = pytest.mark.anyio

@@ -7,6 +7,23 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    add_booking,
+    add_companion,
+    add_subscriber,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_webhooks import (
+    ENDPOINT_SECRET,
+    add_delivery,
+    add_endpoint,
+    add_event,
+)
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
@@ -20,19 +37,7 @@ from staffbooking_core.errors import SealBroken
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from staffbooking_core.webhook_receiver import WebhookReceiver, WebhookRefused, hex_signature
-from tests.support.builders import (
-    DAY,
-    HOUR,
-    MINUTE,
-    NOW,
-    SECOND,
-    add_booking,
-    add_companion,
-    add_subscriber,
-    add_user,
-)
 from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, attempt_results
-from tests.support.webhooks import ENDPOINT_SECRET, add_delivery, add_endpoint, add_event
 
 pytestmark = pytest.mark.anyio
 

@@ -7,6 +7,19 @@ import asyncio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import (
+    NOW,
+    add_booking,
+    add_companion,
+    add_subscriber,
+    add_user,
+)
+from staffbooking_adapters.testing.builders_webhooks import (
+    ENDPOINT_SECRET,
+    add_delivery,
+    add_endpoint,
+    add_event,
+)
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings.lifecycle import EventName
@@ -22,9 +35,7 @@ from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
-from tests.support.builders import NOW, add_booking, add_companion, add_subscriber, add_user
 from tests.support.webhook_deployment import WebhookScenario
-from tests.support.webhooks import ENDPOINT_SECRET, add_delivery, add_endpoint, add_event
 
 pytestmark = pytest.mark.anyio
 
@@ -44,11 +55,12 @@ def opened(ports: Ports, endpoint: WebhookEndpoint) -> list[bytes]:
 
 async def test_the_secret_is_sealed_for_its_endpoint(post: WebhookScenario) -> None:
     """The secret is stored sealed, and opens in no other endpoint's row."""
-    user = await add_subscriber(post.ports.store)
-    endpoint, secret = await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=URL))
+    ports = evolve(post.ports, vault=KeyringVault(["key"]))
+    user = await add_subscriber(ports.store)
+    endpoint, secret = await endpoints.register_endpoint(ports, user, CreateWebhook(url=URL))
     kept = await post.reload_endpoint(endpoint)
     assert kept == endpoint
-    assert opened(post.ports, kept) == [secret.encode()]
+    assert opened(ports, kept) == [secret.encode()]
     assert secret.encode() not in kept.secrets.current
     assert secret not in repr(kept)
 

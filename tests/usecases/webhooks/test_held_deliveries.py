@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, SECOND, add_subscriber
+from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.domain.webhooks.deliveries import (
     AttemptOutcome,
@@ -19,9 +21,7 @@ from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
-from tests.support.builders import DAY, HOUR, NOW, SECOND, add_subscriber
 from tests.support.webhook_deployment import WebhookScenario, attempt_results
-from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 

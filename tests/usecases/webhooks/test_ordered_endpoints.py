@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking, add_companion
+from staffbooking_adapters.testing.builders_webhooks import add_event
 from staffbooking_core.domain.webhooks.deliveries import WebhookEndpoint
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.representations.webhooks import delivery_record
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
-from tests.support.builders import add_booking, add_companion
 from tests.support.webhook_deployment import WebhookScenario
-from tests.support.webhooks import add_event
 
 pytestmark = pytest.mark.anyio
 

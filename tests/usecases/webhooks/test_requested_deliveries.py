@@ -9,6 +9,8 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
+from staffbooking_adapters.testing.builders import DAY, NOW, SECOND, make_user
+from staffbooking_adapters.testing.builders_webhooks import add_delivery
 from staffbooking_core.domain.webhooks.deliveries import (
     Delivery,
     DeliveryAttempt,
@@ -18,9 +20,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 )
 from staffbooking_core.errors import NotFound
 from staffbooking_core.usecases.webhooks import endpoints
-from tests.support.builders import DAY, NOW, SECOND, make_user
 from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario
-from tests.support.webhooks import add_delivery
 
 pytestmark = pytest.mark.anyio
 

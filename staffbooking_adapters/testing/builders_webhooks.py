@@ -7,6 +7,18 @@ from typing import Any
 
 from attrs import evolve, fields
 
+from staffbooking_adapters.testing.builders import (
+    NOW,
+    TODAY,
+    add_subscriber,
+    make_booking,
+    make_booking_write,
+    make_companion,
+    make_event,
+    make_lease,
+    make_new_user,
+    next_revision,
+)
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.webhooks.deliveries import (
@@ -23,18 +35,6 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.ports import EndpointBatch, Lease, NewWebhookEndpoint, Store, Vault
 from staffbooking_core.representations.events import DomainEvent
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
-from tests.support.builders import (
-    NOW,
-    TODAY,
-    add_subscriber,
-    make_booking,
-    make_booking_write,
-    make_companion,
-    make_event,
-    make_lease,
-    make_new_user,
-    next_revision,
-)
 
 ENDPOINT_SECRET = "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50LCBvZiAzMiBieXRlcw=="
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import asdict, evolve
 
+from staffbooking_adapters.testing.builders import NOW, add_booking, add_companion, add_user
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.messaging.conversations import (
@@ -19,7 +20,6 @@ from staffbooking_core.domain.messaging.conversations import (
     sync_group_members,
 )
 from staffbooking_core.ports import CustomerCompanionPair, Store, Transaction
-from tests.support.builders import NOW, add_booking, add_companion, add_user
 
 EVENT_REF = "Gala 2027"
 

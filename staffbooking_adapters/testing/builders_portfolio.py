@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.domain.companions.portfolio import Image, NewPortfolioItem, PortfolioItem
 from staffbooking_core.ports import Store, Transaction
-from tests.support.builders import NOW
 
 
 def make_new_portfolio_item(companion_id: int = 2, **given: Any) -> NewPortfolioItem:

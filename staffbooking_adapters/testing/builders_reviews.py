@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import asdict
 
+from staffbooking_adapters.testing.builders import NOW, add_booking, make_booking
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import (
@@ -16,7 +17,6 @@ from staffbooking_core.domain.companions.reviews import (
 )
 from staffbooking_core.inputs import SubmitReview
 from staffbooking_core.ports import Store, Transaction
-from tests.support.builders import NOW, add_booking, make_booking
 
 
 def make_review_content(**given: Any) -> ReviewContent:

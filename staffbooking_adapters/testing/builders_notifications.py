@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.ports import Email, Notification, NotificationKind, Store
-from tests.support.builders import NOW
 
 
 def make_notification(user_id: int | None = 1, **given: Any) -> Notification:

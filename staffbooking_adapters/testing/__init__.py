@@ -1,0 +1,15 @@
+"""What tests of adapters need: contract suites for the ports, builders of the core's values, and
+ports in memory as fixtures.
+
+It needs the extra `testing`; nothing else imports it.
+"""
+
+import pkgutil
+
+import pytest
+
+__all__ = ["builders", "file_storage", "machine", "plugin"]
+
+_modules = [module.name for module in pkgutil.iter_modules(__path__)]
+# A failing assert of these modules shows its values, as one of a test module does.
+pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _modules))
