@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from attrs import define, field
 
+from staffbooking_adapters.testing.builders import DAY
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorError
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases import sandbox
@@ -25,7 +27,6 @@ from tests.simulation.system.cluster import Cluster
 from tests.simulation.system.plan import Action
 from tests.simulation.system.processes import Answer
 from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
-from tests.support.builders import DAY
 
 MAX_BOOKINGS = 6
 SKEWS = (-20, -3, 3, 20, 600)
@@ -254,10 +255,34 @@ class Actors:
         if booking is not None:
             times = [booking.starts_at, booking.ends_at, booking.payout_due_at]
             wanted = min([time for time in times if time and time > now], default=wanted)
-        await sandbox.set_clock(self.cluster.shared, wanted)
+        with suppress(RuleBroken):  # Somebody else has moved it further meanwhile.
+            await sandbox.set_clock(self.cluster.shared, wanted)
 
     async def pass_time(self, first: int, _: int) -> None:
+        """Hours or days pass, after which people sign in again."""
         self.cluster.world.advance(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
+        for client in (*self.customers, *self.staff, self.admin):
+            if client.credentials_end is None:
+                await client.sign_in()
+
+    async def advance(self, first: int, second: int) -> None:
+        """Take a booking one step along its usual way."""
+        if (booking := await self._pick(first)) is None:
+            return
+        match booking.status:
+            case BookingStatus.PENDING:
+                await self.accept(first, second)
+            case BookingStatus.ACCEPTED:
+                await self.pay(first, 0)
+            case BookingStatus.PAID:
+                await self._jump_to(booking.ends_at)
+                await self.confirm(first, second)
+            case _ if booking.payout_due_at is not None:
+                await self._jump_to(booking.payout_due_at)
+
+    async def _jump_to(self, at: datetime) -> None:
+        with suppress(RuleBroken):  # It is over already.
+            await sandbox.set_clock(self.cluster.shared, at)
 
     async def crash(self, first: int, _: int) -> None:
         self._process(first).kill()

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
+from staffbooking_adapters.testing.builders import add_session
 from staffbooking_core.domain.accounts.users import csrf_token
 from tests.simulation.system.cluster import Cluster
 from tests.simulation.system.processes import Answer, ConnectionLost, Headers, Server, Socket
@@ -16,7 +17,7 @@ from tests.simulation.system.processes import Answer, ConnectionLost, Headers, S
 MAX_TRIES = 12
 RETRY_SECONDS = 1.0
 RETRIED_STATUSES = (429, 500, 503)
-EXPECTED_CODES = ("overloaded", "store_unavailable", "processor_unavailable")
+EXPECTED_CODES = ("unavailable", "processor_unavailable")
 """The codes of server errors that clients may get."""
 
 
@@ -34,6 +35,13 @@ class Client:
     credentials_end: float | None = None
     """The loop's time at which the end of the credentials was acknowledged."""
     _numbers: count[int] = field(factory=lambda: count(1))
+
+    async def sign_in(self) -> None:
+        """Begin a new session; the earlier one ends by itself."""
+        world = self.cluster.world
+        self.token = f"{self.name} {next(self._numbers)}".replace(" ", "-")
+        store = self.cluster.shared.store
+        await add_session(store, self.user_id, token=self.token, seen_at=world.now())
 
     def next_key(self) -> str:
         return f"{self.name}-{next(self._numbers)}"

@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_core.ports import Ports
 from tests.simulation.deployment import (
     LONG_RETENTION,
@@ -22,7 +23,6 @@ from tests.simulation.deployment import (
 from tests.simulation.system.faulty_ports import Bus, WorldClock, ports_of_process
 from tests.simulation.system.processes import Server, Worker
 from tests.simulation.system.world import World
-from tests.support.builders import POLICY
 from tests.support.memory_deployment import memory_ports
 
 START_SECONDS = 0.5

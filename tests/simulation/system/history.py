@@ -8,12 +8,17 @@ import logging
 import random
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 
 from attrs import frozen
 
+from staffbooking_adapters.testing.builders import (
+    add_api_key,
+    add_companion,
+    add_subscriber,
+    add_user,
+    make_api_key_text,
+)
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.ports import Store
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.deployment import CrashPlan, SimulatedScenario, SimulationWorld
 from tests.simulation.history_end import finish_history
@@ -23,16 +28,8 @@ from tests.simulation.system.cluster import Cluster, make_cluster
 from tests.simulation.system.plan import DURATION_SECONDS, Plan
 from tests.simulation.system.world import SimulatedLoop, World
 from tests.simulation.webhook_endpoints import add_webhook_endpoints
-from tests.support.builders import (
-    add_api_key,
-    add_companion,
-    add_session,
-    add_subscriber,
-    add_user,
-    make_api_key_text,
-)
 from tests.support.memory_deployment import actor_of
-from tests.support.messages import add_direct
+from staffbooking_adapters.testing.builders_messages import add_direct
 
 CHECK_INTERVAL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
@@ -73,7 +70,7 @@ class _Errors(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
+        if record.exc_info and "simulated" not in str(record.exc_info[1]):
             raised = "".join(traceback.format_exception(*record.exc_info)[-6:])
             self.found.append(f"{record.getMessage()}\n{raised}")
 
@@ -89,6 +86,11 @@ async def _run(plan: Plan, errors: _Errors) -> Outcome:
     background = [asyncio.ensure_future(cluster.watch())]
     background += [asyncio.ensure_future(chat.listen()) for chat in actors.chats]
     await asyncio.sleep(1)
+    for number in range(chance.randint(1, 3)):
+        await actors.request(number, chance.randrange(1000))
+        for _ in range(chance.randrange(4)):
+            await actors.advance(number, 0)
+            await asyncio.sleep(3)
     try:
         await _act(plan, world, actors, checks)
         cluster.heal()
@@ -145,10 +147,9 @@ async def _add_people(cluster: Cluster) -> tuple[Actors, SimulationWorld]:
 
 
 async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -> Client:
-    token = f"{name} token".replace(" ", "-")
-    store: Store = cluster.shared.store
-    await add_session(store, user_id, token=token, seen_at=cluster.world.now())
-    return Client(cluster, name, user_id, email=email, token=token)
+    client = Client(cluster, name, user_id, email=email)
+    await client.sign_in()
+    return client
 
 
 async def _act(plan: Plan, world: World, actors: Actors, checks: InvariantChecks) -> None:
@@ -168,15 +169,17 @@ async def _act(plan: Plan, world: World, actors: Actors, checks: InvariantChecks
         if world.violations:
             break
     actors.cluster.heal()
-    with suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*running), PATIENCE_SECONDS)
+    done, late = await asyncio.wait(running, timeout=PATIENCE_SECONDS)
+    for task in late:
+        task.cancel()
+    for task in done:
+        task.result()
 
 
 async def _judge_messages(actors: Actors) -> None:
     """I5: acknowledged messages are stored once, and everybody who is connected has them, in their
     order, without gaps."""
     world = actors.cluster.world
-    chat = actors.chats[0]
     async with actors.cluster.shared.store.read_view() as view:
         stored = await view.messages.all_messages_after(0, 10_000)
     contents = [one.content for one in stored]

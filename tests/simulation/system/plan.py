@@ -44,7 +44,8 @@ _MAX_RATES = {
 _WEIGHTS = {
     "request": 5,
     "book_by_key": 3,
-    "accept": 6,
+    "advance": 25,
+    "accept": 3,
     "decline": 1,
     "pay": 8,
     "cancel": 3,

@@ -79,9 +79,7 @@ class Server(Process):
         scope = self._scope("http", path, [*headers, (b"content-length", b"%d" % len(content))])
         answered: asyncio.Future[Answer] = self.world.loop.create_future()
         exchange = _Exchange(content, answered)
-        task = self.spawn(
-            self.app({**scope, "method": method}, exchange.receive, exchange.send)
-        )
+        task = self.spawn(self.app({**scope, "method": method}, exchange.receive, exchange.send))
         task.add_done_callback(exchange.end)
         try:
             answer = await asyncio.wait_for(answered, ANSWER_TIMEOUT_SECONDS)

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.errors import StoreUnavailable
 from tests.simulation.system.plan import Fault, Plan
-from tests.support.builders import NOW
 from tests.support.virtual_loop import VirtualTimeLoop
 
 T = TypeVar("T")
