@@ -38,6 +38,9 @@ help:
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
 	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
+	@echo "make installed     the wheel with each extra, in an environment of its own"
+	@echo "make lowest        tests on the lowest versions that are allowed; make newest on the newest"
+	@echo "make release KEY=~/.ssh/id_ed25519   build, check and sign the distributions in dist"
 	@echo "make docs    remake the generated pages"
 	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
 	@echo "make clean   remove environments, caches and build results"
@@ -85,6 +88,42 @@ soak: $(V)/.dev
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation
 
+# The wheel in an environment of its own with each extra: what the extra is for works.
+.PHONY: installed release sign lowest newest
+installed: $(V)/.dev $(BIN)/uv
+	$(BIN)/python -m pytest -q -m installed tests/packaging
+
+DIST ?= dist
+release: $(V)/.dev $(BIN)/uv
+	@test -n "$(KEY)" || { echo "name a key to sign with: make release KEY=~/.ssh/id_ed25519" >&2; exit 1; }
+	@test -z "$$(git status --porcelain)" || { echo "the work tree has changes that no commit has" >&2; exit 1; }
+	rm -rf $(DIST)
+	$(BIN)/python -m hatchling build -d $(DIST)
+	DIST=$(DIST) $(BIN)/python -m pytest -q -m "installed or not installed" tests/packaging
+	$(MAKE) sign
+
+sign:
+	cd $(DIST) && sha256sum *.whl *.tar.gz > SHA256SUMS
+	rm -f $(DIST)/SHA256SUMS.sig
+	ssh-keygen -Y sign -q -f $(KEY) -n staffbooking $(DIST)/SHA256SUMS
+
+# What depends on other packages, on the lowest and on the newest versions that pyproject.toml
+# allows. The newest are those of the day: the run tells of them, and does not fail.
+BOUND_TESTS := tests/domain tests/usecases tests/contract tests/http tests/adapters tests/mail
+on_versions = $(BIN)/uv venv -q --clear --python $(BIN)/python $(1) \
+	&& $(BIN)/uv pip sync -q --python $(1) $(2) \
+	&& $(BIN)/uv pip install -q --python $(1) --no-deps --no-build-isolation -e . \
+	&& $(1)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(or $(TESTS),$(BOUND_TESTS))
+
+lowest: $(V)/.dev $(BIN)/uv
+	$(call on_versions,.venv-lowest,--require-hashes requirements-lowest.lock)
+
+newest: $(V)/.dev $(BIN)/uv
+	@mkdir -p build
+	-$(BIN)/uv pip compile -q --upgrade --no-header --python $(BIN)/python pyproject.toml --extra all \
+		--extra testing --group dev -o build/requirements-newest.txt \
+		&& $(call on_versions,.venv-newest,build/requirements-newest.txt)
+
 .PHONY: clients journeys journeys-all screenshots
 
 # One browser and one server for each of two processes.
@@ -115,6 +154,7 @@ docs: $(V)/.dev
 lock: $(BIN)/uv
 	$(compile) pyproject.toml --extra all -o requirements.lock
 	$(compile) pyproject.toml --extra all --extra testing --group dev -o requirements-dev.lock
+	$(compile) pyproject.toml --extra all --extra testing --group dev --upgrade --resolution lowest-direct -o requirements-lowest.lock
 	$(compile) --group lock -o requirements-uv.lock
 	$(compile) --group clients -o requirements-clients.lock
 

@@ -66,15 +66,16 @@ class KeyringVault:
             raise SealBroken from None
 
 
-class ClearVault(KeyringVault):
-    """Signs as `KeyringVault` and binds a seal to its key, purpose and row, but leaves the secret
-    in clear text, so that ports in memory need no library of ciphers."""
+class MemoryVault(KeyringVault):
+    """Signs as `KeyringVault` and seals with functions of the standard library, so that ports in
+    memory need no library of ciphers. What outlives the process is sealed by `KeyringVault`."""
 
     def _encrypt(self, key: bytes, nonce: bytes, secret: bytes, row_id: int) -> bytes:
-        return _authenticate(key, nonce, secret, row_id) + secret
+        return _authenticate(key, nonce, secret, row_id) + _mask(key, nonce, secret)
 
     def _decrypt(self, key: bytes, nonce: bytes, encrypted: bytes, row_id: int) -> bytes:
-        code, secret = _split_at(encrypted, hashlib.sha256().digest_size)
+        code, masked = _split_at(encrypted, hashlib.sha256().digest_size)
+        secret = _mask(key, nonce, masked)
         if not hmac.compare_digest(code, _authenticate(key, nonce, secret, row_id)):
             raise SealBroken
         return secret
@@ -97,6 +98,12 @@ def _cipher(key: bytes) -> AESGCM:
 
 def _authenticate(key: bytes, nonce: bytes, secret: bytes, row_id: int) -> bytes:
     return hmac.digest(key, nonce + _associated_data(row_id) + b":" + secret, hashlib.sha256)
+
+
+def _mask(key: bytes, nonce: bytes, text: bytes) -> bytes:
+    """The text combined with a stream of bytes that the key and the nonce give; twice is none."""
+    stream = hashlib.shake_256(key + nonce).digest(len(text))
+    return bytes(a ^ b for a, b in zip(text, stream, strict=True))
 
 
 def _key_id_of(key: bytes) -> bytes:

@@ -29,7 +29,7 @@ from staffbooking_adapters.settings import (
 )
 from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
-from staffbooking_adapters.vault import ClearVault, KeyringVault
+from staffbooking_adapters.vault import KeyringVault, MemoryVault
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
     CalendarVersion,
@@ -68,8 +68,8 @@ def memory_ports(
     it, the system's. Both add the clock offset of the sandbox. `adapters` replace ports by their
     names in `Ports`. With `payments` there is no sandbox, unless it is given too.
 
-    Not for a public service: ids are predictable, passwords and secrets are stored in clear text.
-    Raises TypeError for a name that is no port.
+    Not for a public service: ids are predictable, and passwords are stored in clear text. Raises
+    TypeError for a name that is no port.
     """
     from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
@@ -101,7 +101,7 @@ def memory_ports(
         "clock": clock,
         "ids": doubles.SeededIds(),
         "hasher": doubles.PlainHasher(),
-        "vault": ClearVault(["key"]),
+        "vault": MemoryVault(["key"]),
         "notifier": doubles.RecordingNotifier(),
         "hints": store.hints,
         "webhook_sender": MemorySender(),

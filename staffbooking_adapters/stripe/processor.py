@@ -9,13 +9,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import httpx
 import stripe
 from stripe import StripeClient
-from stripe._base_address import BaseAddresses
 
 from staffbooking_adapters.stripe import currencies, events, facts
 from staffbooking_adapters.stripe.changes import list_changes
@@ -44,6 +43,9 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.ports.processor import CheckupFinding
+
+if TYPE_CHECKING:
+    from stripe._base_address import BaseAddresses
 
 API_VERSION: Final = "2026-10-28.endive"
 """The pinned version of Stripe's API, so that upgrading the SDK does not change it."""

@@ -1,4 +1,5 @@
-"""What tests of adapters need: contract suites for the ports, builders of the core's values.
+"""What tests of adapters need: contract suites for the ports, builders of the core's values, and
+ports in memory as fixtures.
 
 It needs the extra `testing`; nothing else imports it.
 """
@@ -7,7 +8,7 @@ import pkgutil
 
 import pytest
 
-__all__ = ["builders", "store"]
+__all__ = ["builders", "file_storage", "machine", "plugin"]
 
 _modules = [module.name for module in pkgutil.iter_modules(__path__)]
 # A failing assert of these modules shows its values, as one of a test module does.

@@ -63,7 +63,12 @@ from staffbooking_core.ports.companions import (
 )
 from staffbooking_core.ports.cursors import CursorsReadPort, CursorsWritePort
 from staffbooking_core.ports.disputes import DisputesReadPort, DisputesWritePort
-from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
+from staffbooking_core.ports.files import (
+    FileStorage,
+    ImageProcessor,
+    ProcessedImage,
+    check_file_name,
+)
 from staffbooking_core.ports.idempotency import (
     IDEMPOTENCY_KEY_TAKEN,
     IN_PROGRESS,
@@ -306,4 +311,5 @@ __all__ = [
     "WebhookStats",
     "WebhooksReadPort",
     "WebhooksWritePort",
+    "check_file_name",
 ]

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from staffbooking_core.domain.companions.portfolio import ImageKind
 
-__all__ = ["FileStorage", "ImageProcessor", "ProcessedImage"]
+__all__ = ["FileStorage", "ImageProcessor", "ProcessedImage", "check_file_name"]
 
 _FILE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,100}\.[a-z0-9]{1,8}")
 

@@ -206,3 +206,12 @@ def test_without_socketio_the_channel_has_websockets() -> None:
 
     assert line_of("socketio") in printed
     assert [line for line in printed if line.isdigit()] == ["404", "426"]
+
+
+def test_the_base_needs_nothing_that_windows_lacks() -> None:
+    """A booking in memory runs without the modules that only POSIX systems have."""
+    page = (ROOT / "docs/embedding.md").read_text(encoding="utf-8")
+    program = page.partition("```python\n")[2].partition("```")[0]
+    posix = "fcntl grp pty pwd readline resource syslog termios tty uvloop"
+
+    assert f"It prints `{run_without(posix, chr(10) + program).strip()}`" in page

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page
 
@@ -34,6 +35,7 @@ GROUPS = PROJECT["dependency-groups"]
 LOCKS = {
     "requirements.lock": RUNTIME,
     "requirements-dev.lock": [*RUNTIME, *EXTRAS["testing"], *GROUPS["dev"]],
+    "requirements-lowest.lock": [*RUNTIME, *EXTRAS["testing"], *GROUPS["dev"]],
     "requirements-uv.lock": GROUPS["lock"],
     "requirements-clients.lock": GROUPS["clients"],
 }
@@ -83,6 +85,19 @@ def test_the_locks_agree() -> None:
     """The development lock pins the versions of the runtime lock."""
     runtime, development = pins("requirements.lock"), pins("requirements-dev.lock")
     assert {name: development.get(name) for name in runtime} == runtime
+
+
+def test_the_lowest_lock_has_the_lower_bounds() -> None:
+    """The lock of the lowest versions pins the lower bound of each runtime dependency, or the next
+    version that exists."""
+    lowest = pins("requirements-lowest.lock")
+    for text in RUNTIME:
+        requirement = Requirement(text)
+        [bound] = [each.version for each in requirement.specifier if each.operator in (">=", "==")]
+        pinned = Version(lowest[canonicalize_name(requirement.name)])
+        assert pinned.release[:2] == Version(bound.removesuffix(".*")).release[:2] or (
+            pinned.release[:1] == Version(bound).release == (pinned.major,)
+        ), text
 
 
 def test_the_lifecycle_page_is_generated() -> None:

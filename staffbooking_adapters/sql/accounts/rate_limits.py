@@ -43,8 +43,6 @@ rate_windows = Table(
     Column("scope", Text, primary_key=True),
     Column("count", BigInt, nullable=False),
     Column("resets_at", Instant, nullable=False),
-    # Free space in each page lets frequent updates leave the index unchanged (HOT updates).
-    postgresql_with={"fillfactor": 50},
 )
 
 

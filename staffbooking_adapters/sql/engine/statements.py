@@ -129,6 +129,8 @@ class _SqliteCompiler(_LiteralConstantsCompiler, SQLiteCompiler):
 class _PostgresDialect(PGDialect_asyncpg):
     statement_compiler = _PostgresCompiler
     supports_statement_cache = True
+    # SQLAlchemy 2.0 doubles backslashes in literals until it has asked the server.
+    _backslash_escapes = False
 
 
 class _SqliteDialect(SQLiteDialect_pysqlite):

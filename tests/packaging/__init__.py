@@ -1,0 +1,1 @@
+"""Tests of the distributions and of what their extras bring."""
