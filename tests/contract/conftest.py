@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.stores import STORES, OpenStore, StoreOpener
+from staffbooking_adapters.testing.store import OpenStore, StoreOpener
+from tests.contract.stores import STORES
 from tests.support.postgres import PostgresServer, database_name
 
 

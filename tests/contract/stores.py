@@ -7,11 +7,9 @@ A store is one entry of `STORES`: its name, and a context manager that opens it 
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
 
 import pytest
 
@@ -20,18 +18,8 @@ from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
 from staffbooking_adapters.sql.store import SqlStore, open_store
 from staffbooking_adapters.testing.builders import POLICY
-from staffbooking_core.ports import Admission, Hints, ReadView, Store
+from staffbooking_adapters.testing.store import OpenStore, StoreOpener
 from tests.support.migrated_databases import MigratedDatabase
-
-
-class OpenStore(Store, Protocol):
-    @property
-    def admission(self) -> Admission: ...
-    @property
-    def hints(self) -> Hints: ...
-
-
-StoreOpener: TypeAlias = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[OpenStore]]
 
 
 @asynccontextmanager
@@ -92,15 +80,3 @@ STORES: dict[str, StoreOpener] = {
     "sqlite": open_sqlite_store,
     "postgresql": open_postgresql_store,
 }
-
-
-async def read_store(store: Store, query: Callable[[ReadView], Awaitable[Any]]) -> Any:
-    """The result of one query, in a read view of its own."""
-    async with store.read_view() as view:
-        return await query(view)
-
-
-async def count_due_work(store: Store, now: datetime) -> int:
-    """The number of due operations, timers, processor events and payees."""
-    backlog = await read_store(store, lambda view: view.metrics.backlog(now))
-    return sum(found.count for found in backlog if found.kind != "payout")

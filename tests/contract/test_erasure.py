@@ -26,6 +26,7 @@ from staffbooking_adapters.testing.builders import (
 )
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
+from staffbooking_adapters.testing.store import OpenStore
 from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.bookings.lifecycle import Trigger
@@ -44,7 +45,6 @@ from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries
 from staffbooking_core.usecases.webhooks import endpoints
-from tests.contract.stores import OpenStore
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,

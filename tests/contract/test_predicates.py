@@ -44,6 +44,12 @@ from staffbooking_adapters.testing.builders import (
     make_payee,
 )
 from staffbooking_adapters.testing.builders_webhooks import add_endpoint, make_new_delivery
+from staffbooking_adapters.testing.store.base import read_store
+from staffbooking_adapters.testing.store.webhooks.delivery_helpers import (
+    add_deliveries,
+    deliveries_of,
+    save_deliveries,
+)
 from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
@@ -71,12 +77,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, is_failed_refund
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from staffbooking_core.ports import BookingQuery, WaitingKind
-from tests.contract.stores import STORES, read_store
-from tests.contract.webhooks.delivery_helpers import (
-    add_deliveries,
-    deliveries_of,
-    save_deliveries,
-)
+from tests.contract.stores import STORES
 
 pytestmark = pytest.mark.anyio
 

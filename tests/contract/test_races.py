@@ -33,6 +33,11 @@ from staffbooking_adapters.testing.builders import (
     make_stored_response,
     next_revision,
 )
+from staffbooking_adapters.testing.store.base import read_store
+from staffbooking_adapters.testing.store.companions.booked_days import (
+    add_accepted_booking,
+    change_companion,
+)
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
@@ -52,8 +57,7 @@ from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.companions import reviews
-from tests.contract.companions.booked_days import add_accepted_booking, change_companion
-from tests.contract.stores import STORES, open_sql_store, read_store, store_url
+from tests.contract.stores import STORES, open_sql_store, store_url
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from staffbooking_adapters.testing.builders_webhooks import (
     add_event,
     claim_endpoint_batches,
 )
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.ports import Store
 from staffbooking_core.request_context import caused_by_request
-from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

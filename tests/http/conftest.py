@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contract.stores import STORES, StoreOpener
+from staffbooking_adapters.testing.store import StoreOpener
+from tests.contract.stores import STORES
 from tests.http.deployment import HttpDeployment
 
 

@@ -38,6 +38,7 @@ from staffbooking_adapters.testing.builders import (
     add_user,
     make_api_key_text,
 )
+from staffbooking_adapters.testing.store import OpenStore
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription, User, csrf_token
@@ -46,7 +47,6 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.app import StaffbookingApp, create_app
 from staffbooking_http.docs import openapi
-from tests.contract.stores import OpenStore
 
 TEST_PASSWORD = "correct horse"
 BASE_URL = POLICY.base_url

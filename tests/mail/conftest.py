@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.stores import STORES, StoreOpener
+from staffbooking_adapters.testing.store import StoreOpener
+from tests.contract.stores import STORES
 
 
 @pytest.fixture(params=STORES.values(), ids=list(STORES))

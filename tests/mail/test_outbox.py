@@ -18,10 +18,10 @@ from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.system import SystemIds
 from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND, add_user
 from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
+from staffbooking_adapters.testing.store import StoreOpener
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.notifications import notifications
-from tests.contract.stores import StoreOpener
 from tests.support.memory_deployment import memory_ports
 from tests.support.smtp_server import FakeSmtpServer, abort_after_data, reply_with, run_smtp_server
 

@@ -14,10 +14,11 @@ from staffbooking_adapters.testing.builders import (
     add_api_key,
     add_subscriber,
 )
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable, Unauthenticated
-from tests.contract.stores import STORES, open_sql_store, read_store, store_url
+from tests.contract.stores import STORES, open_sql_store, store_url
 
 pytestmark = pytest.mark.anyio
 

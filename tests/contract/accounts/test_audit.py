@@ -8,9 +8,11 @@ from sqlalchemy import text
 
 from staffbooking_adapters.sql.engine.open import Statement
 from staffbooking_adapters.testing.builders import add_user, make_audit_entry
+from staffbooking_adapters.testing.store import OpenStore
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject
 from staffbooking_core.ports import AuditFilters, Transaction
-from tests.contract.stores import STORES, OpenStore, read_store
+from tests.contract.stores import STORES
 
 pytestmark = pytest.mark.anyio
 

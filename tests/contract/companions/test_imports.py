@@ -26,6 +26,8 @@ from staffbooking_adapters.testing.builders import (
 )
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_adapters.testing.store.base import read_store
+from staffbooking_adapters.testing.store.companions.booked_days import add_accepted_booking
 from staffbooking_core.domain.accounts.users import Role, Session
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -37,8 +39,6 @@ from staffbooking_core.domain.companions.companion import Approval, CompanionQue
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import EMAIL_TAKEN, ImportProgress, SkippedRow
-from tests.contract.companions.booked_days import add_accepted_booking
-from tests.contract.stores import read_store
 
 pytestmark = pytest.mark.anyio
 

@@ -22,6 +22,7 @@ from staffbooking_adapters.testing.builders import (
     add_user,
 )
 from staffbooking_adapters.testing.builders_reviews import add_review, make_new_review
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.companion import CompanionQuery, rating_average
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
@@ -30,7 +31,7 @@ from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.ports import ALREADY_REVIEWED
 from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.companions import reviews
-from tests.contract.stores import STORES, open_sql_store, read_store, store_url
+from tests.contract.stores import STORES, open_sql_store, store_url
 from tests.support.memory_deployment import actor_of, memory_ports
 
 pytestmark = pytest.mark.anyio

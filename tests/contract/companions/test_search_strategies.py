@@ -14,13 +14,13 @@ import pytest
 
 from staffbooking_adapters.sql.companions.reader import search_parameters
 from staffbooking_adapters.sql.companions.search import SearchVariant, summaries_page
-from staffbooking_core.domain.companions.companion import CompanionQuery
-from tests.contract.companions.search_dataset import (
+from staffbooking_adapters.testing.store.companions.search_dataset import (
     OVERRIDE_DATES,
     add_companions,
     brute_force_search,
     make_companions,
 )
+from staffbooking_core.domain.companions.companion import CompanionQuery
 from tests.contract.stores import STORES
 
 pytestmark = pytest.mark.anyio

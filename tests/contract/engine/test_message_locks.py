@@ -27,10 +27,10 @@ from staffbooking_adapters.testing.builders_messages import (
     make_new_message,
     reload_conversation,
 )
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
 from staffbooking_core.errors import InvalidField
-from tests.contract.stores import read_store
 from tests.contract.webhooks.test_webhook_races import WAITING, postgres, run_concurrently
 
 pytestmark = pytest.mark.anyio

@@ -29,13 +29,13 @@ from staffbooking_adapters.testing.builders_messages import (
     make_new_message,
     read_marks,
 )
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
 from staffbooking_core.domain.privacy import ERASED_NAME
 from staffbooking_core.errors import Forbidden
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.messaging import messages
-from tests.contract.stores import read_store
 from tests.contract.test_races import CALLERS, ROUNDS, alternate, at_once, ports, processes
 
 pytestmark = pytest.mark.anyio

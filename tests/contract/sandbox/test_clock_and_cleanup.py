@@ -21,9 +21,9 @@ from staffbooking_adapters.testing.builders import (
     make_processor_event,
     make_stored_response,
 )
+from staffbooking_adapters.testing.store.base import count_due_work, read_store
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from tests.contract.stores import count_due_work, read_store
 
 pytestmark = pytest.mark.anyio
 

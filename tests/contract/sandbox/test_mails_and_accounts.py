@@ -6,10 +6,11 @@ import pytest
 from attrs import asdict, evolve
 
 from staffbooking_adapters.testing.builders import DAY, NOW, POLICY, SECOND, add_booking, add_user
+from staffbooking_adapters.testing.store import OpenStore
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.ports import MAX_SENT_MAILS, NewSentMail, SandboxMark, SentMail, Transaction
 from staffbooking_core.usecases import privacy
-from tests.contract.stores import OpenStore, read_store
 from tests.support.memory_deployment import memory_ports
 
 pytestmark = pytest.mark.anyio

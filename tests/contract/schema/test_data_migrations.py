@@ -29,12 +29,13 @@ from staffbooking_adapters.testing.builders import (
     make_user,
 )
 from staffbooking_adapters.testing.builders_webhooks import place_events
+from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.schema.old_rows import add_row, stored
-from tests.contract.stores import open_sql_store, read_store
+from tests.contract.stores import open_sql_store
 
 pytestmark = pytest.mark.anyio
 

@@ -23,8 +23,9 @@ from staffbooking_adapters.sql.engine import postgres
 from staffbooking_adapters.sql.engine.open import Database, open_database
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.testing.builders import DAY, NOW, POLICY, SECOND, add_user
+from staffbooking_adapters.testing.store import OpenStore
 from staffbooking_core.errors import ClockWrong, StoreUnavailable
-from tests.contract.stores import OpenStore, open_sql_store, store_url
+from tests.contract.stores import open_sql_store, store_url
 from tests.support.migrated_databases import MigratedDatabase
 
 pytestmark = pytest.mark.anyio

@@ -10,14 +10,15 @@ from staffbooking_adapters.sql import store
 from staffbooking_adapters.sql.webhooks.writer import DELIVERY_UPDATE_BATCH_SIZE
 from staffbooking_adapters.testing.builders import NOW, POLICY
 from staffbooking_adapters.testing.builders_webhooks import add_endpoint, make_new_delivery
-from staffbooking_core.ports import WebhookStats
-from tests.contract.stores import STORES, read_store
-from tests.contract.webhooks.delivery_helpers import (
+from staffbooking_adapters.testing.store.base import read_store
+from staffbooking_adapters.testing.store.webhooks.delivery_helpers import (
     add_deliveries,
     hold_endpoint,
     resume_endpoint,
     with_locked_endpoint,
 )
+from staffbooking_core.ports import WebhookStats
+from tests.contract.stores import STORES
 
 pytestmark = pytest.mark.anyio
 

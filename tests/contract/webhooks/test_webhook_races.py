@@ -34,19 +34,20 @@ from staffbooking_adapters.testing.builders_webhooks import (
     make_new_delivery,
     place_events,
 )
-from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.bookings.lifecycle import EventName
-from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
-from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
-from tests.contract.stores import STORES, open_sql_store, read_store, store_url
-from tests.contract.test_races import ROUNDS, alternate, at_once, processes, successes
-from tests.contract.webhooks.delivery_helpers import (
+from staffbooking_adapters.testing.store.base import read_store
+from staffbooking_adapters.testing.store.webhooks.delivery_helpers import (
     STATUS_HELD,
     STATUS_PENDING,
     deliveries_of,
     next_batch_time,
     succeeded,
 )
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
+from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
+from tests.contract.stores import STORES, open_sql_store, store_url
+from tests.contract.test_races import ROUNDS, alternate, at_once, processes, successes
 from tests.support.memory_deployment import memory_ports
 
 pytestmark = pytest.mark.anyio

@@ -12,12 +12,12 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import add_companion
+from staffbooking_adapters.testing.store.companions.booked_days import change_companion
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases.companions import search
 from staffbooking_http.pages import sitemap
-from tests.contract.companions.booked_days import change_companion
 from tests.http.deployment import BASE_URL, HttpDeployment
 from tests.http.pages.test_bookings import PEOPLE
 from tests.http.pages.test_search import page, words
