@@ -18,6 +18,7 @@ from staffbooking_adapters.testing.builders import (
     add_user,
     make_api_key_text,
 )
+from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.accounts.users import Role
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.deployment import CrashPlan, SimulatedScenario, SimulationWorld
@@ -29,7 +30,6 @@ from tests.simulation.system.plan import DURATION_SECONDS, Plan
 from tests.simulation.system.world import SimulatedLoop, World
 from tests.simulation.webhook_endpoints import add_webhook_endpoints
 from tests.support.memory_deployment import actor_of
-from staffbooking_adapters.testing.builders_messages import add_direct
 
 CHECK_INTERVAL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
