@@ -15,12 +15,18 @@ from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.wiring import memory_ports
 from staffbooking_core.ports import Ports
 
-__all__ = ["NOW", "clock", "ports"]
+__all__ = ["NOW", "anyio_backend", "clock", "ports"]
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 """The time at which `clock` stands."""
 
 _KIT = "staffbooking_adapters.testing."
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The contracts run on asyncio, as the service does."""
+    return "asyncio"
 
 
 @pytest.fixture

@@ -24,10 +24,6 @@ from staffbooking_adapters.testing.machine import (
     ClockContract, HasherContract, IdGeneratorContract, VaultContract,
 )
 from staffbooking_adapters.vault import KeyringVault
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 """
 
 FILES = """
