@@ -36,6 +36,7 @@ from staffbooking_http.docs.responses import (
     shared_headers,
     takes_if_match,
 )
+from staffbooking_http.docs.snippets import CallSnippets, describe_calls
 from staffbooking_http.docs.webhook_operations import (
     describe_webhooks,
     event_headers,
@@ -61,6 +62,11 @@ class ServedDocument:
     def plain(self) -> JsonObject:
         """The document as a page shows it."""
         return plain_document(self.content)
+
+    @cached_property
+    def calls(self) -> dict[str, list[CallSnippets]]:
+        """The calls by their tags, with examples of each in curl and Python."""
+        return describe_calls(self.plain)
 
     @cached_property
     def _encoded(self) -> bytes:

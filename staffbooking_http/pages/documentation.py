@@ -14,7 +14,15 @@ async def show_docs(request: PageRequest) -> Template:
     store (CONTRACT 10), so the visitor is unknown; the CSRF token follows from the cookie."""
     token = find_session_token(get_call(request).scope["headers"])
     csrf = "" if token is None else csrf_token(token)
-    return render("docs.html", csrf=csrf, document=request.app.state.document.plain)
+    served = request.app.state.document
+    is_sandbox = get_call(request).ports.sandbox is not None
+    return render(
+        "docs.html",
+        csrf=csrf,
+        document=served.plain,
+        calls=served.calls,
+        tries=is_sandbox,
+    )
 
 
 PAGES = (show_docs,)
