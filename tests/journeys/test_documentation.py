@@ -7,14 +7,21 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.journeys.browser import View
 from tests.journeys.conftest import OpenPerson
 
 pytestmark = pytest.mark.journeys
 
 
-def test_a_developer_finds_a_call_and_tries_it(person: OpenPerson) -> None:
-    """A subscriber makes a key, finds the search by a word of it, and sends it from the page."""
+def test_a_developer_finds_a_call_and_tries_it(person: OpenPerson, view: View) -> None:
+    """A subscriber makes a key, finds a call by words of it, and sends it from the page; without
+    the script its curl and Python are there to read."""
     developer = person("enterprise")
+    if not view.has_script:
+        developer.open("/docs")
+        developer.main.locator("summary", has_text="/api/v1/companions/{id}/availability").click()
+        developer.reads("client.get_availability", "curl")
+        return
     developer.open("/dashboard/keys")
     developer.fill("Name", "docs")
     developer.press("Make the key")
