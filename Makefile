@@ -109,7 +109,7 @@ sign:
 
 # What depends on other packages, on the lowest and on the newest versions that pyproject.toml
 # allows. The newest are those of the day: the run tells of them, and does not fail.
-BOUND_TESTS := tests/domain tests/usecases tests/contract tests/http tests/adapters tests/mail
+BOUND_TESTS := tests/contract tests/http tests/adapters tests/mail
 on_versions = $(BIN)/uv venv -q --clear --python $(BIN)/python $(1) \
 	&& $(BIN)/uv pip sync -q --python $(1) $(2) \
 	&& $(BIN)/uv pip install -q --python $(1) --no-deps --no-build-isolation -e . \

@@ -175,9 +175,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     ]
     sound = [template.format(name=name, fault="pass") for name, template in SOUND.items()]
     (folder / "test_planted.py").write_text(HEAD + "".join([*broken, *sound]))
-    plugins = ("-p", "staffbooking_adapters.testing.plugin", "-p", "no:cacheprovider")
+    conftest = 'pytest_plugins = ["staffbooking_adapters.testing.plugin"]'
+    (folder / "conftest.py").write_text(conftest)
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", *plugins, str(folder)],
+        [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", folder],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -165,6 +165,8 @@ def with_shifts(
         day = first + number * DAY
         wanted = shifts_on(weekly, day) if shifts is None else shifts
         for changed, slots in _replace_day(slots_on, day, wanted).items():
+            if shifts is None and changed not in overrides:
+                continue  # Its hours are the weekly ones, and no night that is taken back.
             overrides[changed] = slots
             if slots == _merge(weekly.slots_on(changed)):
                 del overrides[changed]

@@ -180,6 +180,16 @@ def test_weekly_hours_can_be_restored(calendar: Calendar, number: int, wanted: l
     assert open_minutes(restored) >= open_minutes(plain)
 
 
+def test_restoring_a_day_keeps_the_weekly_hours_of_the_next_morning() -> None:
+    """A special shift that ends at midnight is no night with the weekly hours of the next morning,
+    which stay when the day gets its weekly hours back."""
+    plain = Calendar("UTC", (WeeklySlot(5, Slot(0, 30)),))
+    special = with_shifts(plain, day(3), day(4), [Shift(HOUR, 24 * HOUR)])
+    restored = with_shifts(special, day(3), day(4), None)
+    assert open_minutes(restored) >= open_minutes(plain)
+    assert [each for each in restored.overrides if each.date == day(5)] == []
+
+
 def test_a_closed_day_keeps_the_night_before() -> None:
     """Whoever closes Saturday still works Friday's night to its end, and restores Saturday."""
     week = [WeeklyShift(weekday, NIGHT) for weekday in range(7)]
