@@ -37,6 +37,7 @@ def configure_logging(
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(make_formatter(log_format, colors=stream.isatty()))
+    handler.addFilter(FloodSampler(SECURITY_LOGGER_NAME))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -44,10 +45,6 @@ def configure_logging(
     root.setLevel(level)
     for library in _VERBOSE_LIBRARIES:
         logging.getLogger(library).setLevel(max(level, logging.WARNING))
-    security_logger = logging.getLogger(SECURITY_LOGGER_NAME)
-    for sampler in [one for one in security_logger.filters if isinstance(one, FloodSampler)]:
-        security_logger.removeFilter(sampler)
-    security_logger.addFilter(FloodSampler())
 
 
 def make_formatter(log_format: LogFormat, *, colors: bool = False) -> logging.Formatter:
@@ -93,16 +90,19 @@ def cut_line(line: str) -> str:
 
 
 class FloodSampler(logging.Filter):
-    """Passes at most `limit` records of a message in `seconds`; the next one that passes has the
-    number of those that were dropped, as `dropped`."""
+    """Passes at most `limit` records of a message of one logger in `seconds`; the next one that
+    passes has the number of those that were dropped, as `dropped`. Passes all of other loggers."""
 
-    def __init__(self, limit: int = 20, seconds: float = 10.0) -> None:
+    def __init__(self, logger_name: str, limit: int = 20, seconds: float = 10.0) -> None:
         super().__init__()
+        self._logger_name = logger_name
         self._limit, self._seconds = limit, seconds
         self._windows: dict[str, tuple[float, int]] = {}
         """By message: the end of its window, and the records in it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != self._logger_name:
+            return True
         now, message = time.monotonic(), str(record.msg)
         ends_at, count = self._windows.get(message, (0.0, 0))
         if now >= ends_at:

@@ -12,6 +12,7 @@ import pytest
 
 from staffbooking_adapters.logs import (
     MAX_LINE_BYTES,
+    SECURITY_LOGGER_NAME,
     FloodSampler,
     configure_logging,
     render_access_line,
@@ -129,20 +130,40 @@ def test_libraries_that_log_every_call_are_quiet(stream: io.StringIO) -> None:
 
 def test_a_flood_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most `limit` records of a message pass in a window; the first of the next window has the
-    number of dropped ones. Other messages pass."""
+    number of dropped ones. Other messages and other loggers' records pass."""
     now = [100.0]
     monkeypatch.setattr("staffbooking_adapters.logs.time.monotonic", lambda: now[0])
-    sampler = FloodSampler(limit=2, seconds=10)
+    sampler = FloodSampler("sampled", limit=2, seconds=10)
 
-    def record(message: str) -> logging.LogRecord:
-        return logging.LogRecord("x", logging.WARNING, "", 0, message, None, None)
+    def record(message: str, logger_name: str = "sampled") -> logging.LogRecord:
+        return logging.LogRecord(logger_name, logging.WARNING, "", 0, message, None, None)
 
     assert [sampler.filter(record("flood")) for _ in range(5)] == [True, True, False, False, False]
     assert sampler.filter(record("other"))
+    assert sampler.filter(record("flood", "another logger"))
     now[0] += 10
     later = record("flood")
     assert sampler.filter(later)
     assert vars(later)["dropped"] == 3
+
+
+def test_a_flood_of_security_records_is_sampled(stream: io.StringIO) -> None:
+    """At most twenty security records of a message are written in a window."""
+    configure_logging(LogFormat.JSON, stream=stream)
+    for _ in range(30):
+        logging.getLogger(SECURITY_LOGGER_NAME).warning("credentials_refused")
+    assert len(written(stream)) == 20
+
+
+def test_no_sampling_stays_without_the_configured_handler(
+    stream: io.StringIO, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another handler gets every security record, of a flood too."""
+    configure_logging(LogFormat.JSON, stream=stream)
+    logging.getLogger().addHandler(caplog.handler)
+    for _ in range(30):
+        logging.getLogger(SECURITY_LOGGER_NAME).warning("credentials_refused")
+    assert len(caplog.records) == 30
 
 
 @pytest.mark.parametrize("log_format", FORMATS)
