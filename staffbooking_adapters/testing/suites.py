@@ -16,10 +16,12 @@ def make_suites(base: type, opener: str, opens: Callable[..., Any], name: str) -
     package = importlib.import_module(base.__module__.rpartition(".")[0])
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
+    suites: list[type] = type.__subclasses__(base)
+    methods = {opener: staticmethod(opens)}
     return {
         (title := f"Test{name}{suite.__name__}"): type(
-            title, (suite,), {opener: staticmethod(opens), "__doc__": suite.__doc__}
+            title, (suite,), {**methods, "__doc__": suite.__doc__}
         )
-        for suite in base.__subclasses__()
+        for suite in suites
         if suite.__module__.startswith(f"{package.__name__}.")
     }
