@@ -34,6 +34,7 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories"
+	@echo "make planted       plant 40 bugs, each to be found by the simulation and by a test"
 	@echo "make clients       generate clients from the OpenAPI document and let them book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
@@ -85,8 +86,12 @@ soak: $(V)/.dev
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(UNLIMITED) \
 		--hypothesis-profile=searching \
 		tests/domain tests/usecases tests/adapters
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.mutants --again
 	$(BIN)/python -m tests.simulation 1 5000
+
+.PHONY: planted
+planted: $(V)/.dev
+	$(BIN)/python -m tests.mutants
 
 # The wheel in an environment of its own with each extra: what the extra is for works.
 .PHONY: installed release sign lowest newest
