@@ -50,9 +50,11 @@ def failing(error):
 
 
 def adding(scene, title="The spring ball", then=None):
-    """A call that adds a portfolio item, and raises `then` after its transaction."""
+    """A call that adds a portfolio item, and raises `then` after its transaction. Concurrent calls
+    have all looked for a response before one of them adds."""
 
     async def work(ports):
+        await asyncio.sleep(0)
         wanted = AddPortfolioItem(title=title, image="photos/ball.jpg")
         await profiles.add_portfolio_item(ports, scene.staff, wanted)
         if then is not None:
