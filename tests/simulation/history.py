@@ -20,15 +20,15 @@ from staffbooking_adapters.testing.builders import (
 )
 from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.accounts.users import Role
+from tests.simulation.actors import Actors
 from tests.simulation.checks import InvariantChecks
+from tests.simulation.clients import ChatClient, Client
+from tests.simulation.cluster import Cluster, make_cluster
 from tests.simulation.deployment import CrashPlan, SimulatedScenario, SimulationWorld
 from tests.simulation.history_end import finish_history
-from tests.simulation.system.actors import Actors
-from tests.simulation.system.clients import ChatClient, Client
-from tests.simulation.system.cluster import Cluster, make_cluster
-from tests.simulation.system.plan import DURATION_SECONDS, Plan
-from tests.simulation.system.world import SimulatedLoop, World
+from tests.simulation.plan import DURATION_SECONDS, Plan
 from tests.simulation.webhook_endpoints import add_webhook_endpoints
+from tests.simulation.world import SimulatedLoop, World
 from tests.support.memory_deployment import actor_of
 
 CHECK_INTERVAL_SECONDS = 0.5

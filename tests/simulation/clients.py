@@ -11,8 +11,8 @@ from attrs import define, field
 
 from staffbooking_adapters.testing.builders import add_session
 from staffbooking_core.domain.accounts.users import csrf_token
-from tests.simulation.system.cluster import Cluster
-from tests.simulation.system.processes import Answer, ConnectionLost, Headers, Server, Socket
+from tests.simulation.cluster import Cluster
+from tests.simulation.processes import Answer, ConnectionLost, Headers, Server, Socket
 
 MAX_TRIES = 12
 RETRY_SECONDS = 1.0

@@ -30,8 +30,8 @@ from staffbooking_core.ports import (
     WebhookSender,
 )
 from staffbooking_core.representations.channel import Broadcast
-from tests.simulation.system.plan import Fault
-from tests.simulation.system.world import Process, World
+from tests.simulation.plan import Fault
+from tests.simulation.world import Process, World
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.errors import StoreUnavailable
-from tests.simulation.system.plan import Fault, Plan
+from tests.simulation.plan import Fault, Plan
 from tests.support.virtual_loop import VirtualTimeLoop
 
 T = TypeVar("T")

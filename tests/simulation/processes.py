@@ -16,8 +16,8 @@ from staffbooking_worker.jobs import JOBS
 from staffbooking_worker.main import run_jobs
 from staffbooking_worker.webhook_dispatcher import run_dispatcher
 from tests.http.deployment import BASE_URL, shared_routes
-from tests.simulation.system.plan import Fault
-from tests.simulation.system.world import Process
+from tests.simulation.plan import Fault
+from tests.simulation.world import Process
 
 HOST = BASE_URL.partition("//")[2]
 ANSWER_TIMEOUT_SECONDS = 30.0

@@ -14,7 +14,11 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorError
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases import sandbox
+from tests.simulation.clients import ChatClient, Client
+from tests.simulation.cluster import Cluster
 from tests.simulation.deployment import PROCESSOR_CALLS
+from tests.simulation.plan import Action
+from tests.simulation.processes import Answer
 from tests.simulation.state_machine import (
     BUSINESS_TIME_JUMPS,
     CALL_FAULTS,
@@ -22,10 +26,6 @@ from tests.simulation.state_machine import (
     RARE_FAULTS,
     REAL_TIME_WAITS,
 )
-from tests.simulation.system.clients import ChatClient, Client
-from tests.simulation.system.cluster import Cluster
-from tests.simulation.system.plan import Action
-from tests.simulation.system.processes import Answer
 from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
 
 MAX_BOOKINGS = 6

@@ -20,9 +20,9 @@ from tests.simulation.deployment import (
     CrashingProcessor,
     CrashPlan,
 )
-from tests.simulation.system.faulty_ports import Bus, WorldClock, ports_of_process
-from tests.simulation.system.processes import Server, Worker
-from tests.simulation.system.world import World
+from tests.simulation.faulty_ports import Bus, WorldClock, ports_of_process
+from tests.simulation.processes import Server, Worker
+from tests.simulation.world import World
 from tests.support.memory_deployment import memory_ports
 
 START_SECONDS = 0.5
