@@ -174,7 +174,7 @@ class StaffbookingApp(Litestar):
         self.site = site
         self._base_path = base_path(policy)
         self._database_seconds = policy.request_database_time.total_seconds()
-        self._pipeline = Pipeline(site, self._to_error_page)
+        self._pipeline = Pipeline(site, self.to_error_page)
         content_policy = pages.content_security_policy(policy, site.ports.payments.checkout_origin)
         self._page_content_policy = content_policy.encode()
         self._page_security_headers = (
@@ -314,8 +314,8 @@ class StaffbookingApp(Litestar):
             reply = Reply(303, headers=((b"location", self._page_above(scope["path"])),))
         else:
             reply = method_not_allowed_reply(scope["method"], page.allow)
-            reply = self._to_error_page(scope, reply)
-        await send_reply(send, reply, self._page_headers(scope[REQUEST_ID_KEY]))
+            reply = self.to_error_page(scope, reply)
+        await send_reply(send, reply, self.page_headers(scope[REQUEST_ID_KEY]))
 
     def _page_above(self, path: str) -> bytes:
         """The address of the nearest page above a path."""
@@ -327,7 +327,7 @@ class StaffbookingApp(Litestar):
                 break
         return f"{self._base_path}{quote(path) or '/'}".encode()
 
-    def _to_error_page(self, scope: Scope, reply: Reply) -> Reply:
+    def to_error_page(self, scope: Scope, reply: Reply) -> Reply:
         """The response to an unknown path or method in the form that the client accepts."""
         if not reply.body or not accepts_html(scope):
             return reply
@@ -341,6 +341,12 @@ class StaffbookingApp(Litestar):
         else:
             await receive()
             await send_error(self.site, scope, send, unknown_path_error(), "no route")
+
+    def has_limit_headers(self, path: str) -> bool:
+        """Whether the responses of a path have the headers of rate limits (CONTRACT 8)."""
+        if (found := self._tables["http"].find(path)) is None:
+            return True
+        return isinstance(found[0], Resource) and found[0].is_rate_limited
 
     def _build_middleware_stack(self) -> AsgiApp | None:
         """Wrap the configured middleware around what `_answer` handles; None without middleware."""
@@ -389,7 +395,7 @@ class StaffbookingApp(Litestar):
                 if scope["method"] == "POST" and 400 <= message["status"] < 500:
                     own.append(_REFUSED_FORM_CACHING)
                 names = {name for name, _ in own}
-                shared = self._page_headers(request_id)
+                shared = self.page_headers(request_id)
                 message["headers"] = [*own, *(pair for pair in shared if pair[0] not in names)]
             elif omits_body:
                 message = {**message, "body": b""}
@@ -408,7 +414,8 @@ class StaffbookingApp(Litestar):
         page_scope = {**scope, "method": method, "state": state}
         await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
 
-    def _page_headers(self, request_id: str) -> tuple[Header, ...]:
+    def page_headers(self, request_id: str) -> tuple[Header, ...]:
+        """The headers of every page's response."""
         return (*self._page_security_headers, (b"x-request-id", request_id.encode()))
 
     def _prefix_location(self, header: Header) -> Header:
