@@ -33,7 +33,6 @@ from litestar.utils import normalize_path
 from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.extras import MissingExtra, has_extra
 from staffbooking_adapters.settings import IpNetwork
-from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.request_context import CURRENT_REQUEST_ID
 from staffbooking_http.api.access_log import AccessLog
@@ -53,6 +52,7 @@ from staffbooking_http.api.mounting import base_path, origin, strip_mount_path
 from staffbooking_http.api.pipeline import Pipeline, Resource, allow_header, send_reply
 from staffbooking_http.api.request_id import find_request_id
 from staffbooking_http.api.router import Router
+from staffbooking_http.api.security_headers import API_CONTENT_SECURITY_POLICY, security_headers
 from staffbooking_http.channel.frames import CHANNEL_PATH, SOCKETIO_PATHS
 from staffbooking_http.channel.handshake import normalize_origins, send_error
 from staffbooking_http.channel.hub import ChannelHub
@@ -218,7 +218,7 @@ class StaffbookingApp(Litestar):
 
     @asynccontextmanager
     async def _run_channel(self) -> AsyncIterator[None]:
-        """Keep the channel open; close its connections when the context ends."""
+        """Keep the channel open until the context ends."""
         socketio = nullcontext() if self._socketio is None else self._socketio.running()
         async with socketio, self.hub.running():
             yield
@@ -344,9 +344,8 @@ class StaffbookingApp(Litestar):
 
     def has_limit_headers(self, path: str) -> bool:
         """Whether the responses of a path have the headers of rate limits (CONTRACT 8)."""
-        if (found := self._tables["http"].find(path)) is None:
-            return True
-        return isinstance(found[0], Resource) and found[0].is_rate_limited
+        entry = (self._tables["http"].find(path) or [None])[0]
+        return entry is None or (isinstance(entry, Resource) and entry.is_rate_limited)
 
     def _build_middleware_stack(self) -> AsgiApp | None:
         """Wrap the configured middleware around what `_answer` handles; None without middleware."""
@@ -429,22 +428,6 @@ class StaffbookingApp(Litestar):
 _REFUSED_FORM_CACHING: Header = (b"cache-control", b"private, no-cache")
 """A browser that goes back to the page of a refused form shows it again. Without a stored copy it
 would ask to send the form once more (Chromium's ERR_CACHE_MISS)."""
-
-API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
-"""The policy of JSON responses: a browser loads nothing for them and shows them in no frame."""
-
-
-def security_headers(policy: Policy, content_policy: str) -> tuple[Header, ...]:
-    """The security headers of every response (RELIABILITY 2.1)."""
-    headers: tuple[Header, ...] = (
-        (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
-        (b"cache-control", b"no-store"),
-        (b"content-security-policy", content_policy.encode("ascii")),
-    )
-    if policy.base_url.startswith("https:"):
-        headers += ((b"strict-transport-security", b"max-age=31536000"),)
-    return headers
 
 
 def _endpoints_by_path(
