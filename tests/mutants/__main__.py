@@ -35,7 +35,7 @@ UNHARMED_SEEDS = 40
 TIMEOUT_SECONDS = 3 * 3600
 """Seconds after which the simulation or the tests count as failed, since they hang."""
 
-_SEED_PATTERN = re.compile(r"^seed (\d+): (.*)$", re.M)
+_SEED_PATTERN = re.compile(r"^seed (\d+): (.*)\Z", re.M | re.S)
 _FAILURE_PATTERN = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.M)
 
 
@@ -116,8 +116,9 @@ def _simulate(copy: Path, store: str, seeds: int) -> tuple[int | None, str]:
     ended, output = _execute(copy, "tests.simulation", "1", str(seeds), "--store", store)
     if ended == 0:
         return None, ""
-    found = _SEED_PATTERN.findall(output)
-    return (int(found[-1][0]), found[-1][1]) if found else (None, output[-500:])
+    if (found := _SEED_PATTERN.search(output)) is None:
+        return None, output[-500:]
+    return int(found[1]), found[2].strip().splitlines()[-1]  # Of a traceback, the error.
 
 
 def _run_tests(copy: Path, tests: Sequence[str]) -> str:
