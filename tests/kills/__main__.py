@@ -1,50 +1,93 @@
-"""`python -m tests.kills --store postgresql --kills 200`: a whole run, and its figures."""
+"""`python -m tests.kills --store postgresql --kills 200`: a whole run, and its figures.
+
+A run that was stopped goes on with `--folder`, which the last line names. `--record` appends the
+figures to the results file.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 from attrs import asdict
 
 from tests.kills.run import Plan, discard_folder, run_kills
-from tests.kills.timings import measure
+from tests.kills.timings import Figures, is_late, measure
+
+RESULTS = Path(__file__).with_name("results.jsonl")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.kills", description=__doc__)
-    parser.add_argument("--store", choices=("sqlite", "postgresql"), required=True)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="of an earlier run, which goes on")
-    parser.add_argument("--faults", nargs="*", default=())
-    given = parser.parse_args()
+    given = _parse_arguments()
     folder = given.folder or Path(tempfile.mkdtemp(prefix=f"kills-{given.store}-"))
     folder.mkdir(exist_ok=True)
-    folder.chmod(0o755)
-    many = given.store == "postgresql"
+    folder.chmod(0o755)  # PostgreSQL's own user may enter it.
+    several = 2 if given.store == "postgresql" else 1
     plan = Plan(
         given.store,
         given.kills,
         given.seed,
-        servers=1 + many,
-        workers=1 + many,
+        servers=several,
+        workers=several,
         schedule=tuple(given.faults),
-        report=lambda line: print(line, file=sys.stderr, flush=True),
+        report=_report,
     )
+    _report(f"{given.store}: {given.kills} kills in {folder}")
     history, faults = anyio.run(run_kills, plan, folder)
-    print(json.dumps(asdict(measure(history.entries)), indent=1))
-    for fault in faults[:50]:
-        print(fault)
+    figures = measure(history.entries)
+    result = _describe(plan, figures, faults)
+    print(json.dumps(result, indent=1))
+    if given.record:
+        with RESULTS.open("a") as lines:
+            lines.write(json.dumps(result) + "\n")
     if faults:
-        print(f"kept in {folder}", file=sys.stderr)
+        _report(f"{len(faults)} faults; the book is in {folder}")
         return 1
     discard_folder(folder)
-    return 0
+    return int(is_late(figures))
+
+
+def _parse_arguments() -> Any:
+    parser = argparse.ArgumentParser(prog="python -m tests.kills")
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), required=True)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1, help="chooses faults and their moments")
+    parser.add_argument("--folder", type=Path, help="that of a run which was stopped and goes on")
+    parser.add_argument("--faults", nargs="*", default=(), help="these in their order, repeated")
+    parser.add_argument("--record", action="store_true", help=f"append to {RESULTS.name}")
+    return parser.parse_args()
+
+
+def _describe(plan: Plan, figures: Figures, faults: list[str]) -> dict[str, Any]:
+    commit = subprocess.run(
+        ["git", "-C", str(RESULTS.parent), "rev-parse", "--short=12", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores,"
+        f" Python {platform.python_version()}",
+        "store": plan.store,
+        "seed": plan.seed,
+        **asdict(figures),
+        "wrong": faults[:50],
+    }
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ WebSockets, contact forms, and a clock on which twenty minutes pass in a second.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
@@ -243,16 +244,16 @@ class SocketWriter:
 
     async def _talk(self, connection: ClientConnection) -> None:
         async with anyio.create_task_group() as group:
-            send, received = anyio.create_memory_object_stream[Any](1_000)
-            group.start_soon(self._read, connection, send)
+            answers: asyncio.Queue[Any] = asyncio.Queue()
+            group.start_soon(self._read, connection, answers)
             while True:
                 if self.is_quiet and not self.is_talking:
                     await anyio.sleep(RETRY_DELAY_SECONDS)
                     continue
-                await self._say(connection, received)
+                await self._say(connection, answers)
                 await anyio.sleep(MESSAGE_INTERVAL_SECONDS)
 
-    async def _read(self, connection: ClientConnection, answers: Any) -> None:
+    async def _read(self, connection: ClientConnection, answers: asyncio.Queue[Any]) -> None:
         async for text in connection:
             frame = json.loads(text)
             if frame["event"] == "new_message":
@@ -266,10 +267,10 @@ class SocketWriter:
                     id=message["id"],
                 )
             elif frame["event"] in ("ack", "error"):
-                await answers.send(frame)
+                answers.put_nowait(frame)
         raise EOFError
 
-    async def _say(self, connection: ClientConnection, answers: Any) -> None:
+    async def _say(self, connection: ClientConnection, answers: asyncio.Queue[Any]) -> None:
         """Send the next message; one that got no ack is sent again over the next connection."""
         if not self.is_talking:
             self.is_talking, self.started = True, time.time()
@@ -288,7 +289,7 @@ class SocketWriter:
         self.is_talking = False
 
     async def _send_until_stored(
-        self, connection: ClientConnection, answers: Any, name: str
+        self, connection: ClientConnection, answers: asyncio.Queue[Any], name: str
     ) -> Any:
         data = {
             "conversation_id": self.conversation_id,
@@ -299,7 +300,7 @@ class SocketWriter:
             frame = {"event": "send_message", "data": data, "ref": name}
             await connection.send(json.dumps(frame))
             with anyio.fail_after(CALL_TIMEOUT_SECONDS):
-                answer = await answers.receive()
+                answer = await answers.get()
             if answer["event"] == "ack":
                 return answer["data"]["message"]
             if answer["data"]["code"] not in ("unavailable", "rate_limited"):

@@ -198,7 +198,10 @@ async def run_kills(plan: Plan, folder: Path) -> tuple[History, list[str]]:
     and its faults. `discard_folder` deletes what is left."""
     async with _open_run(plan, folder) as run:
         async with anyio.create_task_group() as group:
+            started = time.monotonic()
+            run.scene.processes.start_all()
             await run.wait_until_all_answer()
+            await run.book.write("ready", took=time.monotonic() - started)
             run.clock.started = time.time()
             async with anyio.create_task_group() as load:
                 await run.make_load(group, load)
@@ -247,7 +250,6 @@ async def _open_run(plan: Plan, folder: Path) -> AsyncIterator[_Run]:
         for name, url in zip(processes.servers, processes.server_urls, strict=True):
             http = await stack.enter_async_context(open_http_client(url))
             run.clients.append(Client(http, name, book))
-        processes.start_all()
         yield run
 
 

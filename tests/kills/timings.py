@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from attrs import frozen
@@ -11,7 +11,9 @@ from attrs import frozen
 from tests.kills.book import Entry
 
 GOAL_SECONDS = 20.0
-"""Seconds from a fault's end until work goes on."""
+"""Seconds from a fault's end until work goes on (RELIABILITY G3)."""
+STARTS_ALLOWED = 4
+"""A busy machine may take as long as so many starts took before any fault, if that is longer."""
 
 
 @frozen
@@ -23,8 +25,13 @@ class Figures:
     acknowledged: int
     receipts: int
     repeated_receipts: int
+    start: float
+    """From the start of all processes until all servers answer, before any fault: how busy the
+    machine is."""
     longest_gap: float
     """From a fault's end to the next acknowledged call of each server."""
+    gaps_by_fault: dict[str, float]
+    """The same for each kind of fault."""
     longest_effect_gap: float
     """From a fault's end to the next event that reached a receiver."""
     longest_answer: float
@@ -32,6 +39,12 @@ class Figures:
     longest_delivery: float
     """From an acknowledged request to its event's first arrival."""
     duration: float
+
+
+def is_late(figures: Figures) -> bool:
+    """Whether work went on too late after a fault."""
+    allowed = max(GOAL_SECONDS, STARTS_ALLOWED * figures.start)
+    return max(figures.longest_gap, figures.longest_effect_gap) > allowed
 
 
 def measure(entries: Sequence[Entry]) -> Figures:
@@ -43,6 +56,9 @@ def measure(entries: Sequence[Entry]) -> Figures:
         for server in {entry["server"] for entry in acks}
     }
     ends = [entry["at"] for entry in faults]
+    ends_by_fault: defaultdict[str, list[float]] = defaultdict(list)
+    for entry in faults:
+        ends_by_fault[entry["name"]].append(entry["at"])
     arrivals = [entry["at"] for entry in receipts]
     pairs = {(entry["endpoint"], entry["event"]) for entry in receipts}
     return Figures(
@@ -51,12 +67,20 @@ def measure(entries: Sequence[Entry]) -> Figures:
         acknowledged=len(acks),
         receipts=len(receipts),
         repeated_receipts=len(receipts) - len(pairs),
-        longest_gap=max((_longest_gap(ends, times) for times in by_server.values()), default=0.0),
+        start=_rounded(max((e["took"] for e in entries if e["kind"] == "ready"), default=0.0)),
+        longest_gap=_longest_gap_of_all(ends, by_server),
+        gaps_by_fault={
+            name: _longest_gap_of_all(these, by_server) for name, these in ends_by_fault.items()
+        },
         longest_effect_gap=_longest_gap(ends, arrivals),
         longest_answer=_rounded(max((e["at"] - e["started"] for e in acks), default=0.0)),
         longest_delivery=_longest_delivery(acks, receipts),
         duration=_duration(entries),
     )
+
+
+def _longest_gap_of_all(ends: Sequence[float], by_server: dict[str, list[float]]) -> float:
+    return max((_longest_gap(ends, times) for times in by_server.values()), default=0.0)
 
 
 def _longest_gap(ends: Sequence[float], times: Sequence[float]) -> float:
