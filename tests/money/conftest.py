@@ -6,29 +6,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
-from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
+from staffbooking_adapters.sql.engine.open import Database, open_database
 from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeDocumentStore
 from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.testing.processor.base import ProcessorBench
 from tests.money.fake_helpers import make_fake_bench
 from tests.money.payment_scenarios import PaymentScenario, make_payment_scenario
 from tests.money.processors import (
     FAKES,
-    ProcessorBench,
     create_fake_book_table,
     make_bench_on_book,
     open_stripe_bench,
 )
-from tests.support.postgres import PostgresServer, database_name
-
-DELETE_DOCUMENTS = Statement(text("DELETE FROM fakepay_documents"))
-
-
-@pytest.fixture
-def fake_memory() -> ProcessorBench:
-    return make_bench_on_book(MemoryFakeDocumentStore())
+from tests.support.migrated_databases import MigratedDatabase
 
 
 @pytest.fixture
@@ -43,35 +35,17 @@ async def sqlite_books(tmp_path: Path) -> AsyncIterator[tuple[Database, Database
     await second.close()
 
 
-@pytest.fixture(scope="module")
-async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
-    url = await postgres_server.create_database()
-    database = await open_database(url, metadata)
-    await create_fake_book_table(database)
-    await database.close()
-    yield url
-    await postgres_server.drop_database(database_name(url))
-
-
 @pytest.fixture
-async def postgres_books(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
+async def postgres_books(
+    migrated_database: MigratedDatabase,
+) -> AsyncIterator[tuple[Database, Database]]:
     """One database opened twice, as by two processes."""
-    first = await open_database(postgres_url, metadata, pool_size=16)
-    second = await open_database(postgres_url, metadata, pool_size=16)
-    await first.execute(DELETE_DOCUMENTS)
+    migrated_database.execute("DELETE FROM fakepay_documents")
+    first = await open_database(migrated_database.url, metadata, pool_size=16)
+    second = await open_database(migrated_database.url, metadata, pool_size=16)
     yield first, second
     await first.close()
     await second.close()
-
-
-@pytest.fixture
-async def fake_sqlite(sqlite_books: tuple[Database, Database]) -> ProcessorBench:
-    return make_bench_on_book(SqlFakeDocumentStore(sqlite_books[0]))
-
-
-@pytest.fixture
-async def fake_postgresql(postgres_books: tuple[Database, Database]) -> ProcessorBench:
-    return make_bench_on_book(SqlFakeDocumentStore(postgres_books[0]))
 
 
 @pytest.fixture
@@ -81,12 +55,11 @@ async def stripe() -> AsyncIterator[ProcessorBench]:
         yield bench
 
 
-@pytest.fixture(params=FAKES)
-def bench(request: pytest.FixtureRequest) -> ProcessorBench:
-    """An empty fake processor; the contract suite adds Stripe."""
-    found = request.getfixturevalue(request.param.replace("-", "_"))
-    assert isinstance(found, ProcessorBench)
-    return found
+@pytest.fixture(params=FAKES.values(), ids=list(FAKES))
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]:
+    """An empty fake processor."""
+    async with request.param(request) as opened:
+        yield opened
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -100,9 +73,9 @@ def two(request: pytest.FixtureRequest) -> tuple[ProcessorBench, ProcessorBench]
 
 
 @pytest.fixture
-def fake(fake_memory: ProcessorBench) -> ProcessorBench:
+def fake() -> ProcessorBench:
     """The fake processor in memory only."""
-    return fake_memory
+    return make_bench_on_book(MemoryFakeDocumentStore())
 
 
 @pytest.fixture(params=["fake", "stripe"])

@@ -11,12 +11,12 @@ from attrs import evolve
 from staffbooking_adapters.fake.book import FakeStoreReader, FakeStoreTransaction
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.testing.processor.base import ProcessorBench
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import StoreUnavailable
 from tests.money.processors import (
     SIGNING_SECRET,
     FakeProcessorWorld,
-    ProcessorBench,
     fake_processor_of,
     make_bench_on_book,
 )

@@ -6,8 +6,8 @@ from staffbooking_adapters.fake import machine
 from staffbooking_adapters.fake.cards import CheckoutOutcome
 from staffbooking_adapters.fake.machine import FakeIntent, RefundProgression
 from staffbooking_adapters.testing.builders import NOW
+from staffbooking_adapters.testing.processor.base import make_checkout_command
 from staffbooking_core.domain.payments.processor import PayOut, RefundPayment, ReversePayout
-from tests.money.processors import make_checkout_command
 
 
 def intent_with_checkout(

@@ -16,6 +16,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from staffbooking_adapters.testing.builders import HOUR, MINUTE, POLICY, SECOND, add_companion
+from staffbooking_adapters.testing.processor.base import CALL_TIMEOUT_SECONDS, ProcessorBench
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import (
     LIABILITY_ACCOUNTS,
@@ -39,13 +40,7 @@ from staffbooking_core.usecases.payments import (
     statement,
 )
 from staffbooking_core.usecases.payments.statement import StatementDifference
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    ProcessorBench,
-    StripeStubWorld,
-    fake_processor_of,
-    stub_of,
-)
+from tests.money.processors import StripeStubWorld, fake_processor_of, stub_of
 from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,

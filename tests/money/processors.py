@@ -1,96 +1,51 @@
 """The payment processors that the contract suite runs over, each with its outside world.
 
-A `ProcessorBench` is a processor plus the actions of its client, its bank and a bad network.
-To add a processor, add a fixture to `conftest.py` that returns a `ProcessorBench`, and add its
-name to `PROCESSORS`.
+A processor is one entry of `PROCESSORS`: its name, and a context manager that opens it with empty
+books and closes it. It can request other fixtures, such as a database, from the test.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
-from attrs import Factory, frozen
+from attrs import frozen
 from sqlalchemy import create_mock_engine, text
 from stripe import HTTPXClient, StripeClient
 
 from staffbooking_adapters.fake.book import FakeDocumentStore
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.sql.engine.open import Database, Statement
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
+from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeDocumentStore
+from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
 from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
 from staffbooking_adapters.testing.builders import NOW
-from staffbooking_core.domain.payments.payees import OpenPayee, PayeeState
+from staffbooking_adapters.testing.processor import BenchOpener
+from staffbooking_adapters.testing.processor.base import (
+    COMPANION_ID,
+    INTENT_ID,
+    ProcessorBench,
+)
 from staffbooking_core.domain.payments.processor import (
     Checkout,
-    IntentRefs,
-    OpenCheckout,
-    OperationKey,
     OperationKind,
     Payment,
-    PayOut,
     PayoutState,
-    RefundPayment,
-    RefundState,
-    Snapshot,
 )
-from staffbooking_core.ports import PaymentProcessor
 from tests.stripe_stub import StripeStub, open_stub
+from tests.support.migrated_databases import MigratedDatabase
 
-FAKES = ("fake-memory", "fake-sqlite", "fake-postgresql")
-PROCESSORS = (*FAKES, "stripe")
-
-CALL_TIMEOUT_SECONDS = 20.0
 SIGNING_SECRET = b"a secret of the tests"
-INTENT_ID = 12
-COMPANION_ID = 2
 BASE_URL = "https://bookings.example.com"
 
-ON_EACH_PROCESSOR = pytest.mark.parametrize("bench", PROCESSORS, indirect=True)
-"""Processors over which every contract test runs."""
-
-_operation_ids = count(1)
-
-
-class ProcessorWorld(Protocol):
-    """Actions of everybody outside the platform."""
-
-    async def pay(self, checkout: Checkout) -> None:
-        """The client pays on the hosted page."""
-
-    async def decline(self, checkout: Checkout) -> None:
-        """The client's card is declined."""
-
-    async def charge_back(self, intent_id: int, outcome: str) -> None:
-        """The client's bank opens a chargeback (open) or closes it: won, lost."""
-
-    async def refund_by_hand(self, payment: Payment, amount: int) -> None:
-        """An operator refunds a payment outside the platform."""
-
-    async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
-        """An operator reverses a payout outside the platform."""
-
-    async def break_next(self, op: OperationKind, kind: str) -> None:
-        """The next call of this kind fails: timeout_before, timeout_after, error_500,
-        error_500_after, rate_limit, conflict, or refuse:CODE."""
-
-    async def set_ready(self, payee_ref: str, ready: bool) -> None:
-        """Enable or disable payouts to the payee."""
-
-    async def events(self) -> Sequence[tuple[Mapping[str, str], bytes]]:
-        """Headers and bodies of the events sent since the previous call."""
-        ...
-
-    async def balance(self) -> int:
-        """The platform's balance at the processor."""
-        ...
+_keys = count(1)
 
 
 @frozen
@@ -149,7 +104,7 @@ class StripeStubWorld:
         self.stub.refund_by_hand(payment.ref, amount)
 
     async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
-        http, key = HTTPXClient(), f"by hand {next(_operation_ids)}"
+        http, key = HTTPXClient(), f"by hand {next(_keys)}"
         dashboard = StripeClient(
             self.stub.api_key,
             stripe_version=API_VERSION,
@@ -172,63 +127,6 @@ class StripeStubWorld:
 
     async def balance(self) -> int:
         return self.stub.balance()
-
-
-@frozen
-class ProcessorBench:
-    """A processor, its outside world, and their common clock."""
-
-    payments: PaymentProcessor
-    outside_world: ProcessorWorld
-    clock: VirtualClock
-    checkouts: dict[int, tuple[tuple[str, int], ...]] = Factory(lambda: defaultdict(tuple))
-    payment_refs: dict[int, tuple[str, ...]] = Factory(lambda: defaultdict(tuple))
-    """Pages of each intent, and payments without a page, as the core records them."""
-
-    async def open_checkout(
-        self, key: OperationKey | None = None, intent_id: int = INTENT_ID, amount: int = 20_000
-    ) -> Checkout:
-        key = key or make_operation_key(OperationKind.OPEN_CHECKOUT, intent_id)
-        command = make_checkout_command(amount, now=self.clock.wall())
-        opened = await self.payments.open_checkout(command, key, CALL_TIMEOUT_SECONDS)
-        known = dict(self.checkouts[intent_id]) | {opened.ref: opened.op_id}
-        self.checkouts[intent_id] = tuple(known.items())
-        return opened
-
-    async def snapshot(self, intent_id: int = INTENT_ID) -> Snapshot:
-        refs = IntentRefs(intent_id, self.checkouts[intent_id], self.payment_refs[intent_id])
-        return await self.payments.snapshot(refs, CALL_TIMEOUT_SECONDS)
-
-    async def make_payment(self, intent_id: int = INTENT_ID, amount: int = 20_000) -> Payment:
-        """An intent with one payment."""
-        await self.outside_world.pay(await self.open_checkout(intent_id=intent_id, amount=amount))
-        return (await self.snapshot(intent_id)).payments[0]
-
-    async def refund(
-        self, payment: Payment, amount: int, key: OperationKey | None = None
-    ) -> RefundState:
-        key = key or make_operation_key(OperationKind.REFUND)
-        command = RefundPayment(payment.ref, amount, payment.currency)
-        return await self.payments.refund(command, key, CALL_TIMEOUT_SECONDS)
-
-    async def open_payee(self, ready: bool = True) -> PayeeState:
-        """The companion's account, opened on the first call."""
-        key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
-        opened = await self.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
-        await self.outside_world.set_ready(opened.ref, ready)
-        return await self.payments.payee(opened.ref, CALL_TIMEOUT_SECONDS)
-
-    async def pay_out(
-        self,
-        payment: Payment,
-        amount: int,
-        key: OperationKey | None = None,
-        payee: PayeeState | None = None,
-    ) -> PayoutState:
-        key = key or make_operation_key(OperationKind.PAY_OUT)
-        ref = (payee or await self.open_payee()).ref
-        command = PayOut(payment.ref, COMPANION_ID, amount, payment.currency, ref)
-        return await self.payments.pay_out(command, key, CALL_TIMEOUT_SECONDS)
 
 
 def make_bench_on_book(
@@ -272,6 +170,41 @@ async def open_stripe_bench() -> AsyncIterator[ProcessorBench]:
             await processor.close()
 
 
+@asynccontextmanager
+async def open_memory_bench(_: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]:
+    yield make_bench_on_book(MemoryFakeDocumentStore())
+
+
+@asynccontextmanager
+async def open_sqlite_bench(request: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]:
+    url = f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'book.db'}"
+    database = await open_database(url, metadata)
+    try:
+        await create_fake_book_table(database)
+        yield make_bench_on_book(SqlFakeDocumentStore(database))
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def open_postgresql_bench(request: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]:
+    migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
+    migrated.execute("DELETE FROM fakepay_documents")
+    database = await open_database(migrated.url, metadata, pool_size=16)
+    try:
+        yield make_bench_on_book(SqlFakeDocumentStore(database))
+    finally:
+        await database.close()
+
+
+FAKES: dict[str, BenchOpener] = {
+    "FakeInMemory": open_memory_bench,
+    "FakeOnSqlite": open_sqlite_bench,
+    "FakeOnPostgresql": open_postgresql_bench,
+}
+PROCESSORS: dict[str, BenchOpener] = {**FAKES, "Stripe": lambda _: open_stripe_bench()}
+
+
 def stub_of(bench: ProcessorBench) -> StripeStub:
     """The Stripe stub of a bench."""
     assert isinstance(bench.outside_world, StripeStubWorld)
@@ -293,30 +226,3 @@ async def create_fake_book_table(database: Database) -> None:
     fakepay_documents.create(engine, checkfirst=False)
     for ddl in written:
         await database.execute(Statement(text(str(ddl.compile(dialect=engine.dialect)))))
-
-
-def make_checkout_command(
-    amount: int = 20_000, currency: str = "usd", now: datetime = NOW
-) -> OpenCheckout:
-    """A command for a page that expires after twelve hours."""
-    return OpenCheckout(
-        amount=amount,
-        currency=currency,
-        booking_code="BK0123456789AB",
-        customer_email="ada@example.com",
-        description="Gala dinner by Mia Lindqvist",
-        success_url="http://test/bookings/12/return?done",
-        cancel_url="http://test/bookings/12/return",
-        expires_at=now + timedelta(hours=12),
-    )
-
-
-def make_payee_command(companion_id: int = COMPANION_ID) -> OpenPayee:
-    return OpenPayee(companion_id, "mia@example.com", "Mia Lindqvist", "US", "usd")
-
-
-def make_operation_key(
-    kind: OperationKind, intent_id: int = INTENT_ID, generation: int = 1
-) -> OperationKey:
-    """A new operation key on each call."""
-    return OperationKey(intent_id, next(_operation_ids), kind, generation)

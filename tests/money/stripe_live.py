@@ -19,8 +19,9 @@ from stripe import HTTPXClient, StripeClient
 
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
+from staffbooking_adapters.testing.processor.base import ProcessorBench
 from staffbooking_core.domain.payments.processor import Checkout, Payment, PayoutState
-from tests.money.processors import BASE_URL, ProcessorBench
+from tests.money.processors import BASE_URL
 
 INSTANT_FUNDS_CARD = "pm_card_bypassPending"
 """The funds are available at once, as with card 4000 0000 0000 0077."""

@@ -12,6 +12,11 @@ import pytest
 from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
+from staffbooking_adapters.testing.processor.base import (
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
+)
 from staffbooking_core.domain.payments.processor import (
     Busy,
     OperationKind,
@@ -20,14 +25,7 @@ from staffbooking_core.domain.payments.processor import (
     Unknown,
 )
 from tests.money.fake_helpers import UnavailableBook, run_concurrently
-from tests.money.processors import (
-    ProcessorBench,
-    due_event_ids,
-    fake_processor_of,
-    make_bench_on_book,
-    make_checkout_command,
-    make_operation_key,
-)
+from tests.money.processors import due_event_ids, fake_processor_of, make_bench_on_book
 
 pytestmark = pytest.mark.anyio
 

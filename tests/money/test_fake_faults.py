@@ -12,6 +12,12 @@ from staffbooking_adapters.fake.faults import (
     REFUND_PROGRESSIONS,
 )
 from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
+)
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
     Busy,
@@ -22,14 +28,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.errors import InvalidField
 from tests.money.fake_helpers import make_fake_bench
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    ProcessorBench,
-    due_event_ids,
-    fake_processor_of,
-    make_checkout_command,
-    make_operation_key,
-)
+from tests.money.processors import due_event_ids, fake_processor_of
 
 pytestmark = pytest.mark.anyio
 

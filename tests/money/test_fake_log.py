@@ -9,6 +9,12 @@ import pytest
 
 from staffbooking_adapters.fake.answers import ANSWER_RETENTION
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, SECOND
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    ProcessorBench,
+    make_operation_key,
+    make_payee_command,
+)
 from staffbooking_core.domain.payments.processor import (
     OPERATION_KEY_LIFETIME,
     OperationKind,
@@ -16,14 +22,7 @@ from staffbooking_core.domain.payments.processor import (
     Unknown,
 )
 from tests.money.fake_helpers import run_concurrently
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    ProcessorBench,
-    due_event_ids,
-    fake_processor_of,
-    make_operation_key,
-    make_payee_command,
-)
+from tests.money.processors import due_event_ids, fake_processor_of
 
 pytestmark = pytest.mark.anyio
 
@@ -173,6 +172,16 @@ async def test_an_expired_key_moves_money_again(bench: ProcessorBench) -> None:
     second = await bench.refund(payment, 5_000, key)
     assert (await bench.snapshot()).refunds == (first, second)
     assert await bench.outside_world.balance() == 10_000
+
+
+@pytest.mark.parametrize("kind", ["error_500", "error_500_after"])
+async def test_a_stored_error_is_repeated(bench: ProcessorBench, kind: str) -> None:
+    """A server error is repeated under its key."""
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    await bench.outside_world.break_next(OperationKind.REFUND, kind)
+    for _ in range(3):
+        with pytest.raises(Unknown):
+            await bench.refund(payment, 5_000, key)
 
 
 async def test_a_stored_error_expires_as_well(bench: ProcessorBench) -> None:

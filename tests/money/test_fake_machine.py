@@ -16,6 +16,7 @@ from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD, Charge
 from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
 from staffbooking_adapters.fake.machine import FakeIntent, PageState, RefundProgression
 from staffbooking_adapters.testing.builders import HOUR, MINUTE, NOW, SECOND
+from staffbooking_adapters.testing.processor.base import make_checkout_command
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     CheckoutStatus,
@@ -35,7 +36,6 @@ from tests.money.fake_intents import (
     refund_intent,
     reverse_intent_payout,
 )
-from tests.money.processors import make_checkout_command
 
 
 def page_state(intent: FakeIntent) -> str:

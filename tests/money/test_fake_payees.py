@@ -6,6 +6,13 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import MINUTE, NOW
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    COMPANION_ID,
+    ProcessorBench,
+    make_operation_key,
+    make_payee_command,
+)
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.domain.payments.processor import (
     OperationKey,
@@ -21,14 +28,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.ports import PayeePage
 from tests.money.fake_helpers import make_fake_bench
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    COMPANION_ID,
-    ProcessorBench,
-    fake_processor_of,
-    make_operation_key,
-    make_payee_command,
-)
+from tests.money.processors import fake_processor_of
 
 pytestmark = pytest.mark.anyio
 

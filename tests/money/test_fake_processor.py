@@ -10,18 +10,18 @@ from attrs import evolve
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.sandbox import NOT_A_TEST_CARD
 from staffbooking_adapters.testing.builders import HOUR, NOW
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    INTENT_ID,
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
+)
 from staffbooking_core.domain.payments.processor import OperationKind, RefundPayment, ReversePayout
 from staffbooking_core.errors import InvalidField, RuleBroken
 from staffbooking_core.ports import CheckoutPage, PaymentProcessor, SandboxProcessor
 from tests.money.fake_helpers import make_fake_bench
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    INTENT_ID,
-    ProcessorBench,
-    fake_processor_of,
-    make_checkout_command,
-    make_operation_key,
-)
+from tests.money.processors import fake_processor_of
 
 pytestmark = pytest.mark.anyio
 

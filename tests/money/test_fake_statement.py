@@ -14,6 +14,12 @@ from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import NOW
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    INTENT_ID,
+    ProcessorBench,
+    make_operation_key,
+)
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
@@ -31,14 +37,7 @@ from tests.money.fake_intents import (
     refund_intent,
     reverse_intent_payout,
 )
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    INTENT_ID,
-    ProcessorBench,
-    fake_processor_of,
-    make_bench_on_book,
-    make_operation_key,
-)
+from tests.money.processors import fake_processor_of, make_bench_on_book
 
 pytestmark = pytest.mark.anyio
 

@@ -13,6 +13,14 @@ from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.stripe.currencies import min_amount
 from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    COMPANION_ID,
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
+    make_payee_command,
+)
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.domain.payments.processor import (
     OperationKey,
@@ -23,16 +31,7 @@ from staffbooking_core.domain.payments.processor import (
     ReversePayout,
 )
 from staffbooking_core.ports import PaymentProcessor
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    COMPANION_ID,
-    ProcessorBench,
-    make_checkout_command,
-    make_operation_key,
-    make_payee_command,
-    make_stripe_processor,
-    stub_of,
-)
+from tests.money.processors import make_stripe_processor, stub_of
 from tests.money.stripe_live import stripe_test_key
 
 pytestmark = pytest.mark.anyio

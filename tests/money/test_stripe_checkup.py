@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 
 from staffbooking_adapters.stripe.events import EVENT_TYPES
+from staffbooking_adapters.testing.processor.base import CALL_TIMEOUT_SECONDS, ProcessorBench
 from staffbooking_core.domain.payments.processor import Unknown
 from staffbooking_core.ports.processor import CheckupFinding
-from tests.money.processors import (
-    BASE_URL,
-    CALL_TIMEOUT_SECONDS,
-    ProcessorBench,
-    make_stripe_processor,
-    stub_of,
-)
+from tests.money.processors import BASE_URL, make_stripe_processor, stub_of
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,13 @@ import pytest
 from stripe import APIError, InvalidRequestError
 
 from staffbooking_adapters.stripe.errors import to_payments_error
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    COMPANION_ID,
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
+)
 from staffbooking_core.domain.payments.processor import (
     Busy,
     CheckoutStatus,
@@ -22,15 +29,7 @@ from staffbooking_core.domain.payments.processor import (
     RefusalCode,
     Unknown,
 )
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    COMPANION_ID,
-    ProcessorBench,
-    make_checkout_command,
-    make_operation_key,
-    make_stripe_processor,
-    stub_of,
-)
+from tests.money.processors import make_stripe_processor, stub_of
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,12 @@ from stripe import Dispute, Refund
 from staffbooking_adapters.stripe import facts
 from staffbooking_adapters.stripe.marks import DeploymentTags
 from staffbooking_adapters.testing.builders import MINUTE
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    INTENT_ID,
+    ProcessorBench,
+    make_operation_key,
+)
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
@@ -20,14 +26,7 @@ from staffbooking_core.domain.payments.processor import (
     RefundState,
     RefundStatus,
 )
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    INTENT_ID,
-    ProcessorBench,
-    make_operation_key,
-    make_stripe_processor,
-    stub_of,
-)
+from tests.money.processors import make_stripe_processor, stub_of
 
 pytestmark = pytest.mark.anyio
 

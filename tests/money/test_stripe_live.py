@@ -18,10 +18,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
 import anyio
 import pytest
 
+from staffbooking_adapters.testing.processor import commands, reads
+from staffbooking_adapters.testing.processor.base import (
+    CALL_TIMEOUT_SECONDS,
+    INTENT_ID,
+    PaymentProcessorContract,
+    ProcessorBench,
+    make_operation_key,
+)
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
@@ -30,13 +39,6 @@ from staffbooking_core.domain.payments.processor import (
     RefusalCode,
 )
 from staffbooking_core.domain.reconciliation.statement import processor_totals
-from tests.money import test_payments_contract as contract, test_payments_lookup as lookup
-from tests.money.processors import (
-    CALL_TIMEOUT_SECONDS,
-    INTENT_ID,
-    ProcessorBench,
-    make_operation_key,
-)
 from tests.money.stripe_live import (
     DISPUTED_CARD,
     StripeTestModeWorld,
@@ -64,26 +66,39 @@ async def _soon(happened: Callable[[], Awaitable[bool]]) -> None:
     pytest.fail("Stripe takes longer than this test waits")
 
 
-test_a_checkout_is_opened = contract.test_a_checkout_is_opened
-test_the_snapshot_has_the_checkout = contract.test_the_snapshot_has_the_checkout
-test_an_unknown_intent_is_empty = contract.test_an_unknown_intent_is_empty
-test_a_too_small_amount_is_refused = contract.test_a_too_small_amount_is_refused
-test_closing_twice_is_no_error = contract.test_closing_twice_is_no_error
-test_a_refund_is_known_by_its_operation = contract.test_a_refund_is_known_by_its_operation
-test_refunds_do_not_exceed_the_payment = contract.test_refunds_do_not_exceed_the_payment
-test_an_unknown_payment_is_not_refunded = contract.test_an_unknown_payment_is_not_refunded
-test_an_unready_payee_is_not_paid = contract.test_an_unready_payee_is_not_paid
-test_the_same_key_answers_the_same = contract.test_the_same_key_answers_the_same
-test_a_checkout_is_opened_once = contract.test_a_checkout_is_opened_once
-test_a_key_serves_one_command = contract.test_a_key_serves_one_command
-test_one_of_many_refunds_at_once_is_made = contract.test_one_of_many_refunds_at_once_is_made
+class TestStripeInTestMode(PaymentProcessorContract):
+    """The part of the contract that needs neither a browser nor a broken network."""
 
-test_a_refund_by_hand_has_no_operation = lookup.test_a_refund_by_hand_has_no_operation
-test_an_intent_is_found_by_its_payment = lookup.test_an_intent_is_found_by_its_payment
-test_an_unknown_payment_has_no_intent = lookup.test_an_unknown_payment_has_no_intent
-test_a_payee_is_opened_once = lookup.test_a_payee_is_opened_once
-test_an_unknown_payee_is_missing = lookup.test_an_unknown_payee_is_missing
-test_a_payee_gets_a_page = lookup.test_a_payee_gets_a_page
+    def open_bench(self, _: pytest.FixtureRequest) -> AbstractAsyncContextManager[ProcessorBench]:
+        return open_test_mode_bench(stripe_test_key(os.environ))
+
+    test_a_checkout_is_opened = commands.Checkouts.test_a_checkout_is_opened
+    test_the_snapshot_has_the_checkout = commands.Checkouts.test_the_snapshot_has_the_checkout
+    test_an_unknown_intent_is_empty = commands.Checkouts.test_an_unknown_intent_is_empty
+    test_a_too_small_amount_is_refused = commands.Checkouts.test_a_too_small_amount_is_refused
+    test_closing_twice_is_no_error = commands.Checkouts.test_closing_twice_is_no_error
+    test_a_refund_is_known_by_its_operation = (
+        commands.Refunds.test_a_refund_is_known_by_its_operation
+    )
+    test_refunds_do_not_exceed_the_payment = commands.Refunds.test_refunds_do_not_exceed_the_payment
+    test_an_unknown_payment_is_not_refunded = (
+        commands.Refunds.test_an_unknown_payment_is_not_refunded
+    )
+    test_an_unready_payee_is_not_paid = commands.Payouts.test_an_unready_payee_is_not_paid
+    test_the_same_key_answers_the_same = commands.OperationKeys.test_the_same_key_answers_the_same
+    test_a_checkout_is_opened_once = commands.OperationKeys.test_a_checkout_is_opened_once
+    test_a_key_serves_one_command = commands.OperationKeys.test_a_key_serves_one_command
+    test_one_of_many_refunds_at_once_is_made = (
+        commands.OperationKeys.test_one_of_many_refunds_at_once_is_made
+    )
+    test_a_refund_by_hand_has_no_operation = (
+        reads.ChangesByHand.test_a_refund_by_hand_has_no_operation
+    )
+    test_an_intent_is_found_by_its_payment = reads.Intents.test_an_intent_is_found_by_its_payment
+    test_an_unknown_payment_has_no_intent = reads.Intents.test_an_unknown_payment_has_no_intent
+    test_a_payee_is_opened_once = reads.Payees.test_a_payee_is_opened_once
+    test_an_unknown_payee_is_missing = reads.Payees.test_an_unknown_payee_is_missing
+    test_a_payee_gets_a_page = reads.Payees.test_a_payee_gets_a_page
 
 
 async def test_a_payment_is_in_the_listed_events(bench: ProcessorBench) -> None:

@@ -9,16 +9,15 @@ import pytest
 
 from staffbooking_adapters.stripe import changes, statement
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
-from staffbooking_core.domain.payments.ledger import MovementKind
-from staffbooking_core.domain.payments.processor import Unknown
-from staffbooking_core.domain.reconciliation.statement import Movement
-from tests.money.processors import (
+from staffbooking_adapters.testing.processor.base import (
     CALL_TIMEOUT_SECONDS,
     INTENT_ID,
     ProcessorBench,
-    make_stripe_processor,
-    stub_of,
 )
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.reconciliation.statement import Movement
+from tests.money.processors import make_stripe_processor, stub_of
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,6 @@ in a test module runs the whole contract. One suite alone is a subclass of its c
 of this package, with `open_store` as its method.
 """
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
@@ -19,6 +17,7 @@ from typing import TypeAlias
 import pytest
 
 from staffbooking_adapters.testing.store.base import OpenStore, StoreContract
+from staffbooking_adapters.testing.suites import make_suites
 
 __all__ = ["OpenStore", "StoreContract", "StoreOpener", "base", "store_suites"]
 
@@ -27,12 +26,4 @@ StoreOpener: TypeAlias = Callable[[pytest.FixtureRequest], AbstractAsyncContextM
 
 def store_suites(open_store: StoreOpener, name: str = "") -> dict[str, type[StoreContract]]:
     """All suites on the stores that `open_store` opens, by the names of their test classes."""
-    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
-        importlib.import_module(module.name)
-    return {
-        (title := f"Test{name}{suite.__name__}"): type(
-            title, (suite,), {"open_store": staticmethod(open_store), "__doc__": suite.__doc__}
-        )
-        for suite in StoreContract.__subclasses__()
-        if suite.__module__.startswith(f"{__name__}.")
-    }
+    return make_suites(StoreContract, "open_store", open_store, name)
