@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +18,7 @@ from attrs import asdict
 
 from tests.kills.run import Plan, discard_folder, run_kills
 from tests.kills.timings import Figures, is_late, measure
+from tests.support.provenance import provenance
 
 RESULTS = Path(__file__).with_name("results.jsonl")
 
@@ -68,17 +65,8 @@ def _parse_arguments() -> Any:
 
 
 def _describe(plan: Plan, figures: Figures, faults: list[str]) -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "-C", str(RESULTS.parent), "rev-parse", "--short=12", "HEAD"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores,"
-        f" Python {platform.python_version()}",
+        **provenance(),
         "store": plan.store,
         "seed": plan.seed,
         **asdict(figures),
