@@ -30,6 +30,9 @@ class SystemClock:
     async def business(self) -> datetime:
         return self.wall()
 
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.wall()
+
     def skew(self) -> timedelta | None:
         return timedelta(0)
 
@@ -53,7 +56,10 @@ class SandboxClock(SystemClock):
 
     async def business(self) -> datetime:
         async with self._store.read_view() as view:
-            return self.wall() + await view.sandbox.clock_offset()
+            return self.business_at(await view.sandbox.clock_offset())
+
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.wall() + clock_offset
 
 
 class SystemIds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
 from typing import Any
 
@@ -346,7 +346,7 @@ class BookingsReader:
             first=midnight - DAY,
             last=midnight + 3 * DAY,
         )
-        number, *first = rows[0]
+        number, offset_us, *first = rows[0]
         if self.connection.dialect == "sqlite":
             number = await self.booking_ids.allocate(self.connection)
         user = first[len(BOOKABLE_COLUMNS) :]
@@ -354,6 +354,7 @@ class BookingsReader:
             booking_id=number,
             companion=None if first[0] is None else to_bookable(first, rows),
             customer=None if user[0] is None else to_user(tuple(user)),
+            clock_offset=timedelta(microseconds=offset_us),
         )
 
     async def rebooking_credit(self, booking_id: int) -> RebookingCredit | None:
