@@ -40,7 +40,7 @@ from staffbooking_adapters.sql.bookings.spans import (
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
-from staffbooking_adapters.sql.engine.row_mapping import RowMapper
+from staffbooking_adapters.sql.engine.row_mapping import RowMapper, field_values_getter
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Duration
 from staffbooking_adapters.sql.schema.bookings import (
@@ -410,9 +410,12 @@ class BookingsReader:
 # Rows -------------------------------------------------------------------------------------
 
 
+_get_booking_values = field_values_getter(Booking)
+
+
 def booking_row(booking: Booking) -> dict[str, Any]:
     """The values of `BOOKING_COLUMNS` by name."""
-    row = {column.name: getattr(booking, column.name) for column in BOOKING_COLUMNS}
+    row = _get_booking_values(booking)
     row["timeline"] = codec.dump(booking.timeline, tuple[TimelineEntry, ...])
     row["refunds"] = codec.dump(booking.refunds, tuple[Refund, ...])
     row["intent"] = None if booking.intent is None else codec.dump(booking.intent)
