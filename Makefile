@@ -34,7 +34,7 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories"
-	@echo "make clients       generate clients from the OpenAPI document and let them book"
+	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
 	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
@@ -150,6 +150,7 @@ screenshots: $(V)/.dev
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
 	$(BIN)/python -m tests.docs.reference_pages
+	$(BIN)/python -m tests.docs.bruno_collection
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml --extra all -o requirements.lock

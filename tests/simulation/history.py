@@ -20,6 +20,7 @@ from staffbooking_adapters.testing.builders import (
 )
 from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.booking import Booking
 from tests.simulation.actors import Actors
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.clients import ChatClient, Client
@@ -27,6 +28,7 @@ from tests.simulation.cluster import Cluster, make_cluster
 from tests.simulation.deployment import CrashPlan, SimulatedScenario, SimulationWorld
 from tests.simulation.history_end import finish_history
 from tests.simulation.plan import DURATION_SECONDS, Plan
+from tests.simulation.promises import find_untold
 from tests.simulation.webhook_endpoints import add_webhook_endpoints
 from tests.simulation.world import SimulatedLoop, World
 from tests.support.memory_deployment import actor_of
@@ -34,6 +36,8 @@ from tests.support.memory_deployment import actor_of
 CHECK_INTERVAL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
 """Virtual seconds after the last action in which all clients get their answers."""
+HOURLY_RATES = (5_030, 4_997)
+"""Cents whose fee or half is not whole."""
 CALM_SECONDS = 6.0
 """Virtual seconds without faults in which all connected clients catch up."""
 
@@ -84,7 +88,8 @@ async def _run(plan: Plan, errors: _Errors) -> Outcome:
     checks = InvariantChecks(known)
     cluster.start()
     background = [asyncio.ensure_future(cluster.watch())]
-    background += [asyncio.ensure_future(chat.listen()) for chat in actors.chats]
+    listeners = (*actors.chats, actors.tab)
+    background += [asyncio.ensure_future(chat.listen()) for chat in listeners]
     await asyncio.sleep(1)
     for number in range(chance.randint(1, 3)):
         await actors.request(number, chance.randrange(1000))
@@ -96,6 +101,7 @@ async def _run(plan: Plan, errors: _Errors) -> Outcome:
         cluster.heal()
         await asyncio.sleep(CALM_SECONDS)
         await _judge_messages(actors)
+        _judge_tab(actors)
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
@@ -103,6 +109,8 @@ async def _run(plan: Plan, errors: _Errors) -> Outcome:
         verdict = chance.choice(("won", "lost"))
         await finish_history(known, verdict, actors.manually_moved)
         await _judge_bookings(actors)
+        for text in await find_untold(cluster.shared, await _stored_bookings(actors)):
+            world.accuse(text)
     except Exception:
         world.accuse(traceback.format_exc())
     finally:
@@ -118,7 +126,9 @@ async def _run(plan: Plan, errors: _Errors) -> Outcome:
 async def _add_people(cluster: Cluster) -> tuple[Actors, SimulationWorld]:
     shared, store = cluster.shared, cluster.shared.store
     people = [await add_subscriber(store), await add_user(store), await add_user(store)]
-    companions = [await add_companion(store, payout_account=None) for _ in range(2)]
+    companions = [
+        await add_companion(store, payout_account=None, hourly_rate=rate) for rate in HOURLY_RATES
+    ]
     boss = await add_user(store, role=Role.ADMIN)
     customers = [
         await _sign_in(cluster, f"customer {number + 1}", person.id, person.email)
@@ -143,7 +153,9 @@ async def _add_people(cluster: Cluster) -> tuple[Actors, SimulationWorld]:
         for person in people
     )
     known = SimulationWorld(scenes, CrashPlan(), cluster.book, webhooks)
-    return Actors(cluster, customers, staff, enterprise, admin, chats, webhooks), known
+    browser = await _sign_in(cluster, "tab", people[0].id)
+    tab = ChatClient(browser, conversation.id)
+    return Actors(cluster, customers, staff, enterprise, admin, chats, tab, webhooks), known
 
 
 async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -> Client:
@@ -194,12 +206,22 @@ async def _judge_messages(actors: Actors) -> None:
             world.accuse(f"{each.client.name} never got the messages {missed}")
 
 
+def _judge_tab(actors: Actors) -> None:
+    """I8: no connection outlives its session."""
+    opened_at, ended = actors.tab.opened_at, actors.tab.client.credentials_end
+    if ended is not None and opened_at is not None and opened_at < ended:
+        actors.cluster.world.accuse("a connection outlives its session")
+
+
+async def _stored_bookings(actors: Actors) -> list[Booking]:
+    async with actors.cluster.shared.store.read_view() as view:
+        return [one.booking for one in await view.ledger.audited_bookings(0, 10_000)]
+
+
 async def _judge_bookings(actors: Actors) -> None:
     """Acknowledged bookings and changes are there; no key made two bookings."""
     world = actors.cluster.world
-    async with actors.cluster.shared.store.read_view() as view:
-        everything = await view.ledger.audited_bookings(0, 10_000)
-    bookings = {one.booking.id: one.booking for one in everything}
+    bookings = {booking.id: booking for booking in await _stored_bookings(actors)}
     made = len(bookings) - 1  # One has the conversation.
     if made > len(actors.booking_keys):
         world.accuse(f"{len(actors.booking_keys)} keys made {made} bookings")

@@ -71,12 +71,20 @@ class Server(Process):
         """End as SIGTERM does."""
         self._stop.set()
 
-    async def request(self, method: str, path: str, headers: Headers, body: Any = None) -> Answer:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        headers: Headers,
+        body: Any = None,
+        address: str = "203.0.113.9",
+    ) -> Answer:
         """Send a request. Raises ConnectionLost."""
         content = b"" if body is None else json.dumps(body).encode()
         if body is not None:
             headers = [*headers, (b"content-type", b"application/json")]
         scope = self._scope("http", path, [*headers, (b"content-length", b"%d" % len(content))])
+        scope["client"] = (address, 50_000)
         answered: asyncio.Future[Answer] = self.world.loop.create_future()
         exchange = _Exchange(content, answered)
         task = self.spawn(self.app({**scope, "method": method}, exchange.receive, exchange.send))
