@@ -26,10 +26,6 @@ from staffbooking_core.webhook_receiver import (
     WebhookRefused,
     booking_code,
 )
-    Envelope,
-    WebhookReceiver,
-    WebhookRefused,
-)
 
 __all__ = ["Receiver", "Service", "add_receiver", "make_booking_request", "make_service"]
 
