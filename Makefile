@@ -33,8 +33,8 @@ help:
 	@echo "make bench-channel   messages delivered per second to 200 and 2,000 connections"
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
-	@echo "make soak    long races, endurance, examples by chance, planted bugs, SIMULATION_STEPS=2000000 steps"
-	@echo "make clients       generate clients from the OpenAPI document and let them book"
+	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories"
+	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
 	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
@@ -86,7 +86,7 @@ soak: $(V)/.dev
 		--hypothesis-profile=searching \
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
-	$(BIN)/python -m tests.simulation
+	$(BIN)/python -m tests.simulation 1 5000
 
 # The wheel in an environment of its own with each extra: what the extra is for works.
 .PHONY: installed release sign lowest newest
@@ -150,6 +150,7 @@ screenshots: $(V)/.dev
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
 	$(BIN)/python -m tests.docs.reference_pages
+	$(BIN)/python -m tests.docs.bruno_collection
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml --extra all -o requirements.lock

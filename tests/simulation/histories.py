@@ -3,8 +3,6 @@ hypothesis tries the constants that it finds in them."""
 
 from __future__ import annotations
 
-import traceback
-
 import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -13,9 +11,6 @@ from tests.simulation.state_machine import MoneyMachine
 
 MAX_STEPS_PER_HISTORY = 90
 """The most steps of one history."""
-
-HISTORIES_PER_SEED = 200
-"""Histories of one seed in `run_seed`."""
 
 
 def run_histories(seed: int, histories: int) -> int:
@@ -35,11 +30,3 @@ def run_histories(seed: int, histories: int) -> int:
         ),
     )
     return MoneyMachine.steps - before
-
-
-def run_seed(seed: int) -> tuple[int, int, str]:
-    """Run one seed; returns the seed, its steps, and the traceback of a failure or ""."""
-    try:
-        return seed, run_histories(seed, HISTORIES_PER_SEED), ""
-    except Exception:
-        return seed, 0, traceback.format_exc()

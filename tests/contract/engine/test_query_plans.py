@@ -189,7 +189,10 @@ WEBHOOKS = {
     "deliveries held for long": webhooks_writer.cancel_held_deliveries_statement(100),
     "old deliveries": store.DELETE_OLD_DELIVERIES,
     "notices": notifications_store.claim_notifications_statement(16),
-    "told or deferred notice": notifications_store.DEFER_NOTIFICATION,
+    "told notices": notifications_store.DELETE_NOTIFICATIONS,
+    "deferred notice": notifications_store.DEFER_NOTIFICATION,
+    "released notices": notifications_store.RELEASE_NOTIFICATIONS,
+    "muted kinds of many": notifications_store.MUTES_OF_ALL,
     "muted kinds": notifications_store.MUTES_OF,
     "silent endpoints": webhooks_reader.silent_endpoints_before(51),
     **{
@@ -212,6 +215,7 @@ WEBHOOKS = {
     **{f"forgotten, {n}": statement for n, statement in enumerate(privacy.ERASE_PERSON)},
     **{f"forgotten address, {n}": each for n, each in enumerate(privacy.ERASE_EMAIL)},
     "sessions of a user": accounts_store.SESSIONS_OF,
+    "recipients": accounts_store.FIND_USERS,
 }
 MESSAGES = {
     "conversation": conversations.GET_CONVERSATION,

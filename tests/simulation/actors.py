@@ -1,0 +1,389 @@
+"""What people, banks, operators and the world do in a history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from attrs import define, field
+
+from staffbooking_adapters.testing.builders import DAY, HOUR
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.payments.processor import ProcessorError
+from staffbooking_core.errors import RuleBroken
+from staffbooking_core.usecases import sandbox
+from tests.simulation.clients import ChatClient, Client
+from tests.simulation.cluster import Cluster
+from tests.simulation.deployment import PROCESSOR_CALLS
+from tests.simulation.plan import Action
+from tests.simulation.processes import Answer, ConnectionLost
+from tests.simulation.promises import MAX_ACTIVE_KEYS
+from tests.simulation.state_machine import (
+    BUSINESS_TIME_JUMPS,
+    CALL_FAULTS,
+    EVENT_FAULTS,
+    RARE_FAULTS,
+    REAL_TIME_WAITS,
+)
+from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
+
+MAX_BOOKINGS = 6
+MAX_INQUIRIES = 5
+KEPT_REFUSALS = (400, 404, 409, 422)
+"""The statuses of refusals that are final: every repeated call gets the same one."""
+SKEWS = (-20, -3, 3, 20, 600)
+"""Seconds by which clocks are ahead; with the last one a process may write nothing."""
+
+
+@define(eq=False)
+class Actors:
+    """The people of a history, and the book of what they were told."""
+
+    cluster: Cluster
+    customers: Sequence[Client]
+    staff: Sequence[Client]
+    enterprise: Client
+    admin: Client
+    chats: Sequence[ChatClient]
+    tab: ChatClient
+    """A second browser of the first customer, which signs out."""
+    webhooks: WebhookEndpoints
+    booking_ids: list[int] = field(factory=list)
+    """Bookings whose making was acknowledged."""
+    acknowledged: list[tuple[int, Mapping[str, Any]]] = field(factory=list)
+    """Each record of a booking that an answer to a change had, with the booking's id."""
+    booking_keys: set[str] = field(factory=set)
+    """The keys under which bookings were asked for."""
+    messages: dict[str, int] = field(factory=dict)
+    """The acknowledged messages: their ids by their contents."""
+    manually_moved: set[int] = field(factory=set)
+
+    async def act(self, action: Action) -> None:
+        self.cluster.world.tell(f"action: {action.name} {action.first} {action.second}")
+        await getattr(self, action.name)(action.first, action.second)
+
+    # Bookings -------------------------------------------------------------------------------
+
+    async def request(self, first: int, second: int) -> None:
+        client = self.customers[first % len(self.customers)]
+        await self._make_booking(client, "/bookings", await self._wanted(first, second))
+
+    async def book_by_key(self, first: int, second: int) -> None:
+        wanted = await self._wanted(first, second)
+        wanted["customer_email"] = self.customers[first % len(self.customers)].email
+        await self._make_booking(self.enterprise, "/api/v1/bookings", wanted)
+
+    async def _wanted(self, first: int, second: int) -> dict[str, Any]:
+        now = await self.cluster.shared.clock.business()
+        return {
+            "companion_id": self.staff[second % len(self.staff)].user_id,
+            "event_date": (now.date() + DAY * (1 + second % 4)).isoformat(),
+            "start_time": f"{(8, 10, 12, 22)[first % 4]:02}:00",
+            "duration_hours": (1, 3, 24)[second % 3],
+            "service_type": "Gala dinner",
+            "location": "Rua Augusta 1, Lisbon",
+            "cancellation_insurance": first % 3 == 0,
+        }
+
+    async def _make_booking(
+        self, client: Client, path: str, wanted: Mapping[str, Any]
+    ) -> int | None:
+        if len(self.booking_ids) >= MAX_BOOKINGS:
+            return None
+        key = client.next_key()
+        self.booking_keys.add(key)
+        answer = await client.call("POST", path, wanted, key)
+        if answer is None or answer.status != 201:
+            if answer is not None and answer.status in KEPT_REFUSALS:
+                self.booking_keys.remove(key)
+            return None
+        number: int = answer.body["booking"]["id"]
+        if number in self.booking_ids:
+            self.cluster.world.accuse(f"booking {number} was made by two keys")
+        self.booking_ids.append(number)
+        return number
+
+    async def let_down(self, first: int, second: int) -> None:
+        """A staff member cancels, and the customer asks twice for the priority rebooking."""
+        if (booking := await self._pick(first)) is None:
+            return
+        await self._move_as_staff(first, "cancel", {"reason": "ill"})
+        client = next(one for one in self.customers if one.user_id == booking.customer_id)
+        wanted = [
+            {**await self._wanted(first + number, second), "rebooking_of": booking.code}
+            for number in range(2)
+        ]
+        made = await asyncio.gather(
+            *(self._make_booking(client, "/bookings", each) for each in wanted)
+        )
+        if None not in made:
+            self.cluster.world.accuse(f"the credit of booking {booking.id} was used twice")
+
+    async def act_on_time(self, first: int, second: int) -> None:
+        """Act at the very moment of a deadline."""
+        if (booking := await self._pick(first)) is None:
+            return
+        match booking.status:
+            case BookingStatus.PENDING:
+                await self._jump_to(booking.starts_at)
+                await self.accept(first, second)
+            case BookingStatus.ACCEPTED:
+                await self._jump_to(booking.starts_at)
+                await self.pay(first, 0)
+            case BookingStatus.PAID:
+                await self._jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
+                await self._move_as_customer(first, "cancel", {"reason": "rain"})
+
+    async def accept(self, first: int, _: int) -> None:
+        await self._move_as_staff(first, "accept")
+
+    async def decline(self, first: int, _: int) -> None:
+        await self._move_as_staff(first, "decline")
+
+    async def check_in(self, first: int, _: int) -> None:
+        await self._move_as_staff(first, "check-in")
+
+    async def confirm(self, first: int, second: int) -> None:
+        await self._move_as_customer(first, "confirm")
+
+    async def report_no_show(self, first: int, _: int) -> None:
+        await self._move_as_customer(first, "no-show")
+
+    async def cancel(self, first: int, second: int) -> None:
+        if second % 4 == 0:
+            await self._move_as_staff(first, "cancel", {"reason": "ill"})
+        else:
+            await self._move_as_customer(first, "cancel", {"reason": "rain"})
+
+    async def dispute(self, first: int, _: int) -> None:
+        await self._move_as_customer(first, "dispute", {"reason": "nobody came"})
+
+    async def withdraw(self, first: int, _: int) -> None:
+        await self._move_as_customer(first, "dispute/withdraw")
+
+    async def pay(self, first: int, second: int) -> None:
+        """Open the hosted page and act on it; the processor is no part of what fails here."""
+        answer = await self._move_as_customer(first, "checkout", records=False)
+        if answer is not None and answer.status < 300:
+            page = answer.body["checkout_url"].rpartition("/")[2]
+            outcome = ("succeed", "succeed", "succeed", "decline", "expire")[second % 5]
+            await self.cluster.fake.sandbox.simulate_checkout(page, outcome)
+
+    async def resolve(self, first: int, second: int) -> None:
+        if (booking := await self._pick(first)) is None:
+            return
+        outcome = ("release", "refund", "split", "split")[second % 4]
+        body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
+        if outcome == "split":
+            body["amount"] = str(1 + second % 300)
+        path = f"/api/admin/disputes/{booking.code}/resolve"
+        await self.admin.call("POST", path, body)
+
+    async def _move_as_staff(self, first: int, move: str, body: Any = None) -> None:
+        if (booking := await self._pick(first)) is not None:
+            client = next(one for one in self.staff if one.user_id == booking.companion_id)
+            await self._move(client, booking.id, move, body)
+
+    async def _move_as_customer(
+        self, first: int, move: str, body: Any = None, *, records: bool = True
+    ) -> Answer | None:
+        if (booking := await self._pick(first)) is None:
+            return None
+        client = next(one for one in self.customers if one.user_id == booking.customer_id)
+        return await self._move(client, booking.id, move, body, records=records)
+
+    async def _move(
+        self, client: Client, number: int, move: str, body: Any, *, records: bool = True
+    ) -> Answer | None:
+        """Some callers change only the version that they were last shown (If-Match)."""
+        known = [record["version"] for at, record in self.acknowledged if at == number]
+        version = self.cluster.world.pick((None, None, *known[-1:]))
+        answer = await client.call("POST", f"/bookings/{number}/{move}", body, version=version)
+        if records and answer is not None and "booking" in answer.body:
+            record = answer.body["booking"]
+            self.acknowledged.append((number, record))
+            if version is not None and record["version"] > version + 1:
+                text = f"booking {number}: a change of version {version} made {record['version']}"
+                self.cluster.world.accuse(text)
+        return answer
+
+    async def _pick(self, number: int) -> Any:
+        """A booking as stored now, if any was acknowledged."""
+        if not self.booking_ids:
+            return None
+        async with self.cluster.shared.store.read_view() as view:
+            return await view.bookings.booking(self.booking_ids[number % len(self.booking_ids)])
+
+    # Messages -------------------------------------------------------------------------------
+
+    async def send_message(self, first: int, _: int) -> None:
+        chat = self.chats[first % len(self.chats)]
+        client, key = chat.client, chat.client.next_key()
+        content = f"by HTTP {key}"
+        body = {"content": content, "client_message_id": key}
+        path = f"/messages/conversation/{chat.conversation_id}"
+        answer = await client.call("POST", path, body)
+        if answer is not None and answer.status == 201:
+            self.messages[content] = answer.body["message"]["id"]
+
+    async def send_by_channel(self, first: int, _: int) -> None:
+        chat = self.chats[first % len(self.chats)]
+        content = f"by channel {chat.client.next_key()}"
+        if (number := await chat.send(content)) is not None:
+            self.messages[content] = number
+
+    # Credentials ----------------------------------------------------------------------------
+
+    async def revoke_session(self, first: int, _: int) -> None:
+        """A customer signs out; the first and the chat's customer stay."""
+        client = self.customers[-1]
+        if client.credentials_end is None:
+            answer = await client.call("POST", "/auth/logout")
+            if answer is not None and answer.status < 300:
+                client.credentials_end = self.cluster.world.loop.time()
+
+    async def revoke_key(self, first: int, second: int) -> None:
+        if second % 3 or self.enterprise.credentials_end is not None:
+            return
+        owner = self.customers[0]
+        listed = await owner.call("GET", "/api/keys")
+        if listed is None or listed.status != 200 or not listed.body["keys"]:
+            return
+        answer = await owner.call("DELETE", f"/api/keys/{listed.body['keys'][-1]['id']}")
+        if answer is not None and answer.status < 300:
+            self.enterprise.credentials_end = self.cluster.world.loop.time()
+
+    async def close_tab(self, _: int, __: int) -> None:
+        client = self.tab.client
+        if client.credentials_end is None:
+            answer = await client.call("POST", "/auth/logout")
+            if answer is not None and answer.status < 300:
+                client.credentials_end = self.cluster.world.loop.time()
+
+    async def make_keys(self, _: int, __: int) -> None:
+        """The subscriber makes as many keys as an account may have, in one moment (I9)."""
+        owner = self.customers[0]
+        body = {"name": "crm", "permissions": ["read"]}
+        await asyncio.gather(
+            *(owner.call("POST", "/api/keys", body) for _ in range(MAX_ACTIVE_KEYS))
+        )
+        async with self.cluster.shared.store.read_view() as view:
+            keys = await view.accounts.api_keys_of(owner.user_id)
+        active = sum(key.is_active(self.cluster.shared.clock.wall()) for key in keys)
+        if active > MAX_ACTIVE_KEYS:
+            self.cluster.world.accuse(f"an account has {active} active keys")
+
+    async def flood(self, first: int, second: int) -> None:
+        """A stranger sends more inquiries than an address may (I9)."""
+        world, began = self.cluster.world, self.cluster.shared.clock.wall()
+        address = f"198.51.{first % 256}.{second % 256}"
+        body = {"name": "Eve", "email": "eve@example.org", "message": "Hello!"}
+        admitted = 0
+        for server in [*self.cluster.servers()] * MAX_INQUIRIES:
+            with suppress(ConnectionLost):
+                answer = await server.request("POST", "/contact", [], body, address)
+                admitted += answer.status == 201
+        is_one_window = self.cluster.shared.clock.wall() - began < HOUR / 2
+        if admitted > MAX_INQUIRIES and is_one_window:
+            world.accuse(f"{admitted} inquiries of one address were admitted")
+
+    # The processor, banks, receivers --------------------------------------------------------
+
+    async def charge_back(self, first: int, second: int) -> None:
+        if (booking := await self._pick(first)) is not None:
+            outcome = ("open", "open", "won", "lost")[second % 4]
+            with suppress(ProcessorError, RuleBroken):
+                await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
+
+    async def move_money(self, first: int, second: int) -> None:
+        """An operator moves money in the processor's own dashboard."""
+        if (booking := await self._pick(first)) is not None:
+            dashboard = self.cluster.fake.dashboard
+            move = dashboard.refund if second % 2 else dashboard.reverse_payout
+            self.manually_moved.add(booking.id)
+            with suppress(ProcessorError, RuleBroken):
+                await move(booking.id, 1 + second * 30)
+
+    async def onboard(self, first: int, _: int) -> None:
+        client = self.staff[first % len(self.staff)]
+        answer = await client.call("POST", "/staff/payout-account", {})
+        if answer is not None and answer.status < 300:
+            page = answer.body["onboarding_url"].rpartition("/")[2]
+            await self.cluster.fake.sandbox.complete_payee(page)
+
+    async def processor_fault(self, first: int, second: int) -> None:
+        if first % 4 == 0:
+            op, kind = RARE_FAULTS[second % len(RARE_FAULTS)]
+        else:
+            calls = (*PROCESSOR_CALLS, "any")
+            op, kind = calls[first % len(calls)], CALL_FAULTS[second % len(CALL_FAULTS)]
+        await self.cluster.fake.sandbox.add_fault(op, kind, 1 + second % 3)
+
+    async def event_fault(self, first: int, second: int) -> None:
+        kind = EVENT_FAULTS[second % len(EVENT_FAULTS)]
+        await self.cluster.fake.sandbox.add_fault("event", kind, 1 + first % 3)
+
+    async def change_receiver(self, first: int, second: int) -> None:
+        behaviours = list(RECEIVER_BEHAVIOURS)
+        self.webhooks.set_behaviour(first, behaviours[second % len(behaviours)])
+
+    # Time and machines ----------------------------------------------------------------------
+
+    async def jump_business(self, first: int, second: int) -> None:
+        """Move business time on: mostly to the next time that matters to a booking."""
+        booking = await self._pick(first) if second % 2 else None
+        now = await self.cluster.shared.clock.business()
+        wanted = now + BUSINESS_TIME_JUMPS[second % (len(BUSINESS_TIME_JUMPS) - 1)]
+        if booking is not None:
+            times = [booking.starts_at, booking.ends_at, booking.payout_due_at]
+            times.append(booking.ends_at + 72 * HOUR)
+            wanted = min([time for time in times if time and time > now], default=wanted)
+        with suppress(RuleBroken):  # Somebody else has moved it further meanwhile.
+            await sandbox.set_clock(self.cluster.shared, wanted)
+
+    async def pass_time(self, first: int, _: int) -> None:
+        """Hours or days pass, after which people sign in again."""
+        self.cluster.world.advance(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
+        for client in (*self.customers, *self.staff, self.admin):
+            if client.credentials_end is None:
+                await client.sign_in()
+
+    async def advance(self, first: int, second: int) -> None:
+        """Take a booking one step along its usual way."""
+        if (booking := await self._pick(first)) is None:
+            return
+        match booking.status:
+            case BookingStatus.PENDING:
+                await self.accept(first, second)
+            case BookingStatus.ACCEPTED:
+                await self.pay(first, 0)
+            case BookingStatus.PAID:
+                await self._jump_to(booking.ends_at)
+                await self.confirm(first, second)
+            case _ if booking.payout_due_at is not None:
+                await self._jump_to(booking.payout_due_at)
+
+    async def _jump_to(self, at: datetime) -> None:
+        with suppress(RuleBroken):  # It is over already.
+            await sandbox.set_clock(self.cluster.shared, at)
+
+    async def crash(self, first: int, _: int) -> None:
+        self._process(first).kill()
+
+    async def stop(self, first: int, _: int) -> None:
+        self._process(first).stop()
+
+    async def cut_off(self, first: int, second: int) -> None:
+        """A process loses its connection to the store for some seconds."""
+        until = self.cluster.world.loop.time() + 1 + second % 8
+        self._process(first).cut_off_until = until
+
+    async def skew(self, first: int, second: int) -> None:
+        self._process(first).skew = timedelta(seconds=SKEWS[second % len(SKEWS)])
+        self.webhooks.max_skew = timedelta(seconds=max(SKEWS) - min(SKEWS))
+
+    def _process(self, number: int) -> Any:
+        return self.cluster.processes[number % len(self.cluster.processes)]

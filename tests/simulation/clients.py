@@ -1,0 +1,195 @@
+"""Clients of the servers: they repeat what they got no answer to, and remember every answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from attrs import define, field
+
+from staffbooking_adapters.testing.builders import add_session
+from staffbooking_core.domain.accounts.users import csrf_token
+from tests.simulation.cluster import Cluster
+from tests.simulation.plan import Fault
+from tests.simulation.processes import Answer, ConnectionLost, Headers, Server, Socket
+
+MAX_TRIES = 12
+RETRY_SECONDS = 1.0
+RETRIED_STATUSES = (429, 500, 503)
+EXPECTED_CODES = ("unavailable", "processor_unavailable")
+"""The codes of server errors that clients may get."""
+
+
+@define(eq=False)
+class Client:
+    """Somebody who calls the service, by session or by API key."""
+
+    cluster: Cluster
+    name: str
+    user_id: int
+    email: str = ""
+    token: str = ""
+    """The token of the session; empty without one."""
+    api_key: str = ""
+    credentials_end: float | None = None
+    """The loop's time at which the end of the credentials was acknowledged."""
+    _numbers: count[int] = field(factory=lambda: count(1))
+
+    async def sign_in(self) -> None:
+        """Begin a new session; the earlier one ends by itself."""
+        world = self.cluster.world
+        self.token = f"{self.name} {next(self._numbers)}".replace(" ", "-")
+        store = self.cluster.shared.store
+        await add_session(store, self.user_id, token=self.token, seen_at=world.now())
+
+    def next_key(self) -> str:
+        return f"{self.name}-{next(self._numbers)}"
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        version: int | None = None,
+    ) -> Answer | None:
+        """Call until there is an answer, with the same Idempotency-Key; None where none came. With
+        a version, it is the only one that may be changed."""
+        headers = [*self.headers()]
+        if version is not None:
+            headers.append((b"if-match", b'"%d"' % version))
+        if method == "POST":
+            headers.append((b"idempotency-key", (key or self.next_key()).encode()))
+        for _ in range(MAX_TRIES):
+            for answer in await self._send(method, path, headers, body):
+                if answer.status not in RETRIED_STATUSES and not _is_in_progress(answer):
+                    return answer
+            await asyncio.sleep(RETRY_SECONDS)
+        return None
+
+    async def _send(
+        self, method: str, path: str, headers: Headers, body: Mapping[str, Any] | None
+    ) -> Sequence[Answer]:
+        """The answers to a request, which may arrive twice, at the same or at another server."""
+        world, began = self.cluster.world, self.cluster.world.loop.time()
+        fault, _ = world.decide(f"{self.name} {method} {path}", (Fault.REPEAT,))
+        servers = [self._pick_server() for _ in range(1 if fault is None else 2)]
+        sent = [server.request(method, path, headers, body) for server in servers if server]
+        answers = []
+        for found in await asyncio.gather(*sent, return_exceptions=True):
+            if isinstance(found, ConnectionLost):
+                world.record(f"{self.name} {method} {path}: {found}")
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                world.tell(f"{self.name} {method} {path}: {found.status}")
+                self._judge(method, path, found, began)
+                answers.append(found)
+        bodies = [answer.body for answer in answers if answer.status < 300]
+        if method == "POST" and any(each != bodies[0] for each in bodies):
+            world.accuse(f"{self.name} {method} {path}: one key has two answers")
+        return answers
+
+    def headers(self) -> Headers:
+        if self.api_key:
+            return [(b"authorization", f"Bearer {self.api_key}".encode())]
+        return [
+            (b"cookie", f"connect.sid={self.token}".encode()),
+            (b"x-csrf-token", csrf_token(self.token).encode()),
+        ]
+
+    def _pick_server(self) -> Server | None:
+        servers = self.cluster.servers()
+        return self.cluster.world.pick(servers) if servers else None
+
+    def _judge(self, method: str, path: str, answer: Answer, began: float) -> None:
+        """No answer is a fault of the service, and none comes to ended credentials (I8)."""
+        world = self.cluster.world
+        if answer.status >= 500 and answer.body["code"] not in EXPECTED_CODES:
+            world.accuse(f"{method} {path} was answered with {answer.status}: {answer.body}")
+        ended = self.credentials_end
+        if ended is not None and began > ended and answer.status < 400:
+            world.accuse(f"{self.name} acts by credentials that were revoked")
+
+
+def _is_in_progress(answer: Answer) -> bool:
+    body = answer.body if isinstance(answer.body, dict) else {}
+    return answer.status == 409 and body.get("code") == "idempotency_in_progress"
+
+
+@define(eq=False)
+class ChatClient:
+    """A member of a conversation with a connection to the channel, which it opens again when it
+    ends, and asks for what it missed."""
+
+    client: Client
+    conversation_id: int
+    opened_at: float | None = None
+    """The loop's time at which the present connection was opened; None without one."""
+    received: list[int] = field(factory=list)
+    """The ids of the messages in the order in which they came, over all connections."""
+    contents: list[str] = field(factory=list)
+    _socket: Socket | None = None
+    _acks: dict[str, asyncio.Future[int | None]] = field(factory=dict)
+
+    async def listen(self) -> None:
+        """Keep a connection open, until cancelled."""
+        world = self.client.cluster.world
+        while True:
+            if (server := self.client._pick_server()) is not None:
+                after = max(self.received, default=0)
+                self._socket = server.connect(self.client.headers(), f"after={after}")
+                self.opened_at = world.loop.time()
+                await self._read(self._socket)
+                self._socket = self.opened_at = None
+            await asyncio.sleep(world.pick((0.1, 0.5, 2.0)))
+
+    async def _read(self, socket: Socket) -> None:
+        last = 0
+        while (frame := await socket.frames.get()) is not None:
+            data, ref = frame["data"], frame.get("ref")
+            match frame["event"]:
+                case "new_message":
+                    self._take(data, last)
+                    last = data["id"]
+                case "ack" if ref in self._acks:
+                    self._settle(ref, data["message"]["id"])
+                case "error" if ref in self._acks:
+                    self._settle(ref, None)
+        for ref in list(self._acks):
+            self._settle(ref, None)
+
+    def _take(self, message: Mapping[str, Any], last: int) -> None:
+        if message["id"] <= last:
+            self.client.cluster.world.accuse(
+                f"{self.client.name} got message {message['id']} after {last}"
+            )
+        if message["id"] not in self.received:
+            self.received.append(message["id"])
+            self.contents.append(message["content"])
+
+    def _settle(self, ref: str, message_id: int | None) -> None:
+        if not (ack := self._acks.pop(ref)).done():
+            ack.set_result(message_id)
+
+    async def send(self, content: str) -> int | None:
+        """Send until the message is acknowledged; returns its id, or None if it never was."""
+        client_id = self.client.next_key()
+        for _ in range(MAX_TRIES):
+            if self._socket is not None:
+                ack: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+                self._acks[client_id] = ack
+                data = {
+                    "conversation_id": self.conversation_id,
+                    "content": content,
+                    "client_message_id": client_id,
+                }
+                self._socket.send("send_message", data, client_id)
+                done, _ = await asyncio.wait([ack], timeout=5)
+                if done and (number := ack.result()) is not None:
+                    return number
+                self._acks.pop(client_id, None)
+            await asyncio.sleep(RETRY_SECONDS)
+        return None

@@ -1,0 +1,293 @@
+"""The ports of one simulated process, over what all processes share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any, NoReturn, TypeVar
+
+from attrs import define, evolve, field, frozen
+
+from staffbooking_adapters.guarded_store import GuardedStore
+from staffbooking_adapters.memory.doubles import SeededIds
+from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import (
+    Admission,
+    BookingWrite,
+    Email,
+    Hint,
+    Hints,
+    Notifier,
+    OpenTransaction,
+    Ports,
+    ReadView,
+    Subscriber,
+    Transaction,
+    WebhookSender,
+)
+from staffbooking_core.representations.channel import Broadcast
+from tests.simulation.plan import Fault
+from tests.simulation.world import Process, World
+
+T = TypeVar("T")
+
+
+def _store_fails() -> NoReturn:
+    raise StoreUnavailable("simulated")
+
+
+def _mail_fails() -> NoReturn:
+    raise OSError("simulated: the mail server is gone")
+
+
+@frozen
+class WorldClock:
+    """The clock of a process, or with `process` None the world's own."""
+
+    world: World
+    store: MemoryStore
+    process: Process | None = None
+
+    def wall(self) -> datetime:
+        return self.world.now() + (self.skew() or timedelta())
+
+    async def business(self) -> datetime:
+        async with self.store.read_view() as view:
+            return self.wall() + await view.sandbox.clock_offset()
+
+    def skew(self) -> timedelta | None:
+        return timedelta() if self.process is None else self.process.skew
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def advance(self, by: timedelta) -> None:
+        self.world.advance(by)
+
+
+@frozen
+class FaultyStore:
+    process: Process
+    inner: MemoryStore
+
+    @asynccontextmanager
+    async def read_view(self) -> AsyncIterator[ReadView]:
+        self.process.check_connection()
+        faults = (Fault.CRASH, Fault.FAIL, Fault.SLOW)
+        await self.process.call("reads", _nothing, _store_fails, faults)
+        async with self.inner.read_view() as view:
+            yield view
+
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        async def unit(tx: Transaction) -> T:
+            result = await work(tx)
+            await self._before_commit()
+            return result
+
+        self.process.check_connection()
+        return await self.process.call(
+            "writes", lambda: self.inner.run_transaction(unit), _store_fails
+        )
+
+    @asynccontextmanager
+    async def open_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> AsyncIterator[OpenTransaction[T]]:
+        self.process.check_connection()
+        await self.process.call("writes", _nothing, _store_fails, (Fault.CRASH, Fault.FAIL))
+        async with self.inner.open_transaction(work) as opened:
+            yield opened
+            await self._before_commit()
+        faults = (Fault.CRASH, Fault.FAIL)
+        await self.process.call("has committed", _nothing, _store_fails, faults)
+
+    async def _before_commit(self) -> None:
+        """A transaction takes time, in which its process may die."""
+        _, seconds = self.process.world.decide(f"{self.process.name} commits")
+        await asyncio.sleep(seconds)
+        self.process.check_alive()
+        self.process.check_connection()
+
+    async def add_booking(self, booking_write: BookingWrite) -> None:
+        await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
+
+    async def check_writable(self, now: datetime) -> None:
+        self.process.check_connection()
+
+    async def delete_expired(self, now: datetime, policy: Any) -> int:
+        self.process.check_connection()
+        return await self.inner.delete_expired(now, policy)
+
+
+async def _nothing() -> None:
+    """The effect of a call that only takes time."""
+
+
+@frozen
+class FaultyAdmission:
+    """Credentials are looked up in the store, and fail with it; counting never fails."""
+
+    process: Process
+    inner: Admission
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        is_lookup = name.startswith("authenticate")
+        faults = (Fault.CRASH, Fault.FAIL) if is_lookup else (Fault.CRASH,)
+
+        async def call(*args: Any) -> Any:
+            if is_lookup:
+                self.process.check_connection()
+            return await self.process.call(name, lambda: found(*args), _store_fails, faults)
+
+        return call
+
+
+@frozen
+class FaultyProcessor:
+    """The processor over a network that is slow, to a process that dies. It has its own faults
+    besides (`FakeProcessor.sandbox`)."""
+
+    process: Process
+    inner: Any
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*args: Any, **named: Any) -> Any:
+            faults = (Fault.CRASH, Fault.CRASH_AFTER)
+            return await self.process.call(name, lambda: found(*args, **named), _refuse, faults)
+
+        return call
+
+
+def _refuse() -> NoReturn:
+    raise AssertionError("these calls do not fail by the network")
+
+
+@frozen
+class FaultySender:
+    process: Process
+    inner: WebhookSender
+
+    async def send(
+        self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
+    ) -> int | DeliveryFailure:
+        return await self.process.call(
+            "sends a webhook",
+            lambda: self.inner.send(url, headers, body, timeout_seconds),
+            lambda: DeliveryFailure.TIMEOUT,
+        )
+
+    async def resolves_to_unsafe(self, host: str) -> bool:
+        return False
+
+
+@frozen
+class FaultyNotifier:
+    process: Process
+    inner: Notifier
+
+    async def alert_operators(self, booking_id: int, text: str) -> None:
+        await self.process.call(
+            "alerts", lambda: self.inner.alert_operators(booking_id, text), _mail_fails
+        )
+
+    async def send_email(self, email: Email) -> None:
+        await self.process.call("mails", lambda: self.inner.send_email(email), _mail_fails)
+
+
+@frozen
+class LossyHints:
+    """Hints that are lost as messages are: a wait then takes its whole timeout."""
+
+    process: Process
+    inner: Hints
+
+    def count(self, hint: Hint) -> int:
+        return self.inner.count(hint)
+
+    async def wait(self, hint: Hint, seen_count: int, timeout_seconds: float) -> None:
+        fault, _ = self.process.world.decide(f"{self.process.name} waits", (Fault.DROP,))
+        if fault is Fault.DROP:
+            await asyncio.sleep(timeout_seconds)
+        else:
+            await self.inner.wait(hint, seen_count, timeout_seconds)
+
+
+@define(eq=False)
+class Bus:
+    """What carries broadcasts between the servers: late, twice, or never."""
+
+    world: World
+    subscribers: list[tuple[Process, Subscriber]] = field(factory=list)
+
+    def tell(self, sender: Process, tell: Callable[[Subscriber], None]) -> None:
+        for process, subscriber in list(self.subscribers):
+            if process is sender:
+                tell(subscriber)
+                continue
+            fault, seconds = self.world.decide(
+                f"{sender.name} to {process.name}", (Fault.DROP, Fault.REPEAT)
+            )
+            times = {Fault.DROP: 0, Fault.REPEAT: 2}.get(fault, 1) if fault else 1
+            for number in range(times):
+                self.world.loop.call_later(
+                    seconds * (1 + number), self._arrive, process, tell, subscriber
+                )
+
+    def _arrive(
+        self, process: Process, tell: Callable[[Subscriber], None], subscriber: Subscriber
+    ) -> None:
+        if process.is_alive:
+            tell(subscriber)
+
+
+@frozen
+class SimulatedPubSub:
+    process: Process
+    bus: Bus
+
+    def publish_messages_stored(self) -> None:
+        if self.process.is_alive:
+            self.bus.tell(self.process, lambda ears: ears.on_messages_stored())
+
+    def publish(self, broadcast: Broadcast) -> None:
+        if self.process.is_alive:
+            self.bus.tell(self.process, lambda ears: ears.on_broadcast(broadcast))
+
+    @asynccontextmanager
+    async def subscribe(self, subscriber: Subscriber) -> AsyncIterator[None]:
+        entry = (self.process, subscriber)
+        self.bus.subscribers.append(entry)
+        try:
+            yield
+        finally:
+            self.bus.subscribers.remove(entry)
+
+
+def ports_of_process(process: Process, shared: Ports, bus: Bus, number: int) -> Ports:
+    """The ports of a process. `number` makes its ids differ from those of others."""
+    store = shared.store
+    assert isinstance(store, MemoryStore)
+    clock = WorldClock(process.world, store, process)
+    processor = FaultyProcessor(process, shared.payments)
+    return evolve(
+        shared,
+        store=GuardedStore(FaultyStore(process, store), clock, shared.policy.max_clock_skew),
+        admission=FaultyAdmission(process, shared.admission),
+        payments=processor,
+        sandbox=FaultyProcessor(process, shared.sandbox),
+        clock=clock,
+        ids=SeededIds(process.world.plan.seed * 1000 + number),
+        notifier=FaultyNotifier(process, shared.notifier),
+        hints=LossyHints(process, shared.hints),
+        webhook_sender=FaultySender(process, shared.webhook_sender),
+        pubsub=SimulatedPubSub(process, bus),
+    )

@@ -1,0 +1,138 @@
+"""A history as data: what people do, what breaks, and the seed of all that is left to chance."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from enum import StrEnum
+
+from attrs import evolve, field, frozen
+
+DURATION_SECONDS = 20.0
+"""Virtual seconds in which the actions of a history begin."""
+
+MIN_ACTIONS, MAX_ACTIONS = 8, 40
+
+
+class Fault(StrEnum):
+    """What may happen to one call of a port."""
+
+    FAIL = "fails"
+    """The call has no effect, and its caller is told so."""
+    LOSE_ANSWER = "answer lost"
+    """The call has its effect, and its caller is told that it failed."""
+    CRASH = "crash before"
+    CRASH_AFTER = "crash after"
+    DROP = "dropped"
+    """A message disappears."""
+    REPEAT = "repeated"
+    """The call is made twice."""
+    SLOW = "slow"
+    """The call takes seconds."""
+
+
+_MAX_RATES = {
+    Fault.FAIL: 0.05,
+    Fault.LOSE_ANSWER: 0.05,
+    Fault.CRASH: 0.01,
+    Fault.CRASH_AFTER: 0.01,
+    Fault.DROP: 0.3,
+    Fault.REPEAT: 0.3,
+    Fault.SLOW: 0.03,
+}
+
+_WEIGHTS = {
+    "request": 5,
+    "book_by_key": 3,
+    "advance": 25,
+    "accept": 3,
+    "decline": 1,
+    "pay": 8,
+    "cancel": 3,
+    "check_in": 1,
+    "confirm": 4,
+    "dispute": 2,
+    "withdraw": 1,
+    "resolve": 3,
+    "report_no_show": 1,
+    "send_message": 8,
+    "send_by_channel": 8,
+    "charge_back": 1,
+    "move_money": 1,
+    "onboard": 1,
+    "processor_fault": 4,
+    "event_fault": 3,
+    "change_receiver": 2,
+    "revoke_session": 1,
+    "revoke_key": 1,
+    "close_tab": 1,
+    "make_keys": 1,
+    "flood": 1,
+    "let_down": 2,
+    "act_on_time": 5,
+    "jump_business": 7,
+    "pass_time": 4,
+    "crash": 4,
+    "stop": 1,
+    "cut_off": 2,
+    "skew": 2,
+}
+
+
+@frozen
+class Action:
+    """Something that a person, a bank, an operator or the world does at a time of a history."""
+
+    at: float
+    """Virtual seconds after the start."""
+    name: str
+    """A method of `Actors`."""
+    first: int
+    second: int
+    """Numbers from which the action picks whom and what it concerns."""
+
+    def __str__(self) -> str:
+        return f"{self.at:6.2f} s  {self.name} {self.first} {self.second}"
+
+
+@frozen
+class Plan:
+    """A history, which runs the same each time."""
+
+    seed: int
+    actions: tuple[Action, ...]
+    rates: Mapping[Fault, float]
+    """The probability of each fault at a port call that may have it."""
+    is_clock_coarse: bool = False
+    """Whether clocks tick once a second only, so that people act at the very moment of a deadline,
+    and much has the same time."""
+    muted: frozenset[int] = field(factory=frozenset)
+    """The numbers of decisions that bring no fault, whatever the seed says."""
+
+    def without_actions(self, dropped: range) -> Plan:
+        kept = [action for number, action in enumerate(self.actions) if number not in dropped]
+        return evolve(self, actions=tuple(kept))
+
+
+def make_plan(seed: int) -> Plan:
+    """The history of a seed. Half of the kinds of faults are left out, others in each history:
+    a history with all of them rarely gets far."""
+    chance = random.Random(seed)
+    names, weights = list(_WEIGHTS), list(_WEIGHTS.values())
+    count = chance.randint(MIN_ACTIONS, MAX_ACTIONS)
+    actions = sorted(
+        (
+            Action(
+                round(chance.uniform(0, DURATION_SECONDS), 3),
+                chance.choices(names, weights)[0],
+                chance.randrange(1000),
+                chance.randrange(1000),
+            )
+            for _ in range(count)
+        ),
+        key=lambda action: action.at,
+    )
+    rates = {
+        fault: most * chance.random() for fault, most in _MAX_RATES.items() if chance.random() < 0.5
+    }
+    return Plan(seed, tuple(actions), rates, is_clock_coarse=chance.random() < 0.4)

@@ -1,1 +1,0 @@
-"""The simulation of the whole system: servers, workers, clients, the processor and receivers."""
