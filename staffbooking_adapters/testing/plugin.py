@@ -46,7 +46,7 @@ def clock(ports: Ports) -> VirtualClock:
 
 @pytest.fixture
 def service(ports: Ports) -> Service:
-    """A service on `ports`: a customer, a companion, the fake processor, a receiver of webhooks."""
+    """A service on `ports`: a customer, a companion, a fake processor, their receivers."""
     # A loop of its own, so that any plugin may run the test; it leaves nothing behind in a loop.
     loop = asyncio.new_event_loop()
     try:

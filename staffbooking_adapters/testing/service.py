@@ -11,12 +11,13 @@ from attrs import define, field, frozen
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.testing.builders import DAY, TODAY, add_companion, add_subscriber
-from staffbooking_core.domain.accounts.users import Actor, Role, User
+from staffbooking_core.domain.accounts.users import Actor, Role, Subscription, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import CreateWebhook, RequestBooking
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import sandbox
+from staffbooking_core.usecases.accounts.administration import set_subscription
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.due_work import run_all_due
 from staffbooking_core.usecases.webhooks.endpoints import register_endpoint
@@ -59,7 +60,8 @@ class Receiver:
 
 @frozen
 class Service:
-    """Ports in memory with one customer, one companion and one receiver of all their webhooks.
+    """Ports in memory with one customer and one companion, each with a receiver of webhooks. Events
+    of payouts go to the companion's.
 
     The companion costs 100.00 an hour and is always free. Nothing is due by itself: `run_due`
     does what a worker would, and `clock.advance` moves time.
@@ -70,6 +72,8 @@ class Service:
     customer: Actor
     companion: Actor
     receiver: Receiver
+    """The customer's."""
+    companion_receiver: Receiver
 
     async def run_due(self) -> None:
         """Do all work that is due now: events, payments, timers, webhooks, mails."""
@@ -128,13 +132,17 @@ async def make_service(ports: Ports) -> Service:
     assert isinstance(ports.clock, VirtualClock)
     customer = await add_subscriber(ports.store)
     companion = await add_companion(ports.store)
-    receiver = await add_receiver(ports, customer, "https://receiver.example/hooks")
+    async with ports.store.read_view() as view:
+        staff = await view.accounts.user(companion.id)
+    assert staff is not None
+    staff = await set_subscription(ports, staff.email, Subscription.ENTERPRISE)
     return Service(
         ports,
         ports.clock,
         Actor(customer.id, customer.role),
         Actor(companion.id, Role.STAFF),
-        receiver,
+        await add_receiver(ports, customer, "https://customer.example/hooks"),
+        await add_receiver(ports, staff, "https://companion.example/hooks"),
     )
 
 
