@@ -11,24 +11,29 @@ from staffbooking_core.ports import Ports
 _AWAITABLES = ("Awaitable", "Coroutine", "Future", "Task", "Any")
 """A plain function whose return type contains one of these words may be a coroutine's caller."""
 
+_OF_THE_STORE = ("admission", "hints")
 
-def check_adapters(adapters: Mapping[str, Any], replaceable: Collection[str] | None = None) -> None:
+
+def check_adapters(adapters: Mapping[str, Any], excluded: Collection[str] = ()) -> None:
     """Check adapters by the names of their ports.
 
-    Raises TypeError, which lists every fault: a name that is no port (or is not `replaceable`), a
+    Raises TypeError, which lists every fault: a name that is no port or `excluded`, a
     missing method, parameters that it does not take, a coroutine function in place of a plain one
     or the reverse.
     """
     if not adapters:
         return
     ports = get_type_hints(Ports)
-    if unknown := adapters.keys() - set(ports if replaceable is None else replaceable):
+    if unknown := adapters.keys() - (ports.keys() - set(excluded)):
         raise TypeError(f"no ports that can be replaced: {', '.join(sorted(unknown))}")
     faults = [
         f"{name}: {fault}"
         for name, adapter in adapters.items()
         for fault in _faults(adapter, ports[name])
     ]
+    store = adapters.get("store")
+    if store and not all(name in adapters or hasattr(store, name) for name in _OF_THE_STORE):
+        faults.append(f"store: {_name_of(store)} lacks attributes: give admission and hints too")
     if faults:
         raise TypeError("; ".join(faults))
 

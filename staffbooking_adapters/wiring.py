@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, fields
+from attrs import evolve
 
 from staffbooking_adapters.extras import check_extra
 from staffbooking_adapters.files.local import LocalFiles, find_write_problem
@@ -69,8 +69,6 @@ def memory_ports(
     it, the system's. Both add the clock offset of the sandbox. `adapters` replace ports by their
     names in `Ports`. With `payments` there is no sandbox, unless it is given too.
 
-    A given store brings its `admission` and `hints`, as attributes or as adapters.
-
     Not for a public service: ids are predictable, and passwords are stored in clear text. Raises
     TypeError for a name that is no port, and for an adapter that lacks what its port promises.
     """
@@ -87,11 +85,6 @@ def memory_ports(
     check_adapters(adapters)
     policy = policy or Policy()
     store = adapters.get("store") or MemoryStore(policy)
-    if not all(name in adapters or hasattr(store, name) for name in ("admission", "hints")):
-        raise TypeError(
-            f"store: {type(store).__name__} has no attributes of these names: "
-            "give admission and hints too"
-        )
     clock: Clock = adapters.get("clock") or (
         doubles.VirtualClock(now, store=store) if now else SandboxClock(store, SystemClock())
     )
@@ -173,8 +166,7 @@ async def open_ports(
 
     The schema must exist: `upgrade_schema` creates it. Raises SettingsError if a long-running
     process can't write to the files folder, or if the policy has a sandbox without a port for it;
-    TypeError for a name that is no such port, and for an adapter that lacks what its port promises;
-    MissingExtra if the settings need another extra.
+    TypeError for what is no such port; MissingExtra if the settings need another extra.
     """
     from staffbooking_adapters.content.filter import DefaultContentFilter
     from staffbooking_adapters.ics.calendars import IcsCalendars
@@ -238,8 +230,7 @@ async def open_ports(
 
 
 def _check_replacements(policy: Policy, adapters: Mapping[str, Any]) -> None:
-    replaceable = {field.name for field in fields(Ports)} - {"store", "admission", "hints"}
-    check_adapters(adapters, replaceable)
+    check_adapters(adapters, excluded=("store", "admission", "hints"))
     if policy.sandbox and "payments" in adapters and "sandbox" not in adapters:
         raise SettingsError("SANDBOX", "requires fake payments: others are given")
 

@@ -55,7 +55,7 @@ def _plain_text_of(mail: EmailMessage) -> str:
 
 
 @frozen
-class _Records:
+class RecordedMails:
     """What the double recorded."""
 
     notifier: RecordingNotifier
@@ -100,7 +100,7 @@ class TestRecordingNotifier(NotifierContract):
     @asynccontextmanager
     async def open_bench(self, _: pytest.FixtureRequest) -> AsyncIterator[NotifierBench]:
         notifier = RecordingNotifier()
-        yield NotifierBench(notifier, _Records(notifier))
+        yield NotifierBench(notifier, RecordedMails(notifier))
 
 
 class TestAlertsOfTheLogNotifier:
