@@ -19,7 +19,7 @@ TIER_BUDGETS_SECONDS: dict[tuple[str, ...], int] = {
     ("tests/channel",): 45,
     ("tests/e2e",): 80,
     ("tests/simulation",): 45,
-    ("tests/clients",): 120,
+    ("tests/clients",): 180,
     ("tests/journeys",): 540,
 }
 
